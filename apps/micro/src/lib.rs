@@ -1,0 +1,1 @@
+//! Treefold's micro service.

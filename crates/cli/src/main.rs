@@ -1,0 +1,2 @@
+//! The treefold command.
+fn main() {}

@@ -1,0 +1,3 @@
+//! Who is there.
+
+pub mod card;

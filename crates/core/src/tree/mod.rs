@@ -1,0 +1,125 @@
+//! Trees: who folds whose partials.
+//!
+//! A [`Tree`] is a row of [`Seat`]s in preorder, each knowing how many seats its subtree holds. A subtree is
+//! then a slice of the same row: handing a child its part of the tree copies nothing.
+
+use crate::id::NodeId;
+use crate::partitions::PartitionSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One node's place in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Seat {
+    /// Who sits here.
+    pub node: NodeId,
+    /// The partitions whose locals it runs; empty for a relay.
+    pub partitions: PartitionSet,
+    /// Seats in the subtree, this one included; at least 1.
+    pub size: u32,
+}
+
+/// A tree, or a subtree of one: at least one seat.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Tree {
+    row: Arc<[Seat]>,
+    start: u32,
+}
+
+impl Tree {
+    /// A tree from a row of seats in preorder.
+    ///
+    /// # Errors
+    /// `None` when the sizes do not describe exactly one tree.
+    pub fn from_preorder(row: Vec<Seat>) -> Option<Self> {
+        if row.is_empty() || row[0].size as usize != row.len() {
+            return None;
+        }
+        // Each seat must end within every subtree that it lies in; `ends` holds the open ones.
+        let mut ends: Vec<usize> = Vec::new();
+        for (at, seat) in row.iter().enumerate() {
+            while ends.last() == Some(&at) {
+                ends.pop();
+            }
+            let end = at.checked_add(seat.size as usize)?;
+            if seat.size == 0 || end > ends.last().copied().unwrap_or(row.len()) {
+                return None;
+            }
+            ends.push(end);
+        }
+        Some(Self { row: row.into(), start: 0 })
+    }
+
+    /// A tree of one.
+    pub fn leaf(node: NodeId, partitions: PartitionSet) -> Self {
+        Self { row: Arc::new([Seat { node, partitions, size: 1 }]), start: 0 }
+    }
+
+    /// `root` over `children`, in that order.
+    pub fn join(node: NodeId, partitions: PartitionSet, children: &[Tree]) -> Self {
+        let size = 1 + children.iter().map(|child| child.seats().len()).sum::<usize>();
+        let mut row = Vec::with_capacity(size);
+        row.push(Seat { node, partitions, size: size as u32 });
+        children.iter().for_each(|child| row.extend_from_slice(child.seats()));
+        Self { row: row.into(), start: 0 }
+    }
+
+    /// The seats of this subtree in preorder, its root first.
+    pub fn seats(&self) -> &[Seat] {
+        let start = self.start as usize;
+        &self.row[start..start + self.row[start].size as usize]
+    }
+
+    /// The root's seat.
+    pub fn root(&self) -> &Seat {
+        &self.row[self.start as usize]
+    }
+
+    /// The root's children, each with its subtree.
+    pub fn children(&self) -> impl Iterator<Item = Tree> + '_ {
+        let end = self.start + self.root().size;
+        let mut next = self.start + 1;
+        core::iter::from_fn(move || {
+            (next < end).then(|| {
+                let child = Tree { row: self.row.clone(), start: next };
+                next += child.root().size;
+                child
+            })
+        })
+    }
+
+    /// How many levels lie below the root; 0 for a leaf.
+    pub fn height(&self) -> usize {
+        let mut open: Vec<usize> = Vec::new();
+        let mut height = 0;
+        for (at, seat) in self.seats().iter().enumerate() {
+            while open.last().is_some_and(|&end| end <= at) {
+                open.pop();
+            }
+            height = height.max(open.len());
+            open.push(at + seat.size as usize);
+        }
+        height
+    }
+
+    /// Every partition of the subtree.
+    pub fn partitions(&self) -> PartitionSet {
+        let mut all = PartitionSet::new();
+        self.seats().iter().for_each(|seat| all.union_with(&seat.partitions));
+        all
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seat = self.root();
+        write!(f, "{}{:?}", seat.node, seat.partitions)?;
+        if seat.size > 1 {
+            f.debug_list().entries(self.children()).finish()?;
+        }
+        Ok(())
+    }
+}

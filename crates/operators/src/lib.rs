@@ -1,0 +1,1 @@
+//! Ready-made aggregations and payload codecs: pure functions.
