@@ -3,6 +3,8 @@
 //! A [`Tree`] is a row of [`Seat`]s in preorder, each knowing how many seats its subtree holds. A subtree is
 //! then a slice of the same row: handing a child its part of the tree copies nothing.
 
+pub mod shape;
+
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use alloc::sync::Arc;

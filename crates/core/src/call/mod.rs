@@ -1,0 +1,116 @@
+//! Calls: what a caller asks for, and how it went.
+
+use crate::error::{CallError, Missing};
+use crate::message::Report;
+use crate::partitions::PartitionSet;
+use crate::replica::ReplicaPolicy;
+use crate::time::Duration;
+use crate::tree::shape::Shape;
+use crate::wave::wait::Waiting;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What a caller asks for besides the aggregation and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CallOptions {
+    /// The answer is wanted within this; above zero.
+    pub deadline: Duration,
+    /// The least coverage that makes an answer, from 0 to 1.
+    pub min_coverage: f64,
+    /// The tree's shape.
+    pub shape: Shape,
+    /// How replicas are picked; `None` for the front's own policy.
+    pub policy: Option<ReplicaPolicy>,
+    /// How nodes wait for their children.
+    pub waiting: Waiting,
+    /// The partitions to ask; `None` for all of the service.
+    pub partitions: Option<PartitionSet>,
+    /// True when the outcome shall say how the time was spent at each node.
+    pub explain: bool,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(2),
+            min_coverage: 1.0,
+            shape: Shape::Adaptive,
+            policy: None,
+            waiting: Waiting::Staged,
+            partitions: None,
+            explain: false,
+        }
+    }
+}
+
+/// How a call went. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Outcome<P> {
+    /// The verdict.
+    pub status: Status,
+    /// The folded partial; there only for [`Status::Full`] and [`Status::Partial`], and not when nobody was asked.
+    pub value: Option<P>,
+    /// The partitions asked.
+    pub asked: PartitionSet,
+    /// The partitions folded into the value.
+    pub contributed: PartitionSet,
+    /// The others, with reasons.
+    pub missing: Vec<Missing>,
+    /// From the call's arrival at the front to its end.
+    pub elapsed: Duration,
+    /// How the time was spent, when asked for.
+    pub report: Option<Box<Report>>,
+}
+
+/// The verdict over a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Status {
+    /// Every partition asked has contributed.
+    Full,
+    /// Not every one, but at least the minimum coverage.
+    Partial,
+    /// Less than the minimum coverage; there is no value.
+    Insufficient,
+    /// Turned away; nobody was asked.
+    Rejected(CallError),
+}
+
+impl Status {
+    /// The status's name, as command lines and JSON show it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Partial => "partial",
+            Self::Insufficient => "insufficient",
+            Self::Rejected(_) => "rejected",
+        }
+    }
+}
+
+impl<P> Outcome<P> {
+    /// Contributed ÷ asked partitions; 1 when none were asked.
+    pub fn coverage(&self) -> f64 {
+        coverage(self.contributed.len(), self.asked.len())
+    }
+
+    /// The outcome of a call that was turned away.
+    pub fn rejected(error: CallError) -> Self {
+        Self {
+            status: Status::Rejected(error),
+            value: None,
+            asked: PartitionSet::new(),
+            contributed: PartitionSet::new(),
+            missing: Vec::new(),
+            elapsed: Duration::ZERO,
+            report: None,
+        }
+    }
+}
+
+/// Contributed ÷ asked; 1 when none were asked.
+pub fn coverage(contributed: usize, asked: usize) -> f64 {
+    if asked == 0 { 1.0 } else { contributed as f64 / asked as f64 }
+}

@@ -1,0 +1,113 @@
+//! What a node is told once, at its start.
+
+use crate::id::NodeId;
+use crate::limits::Limits;
+use crate::membership::card::MemberCard;
+use crate::replica::ReplicaPolicy;
+use crate::time::Duration;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Everything a node is told at its start.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeConfig {
+    /// Who it is and what it holds. A client's card has no services, and its id no port.
+    pub card: MemberCard,
+    /// The aggregations it can run; a job names them by their place here.
+    pub kinds: Vec<Kind>,
+    /// How it behaves.
+    pub tuning: Tuning,
+    /// What it may hold.
+    pub limits: Limits,
+    /// Seeds its random choices.
+    pub seed: u64,
+}
+
+impl NodeConfig {
+    /// Whose configuration it is.
+    pub fn node(&self) -> NodeId {
+        self.card.node
+    }
+}
+
+/// One aggregation that a node can run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Kind {
+    /// `service/aggregation`.
+    pub name: String,
+    /// Where its jobs run.
+    pub placement: Placement,
+}
+
+/// Where an aggregation's jobs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Placement {
+    /// On workers.
+    #[default]
+    Pool,
+    /// On the driver's loop, on the author's word that they take microseconds.
+    Inline,
+    /// Locals on workers; reductions on the loop while they measure below [`Tuning::inline_cost_max`].
+    Measured,
+    /// As futures.
+    Async {
+        /// True when a running future counts as a busy processor.
+        holds_processor: bool,
+    },
+}
+
+/// How a node behaves; presets below.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
+pub struct Tuning {
+    /// How membership keeps time.
+    pub membership: crate::membership::MembershipConfig,
+    /// Picks replicas for calls that don't name a policy.
+    pub replica_policy: ReplicaPolicy,
+    /// ε of the staged waiting rule: time kept for one hop, per level.
+    pub hop_margin: Duration,
+    /// What the front keeps of the deadline to get its answer out.
+    pub reply_margin: Duration,
+    /// The share of its time that a silent leaf is given before its parent turns to a replica. A child over
+    /// `h` levels is given `1 − (1 − share)^(h+1)`, so that who is nearest to a fault mends it.
+    pub patience: f64,
+    /// A reduction measured below this runs on the driver's loop.
+    pub inline_cost_max: Duration,
+    /// Weight of the newest measurement in the cost averages.
+    pub cost_weight: f64,
+    /// How long past its deadline a running local is given before its worker is replaced.
+    pub stuck_after: Duration,
+    /// Replicas tried for one partition of one call, the first one included.
+    pub tries_max: u32,
+}
+
+impl Tuning {
+    /// One machine room.
+    pub const LAN: Self = Self {
+        membership: crate::membership::MembershipConfig::LAN,
+        replica_policy: ReplicaPolicy::DEFAULT,
+        hop_margin: Duration::from_millis(2),
+        reply_margin: Duration::from_millis(2),
+        patience: 0.5,
+        inline_cost_max: Duration::from_micros(10),
+        cost_weight: 0.1,
+        stuck_after: Duration::from_secs(1),
+        tries_max: 3,
+    };
+    /// Between machine rooms.
+    pub const WAN: Self = Self {
+        membership: crate::membership::MembershipConfig::WAN,
+        hop_margin: Duration::from_millis(50),
+        reply_margin: Duration::from_millis(20),
+        ..Self::LAN
+    };
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self::LAN
+    }
+}

@@ -1,0 +1,164 @@
+//! Everything a node can want done. Together with [`crate::input::Input`], the whole boundary of core.
+
+use crate::call::Outcome;
+use crate::error::Reason;
+use crate::id::{JobId, NodeId, PartitionId, RequestId};
+use crate::membership::card::MemberCard;
+use crate::message::Message;
+use crate::status::NodeStatus;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Effect<P> {
+    /// Send a message; connect first if need be. When that fails, [`crate::input::Input::Lost`].
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// What.
+        message: Message<P>,
+    },
+    /// Send a datagram; it may be lost.
+    Datagram {
+        /// Where to.
+        to: SocketAddr,
+        /// What, without the driver's envelope.
+        bytes: Vec<u8>,
+    },
+    /// Open a connection to an address whose generation is not known yet (a seed).
+    Connect {
+        /// Where to.
+        addr: SocketAddr,
+    },
+    /// The peer is gone for good; its connection can be closed.
+    Disconnect {
+        /// Who.
+        peer: NodeId,
+    },
+    /// Run an operator and answer with [`crate::input::Input::JobDone`].
+    Run(Job<P>),
+    /// The job will never be waited for again. If it is still running, its worker is to be replaced.
+    Abandon {
+        /// Which.
+        job: JobId,
+        /// True when the job held a processor past all patience: start another worker in its place.
+        replace_worker: bool,
+    },
+    /// Tell the driver's user.
+    Deliver(Event<P>),
+    /// Something worth a line in the log.
+    Trace(TracePoint),
+}
+
+/// Operator work for the driver.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Job<P> {
+    /// Its number.
+    pub id: JobId,
+    /// Which of the registered aggregations: its place in [`crate::config::NodeConfig::kinds`].
+    pub kind: u32,
+    /// What to do.
+    pub work: Work<P>,
+    /// Where to do it.
+    pub place: Place,
+}
+
+/// What a job does.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Work<P> {
+    /// One partition's partial.
+    Local {
+        /// The partition.
+        partition: PartitionId,
+        /// The aggregation's parameters.
+        params: P,
+    },
+    /// Two partials into one.
+    Reduce {
+        /// One.
+        a: P,
+        /// The other.
+        b: P,
+        /// The aggregation's parameters.
+        params: P,
+    },
+}
+
+/// Where a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Place {
+    /// At once, on the driver's loop: it takes microseconds.
+    Inline,
+    /// On a worker thread.
+    Worker,
+    /// As a future.
+    Async,
+}
+
+/// News for the driver's user.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Event<P> {
+    /// A call is over.
+    CallDone {
+        /// The driver's name for it.
+        request: RequestId,
+        /// How it went.
+        outcome: Box<Outcome<P>>,
+    },
+    /// The answer to a status command.
+    Status {
+        /// The driver's name for it.
+        request: RequestId,
+        /// What the node sees.
+        status: Box<NodeStatus>,
+    },
+    /// A member is there, or its card has changed.
+    MemberUp(Arc<MemberCard>),
+    /// A member is gone.
+    MemberDown(NodeId),
+    /// After [`crate::input::Command::Leave`]: nothing is open any more.
+    Drained,
+}
+
+/// A point worth a line in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum TracePoint {
+    /// A peer sent what makes no sense; it was dropped.
+    BadMessage {
+        /// Who.
+        from: NodeId,
+        /// What about it.
+        problem: Arc<str>,
+    },
+    /// A datagram made no sense; it was dropped.
+    BadDatagram {
+        /// From where.
+        from: SocketAddr,
+        /// What about it.
+        problem: Arc<str>,
+    },
+    /// A child was lost or late, and its subtree was taken over.
+    Repaired {
+        /// The wave.
+        tag: crate::id::Tag,
+        /// The child.
+        child: NodeId,
+        /// Why.
+        reason: Reason,
+    },
+    /// A job outlived all patience.
+    Stuck {
+        /// Which.
+        job: JobId,
+    },
+}

@@ -1,0 +1,75 @@
+//! Every limit there is, by name. None is unbounded; each can be set.
+
+use crate::time::Duration;
+
+/// Bounds on what a node holds, accepts and waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
+pub struct Limits {
+    /// Bytes of one frame's header.
+    pub header_bytes_max: usize,
+    /// Bytes of one payload: the parameters of a call, one partial.
+    pub payload_bytes_max: usize,
+    /// A payload longer than this goes in chunks of this size, so that control frames never wait long.
+    pub chunk_bytes: usize,
+    /// Bytes that wait to be written to one peer; past it, the peer counts as lost.
+    pub outbox_bytes_max: usize,
+    /// Connections to and from peers and clients.
+    pub peers_max: usize,
+    /// Nodes in one tree.
+    pub tree_seats_max: usize,
+    /// Partitions of one service.
+    pub partitions_max: u32,
+    /// Calls that this node is the front of, at a time.
+    pub calls_open_max: usize,
+    /// Waves that this node takes part in, at a time.
+    pub waves_open_max: usize,
+    /// Answered waves kept for repair until their deadline.
+    pub waves_kept_max: usize,
+    /// Bytes of answered partials kept for repair; the oldest go first.
+    pub kept_bytes_max: usize,
+    /// Bytes of partials that wait to be folded, over all waves; past it, children wait for credit.
+    pub held_bytes_max: usize,
+    /// A partial of more bytes than this is offered to the parent first and sent when the parent grants it.
+    pub eager_bytes_max: usize,
+    /// Jobs that wait for a processor.
+    pub jobs_queued_max: usize,
+    /// Locals that never returned and were given up, each holding a thread; past it, no worker is replaced.
+    pub stuck_jobs_max: usize,
+    /// The longest deadline a call may ask for.
+    pub deadline_max: Duration,
+    /// Losses listed in one answer; further ones are merged into the last.
+    pub missing_max: usize,
+    /// Bytes of one error message that travels.
+    pub message_bytes_max: usize,
+}
+
+impl Limits {
+    /// The limits a node has unless it is told otherwise.
+    pub const DEFAULT: Self = Self {
+        header_bytes_max: 4 << 20,
+        payload_bytes_max: 64 << 20,
+        chunk_bytes: 64 << 10,
+        outbox_bytes_max: 256 << 20,
+        peers_max: 4_096,
+        tree_seats_max: 16_384,
+        partitions_max: 1 << 20,
+        calls_open_max: 16_384,
+        waves_open_max: 65_536,
+        waves_kept_max: 16_384,
+        kept_bytes_max: 64 << 20,
+        held_bytes_max: 512 << 20,
+        eager_bytes_max: 256 << 10,
+        jobs_queued_max: 65_536,
+        stuck_jobs_max: 16,
+        deadline_max: Duration::from_secs(3_600),
+        missing_max: 4_096,
+        message_bytes_max: 512,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,3 @@
+//! How busy a node is, and how it tells.
+
+pub mod figure;

@@ -1,0 +1,163 @@
+//! What nodes say to each other over a connection. The wire's form of each is the driver's business.
+
+use crate::call::{CallOptions, Outcome};
+use crate::error::Missing;
+use crate::id::{NodeId, Tag, WaveId};
+use crate::load::figure::LoadFigure;
+use crate::membership::card::MemberCard;
+use crate::partitions::PartitionSet;
+use crate::time::Duration;
+use crate::tree::Tree;
+use crate::wave::wait::Waiting;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What core needs to know of a payload: nothing but its size. Cloning must be cheap (a handle).
+pub trait Payload: Clone + core::fmt::Debug {
+    /// Its size in bytes.
+    fn len(&self) -> usize;
+
+    /// True for a payload of no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A message between two nodes, or between a client and its front.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message<P> {
+    /// Parent to child: take part in this wave.
+    Call(Box<Call<P>>),
+    /// Child to parent: what my subtree has.
+    Partial(Box<Partial<P>>),
+    /// Child to parent: I hold a partial of so many bytes; may I send it?
+    Offer {
+        /// The child's part in the wave.
+        tag: Tag,
+        /// The size of the payload offered.
+        bytes: u64,
+    },
+    /// Parent to child: send what you offered.
+    Grant {
+        /// The child's part in the wave.
+        tag: Tag,
+    },
+    /// Parent to child: the call is over; drop whatever you have of it, in every branch.
+    Cancel {
+        /// The wave.
+        wave: WaveId,
+    },
+    /// Client to front: make this call for me.
+    Request(Box<Request<P>>),
+    /// Front to client: here is how it went.
+    Reply {
+        /// The client's number of the request.
+        id: u64,
+        /// How it went.
+        outcome: Box<Outcome<P>>,
+    },
+    /// Client to front: I no longer want it.
+    CancelRequest {
+        /// The client's number of the request.
+        id: u64,
+    },
+    /// Every card the sender has of living members. Exchanged on every new connection and now and then.
+    Cards(Vec<Arc<MemberCard>>),
+    /// Asks for the cards.
+    WantCards,
+    /// Anyone to a node: how are you?
+    StatusRequest {
+        /// The asker's number of the request.
+        id: u64,
+    },
+    /// The answer.
+    Status {
+        /// The asker's number of the request.
+        id: u64,
+        /// What the node sees of itself and the cluster.
+        status: Box<crate::status::NodeStatus>,
+    },
+}
+
+/// Asks a node to take part in a wave. For a tag it already knows, it changes parent and subtree only.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Call<P> {
+    /// The receiver's part in the wave.
+    pub tag: Tag,
+    /// `service/aggregation`.
+    pub kind: Arc<str>,
+    /// The aggregation's parameters; `None` when the receiver has them already.
+    pub params: Option<P>,
+    /// What is left until the caller must have its answer.
+    pub deadline_left: Duration,
+    /// What is left until the receiver must have answered its parent.
+    pub answer_left: Duration,
+    /// How the receiver sets its children's time.
+    pub waiting: Waiting,
+    /// The receiver's subtree, itself at the root.
+    pub tree: Tree,
+    /// True when the answer shall say how the time was spent at each node.
+    pub explain: bool,
+}
+
+/// What a child's subtree has to give. A child may send several for one wave, disjoint; the last says so.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Partial<P> {
+    /// The sender's part in the wave.
+    pub tag: Tag,
+    /// The folded partial; `None` when there are no contributors.
+    pub payload: Option<P>,
+    /// Whose partials are folded into the payload.
+    pub contributors: PartitionSet,
+    /// What the subtree lost.
+    pub missing: Vec<Missing>,
+    /// True when nothing more of this subtree will come.
+    pub last: bool,
+    /// The sender's load now.
+    pub load: LoadFigure,
+    /// How the time was spent, when the call asked.
+    pub report: Option<Box<Report>>,
+}
+
+/// How one node spent its time on a wave, and its children theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Report {
+    /// The node.
+    pub node: NodeId,
+    /// Its rack, empty when unknown.
+    pub rack: String,
+    /// The partitions it was given.
+    pub partitions: PartitionSet,
+    /// From the call's arrival until its first job ran.
+    pub queue: Duration,
+    /// Time in its locals, summed over partitions.
+    pub local: Duration,
+    /// Time in its reductions, summed.
+    pub reduce: Duration,
+    /// From its last own local's end until it answered.
+    pub wait: Duration,
+    /// From the call's arrival until it answered.
+    pub total: Duration,
+    /// Its children's reports, as far as they came.
+    pub children: Vec<Report>,
+}
+
+/// A client's call, for its front to carry out.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Request<P> {
+    /// The client's number of the request.
+    pub id: u64,
+    /// `service/aggregation`.
+    pub kind: Arc<str>,
+    /// The aggregation's parameters.
+    pub params: P,
+    /// Deadline, coverage, shape and the rest.
+    pub options: CallOptions,
+}

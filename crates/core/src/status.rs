@@ -1,0 +1,109 @@
+//! What a node says of itself and of what it sees.
+
+use crate::load::figure::LoadFigure;
+use crate::membership::card::MemberCard;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A node's view at a moment.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeStatus {
+    /// Its own card.
+    pub card: Arc<MemberCard>,
+    /// Its own load.
+    pub load: LoadFigure,
+    /// What it has counted since it started.
+    pub counters: Counters,
+    /// What is open now.
+    pub open: OpenWork,
+    /// The other members in sight.
+    pub members: Vec<MemberStatus>,
+}
+
+/// Another member, as a node sees it.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct MemberStatus {
+    /// Its card.
+    pub card: Arc<MemberCard>,
+    /// Its load as last heard.
+    pub load: LoadFigure,
+    /// How old that is in milliseconds; `None` when nothing was ever heard.
+    pub load_age_ms: Option<u64>,
+}
+
+/// Sizes of a node's tables now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct OpenWork {
+    /// Calls it is the front of.
+    pub calls: usize,
+    /// Waves it takes part in.
+    pub waves: usize,
+    /// Answered waves it keeps for repair.
+    pub waves_kept: usize,
+    /// Bytes of their partials.
+    pub kept_bytes: usize,
+    /// Bytes of partials waiting to be folded.
+    pub held_bytes: usize,
+    /// Jobs waiting for a processor.
+    pub jobs_queued: usize,
+    /// Jobs running.
+    pub jobs_running: usize,
+    /// Jobs given up that may hold a thread.
+    pub jobs_stuck: usize,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts since the node started; each only grows.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Calls taken as front.
+    calls_started,
+    /// Calls answered in full.
+    calls_full,
+    /// Calls answered in part, at or above their minimum coverage.
+    calls_partial,
+    /// Calls that ended below their minimum coverage.
+    calls_insufficient,
+    /// Calls turned away.
+    calls_rejected,
+    /// Calls cancelled by the caller.
+    calls_cancelled,
+    /// Waves answered as a node of a tree.
+    waves_answered,
+    /// Waves refused: queue too long for the deadline, or a table full.
+    waves_refused,
+    /// Locals run.
+    locals_run,
+    /// Reductions run.
+    reductions_run,
+    /// Locals that failed or panicked.
+    locals_failed,
+    /// Partials dropped because they overlap what was merged.
+    partials_overlapping,
+    /// Partials dropped because their wave was answered or unknown.
+    partials_late,
+    /// Children taken over because they were lost or late.
+    repairs,
+    /// Retries on a replica.
+    retries,
+    /// Poll answers dropped because they came too late.
+    polls_late,
+    /// Messages and datagrams dropped as senseless.
+    bad_messages,
+}
