@@ -1,7 +1,7 @@
 //! Names of things, each its own type, so that one can't stand where another is meant.
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A node, or a client: where it listens, and which life of the process it is.
 ///
@@ -18,6 +18,9 @@ pub struct NodeId {
 }
 
 impl NodeId {
+    /// Sorts before every other.
+    pub(crate) const LEAST: Self = Self::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), 0);
+
     /// The node that listens at `addr` in its life `generation`.
     pub const fn new(addr: SocketAddr, generation: u64) -> Self {
         Self { addr, generation }

@@ -59,7 +59,7 @@ pub enum Command<P> {
         /// The driver's name for it.
         request: RequestId,
         /// `service/aggregation`.
-        kind: Arc<str>,
+        name: Arc<str>,
         /// The aggregation's parameters.
         params: P,
         /// Deadline, coverage, shape and the rest.

@@ -52,7 +52,7 @@ impl Limits {
         chunk_bytes: 64 << 10,
         outbox_bytes_max: 256 << 20,
         peers_max: 4_096,
-        tree_seats_max: 16_384,
+        tree_seats_max: crate::tree::TREE_NODES_MAX as usize,
         partitions_max: 1 << 20,
         calls_open_max: 16_384,
         waves_open_max: 65_536,

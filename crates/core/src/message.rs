@@ -2,8 +2,8 @@
 
 use crate::call::{CallOptions, Outcome};
 use crate::error::Missing;
-use crate::id::{NodeId, Tag, WaveId};
-use crate::load::figure::LoadFigure;
+use crate::id::{NodeId, Tag};
+use crate::load::figure::{CostFigure, LoadFigure};
 use crate::membership::card::MemberCard;
 use crate::partitions::PartitionSet;
 use crate::time::Duration;
@@ -22,6 +22,13 @@ pub trait Payload: Clone + core::fmt::Debug {
     /// True for a payload of no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// What drivers that really send have in hand: a counted slice of a buffer.
+impl Payload for bytes::Bytes {
+    fn len(&self) -> usize {
+        Self::len(self)
     }
 }
 
@@ -45,10 +52,10 @@ pub enum Message<P> {
         /// The child's part in the wave.
         tag: Tag,
     },
-    /// Parent to child: the call is over; drop whatever you have of it, in every branch.
+    /// Parent to child: nobody waits for your part any more; drop whatever you have of it.
     Cancel {
-        /// The wave.
-        wave: WaveId,
+        /// The child's part in the wave.
+        tag: Tag,
     },
     /// Client to front: make this call for me.
     Request(Box<Request<P>>),
@@ -89,7 +96,7 @@ pub struct Call<P> {
     /// The receiver's part in the wave.
     pub tag: Tag,
     /// `service/aggregation`.
-    pub kind: Arc<str>,
+    pub name: Arc<str>,
     /// The aggregation's parameters; `None` when the receiver has them already.
     pub params: Option<P>,
     /// What is left until the caller must have its answer.
@@ -98,6 +105,8 @@ pub struct Call<P> {
     pub answer_left: Duration,
     /// How the receiver sets its children's time.
     pub waiting: Waiting,
+    /// How many partitions the call may lose before its answer is worth nothing.
+    pub losses_max: u32,
     /// The receiver's subtree, itself at the root.
     pub tree: Tree,
     /// True when the answer shall say how the time was spent at each node.
@@ -120,6 +129,8 @@ pub struct Partial<P> {
     pub last: bool,
     /// The sender's load now.
     pub load: LoadFigure,
+    /// What the aggregation has been costing the sender.
+    pub cost: CostFigure,
     /// How the time was spent, when the call asked.
     pub report: Option<Box<Report>>,
 }
@@ -155,7 +166,7 @@ pub struct Request<P> {
     /// The client's number of the request.
     pub id: u64,
     /// `service/aggregation`.
-    pub kind: Arc<str>,
+    pub name: Arc<str>,
     /// The aggregation's parameters.
     pub params: P,
     /// Deadline, coverage, shape and the rest.

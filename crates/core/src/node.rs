@@ -1,34 +1,171 @@
 //! The node: the one value that a driver feeds and drains.
+//!
+//! ```text
+//!               ┌──────────────────────────── Node ────────────────────────────┐
+//!  handle_input │ message ─▶ call/{provider,children,repair,caller}  ─▶ waves  │ poll_effect
+//! ─────────────▶│ job done ▶ call/jobs ─▶ schedule/queue                       │─────────────▶
+//! handle_timeout│ datagram ▶ node/gossip ─▶ membership, load                   │ poll_timeout
+//!               └──────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Whatever a node sends to itself (a front that sits in its own tree) goes round within: a driver sees it
+//! neither leave nor come.
 
+use crate::call::caller::{OpenCall, Requester};
+use crate::call::jobs::OpenJob;
+use crate::call::repair::service_of;
 use crate::config::NodeConfig;
-use crate::effect::Effect;
-use crate::input::Input;
-use crate::message::Payload;
-use crate::time::Instant;
-use alloc::collections::VecDeque;
+use crate::effect::{Effect, Event, TracePoint};
+use crate::id::{JobId, NodeId, Tag, WaveId};
+use crate::input::{Command, Input};
+use crate::load::cost::CostTable;
+use crate::load::figure::{CostFigure, LoadFigure};
+use crate::load::index::LoadIndex;
+use crate::load::table::LoadTable;
+use crate::membership::sight::Sight;
+use crate::membership::view::View;
+use crate::message::{Message, Partial, Payload};
+use crate::partitions::PartitionSet;
+use crate::random::Random;
+use crate::replica::round_robin::RoundRobin;
+use crate::schedule::queue::Queue;
+use crate::schedule::retry_budget::RetryBudget;
+use crate::status::Counters;
+use crate::time::{Duration, Instant};
+use crate::timer::{Timers, Wake};
+use crate::wave::credit::Credit;
+use crate::wave::keep::Kept;
+use crate::wave::state::Wave;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+
+mod gossip;
+mod report;
 
 /// A node as a pure state machine: inputs in, effects out.
 ///
 /// Feed it with [`Node::handle_input`] and [`Node::handle_timeout`], then drain [`Node::poll_effect`] until it
 /// is empty, then ask [`Node::poll_timeout`] when it next wants to be woken.
 pub struct Node<P> {
-    config: NodeConfig,
-    effects: VecDeque<Effect<P>>,
+    pub(crate) me: NodeId,
+    pub(crate) config: NodeConfig,
+    kinds: BTreeMap<String, u32>,
+    pub(crate) random: Random,
+    pub(crate) sight: Sight,
+    pub(crate) loads: LoadTable,
+    pub(crate) load_index: LoadIndex,
+    pub(crate) costs: CostTable,
+    /// What calls of aggregations have cost those who ran them, for a caller that runs none itself.
+    costs_heard: BTreeMap<Arc<str>, CostFigure>,
+    pub(crate) round_robin: RoundRobin,
+    #[allow(clippy::vec_box)]
+    pub(crate) waves: BTreeMap<Tag, Box<Wave<P>>>,
+    pub(crate) kept: Kept,
+    pub(crate) credit: Credit,
+    pub(crate) held_bytes: usize,
+    pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
+    pub(crate) requests: BTreeMap<Requester, WaveId>,
+    pub(crate) calls_started: u64,
+    pub(crate) queue: Queue<P>,
+    pub(crate) jobs: BTreeMap<JobId, OpenJob>,
+    pub(crate) jobs_started: u64,
+    pub(crate) jobs_stuck: usize,
+    pub(crate) processors_busy: u32,
+    pub(crate) budget: RetryBudget,
+    pub(crate) timers: Timers,
+    pub(crate) effects: VecDeque<Effect<P>>,
+    to_self: VecDeque<Message<P>>,
+    peers: BTreeSet<NodeId>,
+    pub(crate) counters: Counters,
+    leaving: Leaving,
+    announced: LoadFigure,
+    announce_armed: Option<Instant>,
+    exchange_armed: Option<Instant>,
 }
 
+/// Whether the node is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    Draining,
+    Drained,
+}
+
+/// Aggregations whose costs are remembered from others' partials.
+const COSTS_HEARD_MAX: usize = 1_024;
+
 impl<P: Payload> Node<P> {
-    /// A node that has just started.
-    pub fn new(config: NodeConfig, _now: Instant) -> Self {
-        Self { config, effects: VecDeque::new() }
+    /// A node that has just started. It does nothing until it is told something.
+    pub fn new(config: NodeConfig, now: Instant) -> Self {
+        let mut random = Random::new(config.seed);
+        let kinds = config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
+        let mut node = Self {
+            me: config.node(),
+            kinds,
+            sight: Sight::new(&config, now, &mut random),
+            random,
+            loads: LoadTable::new(config.limits.peers_max),
+            load_index: LoadIndex::new(config.card.processors),
+            costs: CostTable::new(config.tuning.cost_weight),
+            costs_heard: BTreeMap::new(),
+            round_robin: RoundRobin::new(),
+            waves: BTreeMap::new(),
+            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),
+            credit: Credit::new(config.limits.held_bytes_max),
+            held_bytes: 0,
+            calls: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            calls_started: 0,
+            queue: Queue::new(config.limits.jobs_queued_max),
+            jobs: BTreeMap::new(),
+            jobs_started: 0,
+            jobs_stuck: 0,
+            processors_busy: 0,
+            budget: RetryBudget::new(),
+            timers: Timers::default(),
+            effects: VecDeque::new(),
+            to_self: VecDeque::new(),
+            peers: BTreeSet::new(),
+            counters: Counters::default(),
+            leaving: Leaving::No,
+            announced: LoadFigure::default(),
+            announce_armed: None,
+            exchange_armed: None,
+            config,
+        };
+        node.start_gossip(now);
+        node
     }
 
     /// Something happened.
-    pub fn handle_input(&mut self, _now: Instant, _input: Input<P>) {
-        let _ = &self.config;
+    pub fn handle_input(&mut self, now: Instant, input: Input<P>) {
+        match input {
+            Input::Message { from, message } => self.handle_message(now, from, message),
+            Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
+            Input::Datagram { from, bytes } => self.handle_datagram(now, from, &bytes),
+            Input::Connected { peer } => self.handle_connected(peer),
+            Input::Lost { peer } => self.handle_lost(now, peer),
+            Input::Command(command) => self.handle_command(now, command),
+        }
+        self.go_round(now);
     }
 
     /// The time that [`Node::poll_timeout`] named has come. Harmless when called early.
-    pub fn handle_timeout(&mut self, _now: Instant) {}
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(wake) = self.timers.pop_due(now) {
+            match wake {
+                Wake::Wave(tag) => self.handle_wave_timeout(now, tag),
+                Wake::Polls(wave) => self.handle_polls_over(now, wave),
+                Wake::Job(job) => self.handle_stuck(now, job),
+                Wake::Announce => self.announce_load(now),
+                Wake::Exchange => self.exchange_cards(now),
+            }
+        }
+        self.sight.handle_timeout(now);
+        self.go_round(now);
+    }
 
     /// The next thing to do, until there is none.
     pub fn poll_effect(&mut self) -> Option<Effect<P>> {
@@ -37,6 +174,164 @@ impl<P: Payload> Node<P> {
 
     /// When [`Node::handle_timeout`] wants to be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        match (self.timers.next_at(), self.sight.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Handles what the node said to itself, gives freed processors work, and passes on what membership wants.
+    fn go_round(&mut self, now: Instant) {
+        while let Some(message) = self.to_self.pop_front() {
+            self.handle_message(now, self.me, message);
+        }
+        self.dispatch(now);
+        self.grant_waiting();
+        self.drain_sight(now);
+        if self.leaving == Leaving::Draining && self.calls.is_empty() && self.has_no_open_waves() {
+            self.leaving = Leaving::Drained;
+            self.effects.push_back(Effect::Deliver(Event::Drained));
+        }
+    }
+
+    fn handle_message(&mut self, now: Instant, from: NodeId, message: Message<P>) {
+        match message {
+            Message::Call(call) => self.handle_call(now, from, *call),
+            Message::Partial(partial) => self.handle_partial(now, from, *partial),
+            Message::Offer { tag, bytes } => self.handle_offer(from, tag, bytes),
+            Message::Grant { tag } => self.handle_grant(from, tag),
+            Message::Cancel { tag } => self.handle_cancel(tag),
+            Message::Request(request) => {
+                let request = *request;
+                let requester = Requester::Peer(from, request.id);
+                self.start_call(now, requester, request.name, request.params, request.options);
+            }
+            Message::CancelRequest { id } => self.cancel_call(Requester::Peer(from, id)),
+            Message::Cards(cards) => self.absorb_cards(now, from, cards),
+            Message::WantCards => self.send_cards(from),
+            Message::StatusRequest { id } => {
+                let status = Box::new(self.status(now));
+                self.send(from, Message::Status { id, status });
+            }
+            Message::Reply { .. } | Message::Status { .. } => {
+                self.note_bad_message(from, "an answer to what this node never asks");
+            }
+        }
+    }
+
+    fn handle_command(&mut self, now: Instant, command: Command<P>) {
+        match command {
+            Command::Call { request, name, params, options } => {
+                self.start_call(now, Requester::Local(request), name, params, options);
+            }
+            Command::Cancel { request } => self.cancel_call(Requester::Local(request)),
+            Command::Status { request } => {
+                let status = Box::new(self.status(now));
+                self.effects.push_back(Effect::Deliver(Event::Status { request, status }));
+            }
+            Command::Join(addrs) => self.join(now, addrs),
+            Command::Leave => self.leave(now),
+        }
+    }
+
+    fn handle_connected(&mut self, peer: NodeId) {
+        self.peers.insert(peer);
+        if self.me.is_client() {
+            self.send(peer, Message::WantCards);
+        }
+    }
+
+    fn handle_lost(&mut self, now: Instant, peer: NodeId) {
+        self.peers.remove(&peer);
+        if peer.is_client() {
+            self.cancel_calls_of(peer);
+        } else {
+            self.sight.report_lost(now, peer);
+        }
+        self.handle_peer_gone(now, peer);
+    }
+
+    /// Hands a message to the driver, or to this node itself.
+    pub(crate) fn send(&mut self, to: NodeId, message: Message<P>) {
+        if to == self.me {
+            self.to_self.push_back(message);
+        } else {
+            self.effects.push_back(Effect::Send { to, message });
+        }
+    }
+
+    pub(crate) fn note_bad_message(&mut self, from: NodeId, problem: &str) {
+        self.counters.bad_messages += 1;
+        let trace = TracePoint::BadMessage { from, problem: problem.into() };
+        self.effects.push_back(Effect::Trace(trace));
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
+    }
+
+    /// The members in sight and what they hold.
+    pub fn view(&self) -> &View {
+        self.sight.view()
+    }
+
+    /// Who this node is.
+    pub fn id(&self) -> NodeId {
+        self.me
+    }
+
+    pub(crate) fn kind_of(&self, name: &str) -> Option<u32> {
+        self.kinds.get(name).copied()
+    }
+
+    /// The partitions of an aggregation's service that live here.
+    pub(crate) fn hosted(&self, name: &str) -> PartitionSet {
+        let service = self.config.card.services.get(service_of(name));
+        service.map(|card| card.partitions.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn load_figure(&self) -> LoadFigure {
+        self.load_index.figure()
+    }
+
+    pub(crate) fn cost_figure(&self, kind: Option<u32>) -> CostFigure {
+        let Some(cost) = kind.map(|kind| self.costs.of(kind)) else { return CostFigure::default() };
+        CostFigure {
+            local: cost.local.mean_ms().map(Duration::from_millis_f64),
+            reduce: cost.reduce.mean_ms().map(Duration::from_millis_f64),
+        }
+    }
+
+    /// What a partial says about its sender.
+    pub(crate) fn learn_from(&mut self, now: Instant, from: NodeId, partial: &Partial<P>) {
+        if from == self.me {
+            return;
+        }
+        self.loads.learn(from, partial.load, now);
+        let own = Tag { branch: crate::call::caller::CALLER_BRANCH, ..partial.tag };
+        let Some(wave) = self.waves.get(&own) else { return };
+        if partial.cost == CostFigure::default() {
+            return;
+        }
+        if let Some(heard) = self.costs_heard.get_mut(&wave.name) {
+            heard.local = partial.cost.local.or(heard.local);
+            heard.reduce = partial.cost.reduce.or(heard.reduce);
+        } else if self.costs_heard.len() < COSTS_HEARD_MAX {
+            self.costs_heard.insert(wave.name.clone(), partial.cost);
+        }
+    }
+
+    /// What one reduction is expected to cost.
+    pub(crate) fn reduce_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
+        let own = self.cost_figure(kind).reduce;
+        let heard = || self.costs_heard.get(name).and_then(|cost| cost.reduce);
+        own.or_else(heard).unwrap_or(Duration::from_millis_f64(crate::load::cost::REDUCE_MS_PRIOR))
+    }
+
+    /// What one partition's local is expected to cost.
+    pub(crate) fn local_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
+        let own = self.cost_figure(kind).local;
+        let heard = || self.costs_heard.get(name).and_then(|cost| cost.local);
+        own.or_else(heard).unwrap_or(Duration::from_millis_f64(crate::load::cost::LOCAL_MS_PRIOR))
     }
 }

@@ -57,7 +57,7 @@ impl PartitionSet {
     }
 
     /// Its partitions, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = PartitionId> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = PartitionId> + Clone + '_ {
         self.runs.iter().flat_map(|&(start, end)| start..end)
     }
 

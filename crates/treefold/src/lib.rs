@@ -1,1 +1,92 @@
-//! The library users depend on.
+//! Middleware for services whose data is split over machines: **one call reaches every partition, the partial
+//! answers are folded together on their way up a tree, and the caller has its answer by the deadline, with an
+//! honest count of who contributed.**
+//!
+//! A service is a *local* (what one partition gives) and a *reduce* (two partials into one). Everything else is
+//! not the author's business: which replica, which tree, who waits how long for whom, what happens when a node
+//! dies in the middle.
+//!
+//! ```
+//! use std::time::Duration;
+//! use treefold::operators::merge::Count;
+//! use treefold::operators::merging;
+//! use treefold::{Client, Node, Partition, Service};
+//!
+//! /// Counts the lines that contain a word.
+//! fn logs() -> Service {
+//!     let matching = merging("matching", |partition: &Partition, word: &String| {
+//!         let lines = partition.data_as::<Vec<&str>>()?;
+//!         Ok(Count(lines.iter().filter(|line| line.contains(word.as_str())).count() as u64))
+//!     });
+//!     Service::new("logs").aggregation("matching", matching).total(2)
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Two nodes, each with one partition. They would run on two machines.
+//!     let first = Node::builder().service(logs().partition(0, vec!["error: disk", "ready"])).start().await?;
+//!     let second = Node::builder()
+//!         .join([first.addr()])
+//!         .service(logs().partition(1, vec!["error: net", "error: disk"]))
+//!         .start()
+//!         .await?;
+//!     assert!(second.members_at_least(2, Duration::from_secs(5)).await);
+//!
+//!     let client = Client::connect(second.addr()).await?;
+//!     let reply = client
+//!         .call::<Count>("logs/matching", &"error".to_string())
+//!         .deadline(Duration::from_millis(500))
+//!         .await?;
+//!     assert_eq!(reply.value, Some(Count(3)));
+//!     assert_eq!(reply.coverage(), 1.0);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # A map of the code
+//!
+//! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
+//! [`cluster`] (many nodes in one process), [`replay`] (what happened to a node, again), [`error`].
+//!
+//! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
+//! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
+//! `sockets` and `entropy` are what their names say.
+
+pub mod call;
+pub mod client;
+pub mod cluster;
+mod driver;
+mod entropy;
+pub mod error;
+mod job;
+pub mod node;
+mod record;
+pub mod replay;
+pub mod service;
+mod sockets;
+mod transport;
+pub mod wire;
+mod workers;
+
+pub use treefold_core as core;
+pub use treefold_operators as operators;
+
+pub use call::{CallBuilder, Reply};
+pub use client::{Client, ClientBuilder};
+pub use cluster::{Cluster, ClusterBuilder};
+pub use error::{Error, StartError};
+pub use node::{Node, NodeBuilder};
+pub use service::Service;
+pub use treefold_core::call::Status;
+pub use treefold_core::config::Tuning;
+pub use treefold_core::error::{CallError, Missing, Reason};
+pub use treefold_core::id::NodeId;
+pub use treefold_core::limits::Limits;
+pub use treefold_core::partitions::PartitionSet;
+pub use treefold_core::replica::ReplicaPolicy;
+pub use treefold_core::status::NodeStatus;
+pub use treefold_core::tree::shape::Shape;
+pub use treefold_core::wave::wait::Waiting;
+pub use treefold_operators::{
+    Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
+};

@@ -1,5 +1,13 @@
 //! Calls: what a caller asks for, and how it went.
 
+mod books;
+pub(crate) mod caller;
+mod children;
+pub(crate) mod jobs;
+mod plan;
+mod provider;
+pub(crate) mod repair;
+
 use crate::error::{CallError, Missing};
 use crate::message::Report;
 use crate::partitions::PartitionSet;

@@ -87,7 +87,7 @@ pub struct Tuning {
 impl Tuning {
     /// One machine room.
     pub const LAN: Self = Self {
-        membership: crate::membership::MembershipConfig::LAN,
+        membership: crate::membership::MembershipConfig::lan(),
         replica_policy: ReplicaPolicy::DEFAULT,
         hop_margin: Duration::from_millis(2),
         reply_margin: Duration::from_millis(2),
@@ -99,7 +99,7 @@ impl Tuning {
     };
     /// Between machine rooms.
     pub const WAN: Self = Self {
-        membership: crate::membership::MembershipConfig::WAN,
+        membership: crate::membership::MembershipConfig::wan(),
         hop_margin: Duration::from_millis(50),
         reply_margin: Duration::from_millis(20),
         ..Self::LAN

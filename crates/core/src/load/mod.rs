@@ -1,3 +1,13 @@
-//! How busy a node is, and how it tells.
+//! How busy a node is: measured, summed up, told, and remembered of others (DAC §4.5).
+//!
+//! * [`cost`]: what a local and a reduction take here, learned from what they took.
+//! * [`index`]: the work that waits here, predicted by those costs.
+//! * [`figure`]: that as it travels: on partials, in gossip, in answer to a poll.
+//! * [`announce`]: when a figure is worth telling, and what a stale one is worth.
+//! * [`table`]: the last figure of each other node.
 
+pub mod announce;
+pub mod cost;
 pub mod figure;
+pub mod index;
+pub mod table;

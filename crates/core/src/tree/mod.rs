@@ -2,7 +2,15 @@
 //!
 //! A [`Tree`] is a row of [`Seat`]s in preorder, each knowing how many seats its subtree holds. A subtree is
 //! then a slice of the same row: handing a child its part of the tree copies nothing.
+//!
+//! [`shape`] says which shapes there are and forms them; [`adaptive`] and [`earliest_ready`] are the two that
+//! look at load; [`makespan`] predicts when a tree would be done; [`draw`] shows it to people.
 
+pub mod adaptive;
+pub mod draw;
+pub mod earliest_ready;
+pub mod makespan;
+mod plant;
 pub mod shape;
 
 use crate::id::NodeId;
@@ -10,6 +18,9 @@ use crate::partitions::PartitionSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+
+/// How many nodes one tree may have, and so how many children one node.
+pub const TREE_NODES_MAX: u32 = 16_384;
 
 /// One node's place in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,3 +136,6 @@ impl fmt::Debug for Tree {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

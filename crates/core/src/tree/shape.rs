@@ -1,7 +1,361 @@
-//! Shapes (interim).
-/// The shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
+//! Which shapes there are, and how a call's tree gets one.
+//!
+//! A [`Shape`] is a plain value, chosen per call. [`form`] turns it and the [`Candidate`]s, the nodes that
+//! take part, into the caller's children. Sources: DAC §4.1 (base, flat, hierarchical) and §4.2
+//! (load-adaptive); chain, k-ary and binomial are the shapes of message-passing libraries, kept for
+//! comparison and for streams.
+//!
+//! Invariants: every candidate sits in exactly one seat; the result depends on the candidates, not on the
+//! order they come in, and on the generator's seed; figures that make no sense (NaN, negative, infinite) are
+//! replaced before anything is decided, so no shape has to think of them.
+//!
+//! Among nodes that look alike the load-aware shapes let the lot decide. Were it the least name, every caller
+//! of an idle cluster would choose the same root until the next figures arrive, which is the flocking that
+//! DAC §4.5 warns of; a random correction cannot help there, for it leaves a load of zero at zero.
+
+use super::plant::plant;
+use super::{TREE_NODES_MAX, Tree, adaptive, earliest_ready};
+use crate::id::NodeId;
+use crate::partitions::PartitionSet;
+use crate::random::Random;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+/// The least cost of one reduction in ms. Nobody folds for nothing: at a cost of zero, one node would be
+/// given every reduction of the tree.
+pub const REDUCE_MS_MIN: f64 = 0.001;
+
+/// The largest load or cost in ms that is told apart from a larger one: eleven days.
+pub const COST_MS_MAX: f64 = 1e9;
+
+/// A node that takes part in a call, with what the tree's shape is decided by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Who; no two candidates of a call are the same node.
+    pub node: NodeId,
+    /// The partitions whose locals it runs; empty for a relay.
+    pub partitions: PartitionSet,
+    /// `L`: its load index, the ms of work per processor that are queued there already.
+    pub load_ms: f64,
+    /// `s`: the ms per processor that its locals for this call take, all its partitions together.
+    pub local_ms: f64,
+    /// `a`: the ms per processor that one binary reduction takes there.
+    pub reduce_ms: f64,
+}
+
+impl Candidate {
+    /// `L + s`: when its own partial is ready, in ms from now.
+    pub fn own_ready_ms(&self) -> f64 {
+        self.load_ms + self.local_ms
+    }
+
+    /// The same candidate with figures that can be reckoned with: negative becomes zero, too large becomes
+    /// [`COST_MS_MAX`], and so does NaN, since a node with a broken estimate should not attract work.
+    #[must_use]
+    pub fn sane(mut self) -> Self {
+        let within =
+            |ms: f64, least: f64| if ms.is_nan() { COST_MS_MAX } else { ms.clamp(least, COST_MS_MAX) };
+        self.load_ms = within(self.load_ms, 0.0);
+        self.local_ms = within(self.local_ms, 0.0);
+        self.reduce_ms = within(self.reduce_ms, REDUCE_MS_MIN);
+        self
+    }
+}
+
+/// How a call's tree looks. Written as `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive` and
+/// `earliest-ready`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[allow(missing_docs)]
-pub enum Shape { Base, Flat, Chain, KAry(u32), Binomial, #[default] Adaptive, EarliestReady }
+#[non_exhaustive]
+pub enum Shape {
+    /// No tree: the caller invokes all and folds itself.
+    Base,
+    /// A root drawn at random over all others.
+    Flat,
+    /// Each node below the one before it, by name.
+    Chain,
+    /// Each node over up to K others, filled level by level, by name.
+    KAry(u32),
+    /// The binomial tree, its places drawn at random.
+    Binomial,
+    /// The load-adaptive tree, LAT: see [`adaptive`].
+    #[default]
+    Adaptive,
+    /// The two that are ready first meet first: see [`earliest_ready`].
+    EarliestReady,
+}
+
+/// Why a text names no [`Shape`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// No shape is called so.
+    Unknown {
+        /// What was written.
+        text: String,
+    },
+    /// The K of `kary:K` is no number, or out of bounds.
+    FanOut {
+        /// What was written for K.
+        text: String,
+    },
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { text } => write!(
+                f,
+                "no tree shape is called {text:?}; the shapes are base, flat, chain, kary:K, binomial, \
+                 adaptive and earliest-ready"
+            ),
+            Self::FanOut { text } => {
+                write!(f, "the K of kary:K is a whole number from 1 to {TREE_NODES_MAX}, not {text:?}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ShapeError {}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Base => f.pad("base"),
+            Self::Flat => f.pad("flat"),
+            Self::Chain => f.pad("chain"),
+            Self::KAry(fan_out) => write!(f, "kary:{fan_out}"),
+            Self::Binomial => f.pad("binomial"),
+            Self::Adaptive => f.pad("adaptive"),
+            Self::EarliestReady => f.pad("earliest-ready"),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        Ok(match text {
+            "base" => Self::Base,
+            "flat" => Self::Flat,
+            "chain" => Self::Chain,
+            "binomial" => Self::Binomial,
+            "adaptive" => Self::Adaptive,
+            "earliest-ready" => Self::EarliestReady,
+            _ => match text.strip_prefix("kary:") {
+                Some(fan_out) => Self::KAry(parse_fan_out(fan_out)?),
+                None => return Err(ShapeError::Unknown { text: text.into() }),
+            },
+        })
+    }
+}
+
+fn parse_fan_out(text: &str) -> Result<u32, ShapeError> {
+    // `u32::from_str` would also take a leading `+`, and one shape should have one spelling.
+    let fan_out =
+        if text.starts_with(|first: char| first.is_ascii_digit()) { text.parse().ok() } else { None };
+    fan_out
+        .filter(|k| (1..=TREE_NODES_MAX).contains(k))
+        .ok_or_else(|| ShapeError::FanOut { text: text.into() })
+}
+
+/// The caller's children: one leaf per candidate for [`Shape::Base`], else a single tree; none without
+/// candidates. Siblings stand in the order of their subtrees' size, largest first.
+pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Vec<Tree> {
+    let mut candidates: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
+    candidates.sort_unstable_by_key(|candidate| candidate.node);
+    let count = candidates.len();
+    if count == 0 {
+        return Vec::new();
+    }
+    let tree = match shape {
+        Shape::Base => {
+            return candidates.into_iter().map(|leaf| Tree::leaf(leaf.node, leaf.partitions)).collect();
+        }
+        Shape::Flat => {
+            candidates[..].swap(0, random.below(count));
+            candidates[1..].sort_unstable_by_key(|candidate| candidate.node);
+            plant(candidates, &k_ary_parents(count, TREE_NODES_MAX.max(count as u32)))
+        }
+        Shape::Chain => plant(candidates, &k_ary_parents(count, 1)),
+        Shape::KAry(fan_out) => plant(candidates, &k_ary_parents(count, fan_out.max(1))),
+        Shape::Binomial => {
+            random.shuffle(&mut candidates);
+            plant(candidates, &binomial_parents(count))
+        }
+        Shape::Adaptive => {
+            random.shuffle(&mut candidates);
+            adaptive::form(candidates)
+        }
+        Shape::EarliestReady => {
+            random.shuffle(&mut candidates);
+            earliest_ready::form(candidates)
+        }
+    };
+    vec![tree]
+}
+
+/// Everyone's parent when each is given up to `fan_out` children, level by level.
+fn k_ary_parents(count: usize, fan_out: u32) -> Vec<Option<usize>> {
+    (0..count).map(|at| at.checked_sub(1).map(|before| before / fan_out as usize)).collect()
+}
+
+/// Everyone's parent in a binomial tree: the parent's number is one's own without its lowest set bit. For a
+/// count that is no power of two, the tree is the next larger one without the places that are too many.
+pub(super) fn binomial_parents(count: usize) -> Vec<Option<usize>> {
+    (0..count).map(|at| (at > 0).then(|| at & (at - 1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::adaptive::tests::{any_candidates, candidates, idle, node};
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    const SHAPES: [Shape; 8] = [
+        Shape::Base,
+        Shape::Flat,
+        Shape::Chain,
+        Shape::KAry(1),
+        Shape::KAry(3),
+        Shape::Binomial,
+        Shape::Adaptive,
+        Shape::EarliestReady,
+    ];
+
+    fn one(shape: Shape, count: usize, seed: u64) -> Tree {
+        let mut trees = form(shape, idle(count), &mut Random::new(seed));
+        assert_eq!(trees.len(), 1, "all shapes but base form a single tree");
+        trees.remove(0)
+    }
+
+    #[test]
+    fn a_shape_is_written_as_it_is_read() {
+        let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready";
+        for (text, shape) in written.split(' ').zip(SHAPES) {
+            assert_eq!(text.parse(), Ok(shape));
+            assert_eq!(shape.to_string(), text);
+        }
+        assert_eq!(TREE_NODES_MAX, 16_384);
+        assert_eq!("kary:16384".parse(), Ok(Shape::KAry(16_384)));
+    }
+
+    #[test]
+    fn an_unknown_shape_is_told_what_is_allowed() {
+        let message = "lat".parse::<Shape>().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "no tree shape is called \"lat\"; the shapes are base, flat, chain, kary:K, binomial, \
+             adaptive and earliest-ready"
+        );
+        for text in ["kary:0", "kary:16385", "kary:", "kary:-1", "kary:+2", "kary:4294967298"] {
+            let message = text.parse::<Shape>().unwrap_err().to_string();
+            assert!(message.contains("from 1 to 16384"), "{text}: {message}");
+        }
+        assert!("kary".parse::<Shape>().is_err());
+        assert!("Flat".parse::<Shape>().is_err());
+    }
+
+    #[test]
+    fn base_is_a_leaf_each_and_nobody_is_nothing() {
+        let trees = form(Shape::Base, idle(3), &mut Random::new(0));
+        let nodes: Vec<NodeId> = trees.iter().map(|tree| tree.root().node).collect();
+        assert_eq!(nodes, [node(0), node(1), node(2)]);
+        for shape in SHAPES {
+            assert!(form(shape, vec![], &mut Random::new(0)).is_empty());
+        }
+    }
+
+    #[test]
+    fn flat_draws_its_root() {
+        let roots: alloc::collections::BTreeSet<NodeId> =
+            (0..100).map(|seed| one(Shape::Flat, 5, seed).root().node).collect();
+        assert_eq!(roots.len(), 5, "each is root now and then");
+        assert_eq!(one(Shape::Flat, 5, 1).height(), 1);
+    }
+
+    #[test]
+    fn chain_and_k_ary_are_the_same_for_every_call() {
+        let chain = one(Shape::Chain, 4, 1);
+        let order: Vec<NodeId> = chain.seats().iter().map(|seat| seat.node).collect();
+        assert_eq!(order, [node(0), node(1), node(2), node(3)]);
+        assert_eq!(chain.height(), 3);
+
+        let ternary = one(Shape::KAry(3), 8, 1);
+        assert_eq!(ternary, one(Shape::KAry(3), 8, 2));
+        let sizes: Vec<u32> = ternary.seats().iter().map(|seat| seat.size).collect();
+        assert_eq!(sizes, [8, 4, 1, 1, 1, 2, 1, 1], "root over 1, 2, 3; 1 over 4, 5, 6; 2 over 7");
+    }
+
+    #[test]
+    fn binomial_of_eight_is_the_textbooks() {
+        let sizes: Vec<u32> = one(Shape::Binomial, 8, 1).seats().iter().map(|seat| seat.size).collect();
+        assert_eq!(sizes, [8, 4, 2, 1, 1, 2, 1, 1]);
+        assert_eq!(one(Shape::Binomial, 1024, 1).height(), 10);
+        assert_ne!(one(Shape::Binomial, 8, 1), one(Shape::Binomial, 8, 2), "the places are drawn");
+    }
+
+    #[test]
+    fn an_idle_cluster_has_no_favourite_root() {
+        for shape in [Shape::Adaptive, Shape::EarliestReady] {
+            let roots: alloc::collections::BTreeSet<NodeId> =
+                (0..200).map(|seed| one(shape, 8, seed).root().node).collect();
+            assert_eq!(roots.len(), 8, "{shape}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_in_every_shape() {
+        for shape in SHAPES {
+            let trees = form(shape, idle(10_000), &mut Random::new(9));
+            assert_eq!(trees.iter().map(|tree| tree.seats().len()).sum::<usize>(), 10_000, "{shape}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_candidate_sits_exactly_once(
+            seed: u64,
+            which in 0..SHAPES.len(),
+            candidates in any_candidates(60),
+        ) {
+            let trees = form(SHAPES[which], candidates.clone(), &mut Random::new(seed));
+            let seats = trees.iter().flat_map(|tree| tree.seats().iter());
+            let mut seated: Vec<_> = seats.map(|seat| (seat.node, seat.partitions.clone())).collect();
+            seated.sort_unstable();
+            let mut asked: Vec<_> = candidates.into_iter().map(|c| (c.node, c.partitions)).collect();
+            asked.sort_unstable();
+            prop_assert_eq!(seated, asked);
+        }
+
+        #[test]
+        fn the_order_of_candidates_does_not_matter(
+            seed: u64,
+            which in 0..SHAPES.len(),
+            candidates in candidates(40),
+        ) {
+            let formed = form(SHAPES[which], candidates.clone(), &mut Random::new(seed));
+            let mut shuffled = candidates;
+            Random::new(seed ^ 1).shuffle(&mut shuffled);
+            prop_assert_eq!(formed, form(SHAPES[which], shuffled, &mut Random::new(seed)));
+        }
+
+        #[test]
+        fn siblings_stand_largest_first(seed: u64, which in 1..SHAPES.len(), candidates in candidates(60)) {
+            for tree in form(SHAPES[which], candidates, &mut Random::new(seed)) {
+                for at in 0..tree.seats().len() {
+                    let subtree = Tree::from_preorder(
+                        tree.seats()[at..at + tree.seats()[at].size as usize].to_vec()
+                    ).expect("a subtree is a tree");
+                    let sizes: Vec<u32> = subtree.children().map(|child| child.root().size).collect();
+                    prop_assert!(sizes.is_sorted_by(|a, b| a >= b));
+                }
+            }
+        }
+    }
+}

@@ -1,3 +1,7 @@
 //! Waves: one set of partials, folded into one on its way up.
 
+pub(crate) mod contributors;
+pub(crate) mod credit;
+pub(crate) mod keep;
+pub(crate) mod state;
 pub mod wait;

@@ -1,0 +1,67 @@
+# Treefold's few commands. `make` alone lists them; `make verify` changes nothing, `make fix` may.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run test verify fix bench fmt clippy docs deny house tools
+
+CARGO ?= cargo
+
+# cargo-deny is built once per machine and version, outside the clone
+DENY_VERSION := 0.20.2
+TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
+# set to 1 where it may be impossible to build: `make deny` then says so and passes
+DENY_OPTIONAL ?= 0
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+run: tools ## a cluster in one process, answering queries over real files
+	$(CARGO) run --profile lean -p treefold-cli -- demo
+
+test: tools ## everything a change must pass
+	$(CARGO) test --workspace
+
+verify: fmt clippy docs deny house ## formatting, lints, docs, licences, house rules; changes nothing
+
+fix: tools ## format, and apply the lints' suggestions
+	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	$(CARGO) fmt --all
+
+bench: tools ## Treefold beside the kernel's floor: round trips, waves per second, CPU
+	bench/run.sh
+
+fmt: tools
+	$(CARGO) fmt --all -- --check
+
+clippy: tools
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# the command and the library are both called treefold: documented one after the other, the library last
+docs: tools
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --bins
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib
+
+deny: tools
+	@deny="$(TOOLS)/bin/cargo-deny"; \
+	if ! "$$deny" --version 2>/dev/null | grep -qF " $(DENY_VERSION)"; then \
+		echo "building cargo-deny $(DENY_VERSION) into $(TOOLS), once"; \
+		if ! env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
+			$(CARGO) install --locked --debug --force --version $(DENY_VERSION) --root "$(TOOLS)" cargo-deny; then \
+			echo "skipped: cargo-deny could not be built, so licences, bans and sources were not checked" >&2; \
+			if [ "$(DENY_OPTIONAL)" = 1 ]; then exit 0; else exit 1; fi; \
+		fi; \
+	fi; \
+	"$$deny" --locked check licenses bans sources
+
+house: tools
+	$(CARGO) test --locked -p treefold-house
+
+# one line on what is missing and how to get it, before cargo says it in forty
+tools:
+	@command -v $(CARGO) >/dev/null || { \
+		echo "cargo is missing: install Rust with rustup (https://rustup.rs), then open a new shell" >&2; exit 1; }
+	@$(CARGO) --version >/dev/null 2>&1 || { \
+		echo "the Rust toolchain of rust-toolchain.toml is missing: run 'rustup toolchain install' here" >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+		echo "a C compiler (cc), which Rust links with, is missing: apt-get install build-essential, dnf install gcc, or xcode-select --install" >&2; exit 1; }

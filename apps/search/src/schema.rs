@@ -1,0 +1,92 @@
+//! The fields of a document, and how its title is found.
+//!
+//! A document is a file: its *path* below the folder, its *title*, its *body*. All three are searched and
+//! kept. Words are runs of letters and digits in lower case, at most 40 bytes long (tantivy's `default`
+//! tokenizer): `snake_case` and `std::io` are two words each, `camelCase` is one. That serves source code and
+//! prose alike without knowing the language of either; it does not cut text that is written without spaces.
+
+use crate::limits::{TITLE_CHARS_MAX, TITLE_LINES_MAX};
+use tantivy::TantivyDocument;
+use tantivy::schema::{Field, STORED, Schema, TEXT};
+
+/// Changes whenever an index written before can't be used any more: the fields, the tokenizer, what a title
+/// is, which partition a path belongs to, or the index library's format.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// A title says more about its document than any one line of the body.
+pub(crate) const TITLE_BOOST: f32 = 2.0;
+
+/// The handles of the three fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields {
+    pub(crate) path: Field,
+    pub(crate) title: Field,
+    pub(crate) body: Field,
+}
+
+impl Fields {
+    /// The fields in the order in which scores are added up.
+    pub(crate) fn all(self) -> [Field; 3] {
+        [self.title, self.path, self.body]
+    }
+
+    /// The document for a file.
+    pub(crate) fn document(self, path: &str, body: &str) -> TantivyDocument {
+        let mut document = TantivyDocument::default();
+        document.add_text(self.path, path);
+        document.add_text(self.title, title_of(path, body));
+        document.add_text(self.body, body);
+        document
+    }
+}
+
+pub(crate) fn schema() -> (Schema, Fields) {
+    let mut builder = Schema::builder();
+    let fields = Fields {
+        path: builder.add_text_field("path", TEXT | STORED),
+        title: builder.add_text_field("title", TEXT | STORED),
+        body: builder.add_text_field("body", TEXT | STORED),
+    };
+    (builder.build(), fields)
+}
+
+/// Markdown's first heading; else the first line that says something, without its comment marks; else the
+/// file's name.
+fn title_of(path: &str, body: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_markdown =
+        [".md", ".markdown", ".mdx"].iter().any(|ending| name.to_ascii_lowercase().ends_with(ending));
+    let lines = || body.lines().take(TITLE_LINES_MAX);
+    let heading =
+        lines().filter(|_| is_markdown).filter(|line| is_heading(line)).map(bare).find(|t| !t.is_empty());
+    let first = || lines().map(bare).find(|title| !title.is_empty());
+    let title = heading.or_else(first).unwrap_or(name);
+    title.chars().take(TITLE_CHARS_MAX).collect()
+}
+
+fn is_heading(line: &str) -> bool {
+    let rest = line.trim_start_matches('#');
+    (1..=6).contains(&(line.len() - rest.len())) && rest.starts_with(' ')
+}
+
+/// The line from its first letter or digit on, without what closes a comment or opens a block.
+fn bare(line: &str) -> &str {
+    let begin = line.find(char::is_alphanumeric).unwrap_or(line.len());
+    line[begin..].trim_end_matches(['*', '/', '#', '-', '=', '>', '[', ']', '{', ';', ' ', '\t', '\r'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_a_heading_or_the_first_line_that_says_something_or_the_name() {
+        assert_eq!(title_of("docs/a.md", "[badge]: x\n\n## Getting started ##\n# Later"), "Getting started");
+        assert_eq!(title_of("docs/a.md", "no heading here\n#hashtag"), "no heading here");
+        assert_eq!(title_of("src/lib.rs", "\n#![no_std]\n//! Trees."), "no_std");
+        assert_eq!(title_of("src/lib.rs", "\n//!\n//! Trees, and waves.\n"), "Trees, and waves.");
+        assert_eq!(title_of("a.c", "/* One line. */\nint main;"), "One line.");
+        assert_eq!(title_of("src/empty.txt", " \n---\n"), "empty.txt");
+        assert_eq!(title_of("x", &"é".repeat(500)).chars().count(), TITLE_CHARS_MAX);
+    }
+}

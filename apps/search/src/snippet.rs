@@ -1,0 +1,119 @@
+//! The part of a document that shows why it was found.
+//!
+//! Among stretches of the asked length the one whose words are rarest wins (tantivy's generator), by the same
+//! figures that scored the document, so it is the same stretch however the folder is split. A document found
+//! by its title or path alone shows its beginning. White space and control characters become single spaces: a
+//! snippet is one line, and a log full of terminal escapes does nothing to whoever prints it.
+
+use crate::limits::SNIPPET_SCAN_BYTES_MAX;
+use crate::shard::Shard;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use tantivy::query::Bm25StatisticsProvider;
+use tantivy::snippet::SnippetGenerator;
+use tantivy::{Score, Term};
+
+/// Makes the snippets of one query's hits.
+pub(crate) struct Snippets {
+    generator: SnippetGenerator,
+    chars_max: usize,
+}
+
+impl Snippets {
+    pub(crate) fn new<'a>(
+        shard: &Shard,
+        terms: impl Iterator<Item = &'a Term>,
+        figures: &dyn Bm25StatisticsProvider,
+        chars_max: usize,
+    ) -> tantivy::Result<Self> {
+        let mut rarity: BTreeMap<String, Score> = BTreeMap::new();
+        for term in terms.filter(|term| term.field() == shard.fields.body) {
+            let value = term.value();
+            if let Some(word) = value.as_str() {
+                rarity.insert(word.to_owned(), 1.0 / (1.0 + figures.doc_freq(term)? as Score));
+            }
+        }
+        let generator = SnippetGenerator::new(rarity, shard.tokenizer.clone(), shard.fields.body, chars_max);
+        Ok(Self { generator, chars_max })
+    }
+
+    /// The snippet of a body, and what of it to highlight, in characters.
+    pub(crate) fn of(&self, body: &str) -> (String, Vec<(u32, u32)>) {
+        if self.chars_max == 0 {
+            return Default::default();
+        }
+        let body = &body[..body.floor_char_boundary(SNIPPET_SCAN_BYTES_MAX)];
+        let found = self.generator.snippet(body);
+        if found.is_empty() {
+            return one_line(body, &[], self.chars_max);
+        }
+        one_line(found.fragment(), found.highlighted(), self.chars_max)
+    }
+}
+
+/// `text` on one line of at most `chars_max` characters, and the `highlights` (byte ranges of `text`) in
+/// characters of that line.
+fn one_line(text: &str, highlights: &[Range<usize>], chars_max: usize) -> (String, Vec<(u32, u32)>) {
+    let mut line = String::new();
+    let (mut chars, mut blank) = (0usize, false);
+    let (mut open, mut marks) = (None, Vec::new());
+    let mut highlights = highlights.iter().peekable();
+    for (at, character) in text.char_indices() {
+        if highlights.next_if(|range| range.end <= at).is_some() {
+            marks.extend(open.take().map(|begin| (begin, chars as u32)));
+        }
+        if chars == chars_max {
+            break;
+        }
+        if character.is_whitespace() || character.is_control() {
+            blank = !line.is_empty();
+            continue;
+        }
+        if std::mem::take(&mut blank) {
+            line.push(' ');
+            chars += 1;
+            if chars == chars_max {
+                break;
+            }
+        }
+        if highlights.peek().is_some_and(|range| range.contains(&at)) && open.is_none() {
+            open = Some(chars as u32);
+        }
+        line.push(character);
+        chars += 1;
+    }
+    marks.extend(open.map(|begin| (begin, chars as u32)));
+    (line, marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn highlighted(text: &str, words: &[&str], chars_max: usize) -> (String, Vec<String>) {
+        let ranges: Vec<_> = words
+            .iter()
+            .map(|word| text.find(word).unwrap()..text.find(word).unwrap() + word.len())
+            .collect();
+        let (line, marks) = one_line(text, &ranges, chars_max);
+        let cut = |(begin, end): (u32, u32)| line.chars().take(end as usize).skip(begin as usize).collect();
+        let marked = marks.into_iter().map(cut).collect();
+        (line, marked)
+    }
+
+    #[test]
+    fn a_line_keeps_its_highlights_through_what_is_left_out() {
+        let (line, marked) =
+            highlighted("  été \n\n\t où les arbres\x1b[31m rêvent", &["où", "arbres", "rêvent"], 100);
+        assert_eq!(line, "été où les arbres [31m rêvent");
+        assert_eq!(marked, ["où", "arbres", "rêvent"]);
+    }
+
+    #[test]
+    fn a_line_is_cut_at_its_length_and_a_highlight_with_it() {
+        assert_eq!(highlighted("trees and waves", &["trees", "waves"], 12).0, "trees and wa");
+        assert_eq!(highlighted("trees and waves", &["trees", "waves"], 12).1, ["trees", "wa"]);
+        assert_eq!(highlighted("trees and waves", &["waves"], 5), ("trees".to_owned(), vec![]));
+        assert_eq!(highlighted("trees", &["trees"], 5), ("trees".to_owned(), vec!["trees".to_owned()]));
+    }
+}

@@ -1,0 +1,190 @@
+//! The aggregation `terms`: how often a query's words occur in the whole folder.
+//!
+//! BM25 weighs a word by how many documents have it, and a document by its length against the average. Each
+//! partition knows its own figures only, so equal documents in different partitions score differently. A
+//! caller that minds asks twice: `terms`, then `topk` with the answer; the second time every partition scores
+//! by the figures of them all. (Elasticsearch calls this `dfs_query_then_fetch`.)
+//!
+//! Merging is addition, which saturates, so it stays associative for any figures.
+
+use crate::query::{self, name_of};
+use crate::shard::Shard;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tantivy::Term;
+use tantivy::query::Bm25StatisticsProvider;
+use tantivy::schema::Field;
+use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Result};
+
+/// The parameters of `terms`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TermsParams {
+    /// The query that `topk` will be asked.
+    pub query: String,
+}
+
+/// How often a query's words occur in some partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// How many documents there are.
+    pub documents: u64,
+    /// How many words each field has in all documents together.
+    pub tokens: BTreeMap<String, u64>,
+    /// How many documents have a word, by `field:word`; a word of the query that none has is there with zero.
+    pub frequencies: BTreeMap<String, u64>,
+}
+
+/// Why statistics can't be used with a query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StatisticsError {
+    /// They were made for another query.
+    #[error("the statistics have no figure for {0}; ask search/terms with the same query")]
+    Missing(String),
+    /// They can't be anyone's.
+    #[error("by the statistics {frequency} documents have {term}, of {documents} in all")]
+    Impossible {
+        /// The word.
+        term: String,
+        /// How many documents are said to have it.
+        frequency: u64,
+        /// How many there are said to be.
+        documents: u64,
+    },
+}
+
+impl Statistics {
+    /// Those of one partition, for these words.
+    fn of(shard: &Shard, terms: &BTreeMap<String, Term>) -> tantivy::Result<Self> {
+        let searcher = &shard.searcher;
+        let mut statistics = Self { documents: searcher.total_num_docs()?, ..Self::default() };
+        for field in shard.fields.all() {
+            let name = searcher.schema().get_field_name(field).to_owned();
+            statistics.tokens.insert(name, searcher.total_num_tokens(field)?);
+        }
+        for (name, term) in terms {
+            statistics.frequencies.insert(name.clone(), searcher.doc_freq(term)?);
+        }
+        Ok(statistics)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn merged(mut self, other: Self) -> Self {
+        self.documents = self.documents.saturating_add(other.documents);
+        add(&mut self.tokens, other.tokens);
+        add(&mut self.frequencies, other.frequencies);
+        self
+    }
+
+    /// Whether they can be used to score `terms`; the index library asserts what is tested here.
+    fn check(&self, terms: &BTreeMap<String, Term>) -> Result<(), StatisticsError> {
+        for term in terms.keys() {
+            let documents = self.documents;
+            match self.frequencies.get(term) {
+                None => return Err(StatisticsError::Missing(term.clone())),
+                Some(&frequency) if frequency > documents => {
+                    return Err(StatisticsError::Impossible { term: term.clone(), frequency, documents });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
+    for (name, count) in from {
+        let sum = to.entry(name).or_default();
+        *sum = sum.saturating_add(count);
+    }
+}
+
+/// Where BM25 takes its figures from: everyone's, or the partition's own.
+pub(crate) struct Figures<'a> {
+    shard: &'a Shard,
+    global: Option<&'a Statistics>,
+}
+
+impl<'a> Figures<'a> {
+    pub(crate) fn new(
+        shard: &'a Shard,
+        global: Option<&'a Statistics>,
+        terms: &BTreeMap<String, Term>,
+    ) -> Result<Self, StatisticsError> {
+        global.map_or(Ok(()), |statistics| statistics.check(terms))?;
+        Ok(Self { shard, global })
+    }
+}
+
+/// Zero documents or words would make averages of nothing; where this partition has matches and the
+/// statistics know of none (they are from before, or from others), one is close enough.
+impl Bm25StatisticsProvider for Figures<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        let Some(global) = self.global else { return self.shard.searcher.total_num_tokens(field) };
+        let name = self.shard.searcher.schema().get_field_name(field);
+        Ok(global.tokens.get(name).copied().unwrap_or_default().max(1))
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        let Some(global) = self.global else { return self.shard.searcher.total_num_docs() };
+        Ok(global.documents.max(1))
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        let Some(global) = self.global else { return self.shard.searcher.doc_freq(term) };
+        Ok(global.frequencies.get(&name_of(self.shard, term)).copied().unwrap_or_default())
+    }
+}
+
+/// The aggregation `terms`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms;
+
+impl Aggregation for Terms {
+    type Params = TermsParams;
+    type Partial = Statistics;
+
+    fn local(&self, partition: &Partition, params: &TermsParams) -> Result<Statistics> {
+        let shard = partition.data_as::<Shard>()?;
+        let query = query::parse(shard, &params.query)?;
+        Statistics::of(shard, &query::terms(shard, &*query)).map_err(OperatorError::from)
+    }
+
+    fn reduce(&self, a: Statistics, b: Statistics, _: &TermsParams) -> Result<Statistics> {
+        Ok(a.merged(b))
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn statistics() -> impl Strategy<Value = Statistics> {
+        let counts =
+            || proptest::collection::btree_map("[a-c]", prop_oneof![0..100u64, Just(u64::MAX)], 0..3);
+        (any::<u64>(), counts(), counts()).prop_map(|(documents, tokens, frequencies)| Statistics {
+            documents,
+            tokens,
+            frequencies,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_associative_and_commutative_and_nothing_is_its_identity(
+            a in statistics(), b in statistics(), c in statistics(),
+        ) {
+            prop_assert_eq!(a.clone().merged(b.clone()), b.clone().merged(a.clone()));
+            prop_assert_eq!(
+                a.clone().merged(b.clone()).merged(c.clone()),
+                a.clone().merged(b.clone().merged(c.clone()))
+            );
+            prop_assert_eq!(a.clone().merged(Statistics::default()), a.clone());
+        }
+    }
+}

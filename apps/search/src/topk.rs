@@ -1,0 +1,245 @@
+//! The aggregation `topk`: the best documents for a query.
+//!
+//! Every partition gives its best k; a reduce keeps the best k of two such lists. Hits are in a total order
+//! (score, then path, then partition and document), so the answer is one and the same whatever tree folded
+//! it. With [`Statistics`] in the parameters it is also the same whatever the number of partitions.
+
+use crate::limits::{K_DEFAULT, K_MAX, SNIPPET_CHARS_DEFAULT, SNIPPET_CHARS_MAX};
+use crate::query;
+use crate::shard::Shard;
+use crate::snippet::Snippets;
+use crate::statistics::{Figures, Statistics};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use tantivy::collector::{Count, TopDocs};
+use treefold_operators::{Aggregation, Partition, Placement, Result};
+
+/// The parameters of `topk`. Only the query must be given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopKParams {
+    /// What to look for; [`query`] says how it is written.
+    pub query: String,
+    /// How many documents, 1 to [`K_MAX`]; by default [`K_DEFAULT`].
+    #[serde(default = "k_default")]
+    pub k: u32,
+    /// How long each snippet may be, 0 to [`SNIPPET_CHARS_MAX`]; by default [`SNIPPET_CHARS_DEFAULT`].
+    #[serde(default = "snippet_chars_default")]
+    pub snippet_chars: u32,
+    /// The answer of `terms` to the same query, to score by the figures of all partitions; without it each
+    /// scores by its own.
+    #[serde(default)]
+    pub statistics: Option<Statistics>,
+}
+
+fn k_default() -> u32 {
+    K_DEFAULT
+}
+
+fn snippet_chars_default() -> u32 {
+    SNIPPET_CHARS_DEFAULT
+}
+
+/// Which of the parameters is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParamsError {
+    /// `k`.
+    #[error("k is {0}; it must be 1 to {K_MAX}")]
+    K(u32),
+    /// `snippet_chars`.
+    #[error("snippet_chars is {0}; it must be at most {SNIPPET_CHARS_MAX}")]
+    SnippetChars(u32),
+}
+
+impl TopKParams {
+    /// The defaults, for `query`.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self { query: query.into(), k: K_DEFAULT, snippet_chars: SNIPPET_CHARS_DEFAULT, statistics: None }
+    }
+
+    fn check(&self) -> Result<(), ParamsError> {
+        if !(1..=K_MAX).contains(&self.k) {
+            return Err(ParamsError::K(self.k));
+        }
+        if self.snippet_chars > SNIPPET_CHARS_MAX {
+            return Err(ParamsError::SnippetChars(self.snippet_chars));
+        }
+        Ok(())
+    }
+}
+
+/// One document found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// BM25 over title (counted twice), path and body; more is better.
+    pub score: f32,
+    /// Where it lies.
+    pub partition: u32,
+    /// Its number there: its place in path order. The same in every replica.
+    pub document: u32,
+    /// Its file's path below the folder, with `/` between its parts.
+    pub path: String,
+    /// Its title.
+    pub title: String,
+    /// A stretch of its body, on one line.
+    pub snippet: String,
+    /// What of the snippet to highlight: from and up to which character (Unicode scalar value), ascending.
+    pub highlights: Vec<(u32, u32)>,
+}
+
+impl Hit {
+    /// Best first; equal only for the same document.
+    pub fn rank(&self, other: &Self) -> Ordering {
+        let place = |hit: &Self| (hit.partition, hit.document);
+        let by_score = other.score.total_cmp(&self.score);
+        by_score.then_with(|| self.path.cmp(&other.path)).then_with(|| place(self).cmp(&place(other)))
+    }
+
+    /// The snippet with each highlight between `before` and `after`.
+    pub fn marked(&self, before: &str, after: &str) -> String {
+        let mut marked = String::with_capacity(self.snippet.len() + self.highlights.len() * 8);
+        let mut highlights = self.highlights.iter().peekable();
+        for (at, character) in (0u32..).zip(self.snippet.chars()) {
+            if highlights.peek().is_some_and(|(begin, _)| *begin == at) {
+                marked.push_str(before);
+            }
+            marked.push(character);
+            if highlights.next_if(|(_, end)| *end == at + 1).is_some() {
+                marked.push_str(after);
+            }
+        }
+        marked
+    }
+}
+
+/// The best documents of some partitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hits {
+    /// At most k of them, best first.
+    pub hits: Vec<Hit>,
+    /// How many documents match the query.
+    pub matched: u64,
+}
+
+/// The aggregation `topk`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TopK;
+
+impl Aggregation for TopK {
+    type Params = TopKParams;
+    type Partial = Hits;
+
+    fn local(&self, partition: &Partition, params: &TopKParams) -> Result<Hits> {
+        params.check()?;
+        let shard = partition.data_as::<Shard>()?;
+        let query = query::parse(shard, &params.query)?;
+        let terms = query::terms(shard, &*query);
+        let figures = Figures::new(shard, params.statistics.as_ref(), &terms)?;
+
+        // Counting visits every match, which is also what keeps scores exact (see `query`).
+        let best_and_count = (TopDocs::with_limit(params.k as usize).order_by_score(), Count);
+        let searcher = &shard.searcher;
+        let (best, matched) = searcher.search_with_statistics_provider(&*query, &best_and_count, &figures)?;
+
+        let snippets = Snippets::new(shard, terms.values(), &figures, params.snippet_chars as usize)?;
+        let mut hits = Vec::with_capacity(best.len());
+        for (score, address) in best {
+            let [path, title, body] = shard.stored(address)?;
+            let (snippet, highlights) = snippets.of(&body);
+            let (partition, document) = (partition.id, address.doc_id);
+            hits.push(Hit { score, partition, document, path, title, snippet, highlights });
+        }
+        Ok(Hits { hits, matched: matched as u64 })
+    }
+
+    fn reduce(&self, a: Hits, b: Hits, params: &TopKParams) -> Result<Hits> {
+        let (mut hits, rest) = (a.hits, b.hits);
+        hits.extend(rest);
+        // Two sorted runs: the standard library's sort finds them and merges.
+        hits.sort_by(Hit::rank);
+        hits.truncate(params.k as usize);
+        Ok(Hits { hits, matched: a.matched.saturating_add(b.matched) })
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Scores from a few values, so that ties are common and only the rest of the order can break them.
+    fn hit(partition: u32, document: u32) -> Hit {
+        let score = ((partition * 7 + document * 3) % 4) as f32 / 2.0;
+        let path = format!("{}.rs", (partition + document) % 3);
+        Hit {
+            score,
+            partition,
+            document,
+            path,
+            title: String::new(),
+            snippet: String::new(),
+            highlights: vec![],
+        }
+    }
+
+    fn partial(partition: u32, documents: u32, k: u32) -> Hits {
+        let mut hits: Vec<Hit> = (0..documents).map(|document| hit(partition, document)).collect();
+        hits.sort_by(Hit::rank);
+        hits.truncate(k as usize);
+        Hits { hits, matched: u64::from(documents) }
+    }
+
+    /// Folds in an order given by `choices`: each picks two of what is left.
+    fn folded(mut partials: Vec<Hits>, choices: &[(usize, usize)], params: &TopKParams) -> Hits {
+        for (first, second) in choices.iter().cycle() {
+            if partials.len() == 1 {
+                break;
+            }
+            let a = partials.swap_remove(first % partials.len());
+            let b = partials.swap_remove(second % partials.len());
+            partials.push(TopK.reduce(a, b, params).unwrap());
+        }
+        partials.remove(0)
+    }
+
+    proptest! {
+        #[test]
+        fn any_tree_gives_the_same_answer(
+            sizes in proptest::collection::vec(0u32..12, 1..9),
+            k in 1u32..15,
+            choices in proptest::collection::vec(any::<(usize, usize)>(), 1..9),
+        ) {
+            let params = TopKParams { k, ..TopKParams::new("q") };
+            let each = || (0..).zip(sizes.iter().copied());
+            let partials: Vec<Hits> = each().map(|(id, documents)| partial(id, documents, k)).collect();
+            let hits_of = |(id, documents)| (0..documents).map(move |document| hit(id, document));
+            let mut all: Vec<Hit> = each().flat_map(hits_of).collect();
+            all.sort_by(Hit::rank);
+            all.truncate(k as usize);
+            let answer = folded(partials, &choices, &params);
+            prop_assert_eq!(answer.hits, all);
+            prop_assert_eq!(answer.matched, sizes.iter().map(|documents| u64::from(*documents)).sum::<u64>());
+        }
+
+        #[test]
+        fn reducing_is_associative_and_commutative_and_nothing_is_its_identity(
+            (a, b, c) in (0u32..9, 0u32..9, 0u32..9), k in 1u32..12,
+        ) {
+            let params = TopKParams { k, ..TopKParams::new("q") };
+            let [a, b, c] = [(0, a), (1, b), (2, c)].map(|(id, documents)| partial(id, documents, k));
+            let reduce = |a: &Hits, b: &Hits| TopK.reduce(a.clone(), b.clone(), &params).unwrap();
+            prop_assert_eq!(reduce(&a, &b), reduce(&b, &a));
+            prop_assert_eq!(reduce(&reduce(&a, &b), &c), reduce(&a, &reduce(&b, &c)));
+            prop_assert_eq!(reduce(&a, &Hits::default()), a);
+        }
+    }
+
+    #[test]
+    fn a_snippet_is_marked_by_characters() {
+        let marked = Hit { snippet: "où vont été".into(), highlights: vec![(0, 2), (8, 11)], ..hit(0, 0) };
+        assert_eq!(marked.marked("<b>", "</b>"), "<b>où</b> vont <b>été</b>");
+    }
+}

@@ -1,0 +1,75 @@
+//! `treefold-floor`: what the kernel alone asks for a wave.
+//!
+//! One process per node, blocking loopback sockets without Nagle's delay, no framing, no deadline, no
+//! membership: 32 bytes go down a k-ary tree, the 8 bytes of a sum come up. No middleware over TCP on the
+//! same machine can be cheaper for this shape, so its figures are the denominator of Treefold's own
+//! (`bench/run.sh` runs both in one sitting; figures of different sittings are not compared).
+//!
+//! - [`options`]: the command line, of the launcher and of the processes it starts.
+//! - [`tree`]: who is whose child, and the two messages.
+//! - [`branches`]: starting children and talking to them; also their end.
+//! - [`node`]: the loop every process but the launcher runs.
+//! - [`measure`]: the launcher, which is the root: start-up, round trips, waves in flight, CPU.
+//! - [`report`]: the figures as text or JSON.
+
+mod branches;
+mod measure;
+mod node;
+mod options;
+mod report;
+mod tree;
+
+use options::{Options, Part};
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+/// Exit status of a command line that could not be understood.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let part = match options::parse(std::env::args().skip(1)) {
+        Ok(part) => part,
+        Err(reason) => {
+            eprintln!("treefold-floor: {reason}\n\n{}", options::USAGE);
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let outcome = match part {
+        Part::Help => {
+            println!("{}", options::USAGE);
+            Ok(())
+        }
+        Part::Seat(seat) => node::serve(&seat).or_else(silent_when_cut_off),
+        Part::Launcher(options) => launch(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("treefold-floor: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A lost connection takes every process of the tree with it: the root says so once, the others just end.
+fn silent_when_cut_off(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::ConnectionReset
+        | ErrorKind::BrokenPipe
+        | ErrorKind::UnexpectedEof
+        | ErrorKind::NotConnected => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Measures every tree asked for, one after the other, each with processes of its own.
+fn launch(options: &Options) -> io::Result<()> {
+    let mut figures = Vec::new();
+    for &nodes in &options.nodes {
+        for &fanout in &options.fanouts {
+            figures.push(measure::measure(nodes, fanout, options)?);
+        }
+    }
+    print!("{}", if options.json { report::json(&figures) } else { report::text(&figures) });
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! The root: starts a tree, times waves, counts CPU, checks every sum.
+//!
+//! CPU time is asked for by a wave of its own, before and after the waves that are counted: every process
+//! adds what the kernel has charged it so far. That wave's own cost is in the figure, one part in `rounds`.
+
+use crate::branches::Branches;
+use crate::options::Options;
+use crate::tree::{Fanout, ORDER_BYTES, Order, Place};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Waves before the first that is timed, as a share of those that are.
+const WARM_UP_SHARE: u32 = 10;
+
+/// What one tree did.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    /// Nodes, the root included.
+    pub(crate) nodes: u32,
+    /// Its shape.
+    pub(crate) fanout: Fanout,
+    /// From nothing to every process connected.
+    pub(crate) startup_ms: f64,
+    /// Median round trip, one wave at a time.
+    pub roundtrip_us_p50: f64,
+    /// 99th percentile of the same.
+    pub roundtrip_us_p99: f64,
+    /// CPU of all processes per wave, one wave at a time.
+    pub(crate) roundtrip_cpu_us: f64,
+    /// Waves in flight in the two figures below.
+    pub(crate) depth: u32,
+    /// Waves per second when pipelined.
+    pub(crate) waves_per_s: f64,
+    /// CPU of all processes per wave when pipelined.
+    pub(crate) cpu_us_per_wave: f64,
+}
+
+/// Starts a tree, measures it, and ends it.
+///
+/// # Errors
+/// Whatever the system refuses, a lost process, or a sum that is wrong: a figure that counts a wrong wave
+/// would be worth nothing.
+pub(crate) fn measure(nodes: u32, fanout: Fanout, options: &Options) -> io::Result<Figures> {
+    let begun = Instant::now();
+    let mut root = Root::start(Place::root(nodes, fanout))?;
+    let startup = begun.elapsed();
+
+    let rounds = options.rounds;
+    root.one_at_a_time(rounds / WARM_UP_SHARE)?;
+    let (cpu_before, _) = root.wave(Order::CpuTime)?;
+    let mut took = root.one_at_a_time(rounds)?;
+    let (cpu_between, _) = root.wave(Order::CpuTime)?;
+    took.sort_unstable();
+
+    root.pipelined(rounds / WARM_UP_SHARE, options.depth)?;
+    let (cpu_again, _) = root.wave(Order::CpuTime)?;
+    let pipelined_took = root.pipelined(rounds, options.depth)?;
+    let (cpu_after, _) = root.wave(Order::CpuTime)?;
+
+    let per_round_us = |from_ns: u64, to_ns: u64| (to_ns - from_ns) as f64 / 1e3 / f64::from(rounds);
+    Ok(Figures {
+        nodes,
+        fanout,
+        startup_ms: startup.as_secs_f64() * 1e3,
+        roundtrip_us_p50: percentile_us(&took, 50),
+        roundtrip_us_p99: percentile_us(&took, 99),
+        roundtrip_cpu_us: per_round_us(cpu_before, cpu_between),
+        depth: options.depth,
+        waves_per_s: f64::from(rounds) / pipelined_took.as_secs_f64(),
+        cpu_us_per_wave: per_round_us(cpu_again, cpu_after),
+    })
+}
+
+/// The nearest-rank percentile of sorted, non-empty durations.
+fn percentile_us(sorted: &[Duration], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted[rank - 1].as_secs_f64() * 1e6
+}
+
+/// The launcher as a node of its tree.
+struct Root {
+    place: Place,
+    branches: Branches,
+}
+
+impl Root {
+    fn start(place: Place) -> io::Result<Self> {
+        let (branches, below) = Branches::grow(place)?;
+        if below + 1 == u64::from(place.nodes) {
+            Ok(Self { place, branches })
+        } else {
+            Err(io::Error::other(format!("{} of {} nodes came up", below + 1, place.nodes)))
+        }
+    }
+
+    /// One wave: its sum, and the time from the first byte down to the last byte up.
+    fn wave(&mut self, order: Order) -> io::Result<(u64, Duration)> {
+        let begun = Instant::now();
+        self.branches.send(&order.to_bytes())?;
+        let mut sum = [order.share(self.place.number)];
+        self.branches.fold(&mut sum)?;
+        let took = begun.elapsed();
+        self.check(order, sum[0])?;
+        Ok((sum[0], took))
+    }
+
+    /// `rounds` waves, each begun when the one before has ended.
+    fn one_at_a_time(&mut self, rounds: u32) -> io::Result<Vec<Duration>> {
+        (0..rounds).map(|round| Ok(self.wave(Order::Sum(u64::from(round)))?.1)).collect()
+    }
+
+    /// `rounds` waves, `depth` of them in flight; answers that came together are followed by as many orders
+    /// together.
+    fn pipelined(&mut self, rounds: u32, depth: u32) -> io::Result<Duration> {
+        let begun = Instant::now();
+        let (mut sent, mut answered) = (0, 0);
+        let mut orders = Vec::with_capacity(depth as usize * ORDER_BYTES);
+        let mut sums = Vec::with_capacity(depth as usize);
+        while answered < rounds {
+            orders.clear();
+            while sent < rounds && sent - answered < depth {
+                orders.extend_from_slice(&Order::Sum(u64::from(sent)).to_bytes());
+                sent += 1;
+            }
+            self.branches.send(&orders)?;
+            sums.clear();
+            sums.extend((answered..sent).map(|round| Order::Sum(u64::from(round)).share(self.place.number)));
+            let ready = self.branches.fold_ready(&mut sums)?;
+            for (round, &sum) in (answered..).zip(&sums[..ready]) {
+                self.check(Order::Sum(u64::from(round)), sum)?;
+            }
+            answered += u32::try_from(ready).expect("at most `depth` waves are in flight");
+        }
+        Ok(begun.elapsed())
+    }
+
+    fn check(&self, order: Order, sum: u64) -> io::Result<()> {
+        match order.total(self.place.nodes) {
+            Some(total) if total != sum => {
+                Err(io::Error::other(format!("{order:?} came up as {sum}, not {total}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_measured_values() {
+        let sorted: Vec<Duration> = (1..=200).map(Duration::from_micros).collect();
+        assert!((percentile_us(&sorted, 50) - 100.0).abs() < 1e-9);
+        assert!((percentile_us(&sorted, 99) - 198.0).abs() < 1e-9);
+        assert!((percentile_us(&sorted[..1], 50) - 1.0).abs() < 1e-9);
+    }
+}

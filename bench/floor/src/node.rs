@@ -1,0 +1,62 @@
+//! The loop of every process but the root: orders in, orders on, sums in, sum out.
+//!
+//! All calls block; a node sleeps in the kernel and is woken by it, which is all that a wave has to cost.
+//! Orders that are already there are taken together, so waves in flight share their system calls.
+
+use crate::branches::{Branches, die_with_parent};
+use crate::options::{DEPTH_MAX, Seat};
+use crate::tree::{ORDER_BYTES, Order, SUM_BYTES};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+
+/// Connects to the parent, completes the subtree, and serves until the parent closes the connection.
+///
+/// # Errors
+/// Whatever the system refuses; a lost child; bytes that are no order. The parent then sees this node's
+/// connection close, and the whole tree ends.
+pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
+    die_with_parent(seat.parent_process)?;
+    let mut parent = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.parent_port))?;
+    parent.set_nodelay(true)?;
+    let (mut branches, below) = Branches::grow(seat.place)?;
+    parent.write_all(&(below + 1).to_le_bytes())?;
+
+    let mut orders = vec![0; DEPTH_MAX as usize * ORDER_BYTES];
+    let mut filled_bytes = 0;
+    let mut sums = Vec::new();
+    let mut answer = Vec::new();
+    loop {
+        let read = parent.read(&mut orders[filled_bytes..])?;
+        if read == 0 {
+            return Ok(());
+        }
+        filled_bytes += read;
+        let whole_bytes = filled_bytes - filled_bytes % ORDER_BYTES;
+        if whole_bytes == 0 {
+            continue;
+        }
+        let batch = &orders[..whole_bytes];
+        branches.send(batch)?;
+        own_shares(batch, seat.place.number, &mut sums)?;
+        branches.fold(&mut sums)?;
+        answer.clear();
+        for sum in &sums {
+            answer.extend_from_slice(&sum.to_le_bytes());
+        }
+        debug_assert_eq!(answer.len() / SUM_BYTES, batch.len() / ORDER_BYTES, "one sum per order");
+        parent.write_all(&answer)?;
+        orders.copy_within(whole_bytes..filled_bytes, 0);
+        filled_bytes -= whole_bytes;
+    }
+}
+
+/// Fills `sums` with what this node itself adds to each order of the batch.
+fn own_shares(batch: &[u8], number: u32, sums: &mut Vec<u64>) -> io::Result<()> {
+    sums.clear();
+    for bytes in batch.as_chunks::<ORDER_BYTES>().0 {
+        let order = Order::from_bytes(bytes)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bytes that are no order"))?;
+        sums.push(order.share(number));
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The command line, read by hand: the floor has no dependency whose cost one could wonder about.
+//!
+//! One program plays two parts. The launcher is what a person starts; a seat is a process of the tree, which
+//! the launcher or another seat started with [`Seat::to_args`].
+
+use crate::tree::{Fanout, Place};
+use std::str::FromStr;
+
+/// Shown for `--help`, and after a line that could not be read.
+pub(crate) const USAGE: &str = "\
+usage: treefold-floor [--nodes 16,64,256] [--fanout 8,flat] [--rounds 1000] [--depth 64] [-o json]
+
+  --nodes   sizes of the trees, the launcher (which is the root) included
+  --fanout  children per inner node: a number, or `flat` for all under the root
+  --rounds  waves that are timed, one at a time and then pipelined
+  --depth   waves in flight when pipelined
+  -o        text (default) or json, one object per tree";
+
+/// Most nodes of a tree: each is a process.
+pub(crate) const NODES_MAX: u32 = 1024;
+/// Most waves in flight: both directions must fit the sockets' own buffers, or blocking peers would wait for
+/// each other for ever.
+pub(crate) const DEPTH_MAX: u32 = 1024;
+/// Most waves that are timed.
+pub(crate) const ROUNDS_MAX: u32 = 1_000_000;
+
+/// What the launcher is to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Sizes of the trees.
+    pub(crate) nodes: Vec<u32>,
+    /// Shapes of the trees.
+    pub(crate) fanouts: Vec<Fanout>,
+    /// Waves timed per mode.
+    pub(crate) rounds: u32,
+    /// Waves in flight when pipelined.
+    pub(crate) depth: u32,
+    /// JSON rather than text.
+    pub(crate) json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: vec![16, 64, 256],
+            fanouts: vec![Fanout::Kary(8), Fanout::Flat],
+            rounds: 1000,
+            depth: 64,
+            json: false,
+        }
+    }
+}
+
+/// One process of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// Where it sits.
+    pub(crate) place: Place,
+    /// The loopback port its parent listens on.
+    pub(crate) parent_port: u16,
+    /// Its parent's process, whose end it must not outlive.
+    pub(crate) parent_process: u32,
+}
+
+impl Seat {
+    const FLAG: &str = "--seat";
+
+    /// The arguments that [`parse`] reads back.
+    pub(crate) fn to_args(&self) -> [String; 2] {
+        let Place { number, nodes, fanout } = self.place;
+        let fields = format!("{number}/{nodes}/{fanout}/{}/{}", self.parent_port, self.parent_process);
+        [Self::FLAG.to_owned(), fields]
+    }
+
+    fn from_fields(fields: &str) -> Result<Self, String> {
+        let mut parts = fields.split('/');
+        let mut next = || parts.next().ok_or_else(|| format!("{fields}: too few fields"));
+        let place = Place {
+            number: number(Self::FLAG, next()?)?,
+            nodes: number(Self::FLAG, next()?)?,
+            fanout: number(Self::FLAG, next()?)?,
+        };
+        let parent_port = number(Self::FLAG, next()?)?;
+        Ok(Self { place, parent_port, parent_process: number(Self::FLAG, next()?)? })
+    }
+}
+
+/// Which part this process plays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Print [`USAGE`].
+    Help,
+    /// Start trees and measure them.
+    Launcher(Options),
+    /// Be a node.
+    Seat(Seat),
+}
+
+/// Reads the arguments after the program's name; an error is the sentence to print.
+pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Part, String> {
+    let mut options = Options::default();
+    while let Some(flag) = args.next() {
+        if matches!(flag.as_str(), "--help" | "-h") {
+            return Ok(Part::Help);
+        }
+        let value = args.next().ok_or_else(|| format!("{flag}: a value is missing, or no such option"))?;
+        match flag.as_str() {
+            Seat::FLAG => return Seat::from_fields(&value).map(Part::Seat),
+            "--nodes" => {
+                options.nodes =
+                    list(&value, |one| bounded("--nodes", number("--nodes", one)?, 2, NODES_MAX))?;
+            }
+            "--fanout" => options.fanouts = list(&value, fanout)?,
+            "--rounds" => options.rounds = bounded("--rounds", number("--rounds", &value)?, 1, ROUNDS_MAX)?,
+            "--depth" => options.depth = bounded("--depth", number("--depth", &value)?, 1, DEPTH_MAX)?,
+            "-o" => {
+                options.json = match value.as_str() {
+                    "json" => true,
+                    "text" => false,
+                    other => return Err(format!("-o: {other} is neither text nor json")),
+                }
+            }
+            other => return Err(format!("{other}: no such option")),
+        }
+    }
+    Ok(Part::Launcher(options))
+}
+
+fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    text.split(',').map(one).collect()
+}
+
+fn fanout(text: &str) -> Result<Fanout, String> {
+    if text == "flat" {
+        return Ok(Fanout::Flat);
+    }
+    Ok(Fanout::Kary(bounded("--fanout", number("--fanout", text)?, 1, NODES_MAX)?))
+}
+
+fn number<T: FromStr>(flag: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{flag}: {text} is not a number that fits"))
+}
+
+fn bounded(flag: &str, value: u32, least: u32, most: u32) -> Result<u32, String> {
+    if (least..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{flag}: {value} is not within {least} to {most}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Part, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_whole_line_is_read() {
+        let options = Options {
+            nodes: vec![16, 64],
+            fanouts: vec![Fanout::Kary(8), Fanout::Flat],
+            rounds: 10,
+            depth: 4,
+            json: true,
+        };
+        assert_eq!(
+            parsed("--nodes 16,64 --fanout 8,flat --rounds 10 --depth 4 -o json"),
+            Ok(Part::Launcher(options))
+        );
+        assert_eq!(parsed(""), Ok(Part::Launcher(Options::default())));
+    }
+
+    #[test]
+    fn a_seat_is_read_back_from_its_own_arguments() {
+        let seat = Seat {
+            place: Place { number: 3, nodes: 64, fanout: 8 },
+            parent_port: 40_000,
+            parent_process: 77,
+        };
+        assert_eq!(parse(seat.to_args().into_iter()), Ok(Part::Seat(seat)));
+    }
+
+    #[test]
+    fn a_bad_value_names_its_option_and_its_bounds() {
+        assert_eq!(parsed("--nodes 1"), Err("--nodes: 1 is not within 2 to 1024".to_owned()));
+        assert_eq!(parsed("--depth 0"), Err("--depth: 0 is not within 1 to 1024".to_owned()));
+        assert_eq!(parsed("--fanout wide"), Err("--fanout: wide is not a number that fits".to_owned()));
+        assert_eq!(parsed("--speed 3"), Err("--speed: no such option".to_owned()));
+        assert!(parsed("--rounds").is_err());
+    }
+}

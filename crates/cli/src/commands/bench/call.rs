@@ -1,0 +1,292 @@
+//! `treefold bench call`: round trips and pipelined waves over one process per node.
+//!
+//! The call is `micro/sum`: one integer a partition, added up, which costs next to nothing; what is left is the
+//! price of the call itself. Two phases: calls one after another (how long is one under way?), then many in flight
+//! (how many a second, and what does each cost in processor time over all processes?). Costs are taken at two
+//! moments while the pipeline is full, so that filling and draining it don't count.
+
+use super::cost::cpu_time;
+use super::fleet::{Fleet, NODES_MAX};
+use crate::commands::call::missing_line;
+use crate::commands::{connect, failure_of};
+use crate::exit::{Failure, Verdict};
+use crate::output::{Format, print, print_json};
+use crate::parse;
+use clap::Args;
+use serde::Serialize;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::LocalSet;
+use treefold::operators::merge::Sum;
+use treefold::{Client, Shape, Status};
+
+/// Measure calls over N node processes: round trip, waves per second, processor time per wave
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchCall {
+    /// How many nodes, one process and one partition each
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
+    nodes: u32,
+
+    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
+    shape: Shape,
+
+    /// Calls made one after another for the round trip
+    #[arg(long, value_name = "R", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Calls in flight for the throughput
+    #[arg(long, value_name = "D", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384))]
+    in_flight: u32,
+
+    /// How long throughput is measured
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = parse::seconds)]
+    seconds: f64,
+
+    /// Call through a front instead of forming the tree at the caller
+    #[arg(long)]
+    front: bool,
+}
+
+const EXAMPLES: &str = "\
+Every sum is checked. With -o json, one line:
+  {nodes, shape, roundtrip_us_p50, roundtrip_us_p99, waves_per_s, cpu_us_per_wave, client_cpu_us_per_wave,
+   cpu_us_per_wave_and_node, instantiate_ms}
+cpu_us_per_wave counts all processes, the caller's included; client_cpu_us_per_wave is the caller's part.
+instantiate_ms is the time from the first process's start until the first exact answer from all nodes.
+
+Examples:
+  treefold bench call --nodes 64 --shape kary:8
+  treefold bench call --nodes 256 --shape flat --in-flight 16 -o json";
+
+/// What was measured.
+#[derive(Serialize)]
+struct Figures {
+    nodes: u32,
+    shape: String,
+    roundtrip_us_p50: f64,
+    roundtrip_us_p99: f64,
+    waves_per_s: f64,
+    cpu_us_per_wave: f64,
+    client_cpu_us_per_wave: f64,
+    cpu_us_per_wave_and_node: f64,
+    instantiate_ms: f64,
+}
+
+/// No call of the benchmark is cut short: what takes longer than this is a failure, not a figure.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long until all nodes must have given one exact answer together, once they know each other.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Calls before the first one measured: connections are made and costs are learned there.
+const WARM_UP_ROUNDS: u32 = 50;
+
+/// How long the pipeline runs before it is measured.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+impl BenchCall {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let fleet = Fleet::start(self.nodes).await?;
+        let figures = LocalSet::new().run_until(self.measure(&fleet)).await;
+        fleet.end().await;
+        let figures = figures?;
+        match format {
+            Format::Json => print_json(&figures),
+            Format::Text => print(render(&figures)),
+        }
+        Ok(Verdict::Full)
+    }
+
+    async fn measure(&self, fleet: &Fleet) -> Result<Figures, Failure> {
+        fleet.meet().await?;
+        let client = connect(&[fleet.first_addr().to_owned()], !self.front, fleet.cluster()).await?;
+        let caller = Rc::new(Caller { client, shape: self.shape, nodes: self.nodes });
+        caller.await_first_answer().await?;
+        let instantiate = fleet.started_at().elapsed();
+        let mut roundtrips = caller.round_trips(self.rounds).await?;
+        roundtrips.sort_unstable();
+        let pipelined = self.pipeline(fleet, &caller).await?;
+        let per_wave = |cpu: Duration| cpu.as_secs_f64() * 1e6 / pipelined.waves as f64;
+        let all = per_wave(pipelined.nodes_cpu + pipelined.client_cpu);
+        Ok(Figures {
+            nodes: self.nodes,
+            shape: self.shape.to_string(),
+            roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
+            roundtrip_us_p99: quantile_us(&roundtrips, 0.99),
+            waves_per_s: pipelined.waves as f64 / pipelined.elapsed.as_secs_f64(),
+            cpu_us_per_wave: all,
+            client_cpu_us_per_wave: per_wave(pipelined.client_cpu),
+            cpu_us_per_wave_and_node: all / f64::from(self.nodes),
+            instantiate_ms: instantiate.as_secs_f64() * 1e3,
+        })
+    }
+
+    /// Keeps `in_flight` calls under way and measures in the middle.
+    async fn pipeline(&self, fleet: &Fleet, caller: &Rc<Caller>) -> Result<Pipelined, Failure> {
+        let done = Rc::new(Done::default());
+        let lanes: Vec<_> = (0..self.in_flight)
+            .map(|_| tokio::task::spawn_local(lane(Rc::clone(caller), Rc::clone(&done))))
+            .collect();
+        tokio::time::sleep(WARM_UP).await;
+        let before = Moment::of(fleet, &done)?;
+        tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;
+        let after = Moment::of(fleet, &done)?;
+        done.stop.set(true);
+        for lane in lanes {
+            lane.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
+        }
+        if let Some(failure) = done.failure.borrow_mut().take() {
+            return Err(failure);
+        }
+        let waves = after.waves - before.waves;
+        if waves == 0 {
+            return Err(Failure::failed(format!(
+                "no wave came back within {} s; give it more --seconds",
+                self.seconds
+            )));
+        }
+        Ok(Pipelined {
+            waves,
+            elapsed: after.at - before.at,
+            nodes_cpu: after.nodes_cpu - before.nodes_cpu,
+            client_cpu: after.client_cpu - before.client_cpu,
+        })
+    }
+}
+
+/// What happened between two moments of a full pipeline.
+struct Pipelined {
+    waves: u64,
+    elapsed: Duration,
+    nodes_cpu: Duration,
+    client_cpu: Duration,
+}
+
+struct Moment {
+    at: Instant,
+    waves: u64,
+    nodes_cpu: Duration,
+    client_cpu: Duration,
+}
+
+impl Moment {
+    fn of(fleet: &Fleet, done: &Done) -> Result<Self, Failure> {
+        let own = cpu_time(std::process::id());
+        let client_cpu =
+            own.map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
+        let nodes_cpu = fleet.cpu_times()?.iter().sum();
+        Ok(Self { at: Instant::now(), waves: done.waves.get(), nodes_cpu, client_cpu })
+    }
+}
+
+/// What the lanes of the pipeline share.
+#[derive(Default)]
+struct Done {
+    waves: Cell<u64>,
+    stop: Cell<bool>,
+    failure: RefCell<Option<Failure>>,
+}
+
+/// One call after another until told to stop, or until one goes wrong.
+async fn lane(caller: Rc<Caller>, done: Rc<Done>) {
+    while !done.stop.get() {
+        match caller.exact_sum().await {
+            Ok(()) => done.waves.set(done.waves.get() + 1),
+            Err(failure) => {
+                done.stop.set(true);
+                done.failure.borrow_mut().get_or_insert(failure);
+            }
+        }
+    }
+}
+
+/// Makes the calls and checks the answers.
+struct Caller {
+    client: Client,
+    shape: Shape,
+    nodes: u32,
+}
+
+impl Caller {
+    async fn exact_sum(&self) -> Result<(), Failure> {
+        let call = self.client.call::<Sum>("micro/sum", &()).shape(self.shape).deadline(DEADLINE);
+        let reply = call.await.map_err(failure_of)?;
+        let nodes = i64::from(self.nodes);
+        let expected = Sum(nodes * (nodes - 1) / 2);
+        match (&reply.status, &reply.value) {
+            (Status::Full, Some(sum)) if *sum == expected => Ok(()),
+            (status, value) => {
+                let (status, contributed) = (status.name(), reply.contributed.len());
+                let missing: Vec<String> = reply.missing.iter().map(missing_line).collect();
+                Err(Failure::failed(format!(
+                    "an answer was {status} with {value:?} from {contributed} of {nodes} nodes, not {expected:?} from \
+                     all: {}",
+                    missing.join("; ")
+                )))
+            }
+        }
+    }
+
+    /// The caller's own view may lag behind the first node's for a moment.
+    async fn await_first_answer(&self) -> Result<(), Failure> {
+        let give_up_at = Instant::now() + FIRST_ANSWER_TIMEOUT;
+        loop {
+            match self.exact_sum().await {
+                Err(_) if Instant::now() < give_up_at => tokio::time::sleep(Duration::from_millis(2)).await,
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn round_trips(&self, rounds: u32) -> Result<Vec<Duration>, Failure> {
+        for _ in 0..WARM_UP_ROUNDS {
+            self.exact_sum().await?;
+        }
+        let mut all = Vec::with_capacity(rounds as usize);
+        for _ in 0..rounds {
+            let started_at = Instant::now();
+            self.exact_sum().await?;
+            all.push(started_at.elapsed());
+        }
+        Ok(all)
+    }
+}
+
+/// The `share` quantile of ascending durations: the least that at least this share does not exceed.
+fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
+    let rank = (share * ascending.len() as f64).ceil() as usize;
+    ascending[rank.clamp(1, ascending.len()) - 1].as_secs_f64() * 1e6
+}
+
+fn render(figures: &Figures) -> String {
+    format!(
+        "{} nodes, {}\n  round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  \
+         throughput   {:.0} waves/s\n  processor    {:.1} µs a wave over all processes ({:.1} of it the caller's), \
+         {:.2} µs a wave and node\n  ready after  {:.0} ms",
+        figures.nodes,
+        figures.shape,
+        figures.roundtrip_us_p50,
+        figures.roundtrip_us_p99,
+        figures.waves_per_s,
+        figures.cpu_us_per_wave,
+        figures.client_cpu_us_per_wave,
+        figures.cpu_us_per_wave_and_node,
+        figures.instantiate_ms
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        let all: Vec<Duration> = (1..=100).map(Duration::from_micros).collect();
+        assert_eq!(quantile_us(&all, 0.50).round(), 50.0);
+        assert_eq!(quantile_us(&all, 0.99).round(), 99.0);
+        assert_eq!(quantile_us(&all[..1], 0.99).round(), 1.0);
+    }
+}

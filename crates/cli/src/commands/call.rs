@@ -1,0 +1,188 @@
+//! `treefold call`: one call from the command line.
+
+use super::{connect, failure_of};
+use crate::exit::{Failure, Verdict};
+use crate::output::json::Answer;
+use crate::output::style::Style;
+use crate::output::value::{to_json, to_message_pack};
+use crate::output::{Format, explain, print, print_json, short};
+use crate::parse;
+use bytes::Bytes;
+use clap::Args;
+use std::io::Read;
+use std::time::Duration;
+use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, Waiting};
+
+/// Call an aggregation over the partitions of a service
+///
+/// The node at ADDR (the front) forms a tree over the nodes that host the service, scatters the call down that
+/// tree, and sends back what was folded on the way up. Parameters are given as JSON and travel as MessagePack; so
+/// does the value on its way back. What JSON has no word for is shown as base64 (bytes) or null (NaN).
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Call {
+    /// What to call
+    #[arg(value_name = "SERVICE/AGGREGATION")]
+    kind: String,
+
+    /// A node to ask; several, separated by commas, to ask the first that answers
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    at: Vec<String>,
+
+    /// The parameters: JSON, @FILE to read it from there, or - for standard input; none when left out
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    params: Option<String>,
+
+    /// When the answer is wanted, with its unit: 200ms, 1.5s, 2m
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline, allow_hyphen_values = true)]
+    deadline: Duration,
+
+    /// The least share of partitions that makes an answer, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse::min_coverage, allow_hyphen_values = true)]
+    min_coverage: f64,
+
+    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
+    shape: Shape,
+
+    /// How replicas are picked: random, round_robin, polled:D; the front's own policy when left out
+    #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
+    policy: Option<ReplicaPolicy>,
+
+    /// How nodes wait for their children: staged (each level answers before the one above) or uniform
+    #[arg(long, value_name = "RULE", default_value = "staged", value_parser = parse::waiting)]
+    waiting: Waiting,
+
+    /// The partitions to ask, as in 0-3,7; all of the service when left out
+    #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
+    partitions: Option<PartitionSet>,
+
+    /// Form the tree here and talk to its root, without a front in between
+    #[arg(long)]
+    direct: bool,
+
+    /// Draw the tree with the times of every node
+    #[arg(long)]
+    explain: bool,
+
+    /// The cluster's name; a node of another cluster does not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+const EXAMPLES: &str = "\
+Exit codes:
+  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 nobody reached, 2 turned away
+
+Examples:
+  treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
+  treefold call search/topk --at 127.0.0.1:7700 --params @query.json --deadline 200ms --explain
+  treefold call micro/sum --at 127.0.0.1:7700 --shape kary:8 -o json | jq .coverage";
+
+impl Call {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let params = self.params.as_deref().map_or(Ok(Bytes::new()), read_params)?;
+        let client = connect(&self.at, self.direct, &self.cluster).await?;
+        let mut call = client
+            .call_raw(&self.kind, params)
+            .deadline(self.deadline)
+            .min_coverage(self.min_coverage)
+            .shape(self.shape)
+            .waiting(self.waiting)
+            .explain(self.explain);
+        if let Some(policy) = self.policy {
+            call = call.policy(policy);
+        }
+        if let Some(partitions) = self.partitions {
+            call = call.partitions(partitions);
+        }
+        let reply = call.await.map_err(failure_of)?;
+        match format {
+            Format::Json => print_json(&Answer::of_raw(&reply)),
+            Format::Text => print(render(&reply, Style::of_stdout())),
+        }
+        Ok(Verdict::of(&reply.status))
+    }
+}
+
+/// Parameters as the command line gives them, as bytes.
+fn read_params(given: &str) -> Result<Bytes, Failure> {
+    let refuse = |source: &str, error: &dyn std::fmt::Display| {
+        Failure::usage(format!("--params {source}: {error}; give JSON, @FILE, or - for standard input"))
+    };
+    let (source, text) = if given == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(|error| refuse("-", &error))?;
+        ("-", text)
+    } else if let Some(path) = given.strip_prefix('@') {
+        (given, std::fs::read_to_string(path).map_err(|error| refuse(given, &error))?)
+    } else {
+        (given, given.to_owned())
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(source, &error))?;
+    to_message_pack(&value).map_err(|error| refuse(source, &error))
+}
+
+fn render(reply: &Reply<Raw>, style: Style) -> String {
+    let mut parts = Vec::new();
+    if let Some(raw) = &reply.value {
+        parts.push(
+            serde_json::to_string_pretty(&to_json(&raw.0)).expect("invariant: JSON values can be written"),
+        );
+    }
+    if let Some(report) = reply.explain() {
+        parts.push(explain::draw(report, style));
+    }
+    parts.push(verdict_line(reply, style));
+    parts.extend(reply.missing.iter().map(|missing| style.warning(missing_line(missing))));
+    parts.join("\n")
+}
+
+/// One line on how a call went: verdict, coverage, time, tree.
+pub(crate) fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
+    let verdict = match reply.status {
+        Status::Full => style.good("full"),
+        Status::Partial => style.warning("partial"),
+        Status::Insufficient | Status::Rejected(_) => style.bad(reply.status.name()),
+    };
+    let tree = reply.explain().map_or_else(String::new, |report| {
+        format!(", {} nodes in a tree of depth {}", explain::nodes(report), explain::depth(report))
+    });
+    format!(
+        "{verdict}: coverage {:.3} ({} of {} partitions) in {}{tree}",
+        reply.coverage(),
+        reply.contributed.len(),
+        reply.asked.len(),
+        short(reply.elapsed)
+    )
+}
+
+/// One line on a loss: which partitions, where, why.
+pub(crate) fn missing_line(missing: &Missing) -> String {
+    let plural = if missing.partitions.len() == 1 { "" } else { "s" };
+    let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
+    format!("missing partition{plural} {}{place}: {}", missing.partitions, missing.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::{Body, Reason};
+
+    #[test]
+    fn parameters_are_json_or_an_error_that_says_what_to_give() {
+        let bytes = read_params(r#"{"k": 3}"#).unwrap();
+        assert_eq!(serde_json::Value::decode(&bytes).unwrap(), serde_json::json!({"k": 3}));
+        let refused = read_params("{k: 3}").unwrap_err().to_string();
+        assert!(refused.starts_with("--params {k: 3}: key must be a string"), "{refused}");
+        assert!(read_params("@/nowhere/at/all").unwrap_err().to_string().contains("No such file"));
+    }
+
+    #[test]
+    fn a_loss_says_which_where_and_why() {
+        let node = treefold::NodeId::new(([127, 0, 0, 1], 7).into(), 1);
+        let partitions = [1, 2, 5].into_iter().collect();
+        let lost = Missing { partitions, node: Some(node), reason: Reason::Late };
+        assert_eq!(missing_line(&lost), "missing partitions 1-2,5 at 127.0.0.1:7: late");
+    }
+}

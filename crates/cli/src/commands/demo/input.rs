@@ -1,0 +1,167 @@
+//! Where a demo's lines come from: the command line, a terminal, a pipe, or nowhere.
+//!
+//! Reading blocks, so it happens on a thread of its own, one line at a time: the next prompt shows only when the
+//! last answer is printed. A standard input that is at its end before it gave a line (a build server's) counts as
+//! nowhere; then the samples are answered, so that the demo shows something and ends. One that stays open and says
+//! nothing for [`PATIENCE`] is given them too, and then waited for.
+
+use crate::output::print;
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
+use std::collections::VecDeque;
+use std::io::{BufRead, IsTerminal};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long a pipe may be silent before the samples are shown.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Lines to take, one after another.
+pub(super) struct Lines {
+    /// Lines that are there already.
+    ready: VecDeque<String>,
+    /// Asks the reading thread for one more; its answer is the line.
+    reader: Option<Reader>,
+    /// What to take if the reader has nothing.
+    samples: VecDeque<String>,
+    interactive: bool,
+}
+
+struct Reader {
+    ask: std::sync::mpsc::Sender<()>,
+    lines: mpsc::Receiver<Option<String>>,
+    asked: bool,
+}
+
+impl Lines {
+    /// These and no more.
+    pub(super) fn given(lines: &[String]) -> Self {
+        Self {
+            ready: lines.iter().cloned().collect(),
+            reader: None,
+            samples: VecDeque::new(),
+            interactive: false,
+        }
+    }
+
+    /// What standard input says; if it says nothing, `samples`.
+    pub(super) fn of_stdin(samples: &[&str]) -> Self {
+        let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let samples =
+            if interactive { VecDeque::new() } else { samples.iter().map(ToString::to_string).collect() };
+        if interactive {
+            print("Type a query, or :help.");
+        }
+        Self { ready: VecDeque::new(), reader: Some(Reader::start(interactive)), samples, interactive }
+    }
+
+    /// True when somebody sits there.
+    pub(super) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// The next line, `None` when there is none and never will be.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        if let Some(line) = self.ready.pop_front() {
+            return Some(line);
+        }
+        let reader = self.reader.as_mut()?;
+        if self.samples.is_empty() {
+            return reader.next().await;
+        }
+        let said = tokio::time::timeout(PATIENCE, reader.next()).await;
+        let samples = std::mem::take(&mut self.samples);
+        match said {
+            Ok(Some(line)) => Some(line),
+            nothing => {
+                if nothing.is_ok() {
+                    self.reader = None;
+                }
+                self.ready = samples;
+                self.ready.pop_front()
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn start(interactive: bool) -> Self {
+        let (ask, asked) = std::sync::mpsc::channel();
+        let (say, lines) = mpsc::channel(1);
+        // Ends with the process: a blocking read can't be called off.
+        std::thread::spawn(move || {
+            let mut source = Source::open(interactive);
+            while asked.recv().is_ok() {
+                let line = source.read();
+                let ended = line.is_none();
+                if say.blocking_send(line).is_err() || ended {
+                    return;
+                }
+            }
+        });
+        Self { ask, lines, asked: false }
+    }
+
+    /// Safe to drop half-way: a line asked for once comes to whoever waits next.
+    async fn next(&mut self) -> Option<String> {
+        if !self.asked {
+            self.asked = self.ask.send(()).is_ok();
+        }
+        let line = self.lines.recv().await.flatten();
+        self.asked = false;
+        line
+    }
+}
+
+enum Source {
+    Prompt(Box<DefaultEditor>),
+    Plain,
+}
+
+impl Source {
+    fn open(interactive: bool) -> Self {
+        // A terminal that can't be set up for editing is still a source of lines.
+        match interactive.then(DefaultEditor::new) {
+            Some(Ok(editor)) => Self::Prompt(Box::new(editor)),
+            _ => Self::Plain,
+        }
+    }
+
+    fn read(&mut self) -> Option<String> {
+        match self {
+            Self::Prompt(editor) => loop {
+                match editor.readline("treefold> ") {
+                    Ok(line) => {
+                        // Forgetting a line costs nobody anything.
+                        let _ = editor.add_history_entry(&line);
+                        return Some(line);
+                    }
+                    // Ctrl-C drops the line that was being typed, as in a shell.
+                    Err(ReadlineError::Interrupted) => {}
+                    Err(_) => return None,
+                }
+            },
+            Self::Plain => {
+                let mut line = Vec::new();
+                match std::io::stdin().lock().read_until(b'\n', &mut line) {
+                    Ok(0) | Err(_) => None,
+                    Ok(_) => Some(String::from_utf8_lossy(&line).into_owned()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn given_lines_come_in_order_and_end() {
+        let mut lines = Lines::given(&["a".into(), "b".into()]);
+        assert_eq!(lines.next().await.as_deref(), Some("a"));
+        assert_eq!(lines.next().await.as_deref(), Some("b"));
+        assert_eq!(lines.next().await, None);
+        assert!(!lines.is_interactive());
+    }
+}

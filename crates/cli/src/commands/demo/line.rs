@@ -1,0 +1,106 @@
+//! What can be typed in a demo: a query, or a colon and a command.
+
+use crate::parse;
+use std::time::Duration;
+use treefold::CallError;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Line {
+    Query(String),
+    /// Ends a node as `kill -9` does.
+    Kill(usize),
+    /// Stops a node as `kill -STOP` does: it is there and says nothing.
+    Stall(usize),
+    /// Makes a node's locals take this many times as long.
+    Slow(usize, f64),
+    /// Undoes all of these.
+    Heal,
+    Tree,
+    Status,
+    Deadline(Duration),
+    Coverage(f64),
+    Help,
+    Quit,
+    Nothing,
+}
+
+/// What `:help` prints.
+pub(super) const HELP: &str = "\
+  words               search: any of the words; +must -not \"a phrase\" title:word path:word
+  :kill N             end node N as kill -9 does
+  :stall N            node N is there and says nothing, as after kill -STOP
+  :slow N 5x          node N takes five times as long
+  :heal               undo all of these
+  :tree               the last answer's tree, with the times of every node
+  :status             who is there, and how busy
+  :deadline 200ms     when answers are wanted
+  :coverage 0.9       the least share of partitions that makes an answer
+  :quit               (or end of input)";
+
+impl Line {
+    /// Reads a line typed in a demo of `nodes` nodes.
+    pub(super) fn parse(text: &str, nodes: usize) -> Result<Self, CallError> {
+        let text = text.trim();
+        let Some(command) = text.strip_prefix(':') else {
+            return Ok(if text.is_empty() { Self::Nothing } else { Self::Query(text.to_owned()) });
+        };
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let node = |word: &str| {
+            let number = word.parse::<usize>().ok().filter(|&number| number < nodes);
+            number.ok_or_else(|| CallError::bad_field("node", word, format_args!("0 to {}", nodes - 1)))
+        };
+        match words[..] {
+            ["kill", n] => node(n).map(Self::Kill),
+            ["stall", n] => node(n).map(Self::Stall),
+            ["slow", n, factor] => Ok(Self::Slow(node(n)?, parse::factor(factor)?)),
+            ["heal"] => Ok(Self::Heal),
+            ["tree"] => Ok(Self::Tree),
+            ["status"] => Ok(Self::Status),
+            ["deadline", time] => parse::deadline(time).map(Self::Deadline),
+            ["coverage", share] => parse::min_coverage(share).map(Self::Coverage),
+            ["help" | "h" | "?"] => Ok(Self::Help),
+            ["quit" | "q" | "exit"] => Ok(Self::Quit),
+            _ => Err(CallError::bad_field("command", text, "what :help lists")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Result<Line, String> {
+        Line::parse(text, 6).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_has_no_colon_is_a_query() {
+        assert_eq!(line("  binary heap "), Ok(Line::Query("binary heap".into())));
+        assert_eq!(line("title:readme"), Ok(Line::Query("title:readme".into())));
+        assert_eq!(line("   "), Ok(Line::Nothing));
+    }
+
+    #[test]
+    fn commands_name_a_node_that_is_there() {
+        assert_eq!(line(":kill 5"), Ok(Line::Kill(5)));
+        assert_eq!(line(":slow 0 5x"), Ok(Line::Slow(0, 5.0)));
+        assert_eq!(line(":kill 6"), Err("node is 6; allowed: 0 to 5".into()));
+        assert_eq!(line(":stall first"), Err("node is first; allowed: 0 to 5".into()));
+    }
+
+    #[test]
+    fn a_command_that_nobody_knows_leads_to_help() {
+        for unknown in [":", ":kill", ":kill 1 2", ":frobnicate"] {
+            assert!(line(unknown).unwrap_err().ends_with("what :help lists"), "{unknown}");
+        }
+        assert_eq!(line(":coverage 2"), Err("min_coverage is 2; allowed: from 0 to 1".into()));
+    }
+
+    #[test]
+    fn help_names_every_command() {
+        for command in ["kill", "stall", "slow", "heal", "tree", "status", "deadline", "coverage", "quit"] {
+            assert!(HELP.contains(&format!(":{command}")), "{command}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `treefold demo`: a search service over a folder of this machine, on a cluster in one process, to break at will.
+//!
+//! Everything is the real thing: indexes on disk, nodes with sockets on loopback, trees formed per call. Only that
+//! the nodes share a process is for show, so that one command starts them and `:kill 2` can end one.
+//!
+//! - [`corpus`]: which folder, when nobody says.
+//! - [`line`]: what can be typed; [`input`] is where it comes from (a terminal, a pipe, or nowhere).
+//! - [`nodes`]: the cluster, and what was done to it; [`session`]: what a line does.
+//! - [`show`]: what a searcher sees.
+
+mod corpus;
+mod input;
+mod line;
+mod nodes;
+mod session;
+mod show;
+
+use crate::exit::{Failure, Verdict};
+use crate::output::style::Style;
+use crate::output::{Format, print, short};
+use crate::parse;
+use crate::serve::Corpus;
+use clap::Args;
+use input::Lines;
+use nodes::Nodes;
+use session::{Next, Session, Settings};
+use std::path::PathBuf;
+use std::time::Duration;
+use treefold_search::{Bar, Report};
+
+/// Search the files of this machine over a small cluster, and break it
+///
+/// Indexes the text files below DIR (source code and Markdown too), split into partitions; starts NODES nodes in
+/// this process, each partition on REPLICAS of them; and answers queries: each is a call that reaches every
+/// partition over a tree formed for it.
+///
+/// With --query it answers and exits. On a terminal it then takes queries and commands, so that one can watch
+/// coverage and tree react to failures; :help lists them. From a pipe it takes the same lines, one answer each. With
+/// neither it answers a few samples.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Demo {
+    /// The folder to search [default: the sources that cargo has downloaded, or /usr/share/doc]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+
+    /// How many nodes
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=256))]
+    nodes: u16,
+
+    /// How many partitions the folder is split into
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    partitions: u32,
+
+    /// On how many nodes each partition lives
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    replicas: u16,
+
+    /// Answer this and exit; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    query: Vec<String>,
+
+    /// When an answer is wanted, with its unit: 200ms, 1.5s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
+    deadline: Duration,
+
+    /// The least share of partitions that makes an answer, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse::min_coverage, allow_hyphen_values = true)]
+    min_coverage: f64,
+
+    /// Where the index goes [default: below $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Index no more files than this
+    #[arg(long, value_name = "N")]
+    limit_files: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold demo
+  treefold demo --path ~/src --query 'binary heap' --query 'title:readme'
+  echo 'lock free queue' | treefold demo --nodes 12 --partitions 48 -o json
+  printf ':kill 1\\n:kill 2\\nbinary heap\\n:tree\\n' | treefold demo";
+
+/// What is asked when nobody asks anything.
+const SAMPLES: [&str; 3] = ["binary heap", "\"lock free\" queue", "title:readme +license"];
+
+impl Demo {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        if self.replicas > self.nodes {
+            let limit = format!("at most the number of nodes, {}", self.nodes);
+            return Err(Failure::Rejected(treefold::CallError::bad_field("replicas", self.replicas, limit)));
+        }
+        let corpus =
+            Corpus { folder: self.folder()?, data: self.data_dir.clone(), files_max: self.limit_files };
+        let report = index(corpus.clone(), self.partitions).await?;
+        let style = Style::of_stdout();
+        let settings = Settings { deadline: self.deadline, min_coverage: self.min_coverage, format, style };
+        let nodes = Nodes::start(&report, usize::from(self.nodes), usize::from(self.replicas)).await?;
+        if format == Format::Text {
+            print(indexed_line(&corpus, &report, style));
+            print(nodes.started_line());
+        }
+        let mut session = Session::new(nodes, settings).await?;
+        let verdict = self.take_lines(&mut session).await;
+        session.end().await;
+        verdict
+    }
+
+    fn folder(&self) -> Result<PathBuf, Failure> {
+        match &self.path {
+            Some(path) if path.is_dir() => Ok(path.clone()),
+            Some(path) => Err(Failure::usage(format!("--path {}: there is no such folder", path.display()))),
+            None => corpus::default_folder(),
+        }
+    }
+
+    /// Answers until there is nothing more to answer; the verdict is the worst one, or the first failure's.
+    async fn take_lines(&self, session: &mut Session) -> Result<Verdict, Failure> {
+        let mut lines =
+            if self.query.is_empty() { Lines::of_stdin(&SAMPLES) } else { Lines::given(&self.query) };
+        let mut worst = Verdict::Full;
+        while let Some(line) = lines.next().await {
+            let taken = session.take(&line).await;
+            match taken {
+                Ok(Next::GoOn(verdict)) => worst = worst.max(verdict),
+                Ok(Next::Quit) => break,
+                // Somebody sits there, who can type the next line.
+                Err(failure) if lines.is_interactive() => eprintln!("{failure}"),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(if lines.is_interactive() { Verdict::Full } else { worst })
+    }
+}
+
+/// Indexes off the loop, with a progress bar where somebody sees it.
+async fn index(corpus: Corpus, partitions: u32) -> Result<Report, Failure> {
+    let indexing = tokio::task::spawn_blocking(move || corpus.index(partitions, &Bar::new()));
+    tokio::select! {
+        report = indexing => report.expect("invariant: indexing does not panic").map_err(Failure::failed),
+        _ = tokio::signal::ctrl_c() => Err(Failure::failed("stopped while indexing; what was there before is untouched")),
+    }
+}
+
+fn indexed_line(corpus: &Corpus, report: &Report, style: Style) -> String {
+    let megabytes = report.bytes as f64 / 1e6;
+    let skipped = report.skipped.total();
+    let skipped = if skipped == 0 {
+        String::new()
+    } else {
+        let s = &report.skipped;
+        format!(
+            "; left out {skipped} ({} binary, {} too large, {} unreadable, {} over the limit)",
+            s.binary, s.too_large, s.unreadable, s.over_limit
+        )
+    };
+    let how = if report.reused { "index reused, checked in" } else { "indexed in" };
+    format!(
+        "{}: {} text files, {megabytes:.0} MB in {} partitions, {how} {}{skipped}",
+        style.bold(corpus.folder.display()),
+        report.documents,
+        report.partitions,
+        short(report.elapsed)
+    )
+}

@@ -1,0 +1,69 @@
+//! What a searcher sees: the best documents, and how whole the answer is.
+
+use crate::commands::call::{missing_line, verdict_line};
+use crate::output::style::Style;
+use treefold::{Reason, Reply};
+use treefold_search::{Hit, Hits};
+
+/// How an answer looks on paper: rank, score, path; title and snippet below; then the verdict and the losses.
+pub(super) fn render(query: &str, reply: &Reply<Hits>, style: Style) -> String {
+    let mut parts = vec![style.bold(format_args!("» {query}"))];
+    if let Some(hits) = &reply.value {
+        parts.extend(hits.hits.iter().enumerate().map(|(at, hit)| document(at + 1, hit, style)));
+        parts.push(style.dim(format_args!("{} documents match", hits.matched)));
+    }
+    parts.push(verdict_line(reply, style));
+    parts.extend(losses(reply).into_iter().map(|loss| style.warning(loss)));
+    parts.join("\n") + "\n"
+}
+
+fn document(rank: usize, hit: &Hit, style: Style) -> String {
+    // Cleaning goes character by character, so the highlights stay where they are.
+    let hit =
+        Hit { path: clean(&hit.path), title: clean(&hit.title), snippet: clean(&hit.snippet), ..hit.clone() };
+    let (before, after) = if style.is_on() { ("\u{1b}[1;33m", "\u{1b}[0m") } else { ("", "") };
+    let below = [hit.title.clone(), hit.marked(before, after)];
+    let below = below.iter().filter(|text| !text.is_empty()).map(|text| format!("\n      {text}"));
+    let score = style.dim(format_args!("{:.2}", hit.score));
+    format!("{rank:>3}. {}  {score}{}", style.good(&hit.path), below.collect::<String>())
+}
+
+/// Files hold what they like; a terminal must not be driven by it.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// One line a loss; when every partition fails alike (a query that can't be read), one line says it.
+fn losses<T>(reply: &Reply<T>) -> Vec<String> {
+    let missing = &reply.missing;
+    match missing.first().map(|first| &first.reason) {
+        Some(Reason::LocalFailed(said))
+            if reply.contributed.is_empty() && missing.iter().all(|m| m.reason == missing[0].reason) =>
+        {
+            vec![format!("every partition says: {said}")]
+        }
+        _ => missing.iter().map(missing_line).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_shown_without_what_would_drive_a_terminal() {
+        let hit = Hit {
+            score: 7.25,
+            partition: 0,
+            document: 1,
+            path: "a/b.rs".into(),
+            title: "Heaps\u{1b}[31m".into(),
+            snippet: "a binary heap".into(),
+            highlights: vec![(2, 8)],
+        };
+        assert_eq!(
+            document(3, &hit, Style::PLAIN),
+            "  3. a/b.rs  7.25\n      Heaps [31m\n      a binary heap"
+        );
+    }
+}

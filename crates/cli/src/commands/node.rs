@@ -1,0 +1,257 @@
+//! `treefold node`: a node of a cluster, until it is told to stop.
+
+use crate::config::NodeFile;
+use crate::exit::{Failure, Verdict};
+use crate::output::{Format, print, print_json};
+use crate::parse;
+use crate::serve::Serve;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use treefold::{Node, Service};
+
+/// Where a node listens that nobody told.
+const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
+
+/// The exit code of a process that was told twice to stop, as shells count it for SIGINT.
+const STOPPED_TWICE: i32 = 130;
+
+/// Run a node: host partitions, take part in trees, be the front of calls
+///
+/// When it is ready it prints one line, `listening on ADDR`, to standard output. On SIGTERM or SIGINT it tells the
+/// cluster, finishes what is open, and refuses what is new; a second signal ends it at once.
+///
+/// Every flag can also stand in a TOML file given by --config, under its own name; flags win. The file also takes
+/// the tables [limits] and [tuning].
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NodeArgs {
+    /// Where to listen, TCP and UDP; port 0 takes any free one [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
+    /// Where others reach it, when it listens on all addresses [default: the one that faces the first it joins]
+    #[arg(long, value_name = "ADDR")]
+    advertise: Option<String>,
+
+    /// Nodes of the cluster to join; none for the first
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    join: Vec<String>,
+
+    /// The rack it stands in, so that trees can keep traffic inside
+    #[arg(long, value_name = "RACK")]
+    rack: Option<String>,
+
+    /// The zone it stands in
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// How many jobs it says it runs at a time [default: the processors there are]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    processors: Option<u32>,
+
+    /// Worker threads for operators [default: as many as processors]
+    #[arg(long, value_name = "N", value_parser = parse::workers)]
+    workers: Option<usize>,
+
+    /// What to serve, and which partitions of it; may be repeated (see below)
+    #[arg(long, value_name = "SERVICE", value_parser = str::parse::<Serve>)]
+    serve: Vec<Serve>,
+
+    /// A TOML file with any of these settings
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Record everything that happens to the node, for `treefold replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// The cluster's name; nodes of other clusters are refused [default: treefold]
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+
+    /// How long open work may take to finish after the first signal
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]
+    grace: Duration,
+}
+
+const EXAMPLES: &str = "\
+Services:
+  search=DIR:partitions=IDS/TOTAL[:data=DIR][:files=N]
+      Full-text search over the text files below DIR, split into TOTAL partitions. Aggregations:
+      search/topk and search/terms. The index is kept, and reused when nothing has changed.
+  micro:partitions=IDS/TOTAL
+      Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
+
+Examples:
+  treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
+  treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
+  treefold node --config /etc/treefold.toml --rack r2";
+
+/// Flags and file as one.
+struct Settings {
+    file: NodeFile,
+    serve: Vec<Serve>,
+    grace: Duration,
+}
+
+impl NodeArgs {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let settings = self.settings()?;
+        // Both signals are caught from here on: an impatient stop while a folder is being indexed ends the process.
+        let mut signals = Signals::catch()?;
+        let services = tokio::select! {
+            services = open_services(settings.serve.clone()) => services?,
+            () = signals.next() => return Ok(Verdict::Full),
+        };
+        let node = start(&settings, services).await?;
+        announce(&node, format);
+        signals.next().await;
+        tokio::select! {
+            () = node.shutdown(settings.grace) => Ok(Verdict::Full),
+            () = signals.next() => std::process::exit(STOPPED_TWICE),
+        }
+    }
+
+    fn settings(self) -> Result<Settings, Failure> {
+        let file = self.config.as_deref().map_or_else(|| Ok(NodeFile::default()), NodeFile::read)?;
+        let serve = if self.serve.is_empty() {
+            let parsed: Result<Vec<Serve>, _> = file.serve.iter().map(|text| text.parse()).collect();
+            parsed.map_err(Failure::Rejected)?
+        } else {
+            self.serve
+        };
+        let file = NodeFile {
+            listen: self.listen.or(file.listen),
+            advertise: self.advertise.or(file.advertise),
+            join: if self.join.is_empty() { file.join } else { self.join },
+            rack: self.rack.or(file.rack),
+            zone: self.zone.or(file.zone),
+            processors: self.processors.or(file.processors),
+            workers: self.workers.or(file.workers),
+            record: self.record.or(file.record),
+            cluster: self.cluster.or(file.cluster),
+            ..file
+        };
+        Ok(Settings { file, serve, grace: self.grace })
+    }
+}
+
+/// Opens what is to be served, off the loop: a folder may take minutes to index.
+async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
+    let open = move || serve.iter().map(Serve::open).collect::<Result<Vec<_>, String>>();
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.expect("invariant: opening a service does not panic").map_err(Failure::failed)
+}
+
+async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Failure> {
+    let file = &settings.file;
+    let mut builder =
+        Node::builder().listen(file.listen.as_deref().unwrap_or(LISTEN_DEFAULT)).join(&file.join);
+    if let Some(addr) = &file.advertise {
+        builder = builder.advertise(addr);
+    }
+    if let Some(rack) = &file.rack {
+        builder = builder.rack(rack);
+    }
+    if let Some(zone) = &file.zone {
+        builder = builder.zone(zone);
+    }
+    if let Some(processors) = file.processors {
+        builder = builder.processors(processors);
+    }
+    if let Some(workers) = file.workers {
+        builder = builder.workers(workers);
+    }
+    if let Some(limits) = &file.limits {
+        builder = builder.limits(limits.clone());
+    }
+    if let Some(tuning) = &file.tuning {
+        builder = builder.tuning(tuning.clone());
+    }
+    if let Some(path) = &file.record {
+        builder = builder.record(path);
+    }
+    if let Some(cluster) = &file.cluster {
+        builder = builder.cluster(cluster);
+    }
+    for service in services {
+        builder = builder.service(service);
+    }
+    builder.start().await.map_err(|error| Failure::failed(format!("the node can't start: {error}")))
+}
+
+fn announce(node: &Node, format: Format) {
+    #[derive(Serialize)]
+    struct Ready {
+        listening: String,
+        process: u32,
+    }
+    let addr = node.addr();
+    match format {
+        Format::Text => print(format_args!("listening on {addr}")),
+        Format::Json => print_json(&Ready { listening: addr.to_string(), process: std::process::id() }),
+    }
+}
+
+/// The two signals that ask a process to end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, Failure> {
+        let catch =
+            |kind| signal(kind).map_err(|error| Failure::failed(format!("can't catch signals: {error}")));
+        Ok(Self { interrupt: catch(SignalKind::interrupt())?, terminate: catch(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::io::Write;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        node: NodeArgs,
+    }
+
+    fn settings(arguments: &[&str]) -> Settings {
+        let all = [&["node"], arguments].concat();
+        Alone::try_parse_from(all).unwrap().node.settings().map_err(|failure| failure.to_string()).unwrap()
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "listen = 'file:1'\nrack = 'file'\nserve = ['micro:partitions=0/1']").unwrap();
+        let path = file.path().to_str().unwrap();
+        let both = settings(&["--config", path, "--rack", "flag", "--join", "a:1,b:2"]);
+        assert_eq!(both.file.rack.as_deref(), Some("flag"));
+        assert_eq!(both.file.listen.as_deref(), Some("file:1"));
+        assert_eq!(both.file.join, ["a:1", "b:2"]);
+        assert_eq!(both.serve.len(), 1);
+        let served = settings(&[
+            "--config",
+            path,
+            "--serve",
+            "micro:partitions=0/2",
+            "--serve",
+            "micro:partitions=1/2",
+        ]);
+        assert_eq!(served.serve.len(), 2, "a list on the command line replaces the file's");
+    }
+}

@@ -1,0 +1,115 @@
+//! `treefold status`: what a node sees of itself and of the cluster.
+
+use super::{connect, failure_of};
+use crate::exit::{Failure, Verdict};
+use crate::output::json::{StatusView, hosted, load_ms_per_processor, role_names};
+use crate::output::style::Style;
+use crate::output::table::{Align, Table};
+use crate::output::{Format, print, print_json};
+use clap::Args;
+use std::sync::Arc;
+use treefold::NodeStatus;
+use treefold::core::load::figure::LoadFigure;
+use treefold::core::membership::card::MemberCard;
+use treefold::core::status::OpenWork;
+
+/// Show the members of a cluster, their load, and what a node has counted
+///
+/// The node that is asked stands first. Load is the predicted milliseconds of queued work per processor, as last
+/// heard, and how long ago that was.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Status {
+    /// A node to ask; several, separated by commas, to ask the first that answers
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    at: Vec<String>,
+
+    /// The cluster's name; a node of another cluster does not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold status --at 127.0.0.1:7700
+  treefold status --at 10.0.0.1:7700 -o json | jq '.members[] | {addr, load_ms}'";
+
+impl Status {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let client = connect(&self.at, false, &self.cluster).await?;
+        let status = client.status().await.map_err(failure_of)?;
+        match format {
+            Format::Json => print_json(&StatusView::of(&status)),
+            Format::Text => print(render(&status, Style::of_stdout())),
+        }
+        Ok(Verdict::Full)
+    }
+}
+
+/// A status as text, without a newline at its end.
+pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
+    let counted: Vec<String> =
+        status.counters.iter().filter(|&(_, n)| n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    let counted = if counted.is_empty() { "nothing yet".to_owned() } else { counted.join(", ") };
+    let count = status.members.len() + 1;
+    format!(
+        "{}\n{}\n{} {counted}\n{} {}",
+        style.bold(format_args!("{count} member{} in sight", if count == 1 { "" } else { "s" })),
+        members(status).render(style),
+        style.dim("counted:"),
+        style.dim("open:"),
+        open_work(&status.open)
+    )
+}
+
+fn members(status: &NodeStatus) -> Table {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("address", Align::Left),
+        ("rack", Align::Left),
+        ("zone", Align::Left),
+        ("roles", Align::Left),
+        ("processors", right),
+        ("load ms", right),
+        ("heard", right),
+        ("services", Align::Left),
+    ]);
+    let mut row = |card: &Arc<MemberCard>, load: LoadFigure, heard: String| {
+        let services = card.services.iter().map(|(name, s)| hosted(name, &s.partitions, s.total));
+        table.row(vec![
+            card.node.to_string(),
+            card.rack.clone(),
+            card.zone.clone(),
+            role_names(card).join(","),
+            card.processors.to_string(),
+            if heard == "never" { "?".to_owned() } else { format!("{:.1}", load_ms_per_processor(load)) },
+            heard,
+            services.collect::<Vec<_>>().join("; "),
+        ]);
+    };
+    row(&status.card, status.load, "itself".to_owned());
+    for member in &status.members {
+        let heard = member.load_age_ms.map_or_else(|| "never".to_owned(), |age| format!("{age} ms ago"));
+        row(&member.card, member.load, heard);
+    }
+    table
+}
+
+fn open_work(open: &OpenWork) -> String {
+    let counts = [
+        ("calls", open.calls),
+        ("waves", open.waves),
+        ("jobs queued", open.jobs_queued),
+        ("jobs running", open.jobs_running),
+        ("jobs stuck", open.jobs_stuck),
+        ("waves kept for repair", open.waves_kept),
+        ("bytes kept", open.kept_bytes),
+        ("bytes held", open.held_bytes),
+    ];
+    let open: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if open.is_empty() { "nothing".to_owned() } else { open.join(", ") }
+}

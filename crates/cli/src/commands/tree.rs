@@ -1,0 +1,236 @@
+//! `treefold tree`: the tree that would be formed for given loads and costs.
+//!
+//! The very function that forms the tree of a call, on made-up figures: to see what a shape does, to compare two of
+//! them, and to explain the tree of last night's slow call.
+
+use crate::exit::{Failure, Verdict};
+use crate::output::style::Style;
+use crate::output::{Format, print, print_json};
+use crate::parse;
+use clap::Args;
+use serde::Serialize;
+use std::net::Ipv4Addr;
+use treefold::core::id::NodeId;
+use treefold::core::random::Random;
+use treefold::core::tree::draw::Drawing;
+use treefold::core::tree::makespan::ready_ms;
+use treefold::core::tree::shape::{Candidate, form};
+use treefold::core::tree::{TREE_NODES_MAX, Tree};
+use treefold::{CallError, PartitionSet, Shape};
+
+/// Print the tree that would be formed for given loads and costs
+///
+/// Nodes are numbered from 0; node N stands in the drawing as 10.0.0.N and hosts partition N. Behind each stands its
+/// load and when its partial would be ready, its subtree folded in, on a cluster that is busy with nothing else.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TreeArgs {
+    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
+    shape: Shape,
+
+    /// How many nodes, all of them idle
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(TREE_NODES_MAX)))]
+    #[arg(required_unless_present = "load", conflicts_with = "load")]
+    nodes: Option<u32>,
+
+    /// The load of each node: milliseconds of work queued per processor
+    #[arg(long, value_name = "MS,…", value_parser = parse::figures)]
+    load: Option<Figures>,
+
+    /// What a local takes: one figure for all nodes, or one for each
+    #[arg(long, value_name = "MS[,…]", default_value = "25", value_parser = parse::figures)]
+    local_ms: Figures,
+
+    /// What a reduction takes: one figure for all nodes, or one for each
+    #[arg(long, value_name = "MS[,…]", default_value = "5", value_parser = parse::figures)]
+    reduce_ms: Figures,
+
+    /// Decides among nodes that look alike
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Several figures in one argument.
+type Figures = std::sync::Arc<[f64]>;
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold tree --nodes 16
+  treefold tree --load 0,5,2,40,0,0 --local-ms 25 --reduce-ms 5
+  treefold tree --nodes 16 --shape binomial -o json | jq .ready_ms";
+
+/// A tree as scripts see it.
+#[derive(Serialize)]
+struct Formed {
+    shape: String,
+    nodes: usize,
+    /// Levels below the topmost.
+    height: usize,
+    /// When the last of the caller's children has its partial ready.
+    ready_ms: f64,
+    trees: Vec<Node>,
+}
+
+#[derive(Serialize)]
+struct Node {
+    node: u32,
+    load_ms: f64,
+    ready_ms: f64,
+    children: Vec<Self>,
+}
+
+impl TreeArgs {
+    pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let candidates = self.candidates().map_err(Failure::Rejected)?;
+        let trees = form(self.shape, candidates.clone(), &mut Random::new(self.seed));
+        match format {
+            Format::Json => print_json(&self.formed(&trees, &candidates)),
+            Format::Text => print(self.drawn(&trees, &candidates, Style::of_stdout())),
+        }
+        Ok(Verdict::Full)
+    }
+
+    fn candidates(&self) -> Result<Vec<Candidate>, CallError> {
+        let idle = vec![0.0; self.nodes.unwrap_or(0) as usize];
+        let loads: &[f64] = self.load.as_deref().unwrap_or(&idle);
+        if loads.len() > TREE_NODES_MAX as usize {
+            return Err(CallError::bad_field(
+                "load",
+                format_args!("{} figures", loads.len()),
+                TREE_NODES_MAX,
+            ));
+        }
+        let of_node = |field: &str, figures: &Figures, at: usize| match figures.len() {
+            1 => Ok(figures[0]),
+            given if given == loads.len() => Ok(figures[at]),
+            given => Err(CallError::bad_field(
+                field,
+                format_args!("{given} figures"),
+                format_args!("one figure, or one for each of {} nodes", loads.len()),
+            )),
+        };
+        let candidate = |(at, &load_ms)| {
+            let local_ms = of_node("local_ms", &self.local_ms, at)?;
+            let reduce_ms = of_node("reduce_ms", &self.reduce_ms, at)?;
+            let number = at as u32;
+            let partitions = PartitionSet::from_range(number..number + 1);
+            Ok(Candidate { node: node_of(number), partitions, load_ms, local_ms, reduce_ms })
+        };
+        loads.iter().enumerate().map(candidate).collect()
+    }
+
+    fn formed(&self, trees: &[Tree], candidates: &[Candidate]) -> Formed {
+        let formed: Vec<Node> = trees.iter().map(|tree| formed_node(tree, candidates)).collect();
+        Formed {
+            shape: self.shape.to_string(),
+            nodes: candidates.len(),
+            height: trees.iter().map(Tree::height).max().unwrap_or(0),
+            ready_ms: formed.iter().map(|node| node.ready_ms).fold(0.0, f64::max),
+            trees: formed,
+        }
+    }
+
+    fn drawn(&self, trees: &[Tree], candidates: &[Candidate], style: Style) -> String {
+        let formed = self.formed(trees, candidates);
+        let heading = format!(
+            "{}: {} nodes, height {}, ready after {:.1} ms",
+            formed.shape, formed.nodes, formed.height, formed.ready_ms
+        );
+        let drawings = trees.iter().map(|tree| {
+            let ready = ready_ms(tree, candidates);
+            let note = |at: usize, seat: &treefold::core::tree::Seat| {
+                let load = candidates[number_of(seat.node) as usize].load_ms;
+                format!("load {load:.1} ms, ready after {:.1} ms", ready[at])
+            };
+            Drawing::annotated(tree, note).to_string()
+        });
+        style.bold(heading) + "\n" + drawings.collect::<String>().trim_end()
+    }
+}
+
+/// Builds the nested form from the row of seats, children before their parents, so that no chain is too deep.
+fn formed_node(tree: &Tree, candidates: &[Candidate]) -> Node {
+    let (seats, ready) = (tree.seats(), ready_ms(tree, candidates));
+    let mut done: Vec<(usize, Node)> = Vec::new();
+    for (at, seat) in seats.iter().enumerate().rev() {
+        let end = at + seat.size as usize;
+        let mut children = Vec::new();
+        // What was built last stands first in the row.
+        while done.last().is_some_and(|&(place, _)| place < end) {
+            children.extend(done.pop().map(|(_, child)| child));
+        }
+        let node = number_of(seat.node);
+        let load_ms = candidates[node as usize].load_ms;
+        done.push((at, Node { node, load_ms, ready_ms: ready[at], children }));
+    }
+    done.pop().expect("invariant: a tree has a seat").1
+}
+
+/// The name that node `number` has in a drawing.
+fn node_of(number: u32) -> NodeId {
+    let first = u32::from(Ipv4Addr::new(10, 0, 0, 0));
+    NodeId::new((Ipv4Addr::from(first + number), 7700).into(), 1)
+}
+
+fn number_of(node: NodeId) -> u32 {
+    match node.addr.ip() {
+        std::net::IpAddr::V4(addr) => u32::from(addr) - u32::from(Ipv4Addr::new(10, 0, 0, 0)),
+        std::net::IpAddr::V6(_) => unreachable!("invariant: node_of makes IPv4 addresses"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        tree: TreeArgs,
+    }
+
+    fn tree(arguments: &str) -> TreeArgs {
+        Alone::try_parse_from(format!("tree {arguments}").split(' ')).unwrap().tree
+    }
+
+    fn json(arguments: &str) -> serde_json::Value {
+        let tree = tree(arguments);
+        let candidates = tree.candidates().unwrap();
+        let trees = form(tree.shape, candidates.clone(), &mut Random::new(tree.seed));
+        serde_json::to_value(tree.formed(&trees, &candidates)).unwrap()
+    }
+
+    #[test]
+    fn a_tree_of_given_shape_holds_every_node_once() {
+        let formed = json("--nodes 7 --shape kary:2");
+        assert_eq!((formed["nodes"].as_u64(), formed["height"].as_u64()), (Some(7), Some(2)));
+        let children = |node: &serde_json::Value| -> Vec<u64> {
+            node["children"].as_array().unwrap().iter().map(|child| child["node"].as_u64().unwrap()).collect()
+        };
+        let root = &formed["trees"][0];
+        assert_eq!(children(root), [1, 2]);
+        assert_eq!(children(&root["children"][0]), [3, 4]);
+        assert_eq!(children(&root["children"][1]), [5, 6]);
+    }
+
+    #[test]
+    fn who_is_busy_folds_nothing() {
+        let formed = json("--load 0,0,900,0");
+        let busy = |node: &serde_json::Value| node["node"] == 2;
+        let mut open = vec![&formed["trees"][0]];
+        while let Some(node) = open.pop() {
+            let children = node["children"].as_array().unwrap();
+            assert!(!busy(node) || children.is_empty(), "{node}");
+            open.extend(children);
+        }
+    }
+
+    #[test]
+    fn figures_are_one_for_all_or_one_for_each() {
+        assert!(tree("--nodes 3 --local-ms 1,2,3").candidates().is_ok());
+        let refused = tree("--nodes 3 --local-ms 1,2").candidates().unwrap_err().to_string();
+        assert_eq!(refused, "local_ms is 2 figures; allowed: one figure, or one for each of 3 nodes");
+    }
+}

@@ -1,0 +1,90 @@
+//! A node's configuration file: TOML, with the same keys as the flags of `treefold node`.
+//!
+//! ```toml
+//! listen = "10.0.0.7:7700"
+//! join = ["10.0.0.1:7700", "10.0.0.2:7700"]
+//! rack = "r1"
+//! serve = ["search=/srv/docs:partitions=0-3/12"]
+//!
+//! [limits]                     # any of treefold-core's `Limits`, by name
+//! payload_bytes_max = 8388608
+//!
+//! [tuning]                     # any of its `Tuning`; durations in nanoseconds
+//! hop_margin = 1000000
+//! ```
+//!
+//! A flag wins over the file. A key that nobody knows is refused by name: a misspelt limit that is silently not in
+//! force is worse than a node that doesn't start.
+
+use crate::exit::Failure;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use treefold::{Limits, Tuning};
+
+/// What a file can say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NodeFile {
+    pub(crate) listen: Option<String>,
+    pub(crate) advertise: Option<String>,
+    pub(crate) join: Vec<String>,
+    pub(crate) rack: Option<String>,
+    pub(crate) zone: Option<String>,
+    pub(crate) processors: Option<u32>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) serve: Vec<String>,
+    pub(crate) record: Option<PathBuf>,
+    pub(crate) cluster: Option<String>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) tuning: Option<Tuning>,
+}
+
+impl NodeFile {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let refuse = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        Self::parse(&text).map_err(refuse)
+    }
+
+    /// The file that `text` holds; an error is one line that names key and place.
+    fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            format!("line {line}: {}", error.message().replace('\n', " "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_the_flags_say() {
+        let file = NodeFile::parse(
+            "listen = '127.0.0.1:7700'\njoin = ['a:1', 'b:2']\nserve = ['micro:partitions=0/1']\n\
+             [limits]\npayload_bytes_max = 1024\n",
+        )
+        .unwrap();
+        assert_eq!(file.listen.as_deref(), Some("127.0.0.1:7700"));
+        assert_eq!(file.join, ["a:1", "b:2"]);
+        let limits = file.limits.unwrap();
+        assert_eq!(limits.payload_bytes_max, 1024);
+        assert_eq!(limits.peers_max, Limits::DEFAULT.peers_max, "what isn't named keeps its default");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name_and_line() {
+        let refused = NodeFile::parse("rack = 'r1'\nlisten_addr = 'x'\n").unwrap_err();
+        assert!(refused.starts_with("line 2: unknown field `listen_addr`"), "{refused}");
+        let refused = NodeFile::parse("[limits]\npayload_bytes = 1\n").unwrap_err();
+        assert!(refused.contains("unknown field `payload_bytes`"), "{refused}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
+        let refused = NodeFile::parse("\nprocessors = 'many'\n").unwrap_err();
+        assert!(refused.starts_with("line 2: invalid type"), "{refused}");
+    }
+}

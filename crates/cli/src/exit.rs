@@ -1,0 +1,179 @@
+//! How a command ends, and the exit code that says so.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | a full answer, or the command did its work |
+//! | 1 | something else went wrong: a file, an operator, a child process |
+//! | 2 | the arguments make no sense, or the call was turned away before anybody was asked |
+//! | 3 | a partial answer, at or above the minimum coverage |
+//! | 4 | less than the minimum coverage: no answer |
+//! | 5 | nobody could be reached |
+//!
+//! Codes are part of the interface: scripts branch on them. A partial answer is never code 0.
+
+use crate::output::{self, Format};
+use clap::error::{ContextKind, ContextValue};
+use serde::Serialize;
+use std::error::Error as _;
+use std::fmt;
+use std::process::ExitCode;
+use treefold::{CallError, Status};
+
+/// How a command that ran to its end ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// In full.
+    Full,
+    /// In part, at or above the minimum coverage.
+    Partial,
+    /// Below the minimum coverage.
+    Insufficient,
+}
+
+/// The exit code of a command that was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(u8);
+
+impl Verdict {
+    /// The exit code for arguments that make no sense; clap's own.
+    pub(crate) const USAGE: Code = Code(2);
+    const FAILED: Code = Code(1);
+    const UNREACHABLE: Code = Code(5);
+
+    /// The verdict over a call that was carried out.
+    pub(crate) fn of(status: &Status) -> Self {
+        match status {
+            Status::Full => Self::Full,
+            Status::Partial => Self::Partial,
+            Status::Insufficient => Self::Insufficient,
+            Status::Rejected(_) => {
+                unreachable!("invariant: a call that was turned away has no reply, but an error")
+            }
+        }
+    }
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        Self::from(match verdict {
+            Verdict::Full => 0,
+            Verdict::Partial => 3,
+            Verdict::Insufficient => 4,
+        })
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.0)
+    }
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The arguments make no sense together.
+    Usage(String),
+    /// The call was turned away, here or at the front; nobody was asked.
+    Rejected(CallError),
+    /// Nobody answers there.
+    Unreachable(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// A failure as scripts see it.
+#[derive(Serialize)]
+struct Described<'a> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(message.into())
+    }
+
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self::Unreachable(message.into())
+    }
+
+    /// The failure behind a refused argument, when one of [`crate::parse`]'s readers refused it.
+    pub(crate) fn from_arguments(error: &clap::Error) -> Option<Self> {
+        if let Some(refused) = error.source().and_then(|cause| cause.downcast_ref::<CallError>()) {
+            return Some(Self::Rejected(refused.clone()));
+        }
+        let cause = error.source()?.to_string();
+        let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+        let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidValue) else { return None };
+        let field = argument.split_whitespace().next()?.trim_start_matches('-').replace('-', "_");
+        Some(Self::Rejected(CallError::bad_field(&field, given, cause)))
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Usage(_) | Self::Rejected(_) => Verdict::USAGE,
+            Self::Unreachable(_) => Verdict::UNREACHABLE,
+            Self::Failed(_) => Verdict::FAILED,
+        }
+    }
+
+    fn described(&self) -> Described<'_> {
+        let plain =
+            |kind| Described { kind, field: None, given: None, limit: None, message: self.to_string() };
+        match self {
+            Self::Usage(_) => plain("usage"),
+            Self::Unreachable(_) => plain("unreachable"),
+            Self::Failed(_) => plain("failed"),
+            Self::Rejected(CallError::BadField { field, given, limit }) => Described {
+                field: Some(field),
+                given: Some(given),
+                limit: Some(limit.clone()),
+                ..plain("bad_field")
+            },
+            Self::Rejected(CallError::UnknownService { service }) => {
+                Described { given: Some(service), ..plain("unknown_service") }
+            }
+            Self::Rejected(CallError::TooManyCalls { limit }) => {
+                Described { limit: Some(limit.to_string()), ..plain("too_many_calls") }
+            }
+            Self::Rejected(CallError::ShuttingDown) => plain("shutting_down"),
+            Self::Rejected(_) => plain("rejected"),
+        }
+    }
+
+    /// Says so, and gives the exit code.
+    pub(crate) fn report(&self, format: Format) -> ExitCode {
+        if format == Format::Json {
+            #[derive(Serialize)]
+            struct Wrapped<'a> {
+                #[serde(skip_serializing_if = "Option::is_none")]
+                status: Option<&'static str>,
+                error: Described<'a>,
+            }
+            let status = matches!(self, Self::Rejected(_)).then_some("rejected");
+            output::print_json(&Wrapped { status, error: self.described() });
+        }
+        eprintln!("treefold: {self}");
+        self.code().into()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Unreachable(message) | Self::Failed(message) => f.write_str(message),
+            Self::Rejected(error) => error.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The tree of a call as people see it: who stood under whom, and how each spent the time.
+//!
+//! One line a node, children under their parent, and a bar as wide as the node's share of the root's time: what it
+//! queued, computed, folded, and waited for others. The slow branch is the one whose bars are long all the way
+//! down, and the node to blame is the lowest of these.
+
+use super::style::Style;
+use super::table::{Align, Table};
+use treefold::core::message::Report;
+use treefold::core::time::Duration;
+
+/// How wide the root's bar is.
+const BAR_WIDTH: usize = 32;
+
+/// Partitions listed before a long list is cut.
+const PARTITIONS_WIDTH_MAX: usize = 24;
+
+/// What the signs of a bar mean.
+const LEGEND: &str = "· queued  █ local  ▓ reduce  ░ waiting for children";
+
+/// Draws the tree, without a newline at its end.
+pub(crate) fn draw(report: &Report, style: Style) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("rack", Align::Left),
+        ("partitions", Align::Left),
+        ("queue ms", right),
+        ("local ms", right),
+        ("reduce ms", right),
+        ("wait ms", right),
+        ("total ms", right),
+        ("", Align::Left),
+    ]);
+    let scale = report.total;
+    let mut open = vec![(report, String::new(), String::new())];
+    // Depth first with the next child on top, so that the order is the one of a drawing, without recursion.
+    while let Some((report, branch, below)) = open.pop() {
+        table.row(row(report, &branch, scale));
+        let last = report.children.len().saturating_sub(1);
+        for (at, child) in report.children.iter().enumerate().rev() {
+            let (elbow, rail) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            open.push((child, format!("{below}{elbow}"), format!("{below}{rail}")));
+        }
+    }
+    format!("{}\n{}", table.render(style), style.dim(LEGEND))
+}
+
+/// Levels below the root.
+pub(crate) fn depth(report: &Report) -> usize {
+    let (mut deepest, mut open) = (0, vec![(report, 0)]);
+    while let Some((report, level)) = open.pop() {
+        deepest = deepest.max(level);
+        open.extend(report.children.iter().map(|child| (child, level + 1)));
+    }
+    deepest
+}
+
+/// Nodes that took part.
+pub(crate) fn nodes(report: &Report) -> usize {
+    let (mut count, mut open) = (0, vec![report]);
+    while let Some(report) = open.pop() {
+        count += 1;
+        open.extend(&report.children);
+    }
+    count
+}
+
+fn row(report: &Report, branch: &str, scale: Duration) -> Vec<String> {
+    let ms = |duration: Duration| format!("{:.2}", duration.as_millis_f64());
+    vec![
+        format!("{branch}{}", report.node),
+        report.rack.clone(),
+        cut(report.partitions.to_string()),
+        ms(report.queue),
+        ms(report.local),
+        ms(report.reduce),
+        ms(report.wait),
+        ms(report.total),
+        bar(report, scale),
+    ]
+}
+
+fn cut(text: String) -> String {
+    if text.len() <= PARTITIONS_WIDTH_MAX {
+        return text;
+    }
+    let end = text[..PARTITIONS_WIDTH_MAX - 1].rfind(',').unwrap_or(PARTITIONS_WIDTH_MAX - 1);
+    format!("{}…", &text[..end])
+}
+
+/// Locals of several partitions run side by side, so that the parts may add up to more than the whole: the bar ends
+/// where the root's does.
+fn bar(report: &Report, scale: Duration) -> String {
+    let parts = [(report.queue, '·'), (report.local, '█'), (report.reduce, '▓'), (report.wait, '░')];
+    let columns = |duration: Duration| {
+        let share = duration.as_nanos() as f64 / scale.as_nanos().max(1) as f64;
+        ((share * BAR_WIDTH as f64).round() as usize).min(BAR_WIDTH)
+    };
+    let signs = parts.into_iter().flat_map(|(duration, sign)| std::iter::repeat_n(sign, columns(duration)));
+    signs.take(BAR_WIDTH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::PartitionSet;
+    use treefold::core::id::NodeId;
+
+    fn report(port: u16, partition: u32, total_ms: u64, children: Vec<Report>) -> Report {
+        let total = Duration::from_millis(total_ms);
+        Report {
+            node: NodeId::new(([127, 0, 0, 1], port).into(), 1),
+            rack: String::new(),
+            partitions: PartitionSet::from_range(partition..partition + 1),
+            queue: Duration::ZERO,
+            local: total.div(2),
+            reduce: Duration::ZERO,
+            wait: total.div(2),
+            total,
+            children,
+        }
+    }
+
+    #[test]
+    fn a_tree_is_drawn_depth_first_with_bars_to_the_roots_scale() {
+        let inner = report(2, 1, 8, vec![report(3, 2, 4, vec![])]);
+        let root = report(1, 0, 16, vec![inner, report(4, 3, 2, vec![])]);
+        let drawn = draw(&root, Style::PLAIN);
+        let node = |line: &'_ str| line[..line.find("127.0.0.1:").unwrap() + "127.0.0.1:1".len()].to_owned();
+        let nodes: Vec<String> = drawn.lines().skip(1).take(4).map(node).collect();
+        assert_eq!(nodes, ["127.0.0.1:1", "├─ 127.0.0.1:2", "│  └─ 127.0.0.1:3", "└─ 127.0.0.1:4"]);
+        let bars: Vec<usize> =
+            drawn.lines().skip(1).take(4).map(|line| line.matches(['█', '░']).count()).collect();
+        assert_eq!(bars, [32, 16, 8, 4]);
+        assert_eq!((depth(&root), super::nodes(&root)), (2, 4));
+    }
+
+    #[test]
+    fn long_lists_are_cut_at_a_comma() {
+        assert_eq!(cut("0-3,7".into()), "0-3,7");
+        assert_eq!(cut("10,20,30,40,50,60,70,80,90,100".into()), "10,20,30,40,50,60,70…");
+    }
+}

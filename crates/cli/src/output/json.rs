@@ -1,0 +1,233 @@
+//! What a call, a member and a tree look like in JSON.
+//!
+//! These shapes are part of the interface: names of fields don't change, times bear their unit, and a field is
+//! either always there or there exactly when what asks for it was asked for (`tree` with `--explain`).
+
+use super::value::to_json;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use treefold::core::load::figure::LoadFigure;
+use treefold::core::membership::card::MemberCard;
+use treefold::core::message::Report;
+use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
+
+/// A call's answer.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    /// `full`, `partial` or `insufficient`.
+    status: &'static str,
+    /// What the aggregation gave; null below the minimum coverage.
+    value: Value,
+    /// How many partitions were asked, and how many contributed.
+    coverage: Coverage,
+    /// Those that did not, one entry each, by partition.
+    missing: Vec<Lost>,
+    /// As the caller saw it.
+    elapsed_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<TreeNode>,
+}
+
+/// Counts of partitions.
+#[derive(Serialize)]
+pub(crate) struct Coverage {
+    asked: usize,
+    contributed: usize,
+}
+
+/// One missing partition.
+#[derive(Serialize)]
+pub(crate) struct Lost {
+    partition: u32,
+    /// The node that had it; null when nobody did.
+    node: Option<String>,
+    reason: &'static str,
+    /// What the operator or the limit said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// One node of the tree, with its times and its children.
+#[derive(Serialize)]
+pub(crate) struct TreeNode {
+    node: String,
+    rack: String,
+    partitions: Vec<u32>,
+    queue_us: u64,
+    local_us: u64,
+    reduce_us: u64,
+    wait_us: u64,
+    total_us: u64,
+    children: Vec<Self>,
+}
+
+impl Answer {
+    /// The answer to a call made with raw bytes.
+    pub(crate) fn of_raw(reply: &Reply<Raw>) -> Self {
+        Self::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
+    }
+
+    /// The answer to a call, its value already as JSON.
+    pub(crate) fn with_value<T>(reply: &Reply<T>, value: Value) -> Self {
+        Self {
+            status: reply.status.name(),
+            value,
+            coverage: Coverage { asked: reply.asked.len(), contributed: reply.contributed.len() },
+            missing: one_each(&reply.missing),
+            elapsed_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
+            tree: reply.explain().map(TreeNode::of),
+        }
+    }
+}
+
+/// One entry for each partition, ascending.
+fn one_each(missing: &[Missing]) -> Vec<Lost> {
+    let mut lost: Vec<Lost> = missing
+        .iter()
+        .flat_map(|missing| {
+            missing.partitions.iter().map(|partition| Lost {
+                partition,
+                node: missing.node.map(|node| node.to_string()),
+                reason: missing.reason.name(),
+                detail: missing.reason.detail().map(str::to_owned),
+            })
+        })
+        .collect();
+    lost.sort_by_key(|lost| lost.partition);
+    lost
+}
+
+impl TreeNode {
+    fn of(report: &Report) -> Self {
+        Self {
+            node: report.node.to_string(),
+            rack: report.rack.clone(),
+            partitions: report.partitions.iter().collect(),
+            queue_us: report.queue.as_micros(),
+            local_us: report.local.as_micros(),
+            reduce_us: report.reduce.as_micros(),
+            wait_us: report.wait.as_micros(),
+            total_us: report.total.as_micros(),
+            children: report.children.iter().map(Self::of).collect(),
+        }
+    }
+}
+
+/// A node's view of itself and the cluster.
+#[derive(Serialize)]
+pub(crate) struct StatusView {
+    node: Member,
+    members: Vec<Member>,
+    counters: BTreeMap<&'static str, u64>,
+    open: treefold::core::status::OpenWork,
+}
+
+/// One member of the cluster.
+#[derive(Serialize)]
+struct Member {
+    addr: String,
+    rack: String,
+    zone: String,
+    roles: Vec<&'static str>,
+    processors: u32,
+    /// Predicted work queued, per processor.
+    load_ms: f64,
+    in_flight: u32,
+    /// How old that is; null when nothing was ever heard, 0 for the node itself.
+    load_age_ms: Option<u64>,
+    services: BTreeMap<String, Hosted>,
+}
+
+/// What a member has of a service.
+#[derive(Serialize)]
+struct Hosted {
+    partitions: Vec<u32>,
+    total: u32,
+}
+
+impl StatusView {
+    pub(crate) fn of(status: &NodeStatus) -> Self {
+        let members = status.members.iter().map(|m| Member::of(&m.card, m.load, m.load_age_ms)).collect();
+        Self {
+            node: Member::of(&status.card, status.load, Some(0)),
+            members,
+            counters: status.counters.iter().collect(),
+            open: status.open,
+        }
+    }
+}
+
+impl Member {
+    fn of(card: &MemberCard, load: LoadFigure, load_age_ms: Option<u64>) -> Self {
+        let services = card.services.iter().map(|(name, service)| {
+            let partitions = service.partitions.iter().collect();
+            (name.clone(), Hosted { partitions, total: service.total })
+        });
+        Self {
+            addr: card.node.to_string(),
+            rack: card.rack.clone(),
+            zone: card.zone.clone(),
+            roles: role_names(card),
+            processors: card.processors,
+            load_ms: load_ms_per_processor(load),
+            in_flight: load.in_flight,
+            load_age_ms,
+            services: services.collect(),
+        }
+    }
+}
+
+/// The roles that a card names.
+pub(crate) fn role_names(card: &MemberCard) -> Vec<&'static str> {
+    let roles = [(card.roles.provider, "provider"), (card.roles.relay, "relay")];
+    roles.into_iter().filter_map(|(has, name)| has.then_some(name)).collect()
+}
+
+/// The load index: predicted milliseconds of queued work, per processor.
+pub(crate) fn load_ms_per_processor(load: LoadFigure) -> f64 {
+    load.queued.as_millis_f64() / f64::from(load.processors.max(1))
+}
+
+/// How a service's partitions on one node are written: `search 0-3/12`.
+pub(crate) fn hosted(name: &str, partitions: &PartitionSet, total: u32) -> String {
+    if partitions.is_empty() { name.to_owned() } else { format!("{name} {partitions}/{total}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::core::id::NodeId;
+    use treefold::{Reason, core::time::Duration};
+
+    fn node(port: u16) -> NodeId {
+        NodeId::new(([127, 0, 0, 1], port).into(), 1)
+    }
+
+    #[test]
+    fn every_missing_partition_has_an_entry_of_its_own() {
+        let missing = [
+            Missing {
+                partitions: [4, 5].into_iter().collect(),
+                node: Some(node(7)),
+                reason: Reason::LocalFailed("disk gone".into()),
+            },
+            Missing { partitions: [1].into_iter().collect(), node: None, reason: Reason::NoReplica },
+        ];
+        let shown = serde_json::to_value(one_each(&missing)).unwrap();
+        assert_eq!(
+            shown,
+            serde_json::json!([
+                {"partition": 1, "node": null, "reason": "no_replica"},
+                {"partition": 4, "node": "127.0.0.1:7", "reason": "local_failed", "detail": "disk gone"},
+                {"partition": 5, "node": "127.0.0.1:7", "reason": "local_failed", "detail": "disk gone"},
+            ])
+        );
+    }
+
+    #[test]
+    fn the_load_index_is_per_processor() {
+        let load = LoadFigure { queued: Duration::from_millis(30), in_flight: 2, processors: 4 };
+        assert_eq!(load_ms_per_processor(load), 7.5);
+    }
+}

@@ -1,0 +1,99 @@
+//! How answers are shown: JSON for scripts, tables and trees for people.
+
+pub(crate) mod explain;
+pub(crate) mod json;
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod value;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+/// What standard output bears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people: aligned, and coloured on a terminal unless `NO_COLOR` is set.
+    #[default]
+    Text,
+    /// For scripts: one JSON value per answer.
+    Json,
+}
+
+impl Format {
+    /// The format that arguments ask for which could not be parsed as a whole.
+    pub(crate) fn asked_for_in(arguments: impl Iterator<Item = String>) -> Self {
+        let mut named = false;
+        for argument in arguments.take_while(|argument| argument != "--") {
+            let value = ["--output=", "-o="].iter().find_map(|flag| argument.strip_prefix(flag));
+            if (named && argument == "json") || value == Some("json") || argument == "-ojson" {
+                return Self::Json;
+            }
+            named = argument == "-o" || argument == "--output";
+        }
+        Self::Text
+    }
+}
+
+/// Prints a line. Who closes the pipe early (`treefold … | head`) has seen enough: that ends the command.
+pub(crate) fn print(line: impl fmt::Display) {
+    let mut stdout = std::io::stdout().lock();
+    if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        let enough = error.kind() == std::io::ErrorKind::BrokenPipe;
+        if !enough {
+            eprintln!("treefold: can't write to standard output: {error}");
+        }
+        std::process::exit(i32::from(!enough));
+    }
+}
+
+/// Prints a value as one line of JSON.
+pub(crate) fn print_json(value: &impl Serialize) {
+    print(
+        serde_json::to_string(value)
+            .expect("invariant: what is printed has string keys and no failing parts"),
+    );
+}
+
+/// A duration with three digits or so and the unit that suits it.
+pub(crate) fn short(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let (figure, unit) = match seconds {
+        s if s < 1e-3 => (s * 1e6, "µs"),
+        s if s < 1.0 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    match figure {
+        f if f >= 100.0 => format!("{f:.0} {unit}"),
+        f if f >= 10.0 => format!("{f:.1} {unit}"),
+        f => format!("{f:.2} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Format {
+        Format::asked_for_in(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn finds_the_wanted_format_in_arguments_that_make_no_sense() {
+        assert_eq!(asked("call --nonsense -o json"), Format::Json);
+        assert_eq!(asked("-ojson call"), Format::Json);
+        assert_eq!(asked("call --output=json"), Format::Json);
+        assert_eq!(asked("call -o text json"), Format::Text);
+        assert_eq!(asked("call -- -o json"), Format::Text);
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(short(Duration::from_micros(3)), "3.00 µs");
+        assert_eq!(short(Duration::from_micros(1_234)), "1.23 ms");
+        assert_eq!(short(Duration::from_millis(250)), "250 ms");
+        assert_eq!(short(Duration::from_secs(12)), "12.0 s");
+    }
+}

@@ -1,0 +1,59 @@
+//! Colour, where somebody sees it: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+
+use std::fmt;
+use std::io::IsTerminal;
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    on: bool,
+}
+
+impl Style {
+    /// No colour.
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { on: false };
+
+    /// As standard output wants it.
+    pub(crate) fn of_stdout() -> Self {
+        Self::wanted(std::io::stdout().is_terminal())
+    }
+
+    /// As standard error wants it.
+    pub(crate) fn of_stderr() -> Self {
+        Self::wanted(std::io::stderr().is_terminal())
+    }
+
+    fn wanted(terminal: bool) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { on: terminal && !refused }
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
+    pub(crate) fn bold(self, text: impl fmt::Display) -> String {
+        self.paint("1", text)
+    }
+
+    pub(crate) fn dim(self, text: impl fmt::Display) -> String {
+        self.paint("2", text)
+    }
+
+    pub(crate) fn good(self, text: impl fmt::Display) -> String {
+        self.paint("32", text)
+    }
+
+    pub(crate) fn warning(self, text: impl fmt::Display) -> String {
+        self.paint("33", text)
+    }
+
+    pub(crate) fn bad(self, text: impl fmt::Display) -> String {
+        self.paint("31", text)
+    }
+
+    fn paint(self, code: &str, text: impl fmt::Display) -> String {
+        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+    }
+}

@@ -1,0 +1,75 @@
+//! Tables: columns aligned by what is seen, not by bytes.
+
+use super::style::Style;
+
+/// How a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table being filled, row by row.
+pub(crate) struct Table {
+    columns: Vec<(&'static str, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+impl Table {
+    /// A table of these columns; a column whose cells are all empty is not shown.
+    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row with a cell for each column. Cells are plain text: colour would count as width.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.columns.len(), "invariant: a row has a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// The table with its heading, without a newline at the end.
+    pub(crate) fn render(&self, style: Style) -> String {
+        let shown: Vec<usize> =
+            (0..self.columns.len()).filter(|&at| self.rows.iter().any(|row| !row[at].is_empty())).collect();
+        let width_of = |at: usize| {
+            let cells = self.rows.iter().map(|row| seen_width(&row[at]));
+            cells.chain([seen_width(self.columns[at].0)]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = shown.iter().map(|&at| width_of(at)).collect();
+        let line = |cell_of: &dyn Fn(usize) -> String| {
+            let cells = shown.iter().zip(&widths).map(|(&at, &width)| {
+                let cell = cell_of(at);
+                let pad = " ".repeat(width - seen_width(&cell));
+                match self.columns[at].1 {
+                    Align::Left => cell + &pad,
+                    Align::Right => pad + &cell,
+                }
+            });
+            cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+        };
+        let heading = style.dim(line(&|at| self.columns[at].0.to_owned()));
+        let rows = self.rows.iter().map(|row| line(&|at| row[at].clone()));
+        std::iter::once(heading).chain(rows).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Columns a text takes. What these tables hold (addresses, names, box drawing) is one column a character.
+fn seen_width(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_empty_ones_vanish() {
+        let mut table = Table::new(&[("node", Align::Left), ("rack", Align::Left), ("load", Align::Right)]);
+        table.row(vec!["├─ a".into(), String::new(), "12".into()]);
+        table.row(vec!["longer name".into(), String::new(), "3".into()]);
+        assert_eq!(table.render(Style::PLAIN), "node         load\n├─ a           12\nlonger name     3");
+    }
+}

@@ -1,0 +1,156 @@
+//! MessagePack to JSON and back.
+//!
+//! Parameters are written as JSON and travel as MessagePack, which says all that JSON says. The way back loses:
+//!
+//! - bytes become a string of base64 (standard alphabet, padded): shorter than an array of numbers, and what most
+//!   readers expect;
+//! - NaN and the infinities become `null`, as JSON has none;
+//! - keys of maps that are no strings (numbers, booleans) become their text.
+//!
+//! A payload that isn't one MessagePack value (an aggregation of raw bytes) is shown as base64 as a whole.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use std::fmt;
+use treefold::operators::codec::NESTING_DEPTH_MAX;
+use treefold::{Body, BodyError};
+
+/// JSON as the parameters of a call.
+pub(crate) fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
+    value.encode()
+}
+
+/// A payload as JSON, whatever it is.
+pub(crate) fn to_json(payload: &[u8]) -> Value {
+    if payload.is_empty() {
+        return Value::Null; // as the library reads it
+    }
+    let mut reader = rmp_serde::Deserializer::from_read_ref(payload);
+    reader.set_max_depth(NESTING_DEPTH_MAX);
+    let shown = Shown::deserialize(&mut reader);
+    match shown {
+        // Asked for one more value it must find the end.
+        Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => value,
+        _ => Value::String(STANDARD.encode(payload)),
+    }
+}
+
+/// A JSON value read from anything that serde can read.
+struct Shown(Value);
+
+impl<'de> Deserialize<'de> for Shown {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue).map(Self)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
+        Ok(Value::String(STANDARD.encode(value)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Shown::deserialize(deserializer).map(|shown| shown.0)
+    }
+
+    /// An extension type arrives as its number and its bytes.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Shown::deserialize(deserializer).map(|shown| shown.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Shown(value)) = seq.next_element()? {
+            all.push(value);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some((Shown(key), Shown(value))) = map.next_entry()? {
+            all.insert(key_of(key)?, value);
+        }
+        Ok(Value::Object(all))
+    }
+}
+
+fn key_of<E: Error>(key: Value) -> Result<String, E> {
+    match key {
+        Value::String(text) => Ok(text),
+        Value::Bool(_) | Value::Number(_) | Value::Null => Ok(key.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(E::custom("a map's key is itself a list or a map")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn there_and_back(value: &Value) -> Value {
+        to_json(&to_message_pack(value).unwrap())
+    }
+
+    #[test]
+    fn what_json_says_comes_back() {
+        let all = json!({"a": [1, -2, 3.5, null, true, "text", {}], "big": u64::MAX, "least": i64::MIN});
+        assert_eq!(there_and_back(&all), all);
+    }
+
+    #[test]
+    fn what_json_cannot_say_is_shown_all_the_same() {
+        assert_eq!(to_json(&[0xc4, 2, b'h', b'i']), json!("aGk="), "bytes");
+        assert_eq!(to_json(&[0x81, 7, 1]), json!({"7": 1}), "a number as key");
+        let nan = [&[0xcb][..], &f64::NAN.to_be_bytes()].concat();
+        assert_eq!(to_json(&nan), Value::Null, "NaN");
+    }
+
+    #[test]
+    fn what_is_no_message_pack_is_shown_as_base64() {
+        assert_eq!(to_json(b"hi there"), json!("aGkgdGhlcmU="));
+        assert_eq!(to_json(&[0xc1]), json!("wQ=="));
+        assert_eq!(to_json(&[]), Value::Null, "an empty payload stands for nil");
+        let deep = vec![0x91; 100_000];
+        assert!(to_json(&deep).is_string(), "hostile nesting must not overflow the stack");
+    }
+}

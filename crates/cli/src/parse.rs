@@ -1,0 +1,204 @@
+//! Values on the command line and in the configuration file.
+//!
+//! Each reader refuses with the library's own [`CallError::BadField`], so that a value refused here, before a
+//! socket was opened, reads exactly as one refused by a node: the field, what was given, what is allowed.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use treefold::core::replica::POLLS_PER_PARTITION_MAX;
+use treefold::core::tree::TREE_NODES_MAX;
+use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
+
+type Result<T> = std::result::Result<T, CallError>;
+
+/// The units of a duration, by the nanoseconds in one.
+const UNITS: [(&str, f64); 7] =
+    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+
+/// The most worker threads of one node.
+const WORKERS_MAX: usize = 4096;
+
+/// A number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else. A bare number has no unit, and
+/// whether it meant seconds or milliseconds nobody can say.
+fn duration_of(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| c.is_alphabetic())?;
+    let (number, unit) = (text[..at].trim(), &text[at..]);
+    let nanos_per_unit = UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    let nanos = number.parse::<f64>().ok()? * nanos_per_unit;
+    (nanos >= 0.0 && nanos <= u64::MAX as f64).then(|| Duration::from_nanos(nanos.round() as u64))
+}
+
+/// A duration that may be zero.
+pub(crate) fn duration(text: &str) -> Result<Duration> {
+    duration_of(text)
+        .ok_or_else(|| CallError::bad_field("duration", text, "a number and a unit, as in 200ms, 1.5s, 2m"))
+}
+
+/// A duration above zero, and no longer than any node takes by default.
+pub(crate) fn deadline(text: &str) -> Result<Duration> {
+    let max = Duration::from(Limits::DEFAULT.deadline_max);
+    duration_of(text).filter(|deadline| !deadline.is_zero()).ok_or_else(|| {
+        CallError::bad_field(
+            "deadline",
+            text,
+            format_args!("above 0, up to {max:?}, with its unit, as in 200ms, 1.5s, 2m"),
+        )
+    })
+}
+
+/// A share from 0 to 1; NaN is none.
+pub(crate) fn min_coverage(text: &str) -> Result<f64> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| CallError::bad_field("min_coverage", text, "from 0 to 1"))
+}
+
+/// A factor that something takes longer by, as in `5x` or `2.5`.
+pub(crate) fn factor(text: &str) -> Result<f64> {
+    let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>().ok();
+    number
+        .filter(|factor| (1.0..=1e6).contains(factor))
+        .ok_or_else(|| CallError::bad_field("factor", text, "from 1x to 1000000x"))
+}
+
+/// Partition ids as people write them: `0-3,7`.
+pub(crate) fn partitions(text: &str) -> Result<PartitionSet> {
+    let max = Limits::DEFAULT.partitions_max;
+    let refuse =
+        || CallError::bad_field("partitions", text, format_args!("ids and ranges below {max}, as in 0-3,7"));
+    let mut set = PartitionSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |digits: &str| digits.trim().parse::<u32>().ok().filter(|&id| id < max);
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => set.insert_range(first..last + 1),
+            _ => return Err(refuse()),
+        }
+    }
+    Ok(set)
+}
+
+/// Partition ids and how many there are in all: `0-3/12`; without a total, the highest id is the last.
+pub(crate) fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
+    let Some((ids, total)) = text.split_once('/') else { return Ok((partitions(text)?, None)) };
+    let set = partitions(ids)?;
+    let highest = set.runs().last().map_or(0, |&(_, end)| end);
+    let max = Limits::DEFAULT.partitions_max;
+    match total.parse::<u32>() {
+        Ok(total) if total >= highest && total <= max => Ok((set, Some(total))),
+        _ => Err(CallError::bad_field(
+            "partitions",
+            text,
+            format_args!("IDS/TOTAL, every id below the total, the total at most {max}"),
+        )),
+    }
+}
+
+/// A tree's shape, as core reads it.
+pub(crate) fn shape(text: &str) -> Result<Shape> {
+    named(
+        "shape",
+        text,
+        format_args!(
+            "adaptive, earliest-ready, binomial, kary:K (K from 1 to {TREE_NODES_MAX}), chain, flat, base"
+        ),
+    )
+}
+
+/// A replica policy, as core reads it.
+pub(crate) fn policy(text: &str) -> Result<ReplicaPolicy> {
+    let allowed = format_args!("random, round_robin, polled:D (D from 1 to {POLLS_PER_PARTITION_MAX})");
+    named("policy", text, allowed)
+}
+
+/// A waiting rule, as core reads it.
+pub(crate) fn waiting(text: &str) -> Result<Waiting> {
+    named("waiting", text, "staged, uniform")
+}
+
+/// Anything that reads itself, refused under the name of its field.
+pub(crate) fn named<T: FromStr>(field: &str, text: &str, allowed: impl Display) -> Result<T> {
+    text.parse().map_err(|_| CallError::bad_field(field, text, allowed))
+}
+
+/// A number of threads: at least one, and few enough to be meant.
+pub(crate) fn workers(text: &str) -> Result<usize> {
+    let workers = text.parse::<usize>().ok().filter(|workers| (1..=WORKERS_MAX).contains(workers));
+    workers.ok_or_else(|| CallError::bad_field("workers", text, format_args!("1 to {WORKERS_MAX}")))
+}
+
+/// A length of measurement in seconds, above zero and at most a day.
+pub(crate) fn seconds(text: &str) -> Result<f64> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
+    seconds.ok_or_else(|| CallError::bad_field("seconds", text, "above 0, at most 86400"))
+}
+
+/// Figures separated by commas, each finite and not negative. Shared, since clap takes a plain `Vec` for a flag that
+/// may be repeated.
+pub(crate) fn figures(text: &str) -> Result<Arc<[f64]>> {
+    let figure = |part: &str| part.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0);
+    let all: Option<Arc<[f64]>> = text.split(',').map(figure).collect();
+    all.ok_or_else(|| CallError::bad_field("figures", text, "numbers from 0, separated by commas"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0.5us"), Ok(Duration::from_nanos(500)));
+        for senseless in ["200", "", "ms", "-1s", "NaNs", "1e300h", "5 weeks"] {
+            assert!(duration(senseless).is_err(), "{senseless:?} is no duration");
+        }
+    }
+
+    #[test]
+    fn a_deadline_of_nothing_is_refused_by_name_and_limit() {
+        let refused = deadline("0ms").unwrap_err().to_string();
+        assert!(refused.starts_with("deadline is 0ms; allowed: above 0"), "{refused}");
+    }
+
+    #[test]
+    fn coverage_is_a_share() {
+        assert_eq!(min_coverage("0"), Ok(0.0));
+        assert_eq!(min_coverage("1"), Ok(1.0));
+        for outside in ["NaN", "1.1", "-1", "-0.1", "inf", "all"] {
+            assert_eq!(
+                min_coverage(outside).unwrap_err().to_string(),
+                format!("min_coverage is {outside}; allowed: from 0 to 1")
+            );
+        }
+    }
+
+    #[test]
+    fn partitions_read_as_they_are_printed() {
+        assert_eq!(partitions("0-3,7").unwrap().to_string(), "0-3,7");
+        assert_eq!(partitions(" 4 , 1-2").unwrap().to_string(), "1-2,4");
+        for senseless in ["", "3-1", "a", "1-", "-1", "0-4294967295", "1,,2"] {
+            assert!(partitions(senseless).is_err(), "{senseless:?} names no partitions");
+        }
+    }
+
+    #[test]
+    fn every_partition_lies_below_the_total() {
+        let (set, total) = partitions_of_total("0,8/16").unwrap();
+        assert_eq!((set.to_string().as_str(), total), ("0,8", Some(16)));
+        assert_eq!(partitions_of_total("0-3").unwrap().1, None);
+        for senseless in ["0-16/16", "0/0", "0/", "0/x", "/4", "0/99999999"] {
+            assert!(partitions_of_total(senseless).is_err(), "{senseless:?} makes no sense");
+        }
+    }
+
+    #[test]
+    fn factors_take_longer_or_as_long() {
+        assert_eq!(factor("5x"), Ok(5.0));
+        assert_eq!(factor("1"), Ok(1.0));
+        assert!(factor("0.5x").is_err());
+        assert!(factor("NaN").is_err());
+    }
+}

@@ -1,0 +1,216 @@
+//! The services that `--serve` can name.
+//!
+//! ```text
+//! NAME[=FOLDER]:partitions=IDS/TOTAL[:KEY=VALUE]…
+//!
+//! search=/srv/docs:partitions=0-3/12            partitions 0 to 3 of the folder's twelve
+//! search=.:partitions=0/1:data=/var/idx:files=5000
+//! micro:partitions=0,8/16                       emulated work
+//! ```
+//!
+//! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
+//! one machine share one index directory and take turns at building it.
+
+use crate::parse::{self, partitions_of_total};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use treefold::{CallError, Operator, PartitionSet, Service};
+use treefold_search::{Bar, IndexError, IndexOptions, Progress, Report, Shard};
+
+/// What may follow a colon.
+const KEYS: [&str; 3] = ["partitions", "data", "files"];
+
+/// One `--serve`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Serve {
+    what: What,
+    partitions: PartitionSet,
+    total: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Search(Corpus),
+    Micro,
+}
+
+/// A folder to search in, and how to index it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Corpus {
+    pub(crate) folder: PathBuf,
+    /// Where the index goes; the search service's own choice when `None`.
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) files_max: Option<u64>,
+}
+
+impl Corpus {
+    /// Indexes the folder, or finds that its index still holds. Blocks.
+    pub(crate) fn index(&self, partitions: u32, progress: &dyn Progress) -> Result<Report, String> {
+        let mut options = IndexOptions::new(partitions);
+        options.data_directory.clone_from(&self.data);
+        options.files_max = self.files_max;
+        treefold_search::index(&self.folder, &options, progress).map_err(|error| chain(&error))
+    }
+}
+
+/// The search service with these partitions of an index.
+pub(crate) fn search_service(
+    directory: &Path,
+    partitions: impl IntoIterator<Item = u32>,
+    total: u32,
+) -> Result<Service, String> {
+    let mut service = search().total(total);
+    for partition in partitions {
+        let shard = Shard::open(directory, partition, total).map_err(|error| chain(&error))?;
+        service = service.partition(partition, shard);
+    }
+    Ok(service)
+}
+
+/// An error with what caused it.
+fn chain(error: &IndexError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    text
+}
+
+impl Serve {
+    /// Makes the service ready. Blocks: a folder may have to be indexed first, with a progress bar where somebody
+    /// sees it.
+    pub(crate) fn open(&self) -> Result<Service, String> {
+        match &self.what {
+            What::Search(corpus) => {
+                let report = corpus.index(self.total, &Bar::new())?;
+                search_service(&report.directory, self.partitions.iter(), self.total)
+            }
+            What::Micro => Ok(micro_service(&self.partitions, self.total)),
+        }
+    }
+}
+
+fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
+    partitions.iter().fold(micro().total(total), |service, partition| service.partition(partition, ()))
+}
+
+/// The services that this program knows, without partitions: their operators only.
+pub(crate) fn known_services() -> [Service; 2] {
+    [search(), micro()]
+}
+
+fn search() -> Service {
+    with_operators(Service::new(treefold_search::SERVICE), treefold_search::aggregations())
+}
+
+fn micro() -> Service {
+    with_operators(Service::new(treefold_micro::SERVICE), treefold_micro::aggregations())
+}
+
+fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operator>)>) -> Service {
+    operators.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
+}
+
+impl FromStr for Serve {
+    type Err = CallError;
+
+    fn from_str(text: &str) -> Result<Self, CallError> {
+        let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
+        let (head, options) = split_options(text);
+        let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
+        let (mut ids, mut data, mut files_max) = (None, None, None);
+        for (key, value) in options {
+            match key {
+                "partitions" => ids = Some(partitions_of_total(value)?),
+                "data" => data = Some(PathBuf::from(value)),
+                _ => files_max = Some(parse::named("files", value, "a number of files")?),
+            }
+        }
+        let (partitions, total) =
+            ids.ok_or_else(|| refuse("with its partitions, as in :partitions=0-3/12"))?;
+        let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
+        let what = match (name, folder) {
+            ("search", Some(folder)) if !folder.is_empty() => {
+                What::Search(Corpus { folder: folder.into(), data, files_max })
+            }
+            ("search", _) => return Err(refuse("search with a folder, as in search=DIR:partitions=0-3/12")),
+            ("micro", None) if data.is_none() && files_max.is_none() => What::Micro,
+            ("micro", _) => {
+                return Err(refuse("micro with nothing but partitions, as in micro:partitions=0,8/16"));
+            }
+            _ => return Err(refuse("search=DIR:partitions=IDS/TOTAL or micro:partitions=IDS/TOTAL")),
+        };
+        Ok(Self { what, partitions, total })
+    }
+}
+
+/// The part before the first option, and the options: from the end, as long as known keys follow the colons.
+fn split_options(text: &str) -> (&str, Vec<(&str, &str)>) {
+    let (mut head, mut options) = (text, Vec::new());
+    let mut end = text.len();
+    while let Some(at) = text[..end].rfind(':') {
+        let option = text[at + 1..head.len()].split_once('=');
+        if let Some((key, value)) = option.filter(|(key, _)| KEYS.contains(key)) {
+            options.push((key, value));
+            head = &text[..at];
+        }
+        end = at;
+    }
+    (head, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(text: &str) -> Serve {
+        text.parse().unwrap()
+    }
+
+    fn corpus(text: &str) -> Corpus {
+        match serve(text).what {
+            What::Search(corpus) => corpus,
+            What::Micro => panic!("{text} is no search"),
+        }
+    }
+
+    #[test]
+    fn names_a_service_its_folder_and_its_partitions() {
+        let search = serve("search=/srv/docs:partitions=0-3/12");
+        assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
+        assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
+        assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro);
+        assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
+    }
+
+    #[test]
+    fn a_folder_may_contain_colons_and_equal_signs() {
+        let odd = corpus("search=/a:b=c:d:files=7:partitions=0/1:data=/x:y");
+        assert_eq!(odd.folder, Path::new("/a:b=c:d"));
+        assert_eq!(odd.data.as_deref(), Some(Path::new("/x:y")));
+        assert_eq!(odd.files_max, Some(7));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_would() {
+        for senseless in [
+            "",
+            "search",
+            "search:partitions=0/1",
+            "search=:partitions=0/1",
+            "search=/srv/docs",
+            "micro",
+            "micro=/srv:partitions=0/1",
+            "micro:partitions=4/4",
+            "micro:partitions=0/1:files=3",
+            "faces:partitions=0/1",
+            "search=.:partitions=0/1:files=many",
+        ] {
+            let refused = senseless.parse::<Serve>().unwrap_err().to_string();
+            assert!(refused.contains("allowed: "), "{senseless:?}: {refused}");
+        }
+    }
+}

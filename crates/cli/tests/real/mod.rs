@@ -1,0 +1,134 @@
+//! Real processes: starts the program under test, reads what it prints, and ends it, whatever happens.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub(crate) fn treefold() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_treefold"));
+    command.env_remove("TREEFOLD_LOG").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// How a command ended.
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("ended by itself, not by a signal"),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// The one JSON value on its standard output.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in {:?}; {}", self.stdout, self.stderr))
+    }
+}
+
+/// Runs a command line, split at spaces, to its end.
+pub(crate) fn run(line: &str) -> Ended {
+    run_args(&line.split(' ').collect::<Vec<_>>())
+}
+
+/// Runs a command line to its end.
+pub(crate) fn run_args(args: &[&str]) -> Ended {
+    Ended::of(treefold().args(args).output().expect("the program can be started"))
+}
+
+/// Runs a command line to its end with something on its standard input.
+pub(crate) fn run_with_input(args: &[&str], input: &str) -> Ended {
+    let mut command = treefold();
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program can be started");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(input.as_bytes()).expect("it reads its input");
+    drop(stdin);
+    Ended::of(child.wait_with_output().expect("it ends"))
+}
+
+/// A running `treefold node`, killed when dropped.
+pub(crate) struct NodeProcess {
+    child: Child,
+    pub(crate) addr: String,
+}
+
+impl NodeProcess {
+    /// Starts a node on a free port and waits until it says that it listens.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut command = treefold();
+        command.args(["node", "--listen", "127.0.0.1:0"]).args(args).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program can be started");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+        let addr = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
+        Self { addr: addr.to_owned(), child }
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
+        // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    }
+
+    /// Waits for its end; the exit code, `None` when a signal ended it.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("it can be waited for").code()
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // Dead already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Nodes that know each other, each with its share of `micro`'s partitions.
+pub(crate) fn micro_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
+    let mut all: Vec<NodeProcess> = Vec::new();
+    for at in 0..nodes {
+        let ids: Vec<String> = (at..total).step_by(nodes as usize).map(|id| id.to_string()).collect();
+        let serve = format!("micro:partitions={}/{total}", ids.join(","));
+        let rack = format!("r{}", at % 2);
+        let mut args = vec!["--serve", &serve, "--rack", &rack];
+        let first = all.first().map(|first| first.addr.clone());
+        if let Some(first) = &first {
+            args.extend(["--join", first]);
+        }
+        all.push(NodeProcess::start(&args));
+    }
+    all.iter().for_each(|node| wait_for_members(&node.addr, nodes as usize));
+    all
+}
+
+/// Returns once `holds` is true, which it must be before long.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let give_up_at = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < give_up_at, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns once a node has so many members in sight, itself included.
+pub(crate) fn wait_for_members(addr: &str, members: usize) {
+    wait_until(&format!("{addr} sees {members} members"), || {
+        let status = run_args(&["status", "--at", addr, "-o", "json"]);
+        status.json()["members"].as_array().is_some_and(|others| others.len() + 1 == members)
+    });
+}

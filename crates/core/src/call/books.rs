@@ -1,0 +1,91 @@
+//! What a wave is charged, and that it is given back: predicted work in the load index, bytes in the memory
+//! budgets, timers, jobs. A wave leaves the table through [`Node::retire`], with nothing left on any book.
+
+use crate::message::Payload;
+use crate::node::Node;
+use crate::time::{Duration, Instant};
+use crate::timer::Wake;
+use crate::wave::state::{Phase, Wave};
+
+impl<P: Payload> Node<P> {
+    /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before.
+    pub(crate) fn charge(&mut self, wave: &mut Wave<P>) {
+        if let Some(weight) = wave.weight.take() {
+            self.load_index.remove(weight);
+        }
+        let Some(kind) = wave.kind else { return };
+        let cost = self.costs.of(kind);
+        let own = wave.own_open.len();
+        let reductions = (own + wave.children.len()).saturating_sub(1) as u32;
+        wave.weight = Some(self.load_index.add(cost.local_ms() * own as f64, reductions, cost.reduce_ms()));
+    }
+
+    /// A job of the wave is done: it weighs less.
+    pub(crate) fn lighten(&mut self, wave: &mut Wave<P>, kind: u32, is_fold: bool) {
+        let cost = self.costs.of(kind);
+        if let Some(weight) = &mut wave.weight {
+            self.load_index.lighten(weight, if is_fold { cost.reduce_ms() } else { cost.local_ms() });
+        }
+    }
+
+    /// The wave does no more work.
+    pub(crate) fn release(&mut self, wave: &mut Wave<P>) {
+        if let Some(weight) = wave.weight.take() {
+            self.load_index.remove(weight);
+        }
+        self.forget_jobs(wave);
+        self.credit.forget_wave(wave.tag);
+    }
+
+    /// Brings the node's budget of held bytes up to date with the wave's parts. What is kept has its own.
+    pub(crate) fn account_bytes(&mut self, wave: &mut Wave<P>) {
+        let bytes = if wave.phase == Phase::Open { wave.parts.bytes() } else { 0 };
+        self.held_bytes = self.held_bytes + bytes - wave.charged_bytes;
+        wave.charged_bytes = bytes;
+    }
+
+    /// Keeps an answered wave for repair; the oldest kept ones make room.
+    pub(crate) fn keep(&mut self, wave: &mut Wave<P>) {
+        wave.kept = Some(self.kept.push(wave.tag, wave.parts.bytes()));
+        while let Some(tag) = self.kept.pop_over_limit() {
+            if tag == wave.tag {
+                wave.kept = None;
+                wave.phase = Phase::Ended;
+            } else if let Some(mut oldest) = self.waves.remove(&tag) {
+                oldest.kept = None;
+                self.retire(&mut oldest);
+            }
+        }
+    }
+
+    /// An answered wave is opened again, for another parent or with another subtree.
+    pub(crate) fn unkeep(&mut self, wave: &mut Wave<P>) {
+        if let Some(id) = wave.kept.take() {
+            self.kept.remove(id);
+        }
+        wave.offered.clear();
+        wave.phase = Phase::Open;
+    }
+
+    /// The wave leaves the table for good.
+    pub(crate) fn retire(&mut self, wave: &mut Wave<P>) {
+        self.release(wave);
+        if let Some(id) = wave.kept.take() {
+            self.kept.remove(id);
+        }
+        wave.phase = Phase::Ended;
+        self.account_bytes(wave);
+        self.timers.rearm(&mut wave.armed, None, Wake::Wave(wave.tag));
+    }
+
+    /// True when a local queued now would end after the wave's time: better to say so at once, so that the
+    /// parent can turn to a replica (eager abort).
+    pub(crate) fn would_be_late(&self, now: Instant, wave: &Wave<P>, kind: u32) -> bool {
+        let wait_ms = self.load_index.load_ms() + self.costs.of(kind).local.mean_ms().unwrap_or(0.0);
+        Duration::from_millis_f64(wait_ms) > now.until(wave.answer_at)
+    }
+
+    pub(crate) fn has_no_open_waves(&self) -> bool {
+        self.waves.len() == self.kept.len()
+    }
+}

@@ -1,0 +1,305 @@
+//! The caller's part: choose replicas, form the tree, end the call.
+//!
+//! ```text
+//!  Request ──▶ check ──▶ poll replicas ──▶ choose ──▶ form tree ──▶ wave ──▶ outcome
+//!                │        (10 ms at most;              (children: the root,
+//!                ▼         skipped when nobody           or all when `base`)
+//!             rejected     has a choice)
+//! ```
+//!
+//! Once its tree is formed the caller is a wave like any other, with no partitions of its own and, except with
+//! `base`, with one child. What differs: it answers to a requester, judges the coverage, and mends the loss of
+//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]).
+
+use crate::call::plan;
+use crate::call::repair::service_of;
+use crate::call::{CallOptions, Outcome, Status};
+use crate::effect::{Effect, Event};
+use crate::error::{CallError, Missing, Reason};
+use crate::id::{NodeId, RequestId, Tag, WaveId};
+use crate::message::{Message, Payload};
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::replica::ReplicaPolicy;
+use crate::replica::choice::Choice;
+use crate::replica::polled::{Poll, Verdict};
+use crate::time::Instant;
+use crate::timer::Wake;
+use crate::tree::shape::{Candidate, Shape, form};
+use crate::wave::state::{Opening, Parent, Wave};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The branch of a wave that is the caller's own part.
+pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
+
+/// Who gets the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Requester {
+    /// The driver's user.
+    Local(RequestId),
+    /// A client, by its own number.
+    Peer(NodeId, u64),
+}
+
+/// A call in the front's table.
+#[derive(Debug)]
+pub(crate) struct OpenCall<P> {
+    requester: Requester,
+    name: Arc<str>,
+    options: CallOptions,
+    asked: PartitionSet,
+    started_at: Instant,
+    /// While replicas are polled: the poll, and the parameters that wait for it.
+    polling: Option<(Poll, P)>,
+    armed: Option<Instant>,
+}
+
+impl<P: Payload> Node<P> {
+    /// Someone wants a call made.
+    pub(crate) fn start_call(
+        &mut self,
+        now: Instant,
+        requester: Requester,
+        name: Arc<str>,
+        params: P,
+        options: CallOptions,
+    ) {
+        let asked = match self.check_call(&name, &params, &options) {
+            Ok(asked) => asked,
+            Err(error) => {
+                self.counters.calls_rejected += 1;
+                return self.deliver(requester, Outcome::rejected(error));
+            }
+        };
+        self.counters.calls_started += 1;
+        self.calls_started += 1;
+        let wave = WaveId { origin: self.me.generation, sequence: self.calls_started };
+        let mut call =
+            OpenCall { requester, name, options, asked, started_at: now, polling: None, armed: None };
+        self.requests.insert(requester, wave);
+        if let Some(poll) = self.begin_poll(now, &call) {
+            for node in poll.targets() {
+                self.send_poll(node, wave.sequence);
+            }
+            self.timers.rearm(&mut call.armed, Some(poll.give_up_at()), Wake::Polls(wave));
+            call.polling = Some((poll, params));
+            self.calls.insert(wave, call);
+        } else {
+            self.launch(now, wave, call, None, params);
+        }
+    }
+
+    /// Refuses what makes no sense; gives the partitions asked.
+    fn check_call(&self, name: &str, params: &P, options: &CallOptions) -> Result<PartitionSet, CallError> {
+        let limits = &self.config.limits;
+        if self.is_leaving() {
+            return Err(CallError::ShuttingDown);
+        }
+        if self.calls.len() >= limits.calls_open_max {
+            return Err(CallError::TooManyCalls { limit: limits.calls_open_max });
+        }
+        plan::check_options(options, limits)?;
+        if params.len() > limits.payload_bytes_max {
+            return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
+        }
+        let Some((service, aggregation)) = name.split_once('/') else {
+            return Err(CallError::bad_field("name", name, "service/aggregation"));
+        };
+        if service.is_empty() || aggregation.is_empty() {
+            return Err(CallError::bad_field("name", name, "service/aggregation"));
+        }
+        let total = self.view().partitions_total(service);
+        if total == 0 {
+            return Err(CallError::UnknownService { service: service.into() });
+        }
+        if options.shape == Shape::Base && self.kind_of(name).is_none() {
+            let limit = "adaptive, flat, … at a front that does not have the aggregation, and so can't fold";
+            return Err(CallError::bad_field("shape", Shape::Base, limit));
+        }
+        let all = PartitionSet::first(total);
+        match &options.partitions {
+            Some(chosen) if !chosen.is_subset(&all) => {
+                Err(CallError::bad_field("partitions", chosen, format_args!("0-{}", total - 1)))
+            }
+            Some(chosen) => Ok(chosen.clone()),
+            None => Ok(all),
+        }
+    }
+
+    /// The poll that the call's policy asks for, unless nobody has a choice.
+    fn begin_poll(&mut self, now: Instant, call: &OpenCall<P>) -> Option<Poll> {
+        let ReplicaPolicy::Polled { polls } = self.policy_of(call) else { return None };
+        let Self { sight, random, .. } = self;
+        let service = service_of(&call.name);
+        let wanted = call.asked.iter().map(|p| (p, sight.view().providers(service, p)));
+        let poll = Poll::begin(wanted, polls, now, random);
+        (!poll.is_complete()).then_some(poll)
+    }
+
+    fn policy_of(&self, call: &OpenCall<P>) -> ReplicaPolicy {
+        call.options.policy.unwrap_or(self.config.tuning.replica_policy)
+    }
+
+    /// A replica says how busy it is.
+    pub(crate) fn handle_poll_answer(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        sequence: u64,
+        figure: crate::load::figure::LoadFigure,
+    ) {
+        self.loads.learn(node, figure, now);
+        let wave = WaveId { origin: self.me.generation, sequence };
+        let Some(call) = self.calls.get_mut(&wave) else {
+            self.counters.polls_late += 1;
+            return;
+        };
+        let Some((poll, _)) = &mut call.polling else {
+            self.counters.polls_late += 1;
+            return;
+        };
+        if poll.handle_answer(node, figure, now) == Verdict::Late {
+            self.counters.polls_late += 1;
+        }
+        if poll.is_complete() {
+            self.handle_polls_over(now, wave);
+        }
+    }
+
+    /// All answers are in, or no more are waited for.
+    pub(crate) fn handle_polls_over(&mut self, now: Instant, wave: WaveId) {
+        let Some(mut call) = self.calls.remove(&wave) else { return };
+        self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
+        match call.polling.take() {
+            Some((poll, params)) => self.launch(now, wave, call, Some(&poll), params),
+            None => drop(self.calls.insert(wave, call)),
+        }
+    }
+
+    /// Forms the tree and sets the wave going.
+    fn launch(&mut self, now: Instant, wave: WaveId, call: OpenCall<P>, poll: Option<&Poll>, params: P) {
+        let choice = self.choose(&call, poll);
+        let trees = self.form(now, &call, &choice);
+        let options = &call.options;
+        let deadline_at = call.started_at + options.deadline;
+        let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
+        let opening = Opening {
+            tag: Tag { wave, branch: CALLER_BRANCH },
+            parent: Parent::Caller,
+            kind: self.kind_of(&call.name),
+            name: call.name.clone(),
+            params,
+            deadline_at,
+            answer_at: deadline_at - margin,
+            waiting: options.waiting,
+            losses_max: plan::losses_max(call.asked.len(), options.min_coverage),
+            explain: options.explain,
+            asked: call.asked.clone(),
+        };
+        let mut state = Box::new(Wave::open(now, opening));
+        let nobody = Missing { partitions: choice.unplaced, node: None, reason: Reason::NoReplica };
+        state.note_loss(nobody, self.config.limits.missing_max);
+        let can_be_met = state.losses.iter().map(|loss| loss.partitions.len()).sum::<usize>() <= state.losses_max as usize;
+        self.calls.insert(wave, call);
+        if can_be_met {
+            self.adopt(now, &mut state, 0, &trees);
+        }
+        self.settle(now, state);
+    }
+
+    fn choose(&mut self, call: &OpenCall<P>, poll: Option<&Poll>) -> Choice {
+        let policy = self.policy_of(call);
+        let local_ms = self.local_estimate(self.kind_of(&call.name), &call.name).as_millis_f64();
+        let Self { sight, random, round_robin, .. } = self;
+        let service = service_of(&call.name);
+        let wanted = call.asked.iter().map(|p| (p, sight.view().providers(service, p)));
+        match (policy, poll) {
+            (ReplicaPolicy::RoundRobin, _) => round_robin.choose(service, wanted, random),
+            (_, Some(poll)) => poll.choose(wanted, local_ms, random),
+            _ => crate::replica::random::choose(wanted, random),
+        }
+    }
+
+    fn form(&mut self, now: Instant, call: &OpenCall<P>, choice: &Choice) -> Vec<crate::tree::Tree> {
+        let kind = self.kind_of(&call.name);
+        let local_ms = self.local_estimate(kind, &call.name).as_millis_f64();
+        let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
+        let mut candidates = Vec::with_capacity(choice.by_node.len());
+        for (&node, partitions) in &choice.by_node {
+            let processors = self.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
+            let load_ms = if node == self.me {
+                self.load_index.load_ms()
+            } else {
+                self.loads.load_ms(node, now, &mut self.random).unwrap_or(0.0)
+            };
+            candidates.push(Candidate {
+                node,
+                partitions: partitions.clone(),
+                load_ms,
+                local_ms: local_ms * partitions.len() as f64 / processors,
+                reduce_ms: reduce_ms / processors,
+            });
+        }
+        form(call.options.shape, candidates, &mut self.random)
+    }
+
+    /// The caller's wave has ended: judges it and tells the requester.
+    pub(crate) fn finish_call(&mut self, now: Instant, wave: &mut Wave<P>, mut missing: Vec<Missing>) {
+        let Some(call) = self.calls.remove(&wave.tag.wave) else { return };
+        self.requests.remove(&call.requester);
+        if wave.parts.resting().len() > 1 {
+            wave.parts.keep_largest();
+            missing = wave.missing(self.me, &Reason::Late);
+        }
+        let contributed = wave.parts.claimed().clone();
+        let lost = call.asked.len() - contributed.len();
+        let status = match lost {
+            0 => Status::Full,
+            _ if lost <= wave.losses_max as usize => Status::Partial,
+            _ => Status::Insufficient,
+        };
+        match status {
+            Status::Full => self.counters.calls_full += 1,
+            Status::Partial => self.counters.calls_partial += 1,
+            _ => self.counters.calls_insufficient += 1,
+        }
+        let has_value = status != Status::Insufficient;
+        let value = wave.parts.resting().first().filter(|_| has_value).map(|part| part.payload.clone());
+        let report = wave.explain.then(|| match wave.reports.len() {
+            1 => Box::new(wave.reports.swap_remove(0)),
+            _ => Box::new(wave.report(now, self.me, &self.config.card.rack)),
+        });
+        let elapsed = call.started_at.until(now);
+        let outcome = Outcome { status, value, asked: call.asked, contributed, missing, elapsed, report };
+        self.deliver(call.requester, outcome);
+    }
+
+    fn deliver(&mut self, requester: Requester, outcome: Outcome<P>) {
+        let outcome = Box::new(outcome);
+        match requester {
+            Requester::Local(request) => {
+                self.effects.push_back(Effect::Deliver(Event::CallDone { request, outcome }));
+            }
+            Requester::Peer(peer, id) => self.send(peer, Message::Reply { id, outcome }),
+        }
+    }
+
+    /// The requester no longer wants its answer.
+    pub(crate) fn cancel_call(&mut self, requester: Requester) {
+        let Some(wave) = self.requests.remove(&requester) else { return };
+        self.counters.calls_cancelled += 1;
+        if let Some(mut call) = self.calls.remove(&wave) {
+            self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
+        }
+        self.handle_cancel(Tag { wave, branch: CALLER_BRANCH });
+    }
+
+    /// A client is gone: so are its calls.
+    pub(crate) fn cancel_calls_of(&mut self, peer: NodeId) {
+        let of_peer = Requester::Peer(peer, 0)..=Requester::Peer(peer, u64::MAX);
+        let requests: Vec<Requester> = self.requests.range(of_peer).map(|(&requester, _)| requester).collect();
+        requests.into_iter().for_each(|requester| self.cancel_call(requester));
+    }
+}

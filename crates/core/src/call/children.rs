@@ -1,0 +1,129 @@
+//! What a parent does with what its children send.
+
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, Tag};
+use crate::message::{Message, Partial, Payload};
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::tree::Tree;
+use crate::wave::contributors::{Part, Taken};
+use crate::wave::state::{Phase, Wave};
+
+impl<P: Payload> Node<P> {
+    /// The tag of this node's own part in the wave in which `child` answers for `tag`; a caller that sits in
+    /// its own tree has two parts in it.
+    fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
+        let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
+        let waits_for = |wave: &Wave<P>| {
+            wave.phase == Phase::Open
+                && wave.children.iter().any(|c| c.node == child && c.branch == tag.branch && !c.is_done)
+        };
+        self.waves.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
+    }
+
+    /// A child's partial has come.
+    pub(crate) fn handle_partial(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
+        self.learn_from(now, from, &partial);
+        let Some(own_tag) = self.parent_tag(from, partial.tag) else {
+            self.counters.partials_late += 1;
+            return;
+        };
+        let mut wave = self.waves.remove(&own_tag).expect("parent_tag names a wave of the table");
+        let claims = partial.missing.iter().map(|loss| &loss.partitions).chain([&partial.contributors]);
+        if !claims.into_iter().all(|set| set.is_subset(&wave.asked)) {
+            self.note_bad_message(from, "partial.contributors, partial.missing: partitions that nobody asked for");
+            self.waves.insert(own_tag, wave);
+            return;
+        }
+        self.take_partial(now, &mut wave, from, partial);
+        self.settle(now, wave);
+    }
+
+    fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
+        let Partial { tag, payload, contributors, missing, last, report, .. } = partial;
+        let mut accounted = contributors.clone();
+        if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
+            self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
+            self.take_part(wave, from, Part { payload, contributors });
+        }
+        for loss in &missing {
+            accounted.union_with(&loss.partitions);
+            wave.note_loss(loss.clone(), self.config.limits.missing_max);
+        }
+        let Some(child) = wave.child_mut(from, tag.branch) else { return };
+        let subtree = child.tree.clone();
+        if last {
+            child.is_done = true;
+            self.credit.forget(own_and_child(wave.tag, from, tag.branch));
+            wave.reports.extend(report.map(|report| *report));
+            self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
+        }
+        for loss in missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry()) {
+            self.retry(now, wave, &loss.partitions, from);
+        }
+    }
+
+    fn take_part(&mut self, wave: &mut Wave<P>, from: NodeId, part: Part<P>) {
+        let contributors = part.contributors.clone();
+        if wave.parts.take_in(part) == Taken::Overlaps {
+            self.counters.partials_overlapping += 1;
+            let partitions = contributors.difference(wave.parts.claimed());
+            let loss = Missing { partitions, node: Some(from), reason: Reason::Overlap };
+            wave.note_loss(loss, self.config.limits.missing_max);
+        }
+    }
+
+    /// Whatever a child neither gave nor accounted for, it did not pass its call on to: its children become
+    /// this node's own.
+    fn take_over_unaccounted(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        branch: u32,
+        subtree: &Tree,
+        accounted: &PartitionSet,
+    ) {
+        if subtree.root().size == 1 {
+            return;
+        }
+        let rest = subtree.partitions().difference(accounted).difference(wave.parts.claimed());
+        if rest.is_empty() {
+            return;
+        }
+        let orphans: alloc::vec::Vec<Tree> =
+            subtree.children().filter(|tree| tree.partitions().intersects(&rest)).collect();
+        self.adopt(now, wave, branch, &orphans);
+    }
+
+    /// A child holds more than it may send unasked.
+    pub(crate) fn handle_offer(&mut self, from: NodeId, tag: Tag, bytes: u64) {
+        let Some(own_tag) = self.parent_tag(from, tag) else {
+            self.send(from, Message::Cancel { tag });
+            return;
+        };
+        let is_starved = self.waves.get(&own_tag).is_some_and(|wave| wave.parts.resting().is_empty());
+        let key = own_and_child(own_tag, from, tag.branch);
+        if self.credit.offered(key, bytes as usize, self.held_bytes, is_starved) {
+            self.send(from, Message::Grant { tag });
+        }
+    }
+
+    /// The parent has room for what was offered.
+    pub(crate) fn handle_grant(&mut self, from: NodeId, tag: Tag) {
+        let offered = self.waves.get_mut(&tag).map(|wave| core::mem::take(&mut wave.offered));
+        self.send_partials(from, offered.unwrap_or_default());
+    }
+
+    /// Grants what has waited for room, oldest first.
+    pub(crate) fn grant_waiting(&mut self) {
+        while let Some((own_tag, child, branch)) = self.credit.grant_next(self.held_bytes) {
+            self.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
+        }
+    }
+}
+
+/// What names a child's offer: this node's part in the wave, the child, and the child's branch.
+fn own_and_child(own: Tag, child: NodeId, branch: u32) -> (Tag, NodeId, u32) {
+    (own, child, branch)
+}

@@ -1,0 +1,239 @@
+//! Operator work: what is queued, what runs, and what comes of it.
+//!
+//! Folds and locals of pooled aggregations wait for one of the node's processors; inline ones are handed out at
+//! once. A job's outcome finds its wave by tag, and is of no use when the wave has been answered meanwhile.
+//! A local that outlives its deadline by `Tuning::stuck_after` is given up: the driver replaces its worker, up
+//! to `Limits::stuck_jobs_max` times, so that a partition that hangs costs a thread and not the node.
+
+use crate::config::Placement;
+use crate::effect::{Effect, Job, Place, TracePoint, Work};
+use crate::error::{JobError, Reason};
+use crate::id::{JobId, PartitionId, Tag};
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::schedule::queue::Pending;
+use crate::time::{Duration, Instant};
+use crate::timer::Wake;
+use crate::wave::contributors::{Part, Taken};
+use crate::wave::state::{Phase, Wave};
+
+/// A job in the driver's hands.
+#[derive(Debug)]
+pub(crate) struct OpenJob {
+    tag: Tag,
+    kind: u32,
+    is_fold: bool,
+    /// Whose partials a fold joins; the partition of a local.
+    contributors: PartitionSet,
+    place: Place,
+    holds_processor: bool,
+    started_at: Instant,
+    is_stuck: bool,
+    armed: Option<Instant>,
+}
+
+impl<P: Payload> Node<P> {
+    /// Queues the local of one partition, or hands it out at once when it takes microseconds.
+    pub(crate) fn enqueue_local(&mut self, now: Instant, wave: &mut Wave<P>, kind: u32, partition: PartitionId) {
+        let job = Pending {
+            tag: wave.tag,
+            kind,
+            work: Work::Local { partition, params: wave.params.clone() },
+            contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
+        };
+        if self.place_of(&job) == Place::Inline {
+            return self.hand_out(now, wave, job, Place::Inline);
+        }
+        if let Err(job) = self.queue.push_local(job) {
+            self.lose_own(wave, job.contributors, Reason::Full("jobs_queued_max".into()));
+        }
+    }
+
+    /// Pairs up parts at rest and queues their folds.
+    pub(crate) fn fold_pairs(&mut self, now: Instant, wave: &mut Wave<P>) {
+        let Some(kind) = wave.kind else { return };
+        while let Some((a, b)) = wave.parts.take_pair() {
+            let mut contributors = a.contributors;
+            contributors.union_with(&b.contributors);
+            let work = Work::Reduce { a: a.payload, b: b.payload, params: wave.params.clone() };
+            let job = Pending { tag: wave.tag, kind, work, contributors };
+            match self.place_of(&job) {
+                Place::Inline => self.hand_out(now, wave, job, Place::Inline),
+                Place::Worker | Place::Async => self.queue.push_fold(job),
+            }
+        }
+    }
+
+    /// Where a job runs.
+    fn place_of(&self, job: &Pending<P>) -> Place {
+        match self.config.kinds[job.kind as usize].placement {
+            Placement::Inline => Place::Inline,
+            Placement::Pool => Place::Worker,
+            Placement::Async { .. } => Place::Async,
+            Placement::Measured => {
+                let is_cheap = self.costs.of(job.kind).reduce.mean_ms().is_some_and(|ms| ms < self.config.tuning.inline_cost_max.as_millis_f64());
+                let is_fold = matches!(job.work, Work::Reduce { .. });
+                if is_fold && is_cheap { Place::Inline } else { Place::Worker }
+            }
+        }
+    }
+
+    /// Gives queued jobs to idle processors.
+    pub(crate) fn dispatch(&mut self, now: Instant) {
+        while self.processors_busy < self.config.card.processors {
+            let Some(job) = self.queue.pop() else { return };
+            let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
+            let is_wanted = wave.phase == Phase::Open
+                && match &job.work {
+                    Work::Local { partition, .. } => wave.own_open.contains(*partition),
+                    Work::Reduce { .. } => wave.parts.has_open_fold(),
+                };
+            if is_wanted {
+                let place = self.place_of(&job);
+                let place = if place == Place::Inline { Place::Worker } else { place };
+                self.hand_out(now, &mut wave, job, place);
+            }
+            self.waves.insert(wave.tag, wave);
+        }
+    }
+
+    fn hand_out(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>, place: Place) {
+        self.jobs_started += 1;
+        let id = JobId(self.jobs_started);
+        let Pending { tag, kind, work, contributors } = job;
+        let holds_processor = match self.config.kinds[kind as usize].placement {
+            Placement::Async { holds_processor } => holds_processor,
+            _ => place != Place::Inline,
+        };
+        self.processors_busy += u32::from(holds_processor);
+        wave.timing.first_job_at.get_or_insert(now);
+        wave.jobs.push(id);
+        let mut open = OpenJob {
+            tag,
+            kind,
+            is_fold: matches!(work, Work::Reduce { .. }),
+            contributors,
+            place,
+            holds_processor,
+            started_at: now,
+            is_stuck: false,
+            armed: None,
+        };
+        if place != Place::Inline {
+            let patience_ends = wave.deadline_at + self.config.tuning.stuck_after;
+            self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
+        }
+        self.jobs.insert(id, open);
+        self.effects.push_back(Effect::Run(Job { id, kind, work, place }));
+    }
+
+    /// A job is over.
+    pub(crate) fn handle_job_done(&mut self, now: Instant, id: JobId, result: Result<P, JobError>, cost: Duration) {
+        let Some(mut job) = self.jobs.remove(&id) else { return };
+        self.timers.rearm(&mut job.armed, None, Wake::Job(id));
+        if job.is_stuck {
+            self.jobs_stuck -= 1;
+        } else {
+            self.processors_busy -= u32::from(job.holds_processor);
+        }
+        if result.is_ok() {
+            self.learn_cost(&job, cost);
+        }
+        if let Some(mut wave) = self.waves.remove(&job.tag) {
+            let is_awaited = wave.phase == Phase::Open && wave.jobs.contains(&id);
+            wave.jobs.retain(|&open| open != id);
+            if is_awaited {
+                self.take_result(now, &mut wave, job, result, cost);
+            }
+            self.settle(now, wave);
+        }
+        self.dispatch(now);
+    }
+
+    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
+        if job.is_fold {
+            self.counters.reductions_run += 1;
+            self.costs.observe_reduce(job.kind, cost);
+        } else {
+            self.counters.locals_run += 1;
+            self.costs.observe_local(job.kind, cost);
+        }
+    }
+
+    fn take_result(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        job: OpenJob,
+        result: Result<P, JobError>,
+        cost: Duration,
+    ) {
+        let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
+        self.lighten(wave, job.kind, job.is_fold);
+        let time = if job.is_fold { &mut wave.timing.reduce } else { &mut wave.timing.local };
+        *time += took;
+        match (result, job.is_fold) {
+            (Ok(payload), true) => {
+                wave.parts.put_folded(Part { payload, contributors: job.contributors });
+            }
+            (Ok(payload), false) => {
+                wave.own_open = wave.own_open.difference(&job.contributors);
+                let part = Part { payload, contributors: job.contributors };
+                if wave.parts.take_in(part) == Taken::Overlaps {
+                    self.counters.partials_overlapping += 1;
+                }
+            }
+            (Err(error), true) => {
+                wave.parts.forget_folded(&job.contributors);
+                let (JobError::Failed(text) | JobError::Panicked(text)) = error;
+                let reason = Reason::ReduceFailed(text);
+                let loss = crate::error::Missing { partitions: job.contributors, node: Some(self.me), reason };
+                wave.note_loss(loss, self.config.limits.missing_max);
+            }
+            (Err(error), false) => {
+                self.counters.locals_failed += 1;
+                let reason = match error {
+                    JobError::Failed(text) => Reason::LocalFailed(text),
+                    JobError::Panicked(text) => Reason::LocalPanicked(text),
+                };
+                self.lose_own(wave, job.contributors, reason);
+            }
+        }
+    }
+
+    /// A job has run far past its deadline. Its processor is given to others as long as the node can afford
+    /// to lose a thread.
+    pub(crate) fn handle_stuck(&mut self, now: Instant, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.armed = None;
+        if job.place == Place::Async {
+            // A future can be dropped: nothing of it stays behind.
+            let holds = u32::from(job.holds_processor);
+            self.jobs.remove(&id);
+            self.processors_busy -= holds;
+            self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
+        } else if self.jobs_stuck < self.config.limits.stuck_jobs_max {
+            job.is_stuck = true;
+            self.jobs_stuck += 1;
+            self.processors_busy -= u32::from(job.holds_processor);
+            self.effects.push_back(Effect::Abandon { job: id, replace_worker: true });
+        } else {
+            return;
+        }
+        self.effects.push_back(Effect::Trace(TracePoint::Stuck { job: id }));
+        self.dispatch(now);
+    }
+
+    /// Nothing waits for the wave's jobs any more.
+    pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
+        for id in core::mem::take(&mut wave.jobs) {
+            let is_async = self.jobs.get(&id).is_some_and(|job| job.place == Place::Async);
+            if let (true, Some(mut job)) = (is_async, self.jobs.remove(&id)) {
+                self.timers.rearm(&mut job.armed, None, Wake::Job(id));
+                self.processors_busy -= u32::from(job.holds_processor);
+                self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
+            }
+        }
+    }
+}

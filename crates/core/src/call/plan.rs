@@ -1,0 +1,63 @@
+//! What a call's options mean in whole numbers, and which of them make no sense.
+
+use crate::call::CallOptions;
+use crate::error::CallError;
+use crate::limits::Limits;
+
+/// Refuses options outside their limits, naming field and limit.
+pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<(), CallError> {
+    let deadline = options.deadline;
+    if deadline.is_zero() || deadline > limits.deadline_max {
+        let allowed = format_args!("above 0, up to {}", limits.deadline_max);
+        return Err(CallError::bad_field("deadline", deadline, allowed));
+    }
+    // NaN is in no range.
+    if !(0.0..=1.0).contains(&options.min_coverage) {
+        return Err(CallError::bad_field("min_coverage", options.min_coverage, "0 to 1"));
+    }
+    Ok(())
+}
+
+/// How many of `asked` partitions may be lost while coverage stays at or above `min_coverage`.
+///
+/// A coverage like 0.9 of ten is meant as nine, though nine tenths is a little less than 0.9 in binary.
+pub(crate) fn losses_max(asked: usize, min_coverage: f64) -> u32 {
+    let needed = libm::ceil(asked as f64 * min_coverage - 1e-9).max(0.0) as usize;
+    u32::try_from(asked.saturating_sub(needed)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+    use std::string::ToString;
+
+    #[test]
+    fn a_coverage_is_met_by_whole_partitions() {
+        assert_eq!(losses_max(16, 1.0), 0);
+        assert_eq!(losses_max(16, 0.5), 8);
+        assert_eq!(losses_max(10, 0.9), 1);
+        assert_eq!(losses_max(3, 0.5), 1);
+        assert_eq!(losses_max(16, 0.0), 16);
+        assert_eq!(losses_max(0, 1.0), 0);
+    }
+
+    #[test]
+    fn every_refusal_names_field_and_limit() {
+        let limits = Limits::DEFAULT;
+        let refusal = |options: CallOptions| match check_options(&options, &limits) {
+            Ok(()) => std::string::String::new(),
+            Err(error) => error.to_string(),
+        };
+        let base = CallOptions::default();
+        for coverage in [1.1, -0.1, f64::NAN] {
+            let text = refusal(CallOptions { min_coverage: coverage, ..base.clone() });
+            assert!(text.contains("min_coverage") && text.contains("0 to 1"), "{text}");
+        }
+        for coverage in [0.0, 1.0] {
+            assert_eq!(refusal(CallOptions { min_coverage: coverage, ..base.clone() }), "");
+        }
+        let text = refusal(CallOptions { deadline: Duration::ZERO, ..base });
+        assert!(text.contains("deadline") && text.contains("above 0"), "{text}");
+    }
+}

@@ -1,0 +1,366 @@
+//! A node's part in a wave, from the parent's call to the partial it sends up.
+//!
+//! ```text
+//!            Call                    Partial / Lost / late
+//!   parent ───────▶ open ──▶ adopt ◀──────────────────────── children
+//!                    │         │ Call                            ▲
+//!                    │         └────────────────────────────────┘
+//!                    ▼ Run(local)          Run(reduce)
+//!                  settle ◀── JobDone ──▶ fold pairs ──▶ ready, or time is up ──▶ answer ──▶ kept
+//! ```
+//!
+//! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the one place that
+//! decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
+
+use crate::config::Placement;
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, Tag};
+use crate::message::{Call, Message, Partial, Payload};
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::tree::Tree;
+use crate::wave::contributors::Parts;
+use crate::wave::state::{Child, Opening, Parent, Phase, Wave};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+impl<P: Payload> Node<P> {
+    /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
+    /// another subtree.
+    pub(crate) fn handle_call(&mut self, now: Instant, from: NodeId, call: Call<P>) {
+        if call.tree.root().node != self.me {
+            return self.note_bad_message(from, "call.tree: its root is another node");
+        }
+        if let Some(wave) = self.waves.remove(&call.tag) {
+            return self.reparent(now, wave, from, &call);
+        }
+        if let Err(reason) = self.may_take_part(&call) {
+            return self.refuse(from, &call, reason);
+        }
+        let Call { tag, name, params: Some(params), tree, .. } = call else {
+            return self.refuse(from, &call, Reason::Late);
+        };
+        let deadline_at = now + call.deadline_left;
+        let opening = Opening {
+            tag,
+            parent: Parent::Node(from),
+            kind: self.kind_of(&name),
+            name,
+            params,
+            deadline_at,
+            answer_at: (now + call.answer_left).min(deadline_at),
+            waiting: call.waiting,
+            losses_max: call.losses_max,
+            explain: call.explain,
+            asked: tree.partitions(),
+        };
+        self.budget.earn();
+        self.open(now, Box::new(Wave::open(now, opening)), &tree);
+    }
+
+    fn may_take_part(&self, call: &Call<P>) -> Result<(), Reason> {
+        if self.is_leaving() {
+            return Err(Reason::ShuttingDown);
+        }
+        if self.waves.len() >= self.config.limits.waves_open_max {
+            return Err(Reason::Full("waves_open_max".into()));
+        }
+        if self.kind_of(&call.name).is_none() {
+            return Err(Reason::UnknownAggregation);
+        }
+        Ok(())
+    }
+
+    /// Answers at once for this node's own partitions. The subtree is left to the parent: whatever a child
+    /// neither gives nor accounts for, its parent takes over.
+    fn refuse(&mut self, parent: NodeId, call: &Call<P>, reason: Reason) {
+        self.counters.waves_refused += 1;
+        let partitions = call.tree.root().partitions.clone();
+        let partial = Partial {
+            tag: call.tag,
+            payload: None,
+            contributors: PartitionSet::new(),
+            missing: vec![Missing { partitions, node: Some(self.me), reason }],
+            last: true,
+            load: self.load_figure(),
+            cost: self.cost_figure(self.kind_of(&call.name)),
+            report: None,
+        };
+        self.send(parent, Message::Partial(Box::new(partial)));
+    }
+
+    /// Starts a wave: children first, since they can work while this node does.
+    fn open(&mut self, now: Instant, mut wave: Box<Wave<P>>, tree: &Tree) {
+        let children: Vec<Tree> = tree.children().collect();
+        let branch = wave.tag.branch;
+        self.adopt(now, &mut wave, branch, &children);
+        let own = tree.root().partitions.clone();
+        self.start_locals(now, &mut wave, &own);
+        self.settle(now, wave);
+    }
+
+    /// Makes subtrees children of the wave and sends each its call.
+    pub(crate) fn adopt(&mut self, now: Instant, wave: &mut Wave<P>, branch: u32, trees: &[Tree]) {
+        if trees.is_empty() {
+            return;
+        }
+        let reduce = self.reduce_estimate(wave.kind, &wave.name);
+        let mut by_size: Vec<usize> = (0..trees.len()).collect();
+        by_size.sort_by_key(|&at| trees[at].root().size);
+        for (below, &at) in by_size.iter().enumerate() {
+            let tree = trees[at].clone();
+            let rank = below as u32 + 1;
+            let margin = self.config.tuning.hop_margin;
+            let answer_at = wave.waiting.child_answer_at(now, wave.answer_at, rank, reduce, margin);
+            let repair_at = Some(self.patience_ends(now, answer_at, tree.height()));
+            let node = tree.root().node;
+            self.send_call(now, wave, Tag { branch, ..wave.tag }, &tree, answer_at, true);
+            wave.children.push(Child { node, branch, tree, answer_at, repair_at, is_done: false });
+        }
+    }
+
+    /// When a child over `height` levels has been silent for too long: `1 − (1 − patience)^(height+1)` of its
+    /// time, so that of all who wait for a fault to mend itself, the one nearest to it loses patience first.
+    pub(crate) fn patience_ends(&self, now: Instant, answer_at: Instant, height: usize) -> Instant {
+        let impatience = 1.0 - self.config.tuning.patience;
+        now + now.until(answer_at).mul_f64(1.0 - libm::pow(impatience, height as f64 + 1.0))
+    }
+
+    /// Sends a child its call; without parameters when it has them already.
+    pub(crate) fn send_call(
+        &mut self,
+        now: Instant,
+        wave: &Wave<P>,
+        tag: Tag,
+        tree: &Tree,
+        answer_at: Instant,
+        with_params: bool,
+    ) {
+        let call = Call {
+            tag,
+            name: wave.name.clone(),
+            params: with_params.then(|| wave.params.clone()),
+            deadline_left: now.until(wave.deadline_at),
+            answer_left: now.until(answer_at),
+            waiting: wave.waiting,
+            losses_max: wave.losses_max,
+            tree: tree.clone(),
+            explain: wave.explain,
+        };
+        self.send(tree.root().node, Message::Call(Box::new(call)));
+    }
+
+    /// Queues this node's own partitions, unless they are not here or would not be done in time.
+    fn start_locals(&mut self, now: Instant, wave: &mut Wave<P>, own: &PartitionSet) {
+        if own.is_empty() {
+            return;
+        }
+        wave.own.union_with(own);
+        let hosted = self.hosted(&wave.name);
+        let here = own.difference(&own.difference(&hosted));
+        self.lose_own(wave, own.difference(&hosted), Reason::NotHosted);
+        let Some(kind) = wave.kind else {
+            return self.lose_own(wave, here, Reason::UnknownAggregation);
+        };
+        let is_inline = self.config.kinds[kind as usize].placement == Placement::Inline;
+        if !is_inline && self.would_be_late(now, wave, kind) {
+            self.counters.waves_refused += 1;
+            return self.lose_own(wave, here, Reason::TooBusy);
+        }
+        wave.own_open.union_with(&here);
+        self.charge(wave);
+        for partition in here.iter() {
+            self.enqueue_local(now, wave, kind, partition);
+        }
+    }
+
+    /// Notes own partitions as lost. The parent hears of it at once if the wave stays open (see `settle`): it
+    /// may know a replica.
+    pub(crate) fn lose_own(&mut self, wave: &mut Wave<P>, partitions: PartitionSet, reason: Reason) {
+        if partitions.is_empty() {
+            return;
+        }
+        wave.own_open = wave.own_open.difference(&partitions);
+        wave.unsaid.union_with(&partitions);
+        let loss = Missing { partitions, node: Some(self.me), reason };
+        wave.note_loss(loss, self.config.limits.missing_max);
+    }
+
+    /// The one place that decides what a wave does next; the wave goes back into the table if it lives on.
+    pub(crate) fn settle(&mut self, now: Instant, mut wave: Box<Wave<P>>) {
+        if wave.phase == Phase::Open {
+            self.fold_pairs(now, &mut wave);
+            if wave.own_open.is_empty() && wave.timing.own_done_at.is_none() {
+                wave.timing.own_done_at = Some(now);
+            }
+            if wave.is_ready() || now >= wave.answer_at {
+                self.answer(now, &mut wave, &Reason::Late);
+            } else if self.is_pointless(&wave) {
+                self.answer(now, &mut wave, &Reason::Cancelled);
+            } else {
+                self.say_losses(&mut wave);
+            }
+        }
+        self.account_bytes(&mut wave);
+        if wave.phase == Phase::Ended {
+            return self.retire(&mut wave);
+        }
+        let at = wave.wake_at();
+        self.timers.rearm(&mut wave.armed, Some(at), crate::timer::Wake::Wave(wave.tag));
+        self.waves.insert(wave.tag, wave);
+    }
+
+    /// True when too much is lost for the call's minimum coverage. What this node lost of its own is for its
+    /// parent to judge, who may know a replica.
+    fn is_pointless(&self, wave: &Wave<P>) -> bool {
+        if wave.losses.is_empty() {
+            return false;
+        }
+        let lost = wave.lost_for_good();
+        let lost = if wave.parent == Parent::Caller { lost } else { lost.difference(&wave.own) };
+        lost.len() > wave.losses_max as usize
+    }
+
+    /// Tells the parent of own losses while the wave is still open.
+    fn say_losses(&mut self, wave: &mut Wave<P>) {
+        let Parent::Node(parent) = wave.parent else { return };
+        if wave.unsaid.is_empty() {
+            return;
+        }
+        let unsaid = core::mem::take(&mut wave.unsaid);
+        let of_unsaid = |loss: &Missing| {
+            let partitions = unsaid.difference(&unsaid.difference(&loss.partitions));
+            (!partitions.is_empty()).then(|| Missing { partitions, ..loss.clone() })
+        };
+        let missing = wave.losses.iter().filter_map(of_unsaid).collect();
+        let partial = self.partial(wave, None, PartitionSet::new(), missing, false);
+        self.send(parent, Message::Partial(Box::new(partial)));
+    }
+
+    /// Gives the wave's answer: sends it up, or ends the call.
+    pub(crate) fn answer(&mut self, now: Instant, wave: &mut Wave<P>, otherwise: &Reason) {
+        self.release(wave);
+        let open: Vec<(NodeId, u32)> =
+            wave.children.iter().filter(|child| !child.is_done).map(|child| (child.node, child.branch)).collect();
+        for (node, branch) in open {
+            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
+        }
+        wave.parts.close();
+        let missing =
+            if wave.asked.is_subset(wave.parts.claimed()) { Vec::new() } else { wave.missing(self.me, otherwise) };
+        wave.children.clear();
+        wave.own_open = PartitionSet::new();
+        match wave.parent {
+            Parent::Caller => {
+                wave.phase = Phase::Ended;
+                self.finish_call(now, wave, missing);
+            }
+            Parent::Node(parent) => {
+                self.counters.waves_answered += 1;
+                wave.phase = Phase::Kept;
+                wave.answer_missing = missing;
+                self.send_answer(now, wave, parent);
+                self.keep(wave);
+            }
+        }
+    }
+
+    /// Sends what a kept wave holds to `parent`: one partial, or several disjoint ones when time ran out before
+    /// they could be folded. What is large is offered first.
+    pub(crate) fn send_answer(&mut self, now: Instant, wave: &mut Wave<P>, parent: NodeId) {
+        let report =
+            wave.explain.then(|| Box::new(wave.report(now, self.me, &self.config.card.rack)));
+        let parts: Vec<_> = wave.parts.resting().to_vec();
+        let mut partials: Vec<Partial<P>> = parts
+            .into_iter()
+            .map(|part| self.partial(wave, Some(part.payload), part.contributors, Vec::new(), false))
+            .collect();
+        if partials.is_empty() {
+            partials.push(self.partial(wave, None, PartitionSet::new(), Vec::new(), false));
+        }
+        if let Some(last) = partials.last_mut() {
+            last.last = true;
+            last.missing.clone_from(&wave.answer_missing);
+            last.report = report;
+        }
+        let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
+        if bytes > self.config.limits.eager_bytes_max {
+            wave.offered = partials;
+            self.send(parent, Message::Offer { tag: wave.tag, bytes: bytes as u64 });
+        } else {
+            self.send_partials(parent, partials);
+        }
+    }
+
+    /// Sends partials as they are.
+    pub(crate) fn send_partials(&mut self, parent: NodeId, partials: Vec<Partial<P>>) {
+        for partial in partials {
+            self.send(parent, Message::Partial(Box::new(partial)));
+        }
+    }
+
+    fn partial(
+        &self,
+        wave: &Wave<P>,
+        payload: Option<P>,
+        contributors: PartitionSet,
+        missing: Vec<Missing>,
+        last: bool,
+    ) -> Partial<P> {
+        let (load, cost) = (self.load_figure(), self.cost_figure(wave.kind));
+        Partial { tag: wave.tag, payload, contributors, missing, last, load, cost, report: None }
+    }
+
+    /// A call came for a wave that is known: parent and subtree change, what was done stays done.
+    fn reparent(&mut self, now: Instant, mut wave: Box<Wave<P>>, from: NodeId, call: &Call<P>) {
+        wave.parent = Parent::Node(from);
+        wave.answer_at = (now + call.answer_left).min(wave.deadline_at);
+        wave.asked = call.tree.partitions();
+        let wanted: Vec<Tree> = call.tree.children().collect();
+        let branch = wave.tag.branch;
+        let still = |child: &Child| child.branch != branch || wanted.iter().any(|tree| tree.root().node == child.node);
+        wave.children.retain(|child| child.is_done || still(child));
+        let mut fresh: Vec<Tree> = Vec::new();
+        for tree in wanted {
+            let known = wave.children.iter().any(|child| child.node == tree.root().node && child.branch == branch);
+            if !known && !tree.partitions().is_subset(wave.parts.claimed()) {
+                fresh.push(tree);
+            }
+        }
+        let extra = call.tree.root().partitions.difference(&wave.own);
+        if wave.phase == Phase::Kept {
+            if fresh.is_empty() && extra.is_empty() {
+                self.send_answer(now, &mut wave, from);
+                self.waves.insert(wave.tag, wave);
+                return;
+            }
+            self.unkeep(&mut wave);
+        }
+        self.adopt(now, &mut wave, branch, &fresh);
+        self.start_locals(now, &mut wave, &extra);
+        self.settle(now, wave);
+    }
+
+    /// The parent wants nothing any more of this part of the wave; neither does this node of its children.
+    pub(crate) fn handle_cancel(&mut self, tag: Tag) {
+        if let Some(mut wave) = self.waves.remove(&tag) {
+            self.drop_wave(&mut wave);
+        }
+    }
+
+    /// Ends a wave without an answer, and its subtree with it.
+    pub(crate) fn drop_wave(&mut self, wave: &mut Wave<P>) {
+        self.release(wave);
+        let open: Vec<(NodeId, u32)> =
+            wave.children.iter().filter(|child| !child.is_done).map(|child| (child.node, child.branch)).collect();
+        for (node, branch) in open {
+            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
+        }
+        wave.parts = Parts::new();
+        wave.phase = Phase::Ended;
+        self.account_bytes(wave);
+        self.retire(wave);
+    }
+}

@@ -1,0 +1,165 @@
+//! Repair: what a parent does about a child that is lost or late (DAC §4.4, NetAgg §3.1).
+//!
+//! The parent holds its child's whole subtree. It sends the child's call to the grandchildren, who then answer
+//! to it, and, where the child still lives, tells it to answer for itself alone. The child's own partitions are
+//! retried on a replica. One mechanism serves crash, straggler and pruning; that nothing counts twice is the
+//! business of [`crate::wave::contributors`].
+//!
+//! A caller does not fold, so it mends the loss of its root otherwise: it *promotes* the largest of the root's
+//! subtrees, whose head becomes the root over the others and over the old root's seat, and mends the rest.
+
+use crate::effect::{Effect, TracePoint};
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, Tag};
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::tree::Tree;
+use crate::wave::state::{Parent, Phase, Wave};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+impl<P: Payload> Node<P> {
+    /// A wave's timer rang: its time is up, or patience with some children has ended.
+    pub(crate) fn handle_wave_timeout(&mut self, now: Instant, tag: Tag) {
+        let Some(mut wave) = self.waves.remove(&tag) else { return };
+        wave.armed = None;
+        if wave.phase == Phase::Kept {
+            self.unkeep(&mut wave);
+            wave.phase = Phase::Ended;
+        } else if now < wave.answer_at {
+            let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+            let late: Vec<(NodeId, u32)> = (wave.children.iter())
+                .filter(|child| !child.is_done && is_due(child.repair_at))
+                .map(|child| (child.node, child.branch))
+                .collect();
+            for (child, branch) in late {
+                self.repair(now, &mut wave, child, branch, &Reason::Late);
+            }
+        }
+        self.settle(now, wave);
+    }
+
+    /// A peer is gone: its connection broke, or the cluster holds it for dead.
+    pub(crate) fn handle_peer_gone(&mut self, now: Instant, peer: NodeId) {
+        let touched = |wave: &Wave<P>| {
+            (wave.phase == Phase::Open && wave.children.iter().any(|child| child.node == peer && !child.is_done))
+                || (peer.is_client() && wave.parent == Parent::Node(peer))
+        };
+        let tags: Vec<Tag> = self.waves.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
+        for tag in tags {
+            let Some(mut wave) = self.waves.remove(&tag) else { continue };
+            if wave.parent == Parent::Node(peer) && peer.is_client() {
+                self.drop_wave(&mut wave);
+                continue;
+            }
+            let lost: Vec<u32> = (wave.children.iter())
+                .filter(|child| child.node == peer && !child.is_done)
+                .map(|child| child.branch)
+                .collect();
+            for branch in lost {
+                self.repair(now, &mut wave, peer, branch, &Reason::Lost);
+            }
+            self.settle(now, wave);
+        }
+    }
+
+    /// Takes over the subtree of a child that is lost or late.
+    fn repair(&mut self, now: Instant, wave: &mut Wave<P>, node: NodeId, branch: u32, reason: &Reason) {
+        let Some(child) = wave.child_mut(node, branch) else { return };
+        child.repair_at = None;
+        let tree = child.tree.clone();
+        self.counters.repairs += 1;
+        let trace = TracePoint::Repaired { tag: wave.tag, child: node, reason: reason.clone() };
+        self.effects.push_back(Effect::Trace(trace));
+        if wave.parent == Parent::Caller && tree.root().size > 1 {
+            return self.promote(now, wave, &tree, branch);
+        }
+        let own = tree.root().partitions.clone();
+        let orphans: Vec<Tree> = tree.children().collect();
+        let is_lost = *reason == Reason::Lost;
+        if let Some(child) = wave.child_mut(node, branch) {
+            child.is_done = is_lost;
+            child.tree = Tree::leaf(node, own.clone());
+        }
+        self.adopt(now, wave, branch, &orphans);
+        if !is_lost && !orphans.is_empty() {
+            let alone = Tree::leaf(node, own.clone());
+            self.send_call(now, wave, Tag { branch, ..wave.tag }, &alone, wave.answer_at, false);
+        }
+        if is_lost {
+            let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
+            wave.note_loss(loss, self.config.limits.missing_max);
+            self.retry(now, wave, &own, node);
+        } else if self.has_replica(wave, &own, node) && self.budget.spend() {
+            self.retry(now, wave, &own, node);
+        }
+    }
+
+    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat.
+    fn promote(&mut self, now: Instant, wave: &mut Wave<P>, tree: &Tree, branch: u32) {
+        let old = tree.root();
+        let mut heirs: Vec<Tree> = tree.children().collect();
+        let at = (0..heirs.len()).max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at)));
+        let heir = heirs.swap_remove(at.expect("a promoted tree has children"));
+        let mut children: Vec<Tree> = heir.children().collect();
+        children.append(&mut heirs);
+        if !old.partitions.is_empty() {
+            children.push(Tree::leaf(old.node, old.partitions.clone()));
+        }
+        let promoted = Tree::join(heir.root().node, heir.root().partitions.clone(), &children);
+        wave.children.retain(|child| child.node != old.node || child.branch != branch);
+        self.adopt(now, wave, branch, &[promoted]);
+    }
+
+    fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
+        let service = service_of(&wave.name);
+        partitions.iter().any(|p| self.view().providers(service, p).iter().any(|&node| node != failed))
+    }
+
+    /// Asks replicas for partitions that `failed` did not give, while time and tries are left.
+    pub(crate) fn retry(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet, failed: NodeId) {
+        wave.tried.push((partitions.clone(), failed));
+        let wanted = partitions.difference(wave.parts.claimed());
+        let shortest = self.config.tuning.hop_margin;
+        if wanted.is_empty() || now.until(wave.answer_at) <= shortest {
+            return;
+        }
+        let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
+        for partition in wanted.iter() {
+            if let Some(node) = self.next_replica(wave, partition) {
+                chosen.entry(node).or_default().insert(partition);
+            }
+        }
+        // A caller can't fold: several replicas come as one tree.
+        let mut trees: Vec<Tree> = chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect();
+        if wave.kind.is_none() && trees.len() > 1 {
+            let head = trees.swap_remove(0);
+            trees = alloc::vec![Tree::join(head.root().node, head.root().partitions.clone(), &trees)];
+        }
+        for tree in trees {
+            let least = tree.partitions().least().expect("a retried tree has partitions");
+            self.counters.retries += 1;
+            self.adopt(now, wave, least + 1, &[tree]);
+        }
+    }
+
+    /// A replica of `partition` that this wave has not tried; the least loaded one in sight.
+    fn next_replica(&self, wave: &Wave<P>, partition: u32) -> Option<NodeId> {
+        let tried: Vec<NodeId> =
+            wave.tried.iter().filter(|(set, _)| set.contains(partition)).map(|&(_, node)| node).collect();
+        if tried.len() >= self.config.tuning.tries_max as usize {
+            return None;
+        }
+        let service = service_of(&wave.name);
+        let untried = self.view().providers(service, partition).iter().filter(|node| !tried.contains(node));
+        let queued = |node: NodeId| self.loads.of(node).map(|known| known.figure.queued);
+        untried.min_by_key(|&&node| (queued(node), node)).copied()
+    }
+}
+
+/// The service of `service/aggregation`.
+pub(crate) fn service_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(service, _)| service)
+}

@@ -1,0 +1,138 @@
+//! The work that waits at this node, predicted (DAC §4.5).
+//!
+//! A request weighs `s + δ·a`: its locals, and the δ reductions that its place in the tree gives the node.
+//! The load index is the sum over all that wait, divided by the processors. The sum is kept in whole
+//! nanoseconds, and each request holds the [`Weight`] it was entered with: what is taken off is exactly what
+//! was put on, though the estimates have moved since, and an idle node's index is exactly zero.
+
+use super::figure::LoadFigure;
+use crate::time::Duration;
+
+/// What one request still weighs. It can be handed back once, which the index relies on.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a weight that is not handed back stays in the load index for ever"]
+pub struct Weight {
+    left: Duration,
+}
+
+impl Weight {
+    /// The predicted work that is left of it.
+    pub fn left(&self) -> Duration {
+        self.left
+    }
+}
+
+/// The sum of the weights that wait here.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LoadIndex {
+    queued: Duration,
+    in_flight: u32,
+    processors: u32,
+}
+
+impl LoadIndex {
+    /// An idle node of so many processors, at least one.
+    pub fn new(processors: u32) -> Self {
+        Self { queued: Duration::ZERO, in_flight: 0, processors: processors.max(1) }
+    }
+
+    /// Enters a request of weight `s + δ·a`: `local_ms` for all its locals together, and `reductions` of
+    /// `reduce_ms` each. Figures that make no sense weigh nothing.
+    pub fn add(&mut self, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
+        let local = Duration::from_millis_f64(local_ms);
+        let weight = local + Duration::from_millis_f64(f64::from(reductions) * reduce_ms);
+        // What would not fit is not entered, so that as much can be taken off again.
+        let left = weight.min(Duration::MAX.saturating_sub(self.queued));
+        self.queued += left;
+        self.in_flight = self.in_flight.saturating_add(1);
+        Weight { left }
+    }
+
+    /// A part of a request is done: it weighs less by `part_ms`, the prediction of that part.
+    pub fn lighten(&mut self, weight: &mut Weight, part_ms: f64) {
+        let part = Duration::from_millis_f64(part_ms).min(weight.left);
+        weight.left = weight.left.saturating_sub(part);
+        self.queued = self.queued.saturating_sub(part);
+    }
+
+    /// A request is done, or given up.
+    #[expect(clippy::needless_pass_by_value, reason = "a weight that is taken can't be handed back twice")]
+    pub fn remove(&mut self, weight: Weight) {
+        let Weight { left } = weight;
+        assert!(
+            left <= self.queued && self.in_flight > 0,
+            "a weight is handed back to the index that gave it"
+        );
+        self.queued = self.queued.saturating_sub(left);
+        self.in_flight -= 1;
+    }
+
+    /// The index: ms of predicted work per processor.
+    pub fn load_ms(&self) -> f64 {
+        self.figure().load_ms()
+    }
+
+    /// The index as it travels.
+    pub fn figure(&self) -> LoadFigure {
+        LoadFigure { queued: self.queued, in_flight: self.in_flight, processors: self.processors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_weighs_its_locals_and_its_reductions_per_processor() {
+        let mut index = LoadIndex::new(2);
+        let weight = index.add(25.0, 3, 5.0);
+        assert_eq!(weight.left(), Duration::from_millis(40));
+        assert!((index.load_ms() - 20.0).abs() < 1e-9);
+        assert_eq!(
+            index.figure(),
+            LoadFigure { queued: Duration::from_millis(40), in_flight: 1, processors: 2 }
+        );
+        index.remove(weight);
+        assert_eq!(index, LoadIndex::new(2));
+    }
+
+    #[test]
+    fn work_that_is_done_no_longer_weighs() {
+        let mut index = LoadIndex::new(1);
+        let mut weight = index.add(25.0, 3, 5.0);
+        index.lighten(&mut weight, 25.0);
+        assert!((index.load_ms() - 15.0).abs() < 1e-9);
+        index.lighten(&mut weight, 99.0);
+        assert_eq!(
+            (index.load_ms(), index.figure().in_flight),
+            (0.0, 1),
+            "it never weighs less than nothing"
+        );
+        index.remove(weight);
+        assert_eq!(index, LoadIndex::new(1));
+    }
+
+    #[test]
+    fn a_node_of_no_processors_has_one() {
+        assert_eq!(LoadIndex::new(0).figure().processors, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn when_all_is_done_the_index_is_zero(
+            requests in prop::collection::vec(any::<(f64, u32, f64, f64)>(), 0..40),
+        ) {
+            let mut index = LoadIndex::new(4);
+            let entered = requests.iter().map(|&(s, reductions, a, _)| index.add(s, reductions, a));
+            let mut weights: Vec<Weight> = entered.collect();
+            for (weight, &(.., done_ms)) in weights.iter_mut().zip(&requests) {
+                index.lighten(weight, done_ms);
+                prop_assert!(index.load_ms() >= 0.0);
+            }
+            weights.into_iter().for_each(|weight| index.remove(weight));
+            prop_assert_eq!(index, LoadIndex::new(4));
+        }
+    }
+}

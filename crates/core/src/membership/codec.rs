@@ -1,0 +1,110 @@
+//! Cards as bytes: compact enough to travel in gossip, bounded in every field.
+//!
+//! Runs of partitions are written as gaps and lengths, so what a decoder accepts is ascending, disjoint and
+//! non-adjacent by construction, and a thousand scattered partitions take about two thousand bytes.
+
+use super::card::{CardError, MemberCard, NAME_BYTES_MAX, PARTITIONS_MAX, Roles, SERVICES_MAX, ServiceCard};
+use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_text, put_varint};
+use crate::partitions::PartitionSet;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+const ROLE_PROVIDER: u8 = 1;
+const ROLE_RELAY: u8 = 2;
+
+/// Appends the one encoding of `card` to `out`.
+///
+/// # Errors
+/// The limit that the card breaks; `out` is as it was.
+pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError> {
+    card.check()?;
+    put_node(out, &card.node);
+    put_varint(out, card.version);
+    put_text(out, &card.rack);
+    put_text(out, &card.zone);
+    let provider = if card.roles.provider { ROLE_PROVIDER } else { 0 };
+    let relay = if card.roles.relay { ROLE_RELAY } else { 0 };
+    out.push(provider | relay);
+    put_varint(out, card.processors.into());
+    put_varint(out, card.services.len() as u64);
+    for (name, service) in &card.services {
+        put_text(out, name);
+        put_varint(out, service.total.into());
+        put_partitions(out, &service.partitions);
+    }
+    Ok(())
+}
+
+/// Takes one card off the front of `bytes`.
+///
+/// # Errors
+/// The field that is not as [`encode_card`] writes it; `bytes` is as it was.
+pub fn decode_card(bytes: &mut &[u8]) -> Result<MemberCard, CodecError> {
+    let mut reader = Reader::new(bytes);
+    let card = read_card(&mut reader)?;
+    *bytes = reader.rest();
+    Ok(card)
+}
+
+pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {
+    let node = reader.node()?;
+    let version = reader.varint("card.version", u64::MAX)?;
+    let rack = reader.text("card.rack", NAME_BYTES_MAX)?.into();
+    let zone = reader.text("card.zone", NAME_BYTES_MAX)?.into();
+    let roles = reader.u8("card.roles")?;
+    if roles & !(ROLE_PROVIDER | ROLE_RELAY) != 0 {
+        return Err(CodecError::new("card.roles", CodecProblem::Unknown { value: roles.into() }));
+    }
+    let processors = reader.varint_u32("card.processors", u32::MAX)?;
+    let count = reader.varint("card.services", SERVICES_MAX as u64)?;
+    let mut services = BTreeMap::new();
+    let mut spare = PARTITIONS_MAX;
+    for _ in 0..count {
+        let name = reader.text("service.name", NAME_BYTES_MAX)?;
+        if services
+            .last_key_value()
+            .is_some_and(|(before, _): (&alloc::string::String, _)| before.as_str() >= name)
+        {
+            return Err(CodecError::new("service.name", CodecProblem::NotCanonical));
+        }
+        let total = reader.varint_u32("service.total", PARTITIONS_MAX)?;
+        let partitions = read_partitions(reader, total)?;
+        spare = u32::try_from(partitions.len()).ok().and_then(|held| spare.checked_sub(held)).ok_or(
+            CodecError::new("card.partitions", CodecProblem::TooLarge { limit: PARTITIONS_MAX.into() }),
+        )?;
+        services.insert(name.into(), ServiceCard { partitions, total });
+    }
+    let roles = Roles { provider: roles & ROLE_PROVIDER != 0, relay: roles & ROLE_RELAY != 0 };
+    Ok(MemberCard { node, version, rack, zone, roles, processors, services })
+}
+
+/// Runs as pairs of a gap and a length, each lessened by what it must at least be.
+fn put_partitions(out: &mut Vec<u8>, set: &PartitionSet) {
+    put_varint(out, set.runs().len() as u64);
+    let mut free = 0;
+    for &(start, end) in set.runs() {
+        put_varint(out, (start - free).into());
+        put_varint(out, (end - start - 1).into());
+        // The next run starts one further on at the least, else the two would be one.
+        free = end + 1;
+    }
+}
+
+fn read_partitions(reader: &mut Reader<'_>, total: u32) -> Decoded<PartitionSet> {
+    const FIELD: &str = "service.partitions";
+    let beyond = CodecError::new(FIELD, CodecProblem::TooLarge { limit: total.into() });
+    let count = reader.varint_u32(FIELD, total)?;
+    let mut runs = Vec::new();
+    let mut free: u32 = 0;
+    for _ in 0..count {
+        // `free`, gap and length are each at most about a million, so the sums stay far below 2³².
+        let start = free + reader.varint_u32(FIELD, total)?;
+        let end = start + reader.varint_u32(FIELD, total)? + 1;
+        if end > total {
+            return Err(beyond);
+        }
+        runs.push((start, end));
+        free = end + 1;
+    }
+    PartitionSet::from_runs(runs).ok_or(beyond)
+}

@@ -1,0 +1,158 @@
+//! Periods and limits of membership, as presets from one table.
+//!
+//! The time until a silent death is known by all is the sum of four: until somebody happens to probe the dead,
+//! the probe's period, the suspicion, and the spreading of the verdict. In each period all n−1 others pick one
+//! member each, so nobody picks the dead with probability 1/e: after five periods 0.7 %. For `lan`:
+//!
+//! ```text
+//!   5 × 200 ms  +  200 ms  +  600 ms  +  ~150 ms  <  2 s
+//! ```
+//!
+//! A living node is declared down only after it was silent through a probe and the suspicion (800 ms) *and* has
+//! missed every direct word that it stands accused: a pause of 300 ms, common on a machine with more processes
+//! than processors, is refuted within one round trip of its end. A node whose own timers run late stretches its
+//! periods (`health.rs`).
+
+use crate::time::Duration;
+use core::num::{NonZeroU8, NonZeroUsize};
+
+/// Bytes in a datagram, whatever the configuration: below the MTU of every common network.
+pub const DATAGRAM_BYTES_MAX: usize = 1_400;
+/// Bytes of every datagram that foca's updates leave to cards and load figures.
+pub const RUMOUR_ROOM_BYTES: usize = 300;
+/// Addresses remembered from [`Membership::join`](super::Membership::join).
+pub const SEEDS_MAX: usize = 64;
+/// Datagrams in answer to one request for cards.
+pub const SYNC_DATAGRAMS_MAX: usize = 12;
+/// Dead members named in answer to one request for cards.
+pub const SYNC_GONE_MAX: usize = 32;
+/// Cards asked of the driver at a time.
+pub const CARDS_WANTED_MAX: usize = 16;
+/// How many times a node passes a load figure on: it reaches 98 % of the cluster, and the next figure follows.
+pub const LOAD_TRANSMISSIONS: u8 = 4;
+
+/// How membership behaves. Start from a preset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
+pub struct MembershipConfig {
+    /// How often each node probes one other; varied by ±10 %.
+    pub probe_period: Duration,
+    /// How long a probe waits before others are asked to probe too; less than half of `probe_period`.
+    pub probe_timeout: Duration,
+    /// How long a suspected member has to refute.
+    pub suspicion: Duration,
+    /// Between two rounds of gossip while members or cards are news; varied by ±25 %.
+    pub gossip_interval: Duration,
+    /// Between two rounds of gossip while only load figures are news; varied by ±25 %.
+    pub load_interval: Duration,
+    /// An unchanged load figure is not announced again before this.
+    pub load_repeat: Duration,
+    /// Members told per round of gossip, and members asked to probe in one's place.
+    pub fanout: NonZeroUsize,
+    /// How often a node calls on one member that is down, so that a healed partition grows together.
+    pub announce_down_interval: Duration,
+    /// How long a member that is down is remembered.
+    pub forget_down_after: Duration,
+    /// The first wait before a seed is called again; doubles up to `seek_interval_max`.
+    pub seek_interval: Duration,
+    /// The longest wait before an absent seed is called again.
+    pub seek_interval_max: Duration,
+    /// The least wait between two requests for cards; doubles up to `sync_interval_max` while nothing is learnt.
+    pub sync_interval: Duration,
+    /// The longest wait between two requests for cards.
+    pub sync_interval_max: Duration,
+    /// A timer that fires later than this tells that the node itself was asleep.
+    pub asleep_after: Duration,
+    /// What a node that was asleep gives the datagrams in its socket before it goes on judging.
+    pub wake_grace: Duration,
+}
+
+impl MembershipConfig {
+    /// Nodes of one site: joined within 1 s, a death known within 2 s.
+    pub const fn lan() -> Self {
+        Self {
+            probe_period: Duration::from_millis(200),
+            probe_timeout: Duration::from_millis(80),
+            suspicion: Duration::from_millis(600),
+            gossip_interval: Duration::from_millis(50),
+            load_interval: Duration::from_millis(250),
+            load_repeat: Duration::from_secs(2),
+            fanout: NonZeroUsize::new(3).expect("three is not zero"),
+            announce_down_interval: Duration::from_secs(3),
+            forget_down_after: Duration::from_secs(3_600),
+            seek_interval: Duration::from_millis(200),
+            seek_interval_max: Duration::from_secs(10),
+            sync_interval: Duration::from_millis(150),
+            sync_interval_max: Duration::from_secs(10),
+            asleep_after: Duration::from_millis(100),
+            wake_grace: Duration::from_millis(50),
+        }
+    }
+
+    /// Nodes of several sites: round trips of up to 300 ms.
+    pub const fn wan() -> Self {
+        Self {
+            probe_period: Duration::from_millis(1_000),
+            probe_timeout: Duration::from_millis(400),
+            suspicion: Duration::from_millis(4_000),
+            gossip_interval: Duration::from_millis(200),
+            load_interval: Duration::from_millis(500),
+            announce_down_interval: Duration::from_secs(10),
+            seek_interval: Duration::from_millis(1_000),
+            seek_interval_max: Duration::from_secs(30),
+            sync_interval: Duration::from_millis(1_000),
+            sync_interval_max: Duration::from_secs(30),
+            asleep_after: Duration::from_millis(300),
+            ..Self::lan()
+        }
+    }
+
+    /// Thousands of nodes in one simulation: as `lan`, with a fifth of the probes.
+    pub const fn sim() -> Self {
+        Self {
+            probe_period: Duration::from_millis(1_000),
+            probe_timeout: Duration::from_millis(200),
+            gossip_interval: Duration::from_millis(100),
+            ..Self::lan()
+        }
+    }
+
+    pub(super) fn for_foca(&self, members: usize) -> foca::Config {
+        foca::Config {
+            probe_period: self.probe_period.into(),
+            probe_rtt: self.probe_timeout.into(),
+            num_indirect_probes: self.fanout,
+            max_transmissions: transmissions(members),
+            suspect_to_down_after: self.suspicion.into(),
+            remove_down_after: Some(self.forget_down_after.into()),
+            max_packet_size: NonZeroUsize::new(super::datagram::SWIM_BYTES_MAX)
+                .expect("room for SWIM is not zero"),
+            notify_down_members: true,
+            // Who is missing is found by comparing digests, which costs nothing when nobody is.
+            periodic_announce: None,
+            periodic_announce_to_down_members: Some(foca::PeriodicParams {
+                frequency: self.announce_down_interval.into(),
+                num_members: NonZeroUsize::MIN,
+            }),
+            // Gossip has a timer of its own that sleeps while there is no news.
+            periodic_gossip: None,
+        }
+    }
+}
+
+impl Default for MembershipConfig {
+    fn default() -> Self {
+        Self::lan()
+    }
+}
+
+/// How many times a node passes on news of a member, or its card: 2 + 4·⌈log₁₀(n+1)⌉ (memberlist's 4·⌈log₁₀⌉ and
+/// two for loss), by which a node of 64 misses one piece of news with probability below e⁻¹⁰.
+pub(super) fn transmissions(members: usize) -> NonZeroU8 {
+    let digits = members.checked_ilog10().map_or(0, |log| log as u8 + 1);
+    NonZeroU8::new(2 + 4 * digits.max(1)).expect("at least six")
+}

@@ -1,0 +1,189 @@
+//! What a datagram does.
+//!
+//! foca first, since it says who is alive; then the items; then the digest, which by now compares what both
+//! sides know including this very datagram.
+
+use super::card::MemberCard;
+use super::codec::encode_card;
+use super::config::{SYNC_DATAGRAMS_MAX, SYNC_GONE_MAX};
+use super::datagram::{Datagram, Draft, ITEM_BYTES_MAX, Item, card_tag, put_item};
+use super::event::{MembershipError, MembershipEvent};
+use super::identity::SwimId;
+use super::swim::{CardRumour, LoadRumour, Membership};
+use crate::id::NodeId;
+use crate::time::Instant;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use foca::{Header, Member, Message, State};
+
+impl Membership {
+    /// Takes a datagram.
+    ///
+    /// # Errors
+    /// What is wrong with it. Nothing has changed, unless foca refused what had passed every check
+    /// ([`MembershipError::Swim`]), which no datagram is known to cause.
+    pub fn handle_datagram(&mut self, now: Instant, bytes: &[u8]) -> Result<(), MembershipError> {
+        let Datagram { digest, from, swim, items } = Datagram::decode(bytes)?;
+        if from.addr == self.own.node.addr {
+            return Err(MembershipError::FromOwnAddress);
+        }
+        if self.has_left {
+            return Ok(());
+        }
+        let taken = match swim {
+            Some((swim, header)) => self.take_swim(swim, &header),
+            None => Ok(()),
+        };
+        self.follow_members(now);
+        for item in items {
+            self.take_item(now, from, item);
+        }
+        self.follow_members(now);
+        if digest != self.view.digest() && self.view.contains(&from) {
+            self.ask_for_cards(now, from.addr);
+        }
+        self.settle(now);
+        Ok(taken?)
+    }
+
+    fn take_swim(&mut self, swim: &[u8], header: &Header<SwimId>) -> Result<(), foca::Error> {
+        let own = *self.foca.identity();
+        let taken = self.foca.handle_data(swim, &mut self.outbox);
+        if self.outbox.took_next_life {
+            // The sender said that this node was down: let it be the first to hear otherwise.
+            self.call_on(header.src.node.addr);
+        } else if header.dst != own
+            && header.dst.node.addr == own.node.addr
+            && header.message != Message::Announce
+        {
+            // Meant for an earlier process here, or an earlier life of this one: say who is here now.
+            self.call_on(header.src.node.addr);
+        }
+        taken
+    }
+
+    fn take_item(&mut self, now: Instant, from: NodeId, item: Item) {
+        match item {
+            Item::CardNews(card) => self.take_card(now, card, true),
+            Item::CardCopy(card) => self.take_card(now, card, false),
+            Item::CardNotice { node, version, news } => self.take_notice(node, version, news),
+            Item::Load { node, sequence, age, figure } => {
+                let as_of = now - age;
+                self.take_load(node, LoadRumour { sequence, figure, as_of });
+            }
+            // Cards go to members only: a stranger's address may be another's.
+            Item::Sync { after } if self.view.contains(&from) => self.send_cards(from.addr, after),
+            Item::More { after } if self.view.contains(&from) => {
+                self.send_item(from.addr, &Item::Sync { after: Some(after) });
+            }
+            Item::Sync { .. } | Item::More { .. } => {}
+            Item::Gone(id) => {
+                if self.view.contains(&id.node) {
+                    self.tell_foca(Member::down(id), true);
+                }
+            }
+            Item::Accused { target, incarnation } => self.refute(from.addr, target, incarnation),
+        }
+    }
+
+    /// Takes a card that has passed its check; passes it on when it is `news` to this node too.
+    pub(super) fn take_card(&mut self, now: Instant, card: Arc<MemberCard>, news: bool) {
+        let node = card.node;
+        if node.addr == self.own.node.addr {
+            return;
+        }
+        if !self.view.contains(&node) {
+            self.tell_foca(Member::alive(SwimId::first_life(node)), news);
+            self.follow_members(now);
+        }
+        if self.view.absorb(card) {
+            self.events.push_back(MembershipEvent::Card(node));
+            self.pace.learnt(now, &self.config);
+            if let Some(card) = self.view.card(&node).filter(|_| news).cloned() {
+                self.spread_card(&card);
+            }
+        }
+    }
+
+    fn take_notice(&mut self, node: NodeId, version: u64, news: bool) {
+        if node != self.own.node && self.view.notice(&node, version) {
+            self.events.push_back(MembershipEvent::CardWanted(node));
+            if news {
+                self.cards.insert(node, CardRumour::Notice(version));
+            }
+        }
+    }
+
+    fn take_load(&mut self, node: NodeId, load: LoadRumour) {
+        if node == self.own.node || !self.view.contains(&node) {
+            return;
+        }
+        let known = self.load_sequences.entry(node).or_insert(0);
+        if load.sequence > *known {
+            *known = load.sequence;
+            self.events.push_back(MembershipEvent::Load { node, figure: load.figure, as_of: load.as_of });
+            self.loads.insert(node, load);
+        }
+    }
+
+    /// This node is said to be dead, and is not.
+    fn refute(&mut self, accuser: SocketAddr, target: SwimId, incarnation: u16) {
+        if target == *self.foca.identity() {
+            self.health.worsen();
+            self.tell_foca(Member::new(target, incarnation, State::Suspect), true);
+        }
+        // Whether the accusation was of today or of an earlier life, this says what holds now.
+        if target.node.addr == self.own.node.addr {
+            self.call_on(accuser);
+        }
+    }
+
+    /// Answers a request: the cards after `after`, by node, in a bounded number of datagrams.
+    fn send_cards(&mut self, to: SocketAddr, after: Option<NodeId>) {
+        let mut drafts = alloc::vec![self.bare_draft()];
+        if after.is_none() {
+            let gone = self.foca.iter_membership_state().filter(|member| member.state() == State::Down);
+            for member in gone.take(SYNC_GONE_MAX) {
+                drafts[0].add(|out| put_item(out, &Item::Gone(*member.id())));
+            }
+        }
+        let mut sent_to = after;
+        let mut is_cut = false;
+        for card in self.view.cards_after(after) {
+            let item = card_as_item(card);
+            let last = drafts.last_mut().expect("starts with one");
+            if !last.add(|out| out.extend_from_slice(&item)) {
+                if drafts.len() == SYNC_DATAGRAMS_MAX {
+                    is_cut = true;
+                    break;
+                }
+                let mut next = self.bare_draft();
+                next.add(|out| out.extend_from_slice(&item));
+                drafts.push(next);
+            }
+            sent_to = Some(card.node);
+        }
+        for draft in drafts {
+            self.transmits.push_back((to, draft.finish()));
+        }
+        if let (true, Some(after)) = (is_cut, sent_to) {
+            self.send_item(to, &Item::More { after });
+        }
+    }
+
+    fn bare_draft(&self) -> Draft {
+        Draft::bare(&self.own.node, self.view.digest())
+    }
+}
+
+/// A copy of a card, or a notice where it is too large for any datagram.
+fn card_as_item(card: &MemberCard) -> Vec<u8> {
+    let mut item = alloc::vec![card_tag(false)];
+    encode_card(card, &mut item).expect("a card in a view has passed its check");
+    if item.len() > ITEM_BYTES_MAX {
+        item.clear();
+        put_item(&mut item, &Item::CardNotice { node: card.node, version: card.version, news: false });
+    }
+    item
+}

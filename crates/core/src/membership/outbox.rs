@@ -1,0 +1,164 @@
+//! From what foca asks for to what the owner sees.
+//!
+//! foca calls back while it works; [`Outbox`] only writes down what it said. `settle` then brings everything into
+//! agreement, in this order: members that changed, the view and its events; timers; gossip; datagrams, which
+//! carry the digest of the view as it is by then.
+
+use super::alarms::Alarm;
+use super::config::{LOAD_TRANSMISSIONS, transmissions};
+use super::datagram::{Draft, Item, card_tag, put_item};
+use super::event::MembershipEvent;
+use super::identity::SwimId;
+use super::swim::{CardRumour, Membership};
+use crate::id::NodeId;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+use core::mem;
+use core::net::SocketAddr;
+use foca::{Notification, Runtime, Timer};
+
+/// What foca asked for and nobody has done yet.
+#[derive(Default)]
+pub(super) struct Outbox {
+    sends: Vec<(SocketAddr, Vec<u8>)>,
+    timers: Vec<(Timer<SwimId>, Duration)>,
+    touched: Vec<SocketAddr>,
+    pub(super) took_next_life: bool,
+}
+
+impl Runtime<SwimId> for Outbox {
+    fn notify(&mut self, notification: Notification<'_, SwimId>) {
+        match notification {
+            Notification::MemberUp(id) | Notification::MemberDown(id) | Notification::Rename(_, id) => {
+                self.touched.push(id.node.addr);
+            }
+            Notification::Rejoin(_) => self.took_next_life = true,
+            Notification::Active | Notification::Idle | Notification::Defunct => {}
+        }
+    }
+
+    fn send_to(&mut self, to: SwimId, data: &[u8]) {
+        self.sends.push((to.node.addr, data.to_vec()));
+    }
+
+    fn submit_after(&mut self, event: Timer<SwimId>, after: core::time::Duration) {
+        self.timers.push((event, after.into()));
+    }
+}
+
+impl Membership {
+    /// Brings view, alarms and queues into agreement after any input.
+    pub(super) fn settle(&mut self, now: Instant) {
+        if mem::take(&mut self.outbox.took_next_life) {
+            // foca rests after a change of identity until it is told something; the others need to hear the card
+            // again, since to them a new member has come.
+            let woken = self.foca.apply_many(core::iter::empty(), true, &mut self.outbox);
+            debug_assert!(woken.is_ok(), "nothing was applied: {woken:?}");
+            self.spread_card(&self.own.clone());
+        }
+        self.follow_members(now);
+        self.set_timers(now);
+        self.plan_gossip(now);
+        self.plan_repair(now);
+        for (to, swim) in mem::take(&mut self.outbox.sends) {
+            self.send_around(now, to, &swim);
+        }
+    }
+
+    /// Makes the view agree with foca on every address that foca spoke of.
+    pub(super) fn follow_members(&mut self, now: Instant) {
+        let touched = mem::take(&mut self.outbox.touched);
+        if touched.is_empty() {
+            return;
+        }
+        let was_alone = self.view.alive_count() == 1;
+        let own = self.own.node.addr;
+        for addr in touched.into_iter().filter(|&addr| addr != own) {
+            let alive =
+                self.foca.iter_members().map(|member| member.id().node).find(|node| node.addr == addr);
+            let seen = self.view.at(addr);
+            if alive == seen {
+                continue;
+            }
+            if let Some(old) = seen {
+                self.forget(&old);
+            }
+            if let Some(new) = alive {
+                self.view.join(new);
+                self.events.push_back(MembershipEvent::Joined(new));
+            }
+            self.pace.learnt(now, &self.config);
+        }
+        let count = self.view.alive_count();
+        if was_alone && count > 1 {
+            // What was said before went to addresses at which nobody may have listened.
+            self.spread_card(&self.own.clone());
+        } else if count == 1 {
+            self.seek_soon(now);
+        }
+        if transmissions(count).get() != self.transmissions {
+            self.transmissions = transmissions(count).get();
+            let set = self.foca.set_config(self.config.for_foca(count));
+            debug_assert!(set.is_ok(), "only the count of transmissions changed: {set:?}");
+        }
+    }
+
+    fn forget(&mut self, node: &NodeId) {
+        self.view.leave(node);
+        self.cards.remove(node);
+        self.loads.remove(node);
+        self.load_sequences.remove(node);
+        self.events.push_back(MembershipEvent::Left(*node));
+    }
+
+    fn set_timers(&mut self, now: Instant) {
+        for (timer, after) in mem::take(&mut self.outbox.timers) {
+            let after = match &timer {
+                Timer::ProbeRandomMember(_) => {
+                    let period = self.health.stretch(after);
+                    self.vary(period, 10)
+                }
+                Timer::SendIndirectProbe { .. } => self.health.stretch(after),
+                Timer::ChangeSuspectToDown { member_id, incarnation, .. } => {
+                    let suspicion = self.health.stretch(after);
+                    self.accuse(now, *member_id, *incarnation, suspicion);
+                    suspicion
+                }
+                Timer::PeriodicAnnounceDown(_) => self.vary(after, 25),
+                _ => after,
+            };
+            self.alarms.push(now + after, Alarm::Swim(timer));
+        }
+    }
+
+    /// Sends foca's message with as much news as fits around it.
+    fn send_around(&mut self, now: Instant, to: SocketAddr, swim: &[u8]) {
+        if to == self.own.node.addr {
+            // foca remembers earlier processes at this address as members that are down.
+            return;
+        }
+        let mut draft = Draft::around(swim, self.view.digest());
+        self.cards.fill(&mut draft, self.transmissions, |out, node, rumour| match rumour {
+            CardRumour::Whole(card) => {
+                out.push(card_tag(true));
+                out.extend_from_slice(card);
+            }
+            CardRumour::Notice(version) => {
+                put_item(out, &Item::CardNotice { node: *node, version: *version, news: true });
+            }
+        });
+        self.loads.fill(&mut draft, LOAD_TRANSMISSIONS, |out, node, load| {
+            let (age, figure) = (now.since(load.as_of), load.figure);
+            put_item(out, &Item::Load { node: *node, sequence: load.sequence, age, figure });
+        });
+        self.transmits.push_back((to, draft.finish()));
+    }
+
+    /// Sends one item to one node.
+    pub(super) fn send_item(&mut self, to: SocketAddr, item: &Item) {
+        let mut draft = Draft::bare(&self.own.node, self.view.digest());
+        let added = draft.add(|out| put_item(out, item));
+        debug_assert!(added, "a single item fits: {item:?}");
+        self.transmits.push_back((to, draft.finish()));
+    }
+}

@@ -1,0 +1,229 @@
+//! What happens by the clock: foca's timers, gossip while there is news, calls on absent seeds, repair.
+//!
+//! A node that was asleep (its process had no processor, its machine was suspended) wakes to timers long overdue
+//! and a socket full of answers. Were it to fire the timers first, it would suspect whoever it was probing. So a
+//! late call only puts everything off by the time slept and a little more, once; the driver reads the socket in
+//! between.
+
+use super::alarms::Alarm;
+use super::config::{CARDS_WANTED_MAX, MembershipConfig};
+use super::datagram::Item;
+use super::event::MembershipEvent;
+use super::identity::SwimId;
+use super::swim::Membership;
+use crate::id::NodeId;
+use crate::time::{Duration, Instant};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use foca::{Member, State, Timer};
+
+/// Times that the accused is told again within the time it has.
+const REMINDERS: u8 = 3;
+
+/// The points in time that are kept apart from the alarms because there is only one of each.
+pub(super) struct Pace {
+    gossip_at: Option<Instant>,
+    gossip_is_urgent: bool,
+    last_gossip_at: Instant,
+    seek_at: Option<Instant>,
+    seek_wait: Duration,
+    sync_from: Instant,
+    sync_wait: Duration,
+    repair_at: Option<Instant>,
+    missing_before: BTreeSet<NodeId>,
+    is_late: bool,
+    just_put_off: bool,
+}
+
+impl Pace {
+    pub(super) fn new(config: &MembershipConfig, now: Instant) -> Self {
+        Self {
+            gossip_at: None,
+            gossip_is_urgent: false,
+            last_gossip_at: now,
+            seek_at: None,
+            seek_wait: config.seek_interval,
+            sync_from: now,
+            sync_wait: config.sync_interval,
+            repair_at: None,
+            missing_before: BTreeSet::new(),
+            is_late: false,
+            just_put_off: false,
+        }
+    }
+
+    pub(super) fn first_at(&self) -> Option<Instant> {
+        [self.gossip_at, self.seek_at, self.repair_at].into_iter().flatten().min()
+    }
+
+    /// Something was learnt: if digests still differ, asking is worth while again.
+    pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig) {
+        self.sync_wait = config.sync_interval;
+        self.sync_from = self.sync_from.min(now + config.sync_interval);
+    }
+}
+
+impl Membership {
+    /// Does what is due. To be called at [`Membership::poll_timeout`], after the datagrams that have arrived by
+    /// then; calling it early does nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.was_asleep(now) {
+            return;
+        }
+        while let Some(alarm) = self.alarms.pop_due(now) {
+            self.sound(now, alarm);
+            self.settle(now);
+        }
+        if is_due(&mut self.pace.gossip_at, now) {
+            self.pace.last_gossip_at = now;
+            let gossiped = self.foca.gossip(&mut self.outbox);
+            debug_assert!(gossiped.is_ok(), "a header always fits a datagram: {gossiped:?}");
+        }
+        if is_due(&mut self.pace.seek_at, now) {
+            self.seek(now);
+        }
+        if is_due(&mut self.pace.repair_at, now) {
+            self.repair(now);
+        }
+        self.settle(now);
+    }
+
+    /// True when the alarms were put off because this node did not run. Never twice in a row: a node that is
+    /// always late must still do its share.
+    fn was_asleep(&mut self, now: Instant) -> bool {
+        let Some(due) = self.alarms.first_at().filter(|&due| due <= now) else { return false };
+        let late = now.since(due);
+        self.pace.is_late = late > self.config.asleep_after;
+        if self.pace.is_late {
+            self.health.worsen();
+        }
+        self.pace.just_put_off = self.pace.is_late && !self.pace.just_put_off;
+        if self.pace.just_put_off {
+            self.alarms.put_off(late + self.config.wake_grace);
+        }
+        self.pace.just_put_off
+    }
+
+    fn sound(&mut self, now: Instant, alarm: Alarm) {
+        match alarm {
+            Alarm::Swim(timer) => {
+                if matches!(timer, Timer::ProbeRandomMember(_)) && !self.pace.is_late {
+                    self.health.recover();
+                }
+                // foca reports a probe that was cut short (its own identity changed under it) and goes on.
+                let _resumed = self.foca.handle_timer(timer, &mut self.outbox);
+            }
+            Alarm::Verdict { id, incarnation } => {
+                if self.is_suspect(&id, incarnation) {
+                    self.tell_foca(Member::new(id, incarnation, State::Down), true);
+                }
+            }
+            Alarm::Remind { id, incarnation, again_after, left } => {
+                if self.is_suspect(&id, incarnation) {
+                    self.send_item(id.node.addr, &Item::Accused { target: id, incarnation });
+                    if left > 1 {
+                        let again = Alarm::Remind { id, incarnation, again_after, left: left - 1 };
+                        self.alarms.push(now + again_after, again);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_suspect(&self, id: &SwimId, incarnation: u16) -> bool {
+        let mut members = self.foca.iter_members();
+        let suspect = Member::new(*id, incarnation, State::Suspect);
+        members.any(|member| *member == suspect)
+    }
+
+    /// Tells a member that it is suspected, now and some times more while it is.
+    pub(super) fn accuse(&mut self, now: Instant, id: SwimId, incarnation: u16, suspicion: Duration) {
+        self.send_item(id.node.addr, &Item::Accused { target: id, incarnation });
+        let again_after = suspicion.div(u64::from(REMINDERS) + 1);
+        let remind = Alarm::Remind { id, incarnation, again_after, left: REMINDERS };
+        self.alarms.push(now + again_after, remind);
+    }
+
+    /// Sets the time of the next round of gossip: soon for members and cards, lazily for load figures, not at all
+    /// without news.
+    pub(super) fn plan_gossip(&mut self, now: Instant) {
+        let is_urgent = self.foca.updates_backlog() > 0 || !self.cards.is_empty();
+        let has_news = is_urgent || !self.loads.is_empty();
+        if !has_news || self.view.alive_count() < 2 || self.has_left {
+            self.pace.gossip_at = None;
+            return;
+        }
+        if self.pace.gossip_at.is_some() && (self.pace.gossip_is_urgent || !is_urgent) {
+            return;
+        }
+        let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
+        let wait = self.vary(interval, 25);
+        // News that comes alone waits a moment for company.
+        let soonest = now + self.config.gossip_interval.div(5);
+        self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
+        self.pace.gossip_is_urgent = is_urgent;
+    }
+
+    /// Looks for absent seeds at the shortest wait from now on.
+    pub(super) fn seek_soon(&mut self, now: Instant) {
+        if !self.seeds.is_empty() {
+            self.pace.seek_wait = self.config.seek_interval;
+            let wait = self.vary(self.pace.seek_wait, 25);
+            self.pace.seek_at = Some(now + wait);
+        }
+    }
+
+    fn seek(&mut self, now: Instant) {
+        let absent: Vec<SocketAddr> =
+            self.seeds.iter().copied().filter(|&addr| self.view.at(addr).is_none()).collect();
+        for addr in absent {
+            self.call_on(addr);
+        }
+        self.pace.seek_wait = (self.pace.seek_wait + self.pace.seek_wait).min(self.config.seek_interval_max);
+        let wait = self.vary(self.pace.seek_wait, 25);
+        self.pace.seek_at = Some(now + wait);
+    }
+
+    /// Asks a peer whose digest differs for all its cards, unless it was done a moment ago.
+    pub(super) fn ask_for_cards(&mut self, now: Instant, peer: SocketAddr) {
+        if now < self.pace.sync_from {
+            return;
+        }
+        self.send_item(peer, &Item::Sync { after: None });
+        self.pace.sync_from = now + self.pace.sync_wait;
+        self.pace.sync_wait = (self.pace.sync_wait + self.pace.sync_wait).min(self.config.sync_interval_max);
+    }
+
+    /// Sets the time at which cards that are still missing are looked after.
+    pub(super) fn plan_repair(&mut self, now: Instant) {
+        if self.view.missing_cards().len() == 0 || self.has_left {
+            self.pace.repair_at = None;
+            self.pace.missing_before.clear();
+        } else if self.pace.repair_at.is_none() {
+            self.pace.repair_at = Some(now + self.config.sync_interval + self.config.sync_interval);
+        }
+    }
+
+    /// Asks one whose card is missing, who has it for certain; what was missing the last time too is wanted over
+    /// a connection.
+    fn repair(&mut self, now: Instant) {
+        let missing: BTreeSet<NodeId> = self.view.missing_cards().copied().collect();
+        if missing.is_empty() {
+            return;
+        }
+        let chosen = self.draw(missing.len());
+        if let Some(node) = missing.iter().nth(chosen) {
+            self.pace.sync_from = now;
+            self.ask_for_cards(now, node.addr);
+        }
+        let wanted = missing.intersection(&self.pace.missing_before).take(CARDS_WANTED_MAX);
+        self.events.extend(wanted.copied().map(MembershipEvent::CardWanted));
+        self.pace.missing_before = missing;
+    }
+}
+
+/// True, and no longer set, when `at` has come.
+fn is_due(at: &mut Option<Instant>, now: Instant) -> bool {
+    at.take_if(|at| *at <= now).is_some()
+}

@@ -1,0 +1,188 @@
+//! Bytes in, bytes out: the few primitives that everything in gossip is written with.
+//!
+//! Every value has exactly one encoding (a varint is never longer than it must be), so equal values are equal
+//! bytes and a decoder accepts nothing that the encoder would not have written. A decoder never panics and never
+//! allocates more than the bytes that it was given justify.
+
+use crate::id::NodeId;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Bytes that are not what they should be. Nothing has changed by reading them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodecError {
+    /// The field at fault, as `thing.field`.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: CodecProblem,
+}
+
+/// What may be wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodecProblem {
+    /// The bytes end within the field.
+    Truncated,
+    /// The field is larger than its limit.
+    TooLarge {
+        /// The most it may be.
+        limit: u64,
+    },
+    /// The field holds a value that has no meaning.
+    Unknown {
+        /// The value.
+        value: u64,
+    },
+    /// The field holds a value that its owner would have written otherwise.
+    NotCanonical,
+    /// Bytes are left after the last field.
+    Trailing,
+    /// There is no room to write the field.
+    NoRoom,
+}
+
+impl CodecError {
+    pub(super) const fn new(field: &'static str, problem: CodecProblem) -> Self {
+        Self { field, problem }
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = self.field;
+        match self.problem {
+            CodecProblem::Truncated => write!(f, "{field} is cut short"),
+            CodecProblem::TooLarge { limit } => write!(f, "{field} is larger than {limit}"),
+            CodecProblem::Unknown { value } => write!(f, "{field} has no meaning for {value}"),
+            CodecProblem::NotCanonical => write!(f, "{field} is not written the one way it may be"),
+            CodecProblem::Trailing => write!(f, "bytes are left after {field}"),
+            CodecProblem::NoRoom => write!(f, "no room is left for {field}"),
+        }
+    }
+}
+
+impl core::error::Error for CodecError {}
+
+pub(super) type Decoded<T> = Result<T, CodecError>;
+
+/// Reads fields off the front of a slice.
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(super) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn bytes(&mut self, field: &'static str, count: usize) -> Decoded<&'a [u8]> {
+        let (head, rest) =
+            self.rest.split_at_checked(count).ok_or(CodecError::new(field, CodecProblem::Truncated))?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Decoded<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(field, N)?);
+        Ok(array)
+    }
+
+    pub(super) fn u8(&mut self, field: &'static str) -> Decoded<u8> {
+        Ok(self.array::<1>(field)?[0])
+    }
+
+    pub(super) fn u16(&mut self, field: &'static str) -> Decoded<u16> {
+        Ok(u16::from_be_bytes(self.array(field)?))
+    }
+
+    pub(super) fn u64(&mut self, field: &'static str) -> Decoded<u64> {
+        Ok(u64::from_be_bytes(self.array(field)?))
+    }
+
+    /// A varint of at most `limit`: seven bits a byte, least first, no byte more than needed.
+    pub(super) fn varint(&mut self, field: &'static str, limit: u64) -> Decoded<u64> {
+        let mut value: u64 = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8(field)?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(CodecError::new(field, CodecProblem::TooLarge { limit }));
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                if byte == 0 && shift > 0 {
+                    return Err(CodecError::new(field, CodecProblem::NotCanonical));
+                }
+                if value > limit {
+                    return Err(CodecError::new(field, CodecProblem::TooLarge { limit }));
+                }
+                return Ok(value);
+            }
+        }
+        Err(CodecError::new(field, CodecProblem::TooLarge { limit }))
+    }
+
+    pub(super) fn varint_u32(&mut self, field: &'static str, limit: u32) -> Decoded<u32> {
+        // The limit is a u32, so what passed it fits one.
+        self.varint(field, limit.into()).map(|value| value as u32)
+    }
+
+    pub(super) fn text(&mut self, field: &'static str, bytes_max: usize) -> Decoded<&'a str> {
+        let length = self.varint(field, bytes_max as u64)? as usize;
+        core::str::from_utf8(self.bytes(field, length)?)
+            .map_err(|_| CodecError::new(field, CodecProblem::NotCanonical))
+    }
+
+    pub(super) fn node(&mut self) -> Decoded<NodeId> {
+        let ip: IpAddr = match self.u8("node.family")? {
+            4 => Ipv4Addr::from(self.array::<4>("node.ip")?).into(),
+            6 => Ipv6Addr::from(self.array::<16>("node.ip")?).into(),
+            other => {
+                return Err(CodecError::new("node.family", CodecProblem::Unknown { value: other.into() }));
+            }
+        };
+        let port = self.u16("node.port")?;
+        if port == 0 {
+            // A client, which nobody can reach: it is never a member and never a peer.
+            return Err(CodecError::new("node.port", CodecProblem::Unknown { value: 0 }));
+        }
+        Ok(NodeId::new(SocketAddr::new(ip, port), self.u64("node.generation")?))
+    }
+}
+
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_varint(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+pub(super) fn put_node(out: &mut Vec<u8>, node: &NodeId) {
+    match node.addr.ip() {
+        IpAddr::V4(ip) => {
+            out.push(4);
+            out.extend_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.push(6);
+            out.extend_from_slice(&ip.octets());
+        }
+    }
+    out.extend_from_slice(&node.addr.port().to_be_bytes());
+    out.extend_from_slice(&node.generation.to_be_bytes());
+}

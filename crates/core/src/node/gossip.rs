@@ -1,0 +1,203 @@
+//! What goes on between calls: membership, load figures, polls.
+//!
+//! Datagrams of core bear one byte that says which they are; the rest is membership's own, or a poll. A poll is
+//! the question of one caller to one node how busy it is, and is answered at once from the load index.
+
+use super::{Leaving, Node};
+use crate::effect::{Effect, Event, TracePoint};
+use crate::id::NodeId;
+use crate::load::announce::{next_announcement_in, worth_announcing};
+use crate::load::figure::LoadFigure;
+use crate::membership::MembershipEvent;
+use crate::membership::card::MemberCard;
+use crate::message::{Message, Payload};
+use crate::time::{Duration, Instant};
+use crate::timer::Wake;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+const GOSSIP: u8 = 0;
+const POLL: u8 = 1;
+const POLL_ANSWER: u8 = 2;
+
+/// How often an observer asks a member for its view.
+const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
+
+impl<P: Payload> Node<P> {
+    /// Arms what happens by itself.
+    pub(super) fn start_gossip(&mut self, now: Instant) {
+        let (wake, wait) = if self.me.is_client() {
+            (Wake::Exchange, EXCHANGE_EVERY)
+        } else {
+            (Wake::Announce, next_announcement_in(&mut self.random))
+        };
+        self.arm(wake, now + wait);
+    }
+
+    fn arm(&mut self, wake: Wake, at: Instant) {
+        let slot = if wake == Wake::Exchange { &mut self.exchange_armed } else { &mut self.announce_armed };
+        *slot = None;
+        self.timers.rearm(slot, Some(at), wake);
+    }
+
+    /// Finds the cluster: a node by calling on the addresses, an observer by connecting to them.
+    pub(super) fn join(&mut self, now: Instant, addrs: Vec<SocketAddr>) {
+        for addr in addrs {
+            if self.me.is_client() {
+                self.effects.push_back(Effect::Connect { addr });
+            } else {
+                self.sight.join(now, addr);
+            }
+        }
+    }
+
+    /// Goodbye: new work is refused from now on, what is open is finished.
+    pub(super) fn leave(&mut self, now: Instant) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Draining;
+            self.sight.leave(now);
+        }
+    }
+
+    pub(super) fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        let problem: Arc<str> = match bytes {
+            [GOSSIP, rest @ ..] => match self.sight.handle_datagram(now, rest) {
+                Ok(()) => return,
+                Err(error) => alloc::format!("{error}").into(),
+            },
+            [POLL, rest @ ..] => match <[u8; 8]>::try_from(rest) {
+                Ok(sequence) => return self.answer_poll(from, sequence),
+                Err(_) => "poll: not 8 bytes".into(),
+            },
+            [POLL_ANSWER, rest @ ..] => match decode_poll_answer(rest) {
+                Some((generation, sequence, figure)) => {
+                    let node = NodeId::new(from, generation);
+                    return self.handle_poll_answer(now, node, sequence, figure);
+                }
+                None => "poll answer: not 32 bytes".into(),
+            },
+            _ => "datagram kind: unknown".into(),
+        };
+        self.counters.bad_messages += 1;
+        self.effects.push_back(Effect::Trace(TracePoint::BadDatagram { from, problem }));
+    }
+
+    /// Asks a node how busy it is.
+    pub(crate) fn send_poll(&mut self, to: NodeId, sequence: u64) {
+        if to == self.me {
+            // Known without asking; the answer is on its way like any other.
+            let bytes = encode_poll_answer(self.me.generation, sequence, self.load_figure());
+            return self.effects.push_back(Effect::Datagram { to: self.me.addr, bytes });
+        }
+        let mut bytes = Vec::with_capacity(9);
+        bytes.push(POLL);
+        bytes.extend_from_slice(&sequence.to_le_bytes());
+        self.effects.push_back(Effect::Datagram { to: to.addr, bytes });
+    }
+
+    fn answer_poll(&mut self, from: SocketAddr, sequence: [u8; 8]) {
+        let bytes = encode_poll_answer(self.me.generation, u64::from_le_bytes(sequence), self.load_figure());
+        self.effects.push_back(Effect::Datagram { to: from, bytes });
+    }
+
+    /// Tells the others of this node's load, when it has changed enough to matter.
+    pub(super) fn announce_load(&mut self, now: Instant) {
+        let wait = next_announcement_in(&mut self.random);
+        self.arm(Wake::Announce, now + wait);
+        let figure = self.load_figure();
+        if worth_announcing(self.announced, figure) {
+            self.announced = figure;
+            self.sight.announce_load(now, figure);
+        }
+    }
+
+    /// An observer looks again at who is there.
+    pub(super) fn exchange_cards(&mut self, now: Instant) {
+        self.arm(Wake::Exchange, now + EXCHANGE_EVERY);
+        if self.peers.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.peers.len());
+        if let Some(&peer) = self.peers.iter().nth(at) {
+            self.send(peer, Message::WantCards);
+        }
+    }
+
+    pub(super) fn send_cards(&mut self, to: NodeId) {
+        let cards = self.sight.cards();
+        self.send(to, Message::Cards(cards));
+    }
+
+    pub(super) fn absorb_cards(&mut self, now: Instant, from: NodeId, cards: Vec<Arc<MemberCard>>) {
+        if let Err(error) = self.sight.absorb_cards(now, cards) {
+            self.note_bad_message(from, &alloc::format!("cards: {error}"));
+        }
+    }
+
+    /// Passes on what membership wants sent, and acts on what it has found out.
+    pub(super) fn drain_sight(&mut self, now: Instant) {
+        while let Some((to, gossip)) = self.sight.poll_transmit() {
+            let mut bytes = Vec::with_capacity(gossip.len() + 1);
+            bytes.push(GOSSIP);
+            bytes.extend_from_slice(&gossip);
+            self.effects.push_back(Effect::Datagram { to, bytes });
+        }
+        while let Some(event) = self.sight.poll_event() {
+            self.handle_membership(now, event);
+        }
+    }
+
+    fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
+        match event {
+            MembershipEvent::Joined(_) => {}
+            MembershipEvent::Card(node) => {
+                if let Some(card) = self.view().card(&node) {
+                    let card = Arc::clone(card);
+                    self.effects.push_back(Effect::Deliver(Event::MemberUp(card)));
+                }
+            }
+            MembershipEvent::Left(node) => {
+                self.loads.forget(node);
+                self.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
+                self.effects.push_back(Effect::Disconnect { peer: node });
+                self.handle_peer_gone(now, node);
+            }
+            MembershipEvent::CardWanted(node) => self.send(node, Message::WantCards),
+            MembershipEvent::Load { node, figure, as_of } => self.loads.learn(node, figure, as_of),
+        }
+    }
+}
+
+/// Kind, generation, sequence, queued nanoseconds, waves in flight, processors; integers little-endian.
+fn encode_poll_answer(generation: u64, sequence: u64, figure: LoadFigure) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(33);
+    bytes.push(POLL_ANSWER);
+    bytes.extend_from_slice(&generation.to_le_bytes());
+    bytes.extend_from_slice(&sequence.to_le_bytes());
+    bytes.extend_from_slice(&figure.queued.as_nanos().to_le_bytes());
+    bytes.extend_from_slice(&figure.in_flight.to_le_bytes());
+    bytes.extend_from_slice(&figure.processors.to_le_bytes());
+    bytes
+}
+
+fn decode_poll_answer(bytes: &[u8]) -> Option<(u64, u64, LoadFigure)> {
+    let bytes: &[u8; 32] = bytes.try_into().ok()?;
+    let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+    let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+    let queued = Duration::from_nanos(u64_at(16));
+    Some((u64_at(0), u64_at(8), LoadFigure { queued, in_flight: u32_at(24), processors: u32_at(28) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_answer_is_read_as_it_was_written() {
+        let figure = LoadFigure { queued: Duration::from_millis(7), in_flight: 3, processors: 2 };
+        let bytes = encode_poll_answer(11, 12, figure);
+        assert_eq!(decode_poll_answer(&bytes[1..]), Some((11, 12, figure)));
+        assert_eq!(decode_poll_answer(&bytes), None);
+    }
+}

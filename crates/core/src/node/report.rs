@@ -1,0 +1,43 @@
+//! What the node says of itself.
+
+use super::Node;
+use crate::message::Payload;
+use crate::status::{MemberStatus, NodeStatus, OpenWork};
+use crate::time::Instant;
+use alloc::sync::Arc;
+
+impl<P: Payload> Node<P> {
+    /// The node's view at this moment.
+    pub fn status(&self, now: Instant) -> NodeStatus {
+        let others = self.view().cards().filter(|card| card.node != self.me);
+        let members = others.map(|card| {
+            let known = self.loads.of(card.node);
+            MemberStatus {
+                card: Arc::clone(card),
+                load: known.map(|known| known.figure).unwrap_or_default(),
+                load_age_ms: known.map(|known| now.since(known.as_of).as_millis()),
+            }
+        });
+        NodeStatus {
+            card: Arc::new(self.config.card.clone()),
+            load: self.load_figure(),
+            counters: self.counters,
+            open: self.open_work(),
+            members: members.collect(),
+        }
+    }
+
+    /// The sizes of the node's tables at this moment.
+    pub fn open_work(&self) -> OpenWork {
+        OpenWork {
+            calls: self.calls.len(),
+            waves: self.waves.len() - self.kept.len(),
+            waves_kept: self.kept.len(),
+            kept_bytes: self.kept.bytes(),
+            held_bytes: self.held_bytes,
+            jobs_queued: self.queue.len(),
+            jobs_running: self.jobs.len() - self.jobs_stuck,
+            jobs_stuck: self.jobs_stuck,
+        }
+    }
+}

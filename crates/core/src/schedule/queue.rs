@@ -1,0 +1,85 @@
+//! The queue in front of a node's processors: folds before locals, bounded.
+//!
+//! Folds come first because each ends a wait that is nearly over (shortest job first; DAC §4.3), and because
+//! they are what frees memory. Within a class it is first come, first served. Jobs whose wave has ended are
+//! dropped when their turn comes: taking them out of the middle would cost more than they do.
+
+use crate::effect::Work;
+use crate::id::Tag;
+use crate::partitions::PartitionSet;
+use alloc::collections::VecDeque;
+
+/// A job that waits for a processor.
+#[derive(Debug)]
+pub(crate) struct Pending<P> {
+    pub(crate) tag: Tag,
+    pub(crate) kind: u32,
+    pub(crate) work: Work<P>,
+    /// Whose partials a fold joins; the partition of a local.
+    pub(crate) contributors: PartitionSet,
+}
+
+/// Two lines before the processors.
+#[derive(Debug)]
+pub(crate) struct Queue<P> {
+    folds: VecDeque<Pending<P>>,
+    locals: VecDeque<Pending<P>>,
+    jobs_max: usize,
+}
+
+impl<P> Queue<P> {
+    pub(crate) const fn new(jobs_max: usize) -> Self {
+        Self { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.folds.len() + self.locals.len()
+    }
+
+    /// Takes a local in.
+    ///
+    /// # Errors
+    /// Gives the job back when the queue is at its limit. Folds are never refused: there is at most one for two
+    /// partials that the node has already taken in.
+    pub(crate) fn push_local(&mut self, job: Pending<P>) -> Result<(), Pending<P>> {
+        if self.len() >= self.jobs_max {
+            return Err(job);
+        }
+        self.locals.push_back(job);
+        Ok(())
+    }
+
+    /// Takes a fold in.
+    pub(crate) fn push_fold(&mut self, job: Pending<P>) {
+        self.folds.push_back(job);
+    }
+
+    /// The job that runs next.
+    pub(crate) fn pop(&mut self) -> Option<Pending<P>> {
+        self.folds.pop_front().or_else(|| self.locals.pop_front())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::WaveId;
+
+    fn job(work: Work<u8>) -> Pending<u8> {
+        let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
+        Pending { tag, kind: 0, work, contributors: PartitionSet::new() }
+    }
+
+    #[test]
+    fn folds_go_first_and_locals_are_bounded() {
+        let mut queue = Queue::new(2);
+        let local = |partition| job(Work::Local { partition, params: 0 });
+        queue.push_local(local(0)).expect("room for two");
+        queue.push_local(local(1)).expect("room for two");
+        assert!(queue.push_local(local(2)).is_err());
+        queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
+        assert!(matches!(queue.pop().map(|job| job.work), Some(Work::Reduce { .. })));
+        assert!(matches!(queue.pop().map(|job| job.work), Some(Work::Local { partition: 0, .. })));
+    }
+}

@@ -1,0 +1,122 @@
+//! The earliest-ready tree: the two partials that are ready first meet first. This one is Treefold's own.
+//!
+//! Every node's own partial is ready at `L + s`. Again and again the two nodes that are ready earliest meet
+//! at the less loaded of the two, which is ready again at `max(r₁, r₂) + a + hop`; the other becomes its
+//! child. The last one left is the root.
+//!
+//! With one cost of folding everywhere no tree is done sooner, whatever the loads: any tree's folds, in the
+//! order they happen, are a binary tree over the partials, its end is the largest `rᵢ + depthᵢ·(a + hop)`,
+//! and joining the two smallest minimises that (Golumbic's variant of Huffman's algorithm). The tests hold it
+//! against every other shape by [`makespan`](super::makespan). What it does not do is share the reductions
+//! out: on an idle cluster LAT is the same binomial tree, but under load LAT weighs *how much* each node is
+//! given and this one only *when* it is done, so it favours one call's answer over the throughput of many.
+//! The simulator says where it pays.
+//!
+//! Equal figures are decided by position, as in [`adaptive`](super::adaptive). Costs: O(n log n).
+
+use super::Tree;
+use super::adaptive::Ms;
+use super::plant::plant;
+use super::shape::Candidate;
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// What it costs a parent to take one partial in over a local network, beside folding it, in ms: the kernel's
+/// floor for a k-ary tree of processes is 20–29 µs of CPU per node and round trip.
+pub const HOP_MS: f64 = 0.025;
+
+/// The earliest-ready tree of `candidates`, whose figures must be [sane](Candidate::sane).
+///
+/// # Panics
+/// Without candidates: a tree has a root.
+pub fn form(candidates: Vec<Candidate>) -> Tree {
+    assert!(!candidates.is_empty(), "a tree needs at least one candidate");
+    let mut parents = vec![None; candidates.len()];
+    let own = candidates.iter().enumerate().map(|(at, who)| Reverse((Ms(who.own_ready_ms()), at)));
+    let mut ready: BinaryHeap<_> = own.collect();
+    while let Some(Reverse((Ms(first_ms), first))) = ready.pop() {
+        let Some(Reverse((Ms(second_ms), second))) = ready.pop() else { break };
+        let (host, guest) =
+            if meets_at(&candidates, first, second) { (first, second) } else { (second, first) };
+        parents[guest] = Some(host);
+        ready.push(Reverse((Ms(first_ms.max(second_ms) + candidates[host].reduce_ms + HOP_MS), host)));
+    }
+    plant(candidates, &parents)
+}
+
+/// True when `a` is the better place to fold at: less loaded, or as loaded and quicker at it.
+fn meets_at(candidates: &[Candidate], a: usize, b: usize) -> bool {
+    let rank = |at: usize| (Ms(candidates[at].load_ms), Ms(candidates[at].reduce_ms), at);
+    rank(a) < rank(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::tree::adaptive::tests::{candidate, candidates, idle, node};
+    use crate::tree::makespan::makespan_ms;
+    use crate::tree::shape::{self, Shape};
+    use proptest::prelude::*;
+
+    fn makespan_of(shape: Shape, row: &[Candidate]) -> f64 {
+        let trees = shape::form(shape, row.to_vec(), &mut Random::new(1));
+        makespan_ms(&trees[0], row)
+    }
+
+    #[test]
+    fn alike_nodes_make_a_binomial_tree() {
+        let sizes: Vec<u32> = form(idle(8)).seats().iter().map(|seat| seat.size).collect();
+        assert_eq!(sizes, [8, 4, 2, 1, 1, 2, 1, 1]);
+    }
+
+    #[test]
+    fn who_is_late_hangs_right_below_the_root() {
+        let mut row = idle(9);
+        row[4].load_ms = 500.0;
+        let tree = form(row);
+        let late = tree.children().find(|child| child.root().node == node(4));
+        assert_eq!(late.expect("the late one meets last").seats().len(), 1);
+    }
+
+    #[test]
+    fn one_and_two() {
+        assert_eq!(form(idle(1)).seats().len(), 1);
+        let pair = form(vec![candidate(0, 9.0, 1.0, 1.0), candidate(1, 3.0, 1.0, 1.0)]);
+        assert_eq!(pair.root().node, node(1), "they meet at the less loaded");
+    }
+
+    proptest! {
+        /// Nodes equally quick at folding, whose own partials are ready whenever they are.
+        #[test]
+        fn no_shape_is_done_sooner(
+            own in prop::collection::vec((prop_oneof![Just(0.0), 0.0..100.0], 0.0..50.0), 1..64),
+            reduce_ms in 0.001..20.0,
+        ) {
+            let row: Vec<Candidate> =
+                own.iter().enumerate().map(|(i, &(l, s))| candidate(i, l, s, reduce_ms)).collect();
+            let ours = makespan_of(Shape::EarliestReady, &row);
+            for other in [Shape::Adaptive, Shape::Binomial, Shape::Flat, Shape::Chain, Shape::KAry(3)] {
+                let theirs = makespan_of(other, &row);
+                prop_assert!(ours <= theirs * (1.0 + 1e-12), "{other}: {ours} > {theirs}");
+            }
+        }
+
+        #[test]
+        fn every_node_hosts_only_who_is_at_least_as_loaded(row in candidates(60)) {
+            let load = |seat: &crate::tree::Seat| {
+                row.iter().find(|who| who.node == seat.node).expect("seated").load_ms
+            };
+            let tree = form(row.clone());
+            let mut open = vec![tree];
+            while let Some(tree) = open.pop() {
+                for child in tree.children() {
+                    prop_assert!(load(child.root()) >= load(tree.root()));
+                    open.push(child);
+                }
+            }
+        }
+    }
+}

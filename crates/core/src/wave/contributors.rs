@@ -1,0 +1,197 @@
+//! Who has contributed, and the one rule about it: nobody counts twice (DAC §3.2; NetAgg §3.1 on recovery).
+//!
+//! A wave at a node holds parts: partials that wait to be folded, each with its contributors. The parts at rest,
+//! the pairs being folded and whatever came before are disjoint at all times. When repair makes a subtree answer
+//! by two ways, a part may come that overlaps what is here. It is dropped, unless everything it overlaps still
+//! lies here unfolded and within it: then the larger takes the place of the smaller ones, and nothing is lost.
+
+use crate::message::Payload;
+use crate::partitions::PartitionSet;
+use alloc::vec::Vec;
+
+/// A partial at rest, and whose it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<P> {
+    pub(crate) payload: P,
+    pub(crate) contributors: PartitionSet,
+}
+
+/// The parts of a wave at one node.
+#[derive(Debug)]
+pub(crate) struct Parts<P> {
+    resting: Vec<Part<P>>,
+    claimed: PartitionSet,
+    folds_open: usize,
+    bytes: usize,
+}
+
+/// What became of a part that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It rests here now.
+    Added,
+    /// It took the place of smaller ones; this many bytes of theirs are gone.
+    Replaced,
+    /// It overlaps what can't be taken apart, and was dropped.
+    Overlaps,
+}
+
+impl<P: Payload> Parts<P> {
+    pub(crate) const fn new() -> Self {
+        Self { resting: Vec::new(), claimed: PartitionSet::new(), folds_open: 0, bytes: 0 }
+    }
+
+    /// Everyone whose partial is here, at rest or being folded.
+    pub(crate) fn claimed(&self) -> &PartitionSet {
+        &self.claimed
+    }
+
+    /// The parts at rest.
+    pub(crate) fn resting(&self) -> &[Part<P>] {
+        &self.resting
+    }
+
+    /// Bytes of the parts that came in and have not been folded.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True when nothing more can be folded and nothing is being folded.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.folds_open == 0 && self.resting.len() <= 1
+    }
+
+    /// Takes in a part from outside.
+    pub(crate) fn take_in(&mut self, part: Part<P>) -> Taken {
+        let overlaps = self.claimed.intersects(&part.contributors);
+        if overlaps && !self.can_give_way_to(&part.contributors) {
+            return Taken::Overlaps;
+        }
+        if overlaps {
+            self.resting.retain(|old| !old.contributors.intersects(&part.contributors));
+            self.claimed = self.claimed.difference(&part.contributors);
+        }
+        self.bytes += part.payload.len();
+        self.claimed.union_with(&part.contributors);
+        self.resting.push(part);
+        if overlaps { Taken::Replaced } else { Taken::Added }
+    }
+
+    /// True when all that overlaps `newcomer` rests here and lies wholly within it.
+    fn can_give_way_to(&self, newcomer: &PartitionSet) -> bool {
+        let mut covered = PartitionSet::new();
+        for old in self.resting.iter().filter(|old| old.contributors.intersects(newcomer)) {
+            if !old.contributors.is_subset(newcomer) {
+                return false;
+            }
+            covered.union_with(&old.contributors);
+        }
+        !self.claimed.difference(&covered).intersects(newcomer)
+    }
+
+    /// Takes out two parts to be folded into one. Oldest first, so that every part is folded about log n times.
+    pub(crate) fn take_pair(&mut self) -> Option<(Part<P>, Part<P>)> {
+        if self.resting.len() < 2 {
+            return None;
+        }
+        self.folds_open += 1;
+        let b = self.resting.swap_remove(1);
+        let a = self.resting.swap_remove(0);
+        Some((a, b))
+    }
+
+    /// True when a pair is out to be folded.
+    pub(crate) fn has_open_fold(&self) -> bool {
+        self.folds_open > 0
+    }
+
+    /// A pair has become one.
+    pub(crate) fn put_folded(&mut self, part: Part<P>) {
+        assert!(self.folds_open > 0, "a fold ends that never began");
+        self.folds_open -= 1;
+        self.resting.push(part);
+        self.recount();
+    }
+
+    /// The fold of a pair failed: its contributors are no longer here.
+    pub(crate) fn forget_folded(&mut self, contributors: &PartitionSet) {
+        assert!(self.folds_open > 0, "a fold fails that never began");
+        self.folds_open -= 1;
+        self.claimed = self.claimed.difference(contributors);
+        self.recount();
+    }
+
+    /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
+    fn recount(&mut self) {
+        self.bytes = self.resting.iter().map(|part| part.payload.len()).sum();
+    }
+
+    /// The parts at rest, when the time for folding is over; what is being folded is forgotten.
+    pub(crate) fn close(&mut self) -> &[Part<P>] {
+        let mut rest = PartitionSet::new();
+        self.resting.iter().for_each(|part| rest.union_with(&part.contributors));
+        self.claimed = rest;
+        self.folds_open = 0;
+        self.recount();
+        &self.resting
+    }
+
+    /// Drops all but the part with most contributors: for a caller that can't fold.
+    pub(crate) fn keep_largest(&mut self) {
+        let Some(at) = (0..self.resting.len()).max_by_key(|&at| self.resting[at].contributors.len()) else {
+            return;
+        };
+        let largest = self.resting.swap_remove(at);
+        self.claimed = largest.contributors.clone();
+        self.resting.clear();
+        self.resting.push(largest);
+        self.recount();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Payload for &'static str {
+        fn len(&self) -> usize {
+            str::len(self)
+        }
+    }
+
+    fn part(ids: &[u32]) -> Part<&'static str> {
+        Part { payload: "", contributors: ids.iter().copied().collect() }
+    }
+
+    #[test]
+    fn what_overlaps_is_dropped() {
+        let mut parts = Parts::new();
+        assert_eq!(parts.take_in(part(&[0, 1])), Taken::Added);
+        assert_eq!(parts.take_in(part(&[1, 2])), Taken::Overlaps);
+        assert_eq!(parts.claimed().len(), 2);
+    }
+
+    #[test]
+    fn the_whole_takes_the_place_of_its_pieces_while_they_rest() {
+        let mut parts = Parts::new();
+        parts.take_in(part(&[1]));
+        parts.take_in(part(&[5]));
+        assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Replaced);
+        assert_eq!(parts.resting().len(), 2);
+        assert_eq!(parts.claimed().len(), 4);
+    }
+
+    #[test]
+    fn what_is_being_folded_gives_way_to_nothing() {
+        let mut parts = Parts::new();
+        parts.take_in(part(&[1]));
+        parts.take_in(part(&[5]));
+        let (a, b) = parts.take_pair().expect("two parts rest");
+        assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Overlaps);
+        let mut both = a.contributors;
+        both.union_with(&b.contributors);
+        parts.forget_folded(&both);
+        assert!(parts.claimed().is_empty());
+        assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Added);
+    }
+}

@@ -1,0 +1,270 @@
+//! One node's part in a wave: *local running* → *waiting for children* → *ready* (DAC §4.3, figure 11).
+//!
+//! No thread waits: locals, folds and children's partials come in as inputs, in any order. The wave is answered
+//! when nothing is open any more, or when its time is up, with what there is. What is missing is never counted
+//! along the way: it is what was asked less who contributed, explained by the losses noted meanwhile, so that
+//! contributors and missing partition the asked set whatever happened.
+
+use crate::error::{Missing, Reason};
+use crate::id::{JobId, NodeId, Tag};
+use crate::load::index::Weight;
+use crate::message::{Partial, Payload, Report};
+use crate::partitions::PartitionSet;
+use crate::time::{Duration, Instant};
+use crate::tree::Tree;
+use crate::wave::contributors::Parts;
+use crate::wave::keep::KeptId;
+use crate::wave::wait::Waiting;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Who gets the wave's partial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parent {
+    /// Another node.
+    Node(NodeId),
+    /// This node is the caller.
+    Caller,
+}
+
+/// Where a wave stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Locals, folds or children are open.
+    Open,
+    /// Answered; kept until the deadline in case the parent is lost.
+    Kept,
+    /// Over; it leaves the table.
+    Ended,
+}
+
+/// What a parent knows of a child.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    pub(crate) node: NodeId,
+    pub(crate) branch: u32,
+    pub(crate) tree: Tree,
+    pub(crate) answer_at: Instant,
+    /// When patience with it ends; `None` once it has been repaired.
+    pub(crate) repair_at: Option<Instant>,
+    pub(crate) is_done: bool,
+}
+
+/// How the time went, for the report and the load index.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    pub(crate) arrived_at: Instant,
+    pub(crate) first_job_at: Option<Instant>,
+    pub(crate) own_done_at: Option<Instant>,
+    pub(crate) local: Duration,
+    pub(crate) reduce: Duration,
+}
+
+impl Timing {
+    pub(crate) const fn starting(now: Instant) -> Self {
+        Self {
+            arrived_at: now,
+            first_job_at: None,
+            own_done_at: None,
+            local: Duration::ZERO,
+            reduce: Duration::ZERO,
+        }
+    }
+}
+
+/// What a wave starts from.
+pub(crate) struct Opening<P> {
+    pub(crate) tag: Tag,
+    pub(crate) parent: Parent,
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Option<u32>,
+    pub(crate) params: P,
+    pub(crate) deadline_at: Instant,
+    pub(crate) answer_at: Instant,
+    pub(crate) waiting: Waiting,
+    pub(crate) losses_max: u32,
+    pub(crate) explain: bool,
+    pub(crate) asked: PartitionSet,
+}
+
+/// A node's part in a wave.
+#[derive(Debug)]
+pub(crate) struct Wave<P> {
+    pub(crate) tag: Tag,
+    pub(crate) parent: Parent,
+    pub(crate) phase: Phase,
+    pub(crate) name: Arc<str>,
+    /// The aggregation's place in the node's table; `None` at a caller that does not have it.
+    pub(crate) kind: Option<u32>,
+    pub(crate) params: P,
+    pub(crate) deadline_at: Instant,
+    pub(crate) answer_at: Instant,
+    pub(crate) waiting: Waiting,
+    /// How many partitions may be lost before the call is pointless.
+    pub(crate) losses_max: u32,
+    pub(crate) explain: bool,
+    /// Partitions to run here.
+    pub(crate) own: PartitionSet,
+    /// Those of them whose local has neither given a part nor failed.
+    pub(crate) own_open: PartitionSet,
+    pub(crate) asked: PartitionSet,
+    pub(crate) children: Vec<Child>,
+    pub(crate) parts: Parts<P>,
+    pub(crate) losses: Vec<Missing>,
+    /// Own partitions lost of which the parent has not been told.
+    pub(crate) unsaid: PartitionSet,
+    /// What was missing from the answer, when it has been given.
+    pub(crate) answer_missing: Vec<Missing>,
+    /// (partition set, node) pairs that were tried, so that a retry goes elsewhere.
+    pub(crate) tried: Vec<(PartitionSet, NodeId)>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) timing: Timing,
+    /// Jobs handed to the driver and not yet back.
+    pub(crate) jobs: Vec<JobId>,
+    /// What waits for the parent's grant.
+    pub(crate) offered: Vec<Partial<P>>,
+    /// Bytes of this wave's parts that are charged to the node's budget.
+    pub(crate) charged_bytes: usize,
+    /// Predicted work charged to the load index for this wave.
+    pub(crate) weight: Option<Weight>,
+    /// Its place among the kept waves, once answered.
+    pub(crate) kept: Option<KeptId>,
+    pub(crate) armed: Option<Instant>,
+}
+
+impl<P: Payload> Wave<P> {
+    /// A wave of which nothing has been done yet.
+    pub(crate) fn open(now: Instant, from: Opening<P>) -> Self {
+        let Opening { tag, parent, name, kind, params, deadline_at, answer_at, .. } = from;
+        Self {
+            tag,
+            parent,
+            phase: Phase::Open,
+            name,
+            kind,
+            params,
+            deadline_at,
+            answer_at,
+            waiting: from.waiting,
+            losses_max: from.losses_max,
+            explain: from.explain,
+            own: PartitionSet::new(),
+            own_open: PartitionSet::new(),
+            asked: from.asked,
+            children: Vec::new(),
+            parts: Parts::new(),
+            losses: Vec::new(),
+            unsaid: PartitionSet::new(),
+            answer_missing: Vec::new(),
+            tried: Vec::new(),
+            reports: Vec::new(),
+            timing: Timing::starting(now),
+            jobs: Vec::new(),
+            offered: Vec::new(),
+            charged_bytes: 0,
+            weight: None,
+            kept: None,
+            armed: None,
+        }
+    }
+
+    /// True when the answer can be given before its time is up.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.own_open.is_empty()
+            && self.parts.is_settled()
+            && self.children.iter().all(|child| child.is_done)
+    }
+
+    /// When the wave next wants to be woken.
+    pub(crate) fn wake_at(&self) -> Instant {
+        match self.phase {
+            Phase::Kept | Phase::Ended => self.deadline_at,
+            Phase::Open => {
+                let open = self.children.iter().filter(|child| !child.is_done);
+                open.filter_map(|child| child.repair_at).fold(self.answer_at, Instant::min)
+            }
+        }
+    }
+
+    /// The open child that answers for `branch` from `node`.
+    pub(crate) fn child_mut(&mut self, node: NodeId, branch: u32) -> Option<&mut Child> {
+        self.children.iter_mut().find(|child| child.node == node && child.branch == branch)
+    }
+
+    /// Notes partitions as lost, merging with a like loss. The list is bounded by the caller's limit.
+    pub(crate) fn note_loss(&mut self, loss: Missing, losses_listed_max: usize) {
+        if loss.partitions.is_empty() {
+            return;
+        }
+        let full = !self.losses.is_empty() && self.losses.len() >= losses_listed_max;
+        let like = |old: &&mut Missing| old.node == loss.node && old.reason == loss.reason;
+        let last = self.losses.len().saturating_sub(1);
+        if let Some(old) = self.losses.iter_mut().find(like) {
+            old.partitions.union_with(&loss.partitions);
+        } else if full {
+            self.losses[last].partitions.union_with(&loss.partitions);
+        } else {
+            self.losses.push(loss);
+        }
+    }
+
+    /// What has been asked, has not contributed, and is not open with anyone any more.
+    pub(crate) fn lost_for_good(&self) -> PartitionSet {
+        let mut open = self.parts.claimed().clone();
+        open.union_with(&self.own_open);
+        for child in self.children.iter().filter(|child| !child.is_done) {
+            open.union_with(&child.tree.partitions());
+        }
+        self.asked.difference(&open)
+    }
+
+    /// What is missing from an answer given now, each partition with the last reason noted for it; `otherwise`
+    /// is the reason of those still open.
+    pub(crate) fn missing(&self, me: NodeId, otherwise: &Reason) -> Vec<Missing> {
+        let mut rest = self.asked.difference(self.parts.claimed());
+        let mut missing = Vec::new();
+        for loss in self.losses.iter().rev() {
+            take_from(&mut rest, &loss.partitions, |partitions| {
+                missing.push(Missing { partitions, node: loss.node, reason: loss.reason.clone() });
+            });
+        }
+        take_from(&mut rest, &self.own, |partitions| {
+            missing.push(Missing { partitions, node: Some(me), reason: otherwise.clone() });
+        });
+        for seat in self.children.iter().flat_map(|child| child.tree.seats()) {
+            take_from(&mut rest, &seat.partitions, |partitions| {
+                missing.push(Missing { partitions, node: Some(seat.node), reason: otherwise.clone() });
+            });
+        }
+        if !rest.is_empty() {
+            missing.push(Missing { partitions: rest, node: None, reason: otherwise.clone() });
+        }
+        missing
+    }
+
+    /// How this node spent its time on the wave, and its children theirs.
+    pub(crate) fn report(&self, now: Instant, me: NodeId, rack: &str) -> Report {
+        let arrived_at = self.timing.arrived_at;
+        Report {
+            node: me,
+            rack: rack.into(),
+            partitions: self.own.clone(),
+            queue: arrived_at.until(self.timing.first_job_at.unwrap_or(arrived_at)),
+            local: self.timing.local,
+            reduce: self.timing.reduce,
+            wait: self.timing.own_done_at.unwrap_or(arrived_at).until(now),
+            total: arrived_at.until(now),
+            children: self.reports.clone(),
+        }
+    }
+}
+
+/// Moves what `rest` and `wanted` share out of `rest` and hands it over, unless there is none.
+fn take_from(rest: &mut PartitionSet, wanted: &PartitionSet, hand_over: impl FnOnce(PartitionSet)) {
+    let left = rest.difference(wanted);
+    let taken = rest.difference(&left);
+    if !taken.is_empty() {
+        *rest = left;
+        hand_over(taken);
+    }
+}

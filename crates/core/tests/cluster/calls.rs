@@ -1,0 +1,112 @@
+//! Calls when all goes well.
+
+use crate::world::{Plan, World, assert_honest, whole};
+use treefold_core::call::{CallOptions, Status};
+use treefold_core::config::Placement;
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+const SHAPES: [Shape; 7] = [
+    Shape::Base,
+    Shape::Flat,
+    Shape::Chain,
+    Shape::KAry(3),
+    Shape::Binomial,
+    Shape::Adaptive,
+    Shape::EarliestReady,
+];
+
+#[test]
+fn every_shape_gives_the_answer_of_a_single_process() {
+    for placement in [Placement::Pool, Placement::Inline, Placement::Measured] {
+        for waiting in [Waiting::Uniform, Waiting::Staged] {
+            for shape in SHAPES {
+                let mut world = World::new(&Plan { placement, ..Plan::default() });
+                let outcome = world.ask(0, CallOptions { shape, waiting, ..CallOptions::default() });
+                assert_honest(&outcome);
+                assert_eq!(outcome.status, Status::Full, "{shape} {outcome:?}");
+                assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(16)), "{shape}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_asks_each_partition_once() {
+    let policies = [ReplicaPolicy::Random, ReplicaPolicy::RoundRobin, ReplicaPolicy::Polled { polls: 2 }];
+    for policy in policies {
+        let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
+        for front in 0..8 {
+            let options = CallOptions { policy: Some(policy), ..CallOptions::default() };
+            let outcome = world.ask(front, options);
+            assert_honest(&outcome);
+            assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(16)), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn some_partitions_can_be_asked_alone_or_none_at_all() {
+    let mut world = World::new(&Plan::default());
+    let some = [3, 4, 9].into_iter().collect();
+    let outcome = world.ask(2, CallOptions { partitions: Some(some), ..CallOptions::default() });
+    assert_honest(&outcome);
+    assert_eq!(outcome.contributed.to_string(), "3-4,9");
+    let none = Some(core::iter::empty().collect());
+    let outcome = world.ask(2, CallOptions { partitions: none, ..CallOptions::default() });
+    assert_eq!((outcome.status, outcome.value), (Status::Full, None));
+}
+
+#[test]
+fn ten_thousand_partitions_are_one_call() {
+    let mut world = World::new(&Plan { partitions: 10_000, placement: Placement::Inline, ..Plan::default() });
+    world.behaviour.local = Duration::ZERO;
+    world.behaviour.reduce = Duration::ZERO;
+    let outcome = world.ask(0, CallOptions::default());
+    assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(10_000)));
+}
+
+#[test]
+fn a_report_has_every_node_once() {
+    let mut world = World::new(&Plan::default());
+    let outcome = world.ask(0, CallOptions { explain: true, shape: Shape::Binomial, ..CallOptions::default() });
+    let mut open = vec![*outcome.report.expect("it was asked for")];
+    let mut seen = Vec::new();
+    while let Some(report) = open.pop() {
+        assert!(report.total >= report.local, "{report:?}");
+        seen.push(report.node);
+        open.extend(report.children);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, world.ids());
+}
+
+#[test]
+fn what_is_over_leaves_nothing_behind() {
+    let mut world = World::new(&Plan { replicas: 2, ..Plan::default() });
+    for front in 0..8 {
+        world.ask(front, CallOptions::default());
+    }
+    world.run_for(Duration::from_secs(3));
+    for i in 0..8 {
+        let open = world.node(i).open_work();
+        assert_eq!(open, Default::default(), "node {i}");
+        let load = world.node(i).status(world.now).load;
+        assert_eq!((load.queued, load.in_flight), (Duration::ZERO, 0), "node {i}");
+    }
+}
+
+#[test]
+fn a_cancelled_call_leaves_nothing_behind() {
+    let mut world = World::new(&Plan::default());
+    let request = world.call(0, CallOptions::default());
+    world.run_for(Duration::from_millis(2));
+    world.cancel(0, request);
+    world.run_for(Duration::from_millis(50));
+    assert!(world.outcome(0, request).is_none());
+    for i in 0..8 {
+        assert_eq!(world.node(i).open_work(), Default::default(), "node {i}");
+    }
+}

@@ -1,0 +1,137 @@
+//! What makes no sense is refused with the field and the limit.
+
+use crate::world::{Plan, Sum, World, addr};
+use treefold_core::call::{CallOptions, Status};
+use treefold_core::error::{CallError, Reason};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::input::Input;
+use treefold_core::message::{Call, Message, Partial};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
+use treefold_core::wave::wait::Waiting;
+
+fn refusal(world: &mut World, name: &str, options: CallOptions) -> CallError {
+    let request = world.call_named(0, name, options);
+    let outcome = world.outcome(0, request).expect("a refusal comes at once");
+    match outcome.status {
+        Status::Rejected(error) => error,
+        status => panic!("not refused: {status:?}"),
+    }
+}
+
+#[test]
+fn a_service_nobody_has() {
+    let mut world = World::new(&Plan::default());
+    let error = refusal(&mut world, "t/sum", CallOptions::default());
+    assert_eq!(error, CallError::UnknownService { service: "t".into() });
+    assert!(refusal(&mut world, "nonsense", CallOptions::default()).to_string().contains("service/aggregation"));
+}
+
+#[test]
+fn an_aggregation_nobody_has() {
+    let mut world = World::new(&Plan::default());
+    let request = world.call_named(0, "s/product", CallOptions::default());
+    world.run_for(Duration::from_millis(100));
+    let outcome = world.outcome(0, request).expect("said at once");
+    assert_eq!(outcome.status, Status::Insufficient);
+    assert!(outcome.missing.iter().any(|loss| loss.reason == Reason::UnknownAggregation), "{outcome:?}");
+}
+
+#[test]
+fn a_partition_beyond_the_service() {
+    let mut world = World::new(&Plan::default());
+    let partitions = Some([3, 99].into_iter().collect());
+    let error = refusal(&mut world, "s/sum", CallOptions { partitions, ..CallOptions::default() });
+    assert_eq!(error.to_string(), "partitions is 3,99; allowed: 0-15");
+}
+
+#[test]
+fn a_partition_that_lives_nowhere_is_missing_and_said_so() {
+    let plan = Plan { nodes: 3, partitions: 8, ..Plan::default() };
+    let mut world = World::new(&plan);
+    world.kill(2);
+    world.run_for(Duration::from_secs(5));
+    let outcome = world.ask(0, CallOptions { min_coverage: 0.5, ..CallOptions::default() });
+    assert_eq!(outcome.status, Status::Partial);
+    assert_eq!(outcome.missing.len(), 1);
+    assert_eq!(outcome.missing[0].partitions.to_string(), "2,5");
+    assert_eq!((&outcome.missing[0].reason, outcome.missing[0].node), (&Reason::NoReplica, None));
+}
+
+fn stray(branch: u32) -> Tag {
+    Tag { wave: WaveId { origin: 77, sequence: 1 }, branch }
+}
+
+#[test]
+fn answers_to_nothing_are_counted_and_dropped() {
+    let mut world = World::new(&Plan::default());
+    let (me, from) = (world.id(0), world.id(1));
+    let partial = Partial {
+        tag: stray(0),
+        payload: Some(Sum::default()),
+        contributors: PartitionSet::first(3),
+        missing: Vec::new(),
+        last: true,
+        load: Default::default(),
+        cost: Default::default(),
+        report: None,
+    };
+    for message in [
+        Message::Partial(Box::new(partial)),
+        Message::Cancel { tag: stray(0) },
+        Message::Grant { tag: stray(0) },
+        Message::Offer { tag: stray(0), bytes: u64::MAX },
+        Message::CancelRequest { id: 9 },
+    ] {
+        world.input(me, Input::Message { from, message });
+    }
+    assert_eq!(world.node(0).status(world.now).counters.partials_late, 1);
+    assert_eq!(world.node(0).open_work(), Default::default());
+}
+
+#[test]
+fn a_call_for_another_node_or_without_parameters_starts_nothing() {
+    let mut world = World::new(&Plan::default());
+    let (me, from) = (world.id(0), NodeId::new(addr(99), 5));
+    for (root, params) in [(world.id(3), Some(Sum::default())), (me, None)] {
+        let call = Call {
+            tag: stray(0),
+            name: "s/sum".into(),
+            params,
+            deadline_left: Duration::from_secs(1),
+            answer_left: Duration::from_secs(1),
+            waiting: Waiting::Staged,
+            losses_max: 0,
+            tree: Tree::leaf(root, PartitionSet::first(1)),
+            explain: false,
+        };
+        world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
+        assert_eq!(world.node(0).open_work(), Default::default());
+    }
+}
+
+#[test]
+fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
+    let mut world = World::new(&Plan { nodes: 2, partitions: 2, ..Plan::default() });
+    let request = world.call(0, CallOptions { min_coverage: 0.0, ..CallOptions::default() });
+    let me = world.id(0);
+    // Whichever node is the root, a liar among the children claims more than was asked.
+    for sender in [world.id(0), world.id(1)] {
+        let wave = WaveId { origin: me.generation, sequence: 1 };
+        let partial = Partial {
+            tag: Tag { wave, branch: 0 },
+            payload: Some(Sum { counts: [(9, 1)].into(), bytes: 1 }),
+            contributors: PartitionSet::from_range(5..10),
+            missing: Vec::new(),
+            last: true,
+            load: Default::default(),
+            cost: Default::default(),
+            report: None,
+        };
+        world.input(me, Input::Message { from: sender, message: Message::Partial(Box::new(partial)) });
+    }
+    world.run_for(Duration::from_secs(2));
+    let outcome = world.outcome(0, request).expect("the deadline has passed");
+    crate::world::assert_honest(&outcome);
+}

@@ -1,0 +1,369 @@
+//! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
+//! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
+use treefold_core::effect::{Effect, Event, Job, Work};
+use treefold_core::error::JobError;
+use treefold_core::id::{JobId, NodeId, RequestId};
+use treefold_core::input::{Command, Input};
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::{MemberCard, ServiceCard};
+use treefold_core::message::{Message, Payload};
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::random::Random;
+use treefold_core::time::{Duration, Instant};
+
+/// A payload as the world models it: the partitions folded into it, with how often, and a size.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Sum {
+    pub counts: BTreeMap<u32, u32>,
+    pub bytes: usize,
+}
+
+impl Payload for Sum {
+    fn len(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What operators do in this world.
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    pub local: Duration,
+    pub reduce: Duration,
+    /// Partition → how its local ends instead.
+    pub failing: BTreeMap<u32, JobError>,
+    pub never_returning: BTreeSet<u32>,
+    pub partial_bytes: usize,
+}
+
+enum Happening {
+    Input(NodeId, Input<Sum>),
+}
+
+struct Place {
+    node: Node<Sum>,
+    is_up: bool,
+    is_stopped: bool,
+    backlog: Vec<Input<Sum>>,
+}
+
+pub struct World {
+    pub now: Instant,
+    pub hop: Duration,
+    pub behaviour: Behaviour,
+    places: BTreeMap<NodeId, Place>,
+    by_addr: BTreeMap<SocketAddr, NodeId>,
+    agenda: BTreeMap<(Instant, u64), Happening>,
+    sequence: u64,
+    outcomes: BTreeMap<(NodeId, RequestId), Outcome<Sum>>,
+    requests: u64,
+    stuck: BTreeSet<(NodeId, JobId)>,
+    pub log: Vec<String>,
+    pub log_effects: bool,
+    pub loss: f64,
+    random: Random,
+}
+
+pub fn addr(number: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], 7700))
+}
+
+/// Which partitions node `i` of `n` holds, of `total` with `replicas`.
+pub fn held(i: u32, n: u32, total: u32, replicas: u32) -> PartitionSet {
+    (0..total).filter(|p| (0..replicas).any(|r| (p + r) % n == i)).collect()
+}
+
+/// How to build a world.
+pub struct Plan {
+    pub nodes: u32,
+    pub partitions: u32,
+    pub replicas: u32,
+    pub placement: Placement,
+    pub limits: Limits,
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            nodes: 8,
+            partitions: 16,
+            replicas: 1,
+            placement: Placement::Pool,
+            limits: Limits::DEFAULT,
+            seed: 1,
+        }
+    }
+}
+
+impl World {
+    /// Nodes that all know each other.
+    pub fn new(plan: &Plan) -> Self {
+        let mut world = Self {
+            now: Instant::START,
+            hop: Duration::from_micros(100),
+            behaviour: Behaviour {
+                local: Duration::from_millis(5),
+                reduce: Duration::from_micros(500),
+                partial_bytes: 100,
+                ..Behaviour::default()
+            },
+            places: BTreeMap::new(),
+            by_addr: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            sequence: 0,
+            outcomes: BTreeMap::new(),
+            requests: 0,
+            stuck: BTreeSet::new(),
+            log: Vec::new(),
+            log_effects: false,
+            loss: 0.0,
+            random: Random::new(plan.seed ^ 0x5eed),
+        };
+        for i in 0..plan.nodes {
+            let partitions = held(i, plan.nodes, plan.partitions, plan.replicas);
+            world.start(plan, i, 1, partitions);
+        }
+        world.introduce();
+        world
+    }
+
+    pub fn start(&mut self, plan: &Plan, i: u32, generation: u64, partitions: PartitionSet) -> NodeId {
+        let id = NodeId::new(addr(i as u16), generation);
+        let mut card = MemberCard::new(id);
+        card.processors = 2;
+        card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions });
+        let config = NodeConfig {
+            card,
+            kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement }],
+            tuning: Tuning::LAN,
+            limits: plan.limits.clone(),
+            seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i) + generation),
+        };
+        let node = Node::new(config, self.now);
+        self.by_addr.insert(id.addr, id);
+        self.places.insert(id, Place { node, is_up: true, is_stopped: false, backlog: Vec::new() });
+        id
+    }
+
+    /// Every node hears every card.
+    pub fn introduce(&mut self) {
+        let cards: Vec<_> = (self.places.values())
+            .filter(|place| place.is_up)
+            .filter_map(|place| place.node.view().card(&place.node.id()).cloned())
+            .collect();
+        for id in self.ids() {
+            let from = cards[0].node;
+            let message = Message::Cards(cards.clone());
+            self.input(id, Input::Message { from, message });
+        }
+    }
+
+    pub fn ids(&self) -> Vec<NodeId> {
+        self.places.iter().filter(|(_, place)| place.is_up).map(|(&id, _)| id).collect()
+    }
+
+    pub fn node(&self, i: u32) -> &Node<Sum> {
+        &self.places[&self.by_addr[&addr(i as u16)]].node
+    }
+
+    pub fn id(&self, i: u32) -> NodeId {
+        self.by_addr[&addr(i as u16)]
+    }
+
+    fn at(&mut self, at: Instant, happening: Happening) {
+        self.sequence += 1;
+        self.agenda.insert((at, self.sequence), happening);
+    }
+
+    /// Asks node `i` to make a call.
+    pub fn call(&mut self, i: u32, options: CallOptions) -> RequestId {
+        self.call_named(i, "s/sum", options)
+    }
+
+    pub fn call_named(&mut self, i: u32, name: &str, options: CallOptions) -> RequestId {
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        let command = Command::Call { request, name: name.into(), params: Sum::default(), options };
+        self.input(self.id(i), Input::Command(command));
+        request
+    }
+
+    pub fn cancel(&mut self, i: u32, request: RequestId) {
+        self.input(self.id(i), Input::Command(Command::Cancel { request }));
+    }
+
+    /// Calls and waits for the outcome.
+    pub fn ask(&mut self, i: u32, options: CallOptions) -> Outcome<Sum> {
+        let front = self.id(i);
+        let request = self.call(i, options);
+        self.run_until(|world| world.outcomes.contains_key(&(front, request)));
+        self.outcomes.remove(&(front, request)).expect("run_until waited for it")
+    }
+
+    pub fn outcome(&mut self, i: u32, request: RequestId) -> Option<Outcome<Sum>> {
+        let front = self.id(i);
+        self.outcomes.remove(&(front, request))
+    }
+
+    /// kill -9: the others' connections break.
+    pub fn kill(&mut self, i: u32) {
+        let id = self.id(i);
+        let place = self.places.get_mut(&id).expect("a killed node was there");
+        place.is_up = false;
+        for other in self.ids() {
+            let at = self.now + self.hop;
+            self.at(at, Happening::Input(other, Input::Lost { peer: id }));
+        }
+    }
+
+    /// kill -STOP: nothing comes out, and what goes in waits.
+    pub fn stop(&mut self, i: u32) {
+        let id = self.id(i);
+        self.places.get_mut(&id).expect("a stopped node is there").is_stopped = true;
+    }
+
+    /// kill -CONT.
+    pub fn resume(&mut self, i: u32) {
+        let id = self.id(i);
+        let place = self.places.get_mut(&id).expect("a resumed node is there");
+        place.is_stopped = false;
+        let backlog = core::mem::take(&mut place.backlog);
+        backlog.into_iter().for_each(|input| self.input(id, input));
+    }
+
+    pub fn input(&mut self, to: NodeId, input: Input<Sum>) {
+        let Some(place) = self.places.get_mut(&to).filter(|place| place.is_up) else { return };
+        if place.is_stopped {
+            return place.backlog.push(input);
+        }
+        place.node.handle_input(self.now, input);
+        self.drain(to);
+    }
+
+    fn drain(&mut self, of: NodeId) {
+        while let Some(effect) = self.places.get_mut(&of).and_then(|place| place.node.poll_effect()) {
+            if self.log_effects {
+                self.log.push(format!("{:?} {of} {effect:?}", self.now));
+            }
+            self.carry_out(of, effect);
+        }
+    }
+
+    fn carry_out(&mut self, of: NodeId, effect: Effect<Sum>) {
+        let arrival = self.now + self.hop;
+        match effect {
+            Effect::Send { to, message } => {
+                let is_up = self.places.get(&to).is_some_and(|place| place.is_up);
+                if is_up {
+                    self.at(arrival, Happening::Input(to, Input::Message { from: of, message }));
+                } else {
+                    self.at(arrival, Happening::Input(of, Input::Lost { peer: to }));
+                }
+            }
+            Effect::Datagram { to, bytes } => {
+                if let Some(&to) = self.by_addr.get(&to)
+                    && self.random.unit() >= self.loss
+                {
+                    self.at(arrival, Happening::Input(to, Input::Datagram { from: of.addr, bytes }));
+                }
+            }
+            Effect::Run(job) => self.run_job(of, job),
+            Effect::Abandon { job, .. } => drop(self.stuck.remove(&(of, job))),
+            Effect::Deliver(Event::CallDone { request, outcome }) => {
+                let twice = self.outcomes.insert((of, request), *outcome);
+                assert!(twice.is_none(), "a call ends once");
+            }
+            Effect::Deliver(_) | Effect::Connect { .. } | Effect::Disconnect { .. } | Effect::Trace(_) => {}
+            _ => unreachable!("an effect this world does not know"),
+        }
+    }
+
+    fn run_job(&mut self, of: NodeId, job: Job<Sum>) {
+        let (result, cost) = match job.work {
+            Work::Local { partition, .. } => {
+                if self.behaviour.never_returning.contains(&partition) {
+                    self.stuck.insert((of, job.id));
+                    return;
+                }
+                let result = match self.behaviour.failing.get(&partition) {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(Sum { counts: [(partition, 1)].into(), bytes: self.behaviour.partial_bytes }),
+                };
+                (result, self.behaviour.local)
+            }
+            Work::Reduce { mut a, b, .. } => {
+                b.counts.into_iter().for_each(|(p, count)| *a.counts.entry(p).or_default() += count);
+                (Ok(a), self.behaviour.reduce)
+            }
+        };
+        let done = Input::JobDone { job: job.id, result, cost };
+        self.at(self.now + cost, Happening::Input(of, done));
+    }
+
+    /// The next thing happens; false when nothing will before `horizon`.
+    pub fn step(&mut self, horizon: Instant) -> bool {
+        let timeouts = self.places.iter().filter(|(_, place)| place.is_up && !place.is_stopped);
+        let timeout = timeouts.filter_map(|(&id, place)| Some((place.node.poll_timeout()?, id))).min();
+        let event_at = self.agenda.first_key_value().map(|(&(at, _), _)| at);
+        let next = match (event_at, timeout) {
+            (Some(event), Some((timeout, _))) => event.min(timeout),
+            (event, timeout) => event.or(timeout.map(|(at, _)| at)).unwrap_or(horizon),
+        };
+        if next >= horizon {
+            self.now = horizon;
+            return false;
+        }
+        self.now = self.now.max(next);
+        match timeout {
+            Some((at, id)) if event_at.is_none_or(|event| at < event) => {
+                self.places.get_mut(&id).expect("its timeout was read").node.handle_timeout(self.now);
+                self.drain(id);
+            }
+            _ => {
+                let (_, Happening::Input(to, input)) = self.agenda.pop_first().expect("an event is next");
+                self.input(to, input);
+            }
+        }
+        true
+    }
+
+    /// Runs until `done`, for at most a minute of the world's time.
+    pub fn run_until(&mut self, done: impl Fn(&Self) -> bool) {
+        let horizon = self.now + Duration::from_secs(60);
+        while !done(self) {
+            assert!(self.step(horizon), "nothing more happens, and what was waited for did not");
+        }
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let horizon = self.now + time;
+        while self.step(horizon) {}
+    }
+}
+
+/// The sum a single process would have computed: every partition of `0..total` once.
+pub fn whole(total: u32) -> BTreeMap<u32, u32> {
+    (0..total).map(|p| (p, 1)).collect()
+}
+
+/// What must hold of every outcome: contributed and missing partition the asked set, the value holds exactly the
+/// contributors, each once, and it is there exactly when there is enough of it.
+pub fn assert_honest(outcome: &Outcome<Sum>) {
+    let mut accounted = outcome.contributed.clone();
+    for loss in &outcome.missing {
+        assert!(!accounted.intersects(&loss.partitions), "counted twice: {outcome:?}");
+        accounted.union_with(&loss.partitions);
+    }
+    assert_eq!(accounted, outcome.asked, "{outcome:?}");
+    if let Some(value) = &outcome.value {
+        let counted: Vec<u32> = value.counts.keys().copied().collect();
+        assert_eq!(counted, outcome.contributed.iter().collect::<Vec<_>>(), "{outcome:?}");
+        assert!(value.counts.values().all(|&count| count == 1), "counted twice: {outcome:?}");
+    }
+}

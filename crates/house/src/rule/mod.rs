@@ -1,0 +1,8 @@
+//! The rules, one file per kind.
+
+pub mod arrows;
+pub mod core_tree;
+pub mod links;
+pub mod names;
+pub mod shape;
+pub mod words;

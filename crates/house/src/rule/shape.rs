@@ -1,0 +1,96 @@
+//! The shape of a file: its size, the size of its functions, the essay it opens with.
+//!
+//! Small pieces are read whole. The limits are the design's (§3.2); a file at its limit is two files.
+
+use crate::Violation;
+use crate::outline::{definitions, item_end};
+use crate::workspace::RustFile;
+
+/// Lines of a file, its tests not counted.
+pub const FILE_LINES_MAX: usize = 700;
+/// Lines of the tests beside the code; more of them live in `tests.rs` below it.
+pub const TESTS_BESIDE_LINES_MAX: usize = 200;
+/// Lines of a function, from its first to its closing brace.
+pub const FUNCTION_LINES_MAX: usize = 70;
+
+/// Applies the rules of this file.
+pub fn check(file: &RustFile) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let path = &file.file.path;
+    let first = file.file.text.lines().enumerate().find(|(_, line)| !line.trim().is_empty());
+    if let Some((index, _)) = first.filter(|(_, line)| !line.starts_with("//!")) {
+        found.push(Violation::at(path, index + 1, "a file opens with its essay (`//!`): why it exists"));
+    }
+
+    let beside: usize = file.tests.iter().map(|span| lines_in(file, span.start, span.end)).sum();
+    let own = file.file.text.lines().count() - beside;
+    if own > FILE_LINES_MAX {
+        found.push(Violation::at(path, 1, format!("{own} lines; a file has at most {FILE_LINES_MAX}")));
+    }
+    if !file.is_test && beside > TESTS_BESIDE_LINES_MAX {
+        let line = file.tests.first().map_or(1, |span| file.line(span.start));
+        let rule = format!(
+            "{beside} lines of tests beside the code; beyond {TESTS_BESIDE_LINES_MAX} they move to tests.rs"
+        );
+        found.push(Violation::at(path, line, rule));
+    }
+
+    for definition in definitions(&file.source.code) {
+        if definition.keyword != "fn" || file.is_test_at(definition.at) {
+            continue;
+        }
+        let lines = lines_in(file, definition.at, item_end(&file.source.code, definition.at));
+        if lines > FUNCTION_LINES_MAX {
+            let rule = format!(
+                "fn {} has {lines} lines; a function has at most {FUNCTION_LINES_MAX}",
+                definition.name
+            );
+            found.push(Violation::at(path, file.line(definition.at), rule));
+        }
+    }
+    found
+}
+
+fn lines_in(file: &RustFile, from: usize, to: usize) -> usize {
+    file.line(to) - file.line(from) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::File;
+
+    fn violations(text: String) -> Vec<String> {
+        let file = RustFile::new(File { path: "a.rs".to_owned(), text }, false);
+        check(&file).iter().map(ToString::to_string).collect()
+    }
+
+    fn function(lines: usize) -> String {
+        format!("fn long() {{\n{}}}\n", "    step();\n".repeat(lines - 2))
+    }
+
+    #[test]
+    fn a_file_opens_with_its_essay() {
+        assert!(violations("\n//! Why.\n".to_owned()).is_empty());
+        assert_eq!(
+            violations("\nuse x;\n".to_owned())[0],
+            "a.rs:2: a file opens with its essay (`//!`): why it exists"
+        );
+    }
+
+    #[test]
+    fn a_function_at_the_limit_is_fine_and_one_line_more_is_not() {
+        assert!(violations(format!("//! Why.\n{}", function(70))).is_empty());
+        let found = violations(format!("//! Why.\n{}", function(71)));
+        assert_eq!(found, ["a.rs:2: fn long has 71 lines; a function has at most 70"]);
+    }
+
+    #[test]
+    fn tests_do_not_count_as_the_file_but_have_a_limit_of_their_own() {
+        let tests = |lines| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "\n".repeat(lines));
+        assert!(violations(format!("//! Why.\n{}{}", "\n".repeat(690), tests(150))).is_empty());
+        assert_eq!(violations(format!("//! Why.\n{}{}", "\n".repeat(710), tests(150))).len(), 1);
+        assert_eq!(violations(format!("//! Why.\n{}", tests(210))).len(), 1);
+        assert!(violations(format!("//! Why.\n#[cfg(test)]\nmod tests {{\n{}}}\n", function(90))).is_empty());
+    }
+}

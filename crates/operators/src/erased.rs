@@ -1,0 +1,267 @@
+//! Aggregations as functions of bytes, which is what a driver runs.
+//!
+//! A node holds aggregations of any types and moves payloads of no type, so around each typed operator goes
+//! decode, call, encode. Parameters are decoded at each invocation: they are small beside the work, and
+//! whoever kept decoded ones would need to know when the last use of them was. An error says which of the two
+//! it was that could not be read: the caller's parameters or another node's partial.
+//!
+//! Nothing here catches a panic: where an operator runs, and what its panic costs, is the driver's.
+
+use crate::aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
+use crate::codec::{Body, Codec};
+use crate::error::{OperatorError, Result};
+use bytes::Bytes;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A partial that isn't there yet.
+pub type Pending = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
+
+/// What an operator gives: its partial, or a future of it.
+pub enum Outcome {
+    /// The partial, or why there is none.
+    Now(Result<Bytes>),
+    /// Work that waits. Dropping it ends it.
+    Later(Pending),
+}
+
+impl Outcome {
+    /// The partial of an operator that doesn't wait; `None` from one that does.
+    pub fn now(self) -> Option<Result<Bytes>> {
+        match self {
+            Self::Now(result) => Some(result),
+            Self::Later(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(result) => f.debug_tuple("Now").field(result).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
+}
+
+/// An aggregation whose types only it knows.
+pub trait Operator: Send + Sync {
+    /// One partition's partial.
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome;
+
+    /// Two partials as one.
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
+
+    /// What the caller makes of the last partial.
+    ///
+    /// # Errors
+    /// What the author's `finish` gives, or a body that could not be read.
+    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes>;
+
+    /// Where local and reduce run. Of no meaning to an operator that gives [`Outcome::Later`].
+    fn placement(&self) -> Placement;
+
+    /// True when running it takes one of the node's processors; false only for one that merely waits.
+    fn holds_processor(&self) -> bool;
+
+    /// The codecs of its parameters and of its partial, in this order.
+    fn codecs(&self) -> (Codec, Codec);
+}
+
+/// An [`Aggregation`] as an [`Operator`].
+#[derive(Clone, Copy, Debug)]
+pub struct Erased<A>(pub A);
+
+/// An [`AsyncAggregation`] as an [`Operator`]; shared, since a future outlives the call that began it.
+#[derive(Debug)]
+pub struct ErasedAsync<A>(pub Arc<A>);
+
+/// `aggregation` with its types forgotten.
+pub fn erase(aggregation: impl Aggregation) -> Arc<dyn Operator> {
+    Arc::new(Erased(aggregation))
+}
+
+/// `aggregation` with its types forgotten.
+pub fn erase_async(aggregation: impl AsyncAggregation) -> Arc<dyn Operator> {
+    Arc::new(ErasedAsync(Arc::new(aggregation)))
+}
+
+fn params_of<P: Body>(params: &Bytes) -> Result<P> {
+    P::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
+}
+
+fn partial_of<P: Body>(partial: &Bytes) -> Result<P> {
+    P::decode(partial).map_err(|error| OperatorError::caused_by("partial", error))
+}
+
+impl<A: Aggregation> Operator for Erased<A> {
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        let run = || Ok(self.0.local(partition, &params_of(params)?)?.encode()?);
+        Outcome::Now(run())
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        let run = || {
+            let (a, b) = (partial_of(&a)?, partial_of(&b)?);
+            Ok(self.0.reduce(a, b, &params_of(params)?)?.encode()?)
+        };
+        Outcome::Now(run())
+    }
+
+    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
+        Ok(self.0.finish(partial_of(&partial)?, &params_of(params)?)?.encode()?)
+    }
+
+    fn placement(&self) -> Placement {
+        self.0.placement()
+    }
+
+    fn holds_processor(&self) -> bool {
+        true
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        (A::Params::CODEC, A::Partial::CODEC)
+    }
+}
+
+impl<A: AsyncAggregation> Operator for ErasedAsync<A> {
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        let (aggregation, partition, params) = (Arc::clone(&self.0), partition.clone(), params.clone());
+        Outcome::Later(Box::pin(async move {
+            let params = Arc::new(params_of(&params)?);
+            Ok(aggregation.local(partition, params).await?.encode()?)
+        }))
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        let (aggregation, params) = (Arc::clone(&self.0), params.clone());
+        Outcome::Later(Box::pin(async move {
+            let params = Arc::new(params_of(&params)?);
+            let (a, b) = (partial_of(&a)?, partial_of(&b)?);
+            Ok(aggregation.reduce(a, b, params).await?.encode()?)
+        }))
+    }
+
+    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
+        Ok(self.0.finish(partial_of(&partial)?, &params_of(params)?)?.encode()?)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Pool
+    }
+
+    fn holds_processor(&self) -> bool {
+        self.0.holds_processor()
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        (A::Params::CODEC, A::Partial::CODEC)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Raw;
+    use std::task::{Context, Poll, Waker};
+
+    fn partition(id: u32) -> Partition {
+        Partition::new("scores".into(), id, 4, Arc::new(i64::from(id) * 10))
+    }
+
+    /// The sum of the partitions' figures, times a factor once at the caller.
+    struct Scaled;
+
+    impl Aggregation for Scaled {
+        type Params = i64;
+        type Partial = i64;
+
+        fn local(&self, partition: &Partition, _: &i64) -> Result<i64> {
+            partition.data_as::<i64>().copied()
+        }
+
+        fn reduce(&self, a: i64, b: i64, _: &i64) -> Result<i64> {
+            a.checked_add(b).ok_or_else(|| OperatorError::new("overflow"))
+        }
+
+        fn finish(&self, partial: i64, factor: &i64) -> Result<i64> {
+            Ok(partial * factor)
+        }
+    }
+
+    #[test]
+    fn an_erased_aggregation_computes_what_the_typed_one_does() {
+        let (operator, params) = (erase(Scaled), 3i64.encode().unwrap());
+        let local = |id| operator.local(&partition(id), &params).now().unwrap().unwrap();
+        let sum = operator.reduce(local(1), local(2), &params).now().unwrap().unwrap();
+        assert_eq!(i64::decode(&sum), Ok(30));
+        assert_eq!(i64::decode(&operator.finish(sum, &params).unwrap()), Ok(90));
+        assert_eq!(operator.codecs(), (Codec::MessagePack, Codec::MessagePack));
+        assert!(operator.holds_processor());
+    }
+
+    #[test]
+    fn an_error_says_whether_parameters_or_partial_were_unreadable() {
+        let (operator, params) = (erase(Scaled), 3i64.encode().unwrap());
+        let text = "text".to_string().encode().unwrap();
+        let refused = |outcome: Outcome| outcome.now().unwrap().unwrap_err().to_string();
+        assert!(refused(operator.local(&partition(1), &text)).starts_with("parameters: can't read i64"));
+        assert!(
+            refused(operator.reduce(text, params.clone(), &params)).starts_with("partial: can't read i64")
+        );
+    }
+
+    /// Joins raw bytes, after giving way once.
+    struct Joined;
+
+    impl AsyncAggregation for Joined {
+        type Params = ();
+        type Partial = Raw;
+
+        async fn local(&self, partition: Partition, _: Arc<()>) -> Result<Raw> {
+            yield_once().await;
+            Ok(Raw(Bytes::from(partition.id.to_string())))
+        }
+
+        async fn reduce(&self, a: Raw, b: Raw, _: Arc<()>) -> Result<Raw> {
+            Ok(Raw([a.0, b.0].concat().into()))
+        }
+
+        fn holds_processor(&self) -> bool {
+            false
+        }
+    }
+
+    async fn yield_once() {
+        let mut yielded = false;
+        std::future::poll_fn(|_| {
+            if std::mem::replace(&mut yielded, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn finished(outcome: Outcome) -> Result<Bytes> {
+        let Outcome::Later(mut future) = outcome else { panic!("an asynchronous operator gives a future") };
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+                return result;
+            }
+        }
+    }
+
+    #[test]
+    fn an_asynchronous_aggregation_gives_futures_that_own_what_they_need() {
+        let operator = erase_async(Joined);
+        let (one, two) =
+            (operator.local(&partition(1), &Bytes::new()), operator.local(&partition(2), &Bytes::new()));
+        let outcome = operator.reduce(finished(one).unwrap(), finished(two).unwrap(), &Bytes::new());
+        assert!(!operator.holds_processor());
+        assert_eq!(operator.codecs(), (Codec::MessagePack, Codec::Raw));
+        drop(operator);
+        assert_eq!(finished(outcome).unwrap().as_ref(), b"12");
+    }
+}

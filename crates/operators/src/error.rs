@@ -1,0 +1,128 @@
+//! What an operator gives when it can't give a partial.
+//!
+//! To the tree an operator's error is one line: the reason why a partition is missing. So there is one type
+//! for all of them, any `std` error becomes it by `?`, and what is printed is the whole chain of causes. As
+//! with `anyhow`, that blanket conversion is possible only because this type is no `std::error::Error` itself.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+/// What operators return.
+pub type Result<T, E = OperatorError> = core::result::Result<T, E>;
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why an operator gave no partial: a message, a cause, or a message and its cause.
+///
+/// ```
+/// use treefold_operators::{OperatorError, Result};
+///
+/// fn shard_size(text: &str) -> Result<u64> {
+///     if text.is_empty() {
+///         return Err(OperatorError::new("this shard has no size"));
+///     }
+///     Ok(text.parse()?) // any std error, by `?`
+/// }
+///
+/// assert_eq!(shard_size("").unwrap_err().to_string(), "this shard has no size");
+/// assert_eq!(shard_size("x").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
+pub struct OperatorError(Box<Reason>); // boxed, so that a result costs a pointer more and not the whole of it
+
+struct Reason {
+    message: Cow<'static, str>,
+    cause: Option<Cause>,
+}
+
+impl OperatorError {
+    /// An error that says `message`.
+    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Reason { message: message.into(), cause: None }))
+    }
+
+    /// An error that says `message`, and `cause` after it.
+    pub fn caused_by(message: impl Into<Cow<'static, str>>, cause: impl Into<Cause>) -> Self {
+        Self(Box::new(Reason { message: message.into(), cause: Some(cause.into()) }))
+    }
+
+    /// The same error, with what was being done said in front of it.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.0.message = match self.0.message.is_empty() {
+            true => doing.to_string().into(),
+            false => format!("{doing}: {}", self.0.message).into(),
+        };
+        self
+    }
+
+    /// The error this one was made from, to tell kinds apart: `error.cause()?.downcast_ref::<MergeError>()`.
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.0.cause.as_deref()
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for OperatorError {
+    #[cold]
+    fn from(error: E) -> Self {
+        Self(Box::new(Reason { message: Cow::Borrowed(""), cause: Some(Box::new(error)) }))
+    }
+}
+
+impl fmt::Display for OperatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let mut colon = if self.0.message.is_empty() { "" } else { ": " };
+        let mut next = self.cause().map(|cause| cause as &(dyn Error + 'static));
+        while let Some(cause) = next {
+            write!(f, "{colon}{cause}")?;
+            colon = ": ";
+            next = cause.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for OperatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperatorError({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("shard {0} is not readable")]
+    struct Unreadable(u32, #[source] std::io::Error);
+
+    fn unreadable() -> Unreadable {
+        Unreadable(3, std::io::Error::other("disk gone"))
+    }
+
+    #[test]
+    fn says_the_whole_chain_of_causes() {
+        assert_eq!(OperatorError::from(unreadable()).to_string(), "shard 3 is not readable: disk gone");
+        assert_eq!(
+            OperatorError::caused_by("top-k failed", unreadable()).context("local").to_string(),
+            "local: top-k failed: shard 3 is not readable: disk gone"
+        );
+        assert_eq!(
+            OperatorError::from(unreadable()).context("local").to_string(),
+            "local: shard 3 is not readable: disk gone"
+        );
+    }
+
+    #[test]
+    fn its_cause_can_be_told_by_type() {
+        let error = OperatorError::from(unreadable());
+        assert_eq!(error.cause().and_then(|cause| cause.downcast_ref::<Unreadable>()).map(|e| e.0), Some(3));
+        assert!(OperatorError::new("no cause").cause().is_none());
+    }
+
+    #[test]
+    fn a_result_costs_one_pointer_more_at_most() {
+        assert_eq!(size_of::<OperatorError>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,69 @@
+//! A small body costs one allocation: a fold of two numbers happens thousands of times a second on the loop
+//! that also carries everybody else's messages, so what it allocates is a promise and not a matter of taste.
+
+use serde::{Deserialize, Serialize};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use treefold_operators::codec::INLINE_BYTES_MAX;
+use treefold_operators::{Body, Raw};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every request goes to the system's allocator as it came; the counter is const-initialised and has
+// no destructor, so counting itself never allocates.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations_of<T>(operation: impl FnOnce() -> T) -> usize {
+    let before = ALLOCATIONS.get();
+    let kept = operation();
+    let after = ALLOCATIONS.get();
+    drop(kept);
+    after - before
+}
+
+#[derive(Serialize, Deserialize)]
+struct Figures {
+    sum: i64,
+    partitions: u32,
+    mean: f64,
+}
+
+#[test]
+fn a_small_body_is_written_with_one_allocation_and_read_with_none() {
+    let figures = Figures { sum: -5, partitions: 1000, mean: 0.5 };
+    assert_eq!(allocations_of(|| 123_456i64.encode().unwrap()), 1);
+    assert_eq!(allocations_of(|| figures.encode().unwrap()), 1);
+    let bytes = figures.encode().unwrap();
+    assert!(bytes.len() < INLINE_BYTES_MAX);
+    assert_eq!(allocations_of(|| Figures::decode(&bytes).unwrap()), 0);
+}
+
+#[test]
+fn raw_bytes_cost_none() {
+    // A second handle of one buffer makes its reference count, once; from then on sharing is free.
+    let payload = bytes::Bytes::from(vec![1; 4096]);
+    let shared = payload.clone();
+    assert_eq!(allocations_of(|| Raw::decode(&payload).unwrap().encode().unwrap()), 0);
+    drop(shared);
+}

@@ -1,0 +1,168 @@
+//! A call as its caller writes it, and the reply.
+
+use crate::client::Client;
+use crate::error::Error;
+use bytes::Bytes;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use treefold_core::call::{CallOptions, Outcome, Status, coverage};
+use treefold_core::error::Missing;
+use treefold_core::message::Report;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+use treefold_operators::{Body, BodyError, OperatorError};
+
+/// How long past its deadline a call waits for its front's answer before it counts the front as silent.
+pub(crate) const FRONT_PATIENCE: Duration = Duration::from_secs(1);
+
+type Finish<'a, T> = Box<dyn FnOnce(T) -> Result<T, OperatorError> + Send + 'a>;
+
+/// A call that is being put together; `.await` makes it.
+///
+/// Unless said otherwise it asks every partition of the service, wants all of them (coverage 1), and wants the
+/// answer within two seconds. Dropping the future cancels the call throughout the tree.
+#[must_use = "a call is made by awaiting it"]
+pub struct CallBuilder<'a, T> {
+    client: Client,
+    kind: Arc<str>,
+    params: Result<Bytes, BodyError>,
+    options: CallOptions,
+    finish: Option<Finish<'a, T>>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: Body> CallBuilder<'a, T> {
+    pub(crate) fn new(client: Client, kind: &str, params: Result<Bytes, BodyError>) -> Self {
+        let options = CallOptions::default();
+        Self { client, kind: kind.into(), params, options, finish: None, value: PhantomData }
+    }
+
+    pub(crate) fn finish_with(
+        mut self,
+        finish: impl FnOnce(T) -> Result<T, OperatorError> + Send + 'a,
+    ) -> Self {
+        self.finish = Some(Box::new(finish));
+        self
+    }
+
+    /// The answer is wanted within this, time in queues included.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.options.deadline = deadline.into();
+        self
+    }
+
+    /// The least coverage that makes an answer, from 0 to 1.
+    pub fn min_coverage(mut self, min_coverage: f64) -> Self {
+        self.options.min_coverage = min_coverage;
+        self
+    }
+
+    /// The tree's shape.
+    pub fn shape(mut self, shape: Shape) -> Self {
+        self.options.shape = shape;
+        self
+    }
+
+    /// How a partition's replica is picked; the front's own policy by default.
+    pub fn policy(mut self, policy: ReplicaPolicy) -> Self {
+        self.options.policy = Some(policy);
+        self
+    }
+
+    /// How nodes wait for their children.
+    pub fn waiting(mut self, waiting: Waiting) -> Self {
+        self.options.waiting = waiting;
+        self
+    }
+
+    /// The partitions to ask; all of the service by default.
+    pub fn partitions(mut self, partitions: PartitionSet) -> Self {
+        self.options.partitions = Some(partitions);
+        self
+    }
+
+    /// Has the reply say how the time was spent at each node of the tree.
+    pub fn explain(mut self, explain: bool) -> Self {
+        self.options.explain = explain;
+        self
+    }
+
+    async fn make(self) -> Result<Reply<T>, Error> {
+        let outcome = self.client.outcome(self.kind, self.params?, self.options).await?;
+        Reply::of(outcome, self.finish)
+    }
+}
+
+impl<'a, T: Body> IntoFuture for CallBuilder<'a, T> {
+    type Output = Result<Reply<T>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.make())
+    }
+}
+
+impl<T> fmt::Debug for CallBuilder<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallBuilder").field("kind", &self.kind).field("options", &self.options).finish()
+    }
+}
+
+/// How a call went. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
+#[derive(Clone, Debug)]
+pub struct Reply<T> {
+    /// The verdict: full, partial, or insufficient.
+    pub status: Status,
+    /// The answer; not there when coverage is insufficient.
+    pub value: Option<T>,
+    /// The partitions asked.
+    pub asked: PartitionSet,
+    /// The partitions that the answer is made of.
+    pub contributed: PartitionSet,
+    /// The others, with reasons.
+    pub missing: Vec<Missing>,
+    /// From the call's arrival at its front to its end.
+    pub elapsed: Duration,
+    /// How the time was spent, when asked for.
+    pub report: Option<Report>,
+}
+
+impl<T> Reply<T> {
+    /// Contributed ÷ asked partitions; 1 when none were asked.
+    pub fn coverage(&self) -> f64 {
+        coverage(self.contributed.len(), self.asked.len())
+    }
+
+    /// The tree, with times per node, when [`explain`](CallBuilder::explain) was asked for.
+    pub fn explain(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+}
+
+impl<T: Body> Reply<T> {
+    fn of(outcome: Outcome<Bytes>, finish: Option<Finish<'_, T>>) -> Result<Self, Error> {
+        if let Status::Rejected(error) = outcome.status {
+            return Err(Error::Rejected(error));
+        }
+        let value = outcome.value.map(|bytes| T::decode(&bytes)).transpose()?;
+        let value = match (value, finish) {
+            (Some(value), Some(finish)) => Some(finish(value).map_err(Error::Finish)?),
+            (value, _) => value,
+        };
+        Ok(Self {
+            status: outcome.status,
+            value,
+            asked: outcome.asked,
+            contributed: outcome.contributed,
+            missing: outcome.missing,
+            elapsed: outcome.elapsed.into(),
+            report: outcome.report.map(|report| *report),
+        })
+    }
+}

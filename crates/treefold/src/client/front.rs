@@ -1,0 +1,348 @@
+//! Front mode: one connection to one node, shared by however many calls are open.
+//!
+//! A task on the caller's runtime owns the connection; callers reach it by a channel. It takes all asks that are
+//! there in one go and writes their requests with one system call, so a thousand callers cost far fewer than a
+//! thousand writes. The connection is made when the client is, and again when an ask finds it broken; what was
+//! open when it broke ends with [`Error::Lost`], since whether it was carried out is not known.
+
+use super::client_id;
+use crate::error::{Error, copy_of};
+use crate::transport::{self, GreetError, Greeted, Identity, write_some};
+use crate::wire::{Inbox, Incoming, Outbox, WireError};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::AsyncReadExt;
+use tokio::net::lookup_host;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::limits::Limits;
+use treefold_core::message::{Message, Request};
+use treefold_core::status::NodeStatus;
+
+/// Asks that wait for the connection's task; who asks beyond that, waits.
+const ASKS_QUEUED_MAX: usize = 1_024;
+/// Asks taken in one go.
+const ASKS_PER_TURN_MAX: usize = 256;
+
+/// A caller's end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    asks: mpsc::Sender<Ask>,
+    cancels: mpsc::UnboundedSender<u64>,
+    next_id: Arc<AtomicU64>,
+    addr: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+#[derive(Debug)]
+struct Ask {
+    id: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Call { name: Arc<str>, params: Bytes, options: CallOptions, answer: Answer<Outcome<Bytes>> },
+    Status { answer: Answer<NodeStatus> },
+}
+
+type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+/// Who waits for an answer. Whoever no longer does needs none: failed sends are no errors.
+enum Waiter {
+    Call(Answer<Outcome<Bytes>>),
+    Status(Answer<NodeStatus>),
+}
+
+impl Waiter {
+    fn fail(self, error: Error) {
+        match self {
+            Self::Call(answer) => drop(answer.send(Err(error))),
+            Self::Status(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+impl Front {
+    /// Connects to the first of `addrs` that answers.
+    pub(crate) async fn connect(addrs: Vec<String>, cluster: String, limits: Limits) -> Result<Self, Error> {
+        let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
+        // Unbounded, but each cancellation is of a call that was open, and those are bounded.
+        let (cancels, cancels_end) = mpsc::unbounded_channel();
+        let addr = Arc::new(Mutex::new(None));
+        let mut task = Task {
+            addrs,
+            identity: Identity { node: client_id(), cluster, limits },
+            asks: asks_end,
+            cancels: cancels_end,
+            addr: Arc::clone(&addr),
+        };
+        let first = task.connect().await?;
+        tokio::spawn(task.run(first));
+        Ok(Self { asks, cancels, next_id: Arc::new(AtomicU64::new(1)), addr })
+    }
+
+    /// Has a call made; dropping the future cancels it.
+    pub(crate) async fn call(
+        &self,
+        name: Arc<str>,
+        params: Bytes,
+        options: CallOptions,
+    ) -> Result<Outcome<Bytes>, Error> {
+        let (answer, answered) = oneshot::channel();
+        let id = self.ask(What::Call { name, params, options, answer }).await?;
+        let mut unless_done = CancelOnDrop { cancels: &self.cancels, id: Some(id) };
+        let outcome = answered.await.unwrap_or(Err(Error::Lost));
+        unless_done.id = None;
+        outcome
+    }
+
+    pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(What::Status { answer }).await?;
+        answered.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// Who is at the other end, while there is a connection.
+    pub(crate) fn addr(&self) -> Option<SocketAddr> {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, what: What) -> Result<u64, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        // The task ends when all callers are gone, or with the runtime it was started on.
+        self.asks.send(Ask { id, what }).await.map_err(|_| Error::Closed)?;
+        Ok(id)
+    }
+}
+
+struct CancelOnDrop<'a> {
+    cancels: &'a mpsc::UnboundedSender<u64>,
+    id: Option<u64>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let _ = self.cancels.send(id);
+        }
+    }
+}
+
+/// The task that owns the connection.
+struct Task {
+    addrs: Vec<String>,
+    identity: Identity,
+    asks: mpsc::Receiver<Ask>,
+    cancels: mpsc::UnboundedReceiver<u64>,
+    addr: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Task {
+    async fn run(mut self, first: Greeted) {
+        let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
+        let mut greeted = Some(first);
+        loop {
+            if let Some(greeted) = greeted.take() {
+                let mut connection = Connection::new(greeted, self.identity.limits.clone());
+                batch.drain(..).for_each(|ask| connection.push(ask));
+                let is_over = connection.serve(&mut self.asks, &mut self.cancels).await;
+                self.note(None);
+                connection.fail_all();
+                if is_over {
+                    return;
+                }
+            }
+            if self.asks.recv_many(&mut batch, ASKS_PER_TURN_MAX).await == 0 {
+                return;
+            }
+            match self.connect().await {
+                Ok(again) => greeted = Some(again),
+                Err(error) => batch.drain(..).for_each(|ask| ask.into_waiter().fail(copy_of(&error))),
+            }
+        }
+    }
+
+    /// Connects to the first address that answers, or tells why the last did not.
+    async fn connect(&mut self) -> Result<Greeted, Error> {
+        let nowhere = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut refused = Error::Connect { addr: self.addrs.join(", "), source: nowhere };
+        for given in &self.addrs {
+            let resolved = match lookup_host(given).await {
+                Ok(resolved) => resolved.collect(),
+                Err(source) => {
+                    refused = Error::Connect { addr: given.clone(), source };
+                    Vec::new()
+                }
+            };
+            for addr in resolved {
+                // Another generation each time, so that a front that hasn't noticed yet can't mix the two up.
+                self.identity.node = client_id();
+                match transport::dial(addr, &self.identity).await {
+                    Ok(greeted) => {
+                        self.note(Some(greeted.peer.addr));
+                        return Ok(greeted);
+                    }
+                    Err(error) => refused = refusal(addr, error),
+                }
+            }
+        }
+        Err(refused)
+    }
+
+    fn note(&self, addr: Option<SocketAddr>) {
+        *self.addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
+    }
+}
+
+fn refusal(addr: SocketAddr, error: GreetError) -> Error {
+    let addr = addr.to_string();
+    match error {
+        GreetError::Io(source) => Error::Connect { addr, source },
+        problem => Error::Handshake { addr, problem: problem.to_string() },
+    }
+}
+
+impl Ask {
+    fn into_waiter(self) -> Waiter {
+        match self.what {
+            What::Call { answer, .. } => Waiter::Call(answer),
+            What::Status { answer } => Waiter::Status(answer),
+        }
+    }
+}
+
+/// A connection, and who waits for what over it.
+struct Connection {
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    inbox: Inbox,
+    outbox: Outbox,
+    outbox_bytes_max: usize,
+    waiting: HashMap<u64, Waiter>,
+}
+
+impl Connection {
+    fn new(greeted: Greeted, limits: Limits) -> Self {
+        let Greeted { read, write, inbox, .. } = greeted;
+        let outbox_bytes_max = limits.outbox_bytes_max;
+        Self { read, write, inbox, outbox: Outbox::new(limits), outbox_bytes_max, waiting: HashMap::new() }
+    }
+
+    /// Carries asks and answers until the connection breaks; true when it ends because no caller is left.
+    async fn serve(
+        &mut self,
+        asks: &mut mpsc::Receiver<Ask>,
+        cancels: &mut mpsc::UnboundedReceiver<u64>,
+    ) -> bool {
+        let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
+        let mut is_written = false;
+        loop {
+            if self.take_frames().is_err() {
+                return false;
+            }
+            if !self.outbox.is_empty() {
+                match write_some(&self.write, &mut self.outbox) {
+                    Ok(all) => is_written = all,
+                    Err(_) => return false,
+                }
+            }
+            // A front that doesn't read is asked no more until it does: who asks, waits.
+            let takes_asks = self.outbox.len_bytes() <= self.outbox_bytes_max;
+            tokio::select! {
+                read = self.read.read_buf(self.inbox.read_buffer()) => {
+                    if !matches!(read, Ok(bytes) if bytes > 0) {
+                        return false;
+                    }
+                }
+                taken = asks.recv_many(&mut batch, ASKS_PER_TURN_MAX), if takes_asks => {
+                    if taken == 0 {
+                        return true;
+                    }
+                    batch.drain(..).for_each(|ask| self.push(ask));
+                }
+                Some(id) = cancels.recv() => self.cancel(id),
+                ready = self.write.writable(), if !is_written && !self.outbox.is_empty() => {
+                    if ready.is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, ask: Ask) {
+        let id = ask.id;
+        let (waiter, message) = match ask.what {
+            What::Call { answer, .. } if answer.is_closed() => return,
+            What::Call { name, params, options, answer } => {
+                let request = Request { id, name, params, options };
+                (Waiter::Call(answer), Message::Request(Box::new(request)))
+            }
+            What::Status { answer } => (Waiter::Status(answer), Message::StatusRequest { id }),
+        };
+        match self.outbox.push(&message) {
+            Ok(()) => drop(self.waiting.insert(id, waiter)),
+            Err(error) => waiter.fail(unsayable(&error)),
+        }
+    }
+
+    fn cancel(&mut self, id: u64) {
+        if self.waiting.remove(&id).is_some() {
+            let pushed = self.outbox.push(&Message::CancelRequest { id });
+            debug_assert!(pushed.is_ok(), "a cancellation is a number");
+        }
+    }
+
+    /// Hands out every answer that has come.
+    ///
+    /// # Errors
+    /// When nothing that follows can be trusted, or the front has said goodbye.
+    fn take_frames(&mut self) -> Result<(), ()> {
+        loop {
+            match self.inbox.next() {
+                Ok(Some(Incoming::Message(Message::Reply { id, outcome }))) => match self.waiting.remove(&id)
+                {
+                    Some(Waiter::Call(answer)) => drop(answer.send(Ok(*outcome))),
+                    Some(Waiter::Status(_)) | None => {} // cancelled meanwhile
+                },
+                Ok(Some(Incoming::Message(Message::Status { id, status }))) => match self.waiting.remove(&id)
+                {
+                    Some(Waiter::Status(answer)) => drop(answer.send(Ok(*status))),
+                    Some(Waiter::Call(_)) | None => {}
+                },
+                // Cards, and whatever else members tell each other, are of no use here.
+                Ok(Some(Incoming::Message(_) | Incoming::Hello(_))) => {}
+                Ok(Some(Incoming::Fault(fault))) => {
+                    tracing::warn!(%fault, "the front closes the connection");
+                    return Err(());
+                }
+                Ok(None) => return Ok(()),
+                Err(error) if error.is_fatal() => {
+                    tracing::warn!(%error, "the front sends what makes no sense");
+                    return Err(());
+                }
+                Err(error) => tracing::debug!(%error, "a message of the front was dropped"),
+            }
+        }
+    }
+
+    fn fail_all(&mut self) {
+        self.waiting.drain().for_each(|(_, waiter)| waiter.fail(Error::Lost));
+    }
+}
+
+/// Why a request can't even be sent.
+fn unsayable(error: &WireError) -> Error {
+    use treefold_core::error::CallError;
+    Error::Rejected(match error {
+        WireError::TooLarge { field, limit, got } => {
+            CallError::bad_field(field, got, format_args!("at most {limit}"))
+        }
+        error => CallError::bad_field("request", error, "what the protocol can say"),
+    })
+}

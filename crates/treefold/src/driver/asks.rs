@@ -1,0 +1,210 @@
+//! What users of a node in this process ask of its loop, and how they get their answers.
+//!
+//! A [`Handle`] sends asks over a bounded channel; each carries a oneshot for its answer. When whoever waits for a
+//! call goes away, a cancellation follows by a channel of its own that never makes anyone wait, since a dropped
+//! future can't. When the loop ends, for whatever reason, its side of the oneshots goes with it, and everyone who
+//! still waits is told so.
+
+use super::{Loop, Members};
+use crate::error::Error;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, oneshot, watch};
+use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::id::RequestId;
+use treefold_core::input::{Command, Input};
+use treefold_core::status::NodeStatus;
+
+/// Asks that wait for the loop; who asks beyond that, waits.
+const ASKS_QUEUED_MAX: usize = 1_024;
+/// Asks taken in one go before others get their turn on the loop.
+const ASKS_PER_TURN_MAX: usize = 64;
+
+/// Something asked of a loop.
+pub(crate) enum Ask {
+    Call {
+        request: RequestId,
+        name: Arc<str>,
+        params: Bytes,
+        options: CallOptions,
+        answer: oneshot::Sender<Outcome<Bytes>>,
+    },
+    Status {
+        request: RequestId,
+        answer: oneshot::Sender<NodeStatus>,
+    },
+    Leave {
+        answer: oneshot::Sender<()>,
+    },
+}
+
+/// The loop's end of its channels.
+pub(crate) struct Asks {
+    asks: mpsc::Receiver<Ask>,
+    cancels: mpsc::UnboundedReceiver<RequestId>,
+}
+
+/// A user's end; clones ask the same loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    asks: mpsc::Sender<Ask>,
+    cancels: mpsc::UnboundedSender<RequestId>,
+    next_request: Arc<AtomicU64>,
+    pub(crate) members: watch::Receiver<Members>,
+}
+
+/// Both ends of a loop's channels.
+pub(crate) fn channels(members: watch::Receiver<Members>) -> (Handle, Asks) {
+    let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
+    // Unbounded, but each cancellation is of a call that was open, and those are bounded.
+    let (cancels, cancels_end) = mpsc::unbounded_channel();
+    let handle = Handle { asks, cancels, next_request: Arc::new(AtomicU64::new(1)), members };
+    (handle, Asks { asks: asks_end, cancels: cancels_end })
+}
+
+impl Handle {
+    /// Has a call made; dropping the future cancels it.
+    pub(crate) async fn call(
+        &self,
+        name: Arc<str>,
+        params: Bytes,
+        options: CallOptions,
+    ) -> Result<Outcome<Bytes>, Error> {
+        let (answer, answered) = oneshot::channel();
+        let request = self.next_request();
+        self.ask(Ask::Call { request, name, params, options, answer }).await?;
+        let mut unless_done = CancelOnDrop { handle: self, request: Some(request) };
+        let outcome = answered.await.map_err(|_| Error::Closed)?;
+        unless_done.request = None;
+        Ok(outcome)
+    }
+
+    /// Asks the node how it is.
+    pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Status { request: self.next_request(), answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
+    /// Has the node leave its cluster, and waits until it has finished what was open.
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
+        let (answer, left) = oneshot::channel();
+        self.ask(Ask::Leave { answer }).await?;
+        left.await.map_err(|_| Error::Closed)
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<(), Error> {
+        self.asks.send(ask).await.map_err(|_| Error::Closed)
+    }
+
+    fn next_request(&self) -> RequestId {
+        RequestId(self.next_request.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+struct CancelOnDrop<'a> {
+    handle: &'a Handle,
+    request: Option<RequestId>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request {
+            // When the loop is gone, so is the call.
+            let _ = self.handle.cancels.send(request);
+        }
+    }
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub(crate) struct Answers {
+    calls: HashMap<RequestId, oneshot::Sender<Outcome<Bytes>>>,
+    statuses: HashMap<RequestId, oneshot::Sender<NodeStatus>>,
+    leaving: Vec<oneshot::Sender<()>>,
+    drained: bool,
+}
+
+impl Answers {
+    // Whoever no longer waits for an answer needs none: a failed send is no error in any of these.
+
+    pub(super) fn call(&mut self, request: RequestId, outcome: Outcome<Bytes>) {
+        if let Some(answer) = self.calls.remove(&request) {
+            let _ = answer.send(outcome);
+        }
+    }
+
+    pub(super) fn status(&mut self, request: RequestId, status: NodeStatus) {
+        if let Some(answer) = self.statuses.remove(&request) {
+            let _ = answer.send(status);
+        }
+    }
+
+    /// Core has nothing open any more.
+    pub(super) fn drained(&mut self) {
+        self.drained = true;
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained
+    }
+
+    /// The links are closed too.
+    pub(super) fn left(&mut self) {
+        self.leaving.drain(..).for_each(|answer| {
+            let _ = answer.send(());
+        });
+    }
+}
+
+impl Loop {
+    /// The task that takes asks.
+    pub(super) async fn take_asks(self: Rc<Self>, mut ends: Asks) {
+        let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
+        loop {
+            tokio::select! {
+                biased;
+                taken = ends.asks.recv_many(&mut batch, ASKS_PER_TURN_MAX) => {
+                    if taken == 0 {
+                        return; // the node and all its clients are gone
+                    }
+                    batch.drain(..).for_each(|ask| self.take(ask));
+                }
+                Some(request) = ends.cancels.recv() => self.cancel(request),
+            }
+        }
+    }
+
+    fn take(self: &Rc<Self>, ask: Ask) {
+        match ask {
+            Ask::Call { answer, .. } if answer.is_closed() => {}
+            Ask::Call { request, name, params, options, answer } => {
+                self.answers.borrow_mut().calls.insert(request, answer);
+                self.feed(Input::Command(Command::Call { request, name, params, options }));
+            }
+            Ask::Status { request, answer } => {
+                self.answers.borrow_mut().statuses.insert(request, answer);
+                self.feed(Input::Command(Command::Status { request }));
+            }
+            Ask::Leave { answer } => {
+                let is_first = {
+                    let mut answers = self.answers.borrow_mut();
+                    answers.leaving.push(answer);
+                    answers.leaving.len() == 1
+                };
+                if is_first {
+                    tokio::task::spawn_local(Rc::clone(self).leave());
+                }
+            }
+        }
+    }
+
+    fn cancel(self: &Rc<Self>, request: RequestId) {
+        if self.answers.borrow_mut().calls.remove(&request).is_some() {
+            self.feed(Input::Command(Command::Cancel { request }));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Connections come and go: dials, welcomes, losses.
+//!
+//! A dial that core wants for a certain node keeps that node's messages until the greeting. When another life of
+//! the process answers, the messages are dropped and core is told twice: the one it wanted is lost, and who is
+//! there is connected. Core hears of a loss exactly when no link and no dial to a peer is left.
+
+use super::Loop;
+use super::link::{LINKS_PER_PEER_MAX, Link, Route};
+use super::traffic::push;
+use crate::transport::{self, GreetError, Greeted};
+use crate::wire::Outbox;
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use treefold_core::id::NodeId;
+use treefold_core::input::Input;
+use treefold_core::message::Message;
+
+/// Connections that have not greeted yet; while there are so many, further ones wait in the system's backlog.
+const GREETINGS_OPEN_MAX: usize = 1_024;
+/// The pause after the system refused to accept a connection (it is out of file descriptors, say).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+impl Loop {
+    /// Dials a node for its first message.
+    pub(super) fn dial_peer(self: &Rc<Self>, to: NodeId, message: &Message<Bytes>) {
+        if to.is_client() || self.is_full() {
+            self.backlog.borrow_mut().push_back(Input::Lost { peer: to });
+            return;
+        }
+        let mut outbox = Box::new(self.empty_outbox());
+        let pushed = push(&mut outbox, message);
+        self.peers.borrow_mut().routes.insert(to, Route::Dialing(outbox));
+        self.account(to, pushed);
+        let this = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let greeted = transport::dial(to.addr, &this.identity).await;
+            if !matches!(&greeted, Ok(greeted) if greeted.peer == to) {
+                this.dial_failed(to);
+            }
+            this.dialed(to.addr, greeted);
+        });
+    }
+
+    /// Dials an address without knowing who is there, unless we know, or are about to.
+    pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) {
+        {
+            let mut peers = self.peers.borrow_mut();
+            let known = addr == self.identity.node.addr || peers.routes.keys().any(|peer| peer.addr == addr);
+            if known || peers.count() >= self.identity.limits.peers_max || !peers.seeds_dialing.insert(addr) {
+                return;
+            }
+        }
+        let this = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let greeted = transport::dial(addr, &this.identity).await;
+            this.peers.borrow_mut().seeds_dialing.remove(&addr);
+            this.dialed(addr, greeted);
+        });
+    }
+
+    fn dialed(self: &Rc<Self>, addr: SocketAddr, greeted: Result<Greeted, GreetError>) {
+        match greeted {
+            Ok(greeted) => self.adopt(greeted),
+            Err(GreetError::Io(error)) => {
+                tracing::debug!(node = %self.identity.node, %addr, %error, "can't connect");
+            }
+            Err(error) => self.complaints.about(addr, error),
+        }
+    }
+
+    /// The node wanted is not to be had; its messages go with the dial's route.
+    fn dial_failed(self: &Rc<Self>, wanted: NodeId) {
+        let dialing = matches!(self.peers.borrow().routes.get(&wanted), Some(Route::Dialing(_)));
+        if dialing {
+            self.lose(wanted);
+        }
+    }
+
+    /// Makes a greeted connection a link.
+    fn adopt(self: &Rc<Self>, greeted: Greeted) {
+        let Greeted { peer, read, write, inbox } = greeted;
+        if peer == self.identity.node {
+            return; // a seed's address was our own
+        }
+        let mut peers = self.peers.borrow_mut();
+        let waiting = match peers.routes.get_mut(&peer) {
+            Some(Route::Up(links)) if links.len() >= LINKS_PER_PEER_MAX => {
+                return self.complaints.about(peer, "one more connection than it needs");
+            }
+            Some(Route::Dialing(outbox)) => Some(std::mem::replace(&mut **outbox, self.empty_outbox())),
+            Some(Route::Up(_)) | None => None,
+        };
+        let outbox = waiting.unwrap_or_else(|| self.empty_outbox());
+        let link = Link::new(peer, write, outbox);
+        peers.links += 1;
+        let is_first = match peers.routes.get_mut(&peer) {
+            Some(Route::Up(links)) => {
+                links.push(Rc::clone(&link));
+                false
+            }
+            Some(Route::Dialing(_)) | None => {
+                peers.routes.insert(peer, Route::Up(vec![Rc::clone(&link)]));
+                true
+            }
+        };
+        drop(peers);
+        if !link.outbox.borrow().is_empty() {
+            self.mark_dirty(&link);
+        }
+        let reader = tokio::task::spawn_local(Rc::clone(self).read(Rc::clone(&link), read, inbox));
+        link.own_task(reader.abort_handle());
+        if is_first {
+            self.feed(Input::Connected { peer });
+        }
+    }
+
+    /// Closes all links to a peer and tells core, if there were any.
+    pub(super) fn lose(self: &Rc<Self>, peer: NodeId) {
+        if self.close(peer) {
+            self.feed(Input::Lost { peer });
+        }
+    }
+
+    /// Closes all links to a peer because core no longer wants them.
+    pub(super) fn disconnect(&self, peer: NodeId) {
+        self.close(peer);
+    }
+
+    fn close(&self, peer: NodeId) -> bool {
+        let mut peers = self.peers.borrow_mut();
+        let was_there = peers.close(peer);
+        if peers.links == 0 {
+            self.links_gone.notify_one();
+        }
+        was_there
+    }
+
+    fn empty_outbox(&self) -> Outbox {
+        Outbox::new(self.identity.limits.clone())
+    }
+
+    fn is_full(&self) -> bool {
+        self.peers.borrow().count() >= self.identity.limits.peers_max
+    }
+
+    /// The task that welcomes who connects here.
+    pub(super) async fn accept(self: Rc<Self>, listener: TcpListener) {
+        let greetings = Arc::new(Semaphore::new(GREETINGS_OPEN_MAX));
+        loop {
+            let Ok(permit) = Arc::clone(&greetings).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    let this = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        this.welcome(stream, from).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    self.complaints.about("a connection", error);
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn welcome(self: &Rc<Self>, stream: TcpStream, from: SocketAddr) {
+        match transport::welcome(stream, &self.identity, || self.is_full()).await {
+            Ok(greeted) => self.adopt(greeted),
+            // Whoever comes and goes without a word (a health check, a port scan) is no news.
+            Err(GreetError::Io(error)) => tracing::debug!(%from, %error, "no greeting"),
+            Err(error) => self.complaints.about(from, error),
+        }
+    }
+}

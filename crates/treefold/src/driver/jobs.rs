@@ -1,0 +1,68 @@
+//! Jobs: on the loop when they take microseconds, on a worker when they compute, as a future when they wait.
+
+use super::{Done, Loop};
+use crate::job::{Guarded, Yielded, execute};
+use bytes::Bytes;
+use std::rc::Rc;
+use std::time::Instant;
+use treefold_core::effect::{Job, Place};
+use treefold_core::id::JobId;
+
+impl Loop {
+    pub(super) fn run_job(self: &Rc<Self>, job: Job<Bytes>) {
+        match job.place {
+            Place::Worker => self.workers.submit(job),
+            Place::Inline | Place::Async => self.run_here(job),
+        }
+    }
+
+    /// Runs an operator on the loop. Its cost is wall time, which costs no system call to measure; on a loop that
+    /// does nothing else meanwhile the two hardly differ.
+    fn run_here(self: &Rc<Self>, job: Job<Bytes>) {
+        let (id, started) = (job.id, Instant::now());
+        match execute(&self.registry, job, self.identity.limits.message_bytes_max) {
+            Yielded::Ready(result) => {
+                if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
+                    std::thread::sleep(delay);
+                }
+                self.job_done(id, result, started.elapsed());
+            }
+            Yielded::Later(future) => self.drive(id, future, started),
+        }
+    }
+
+    /// Drives an operator's future; its cost is the time it takes.
+    fn drive(self: &Rc<Self>, id: JobId, future: Guarded, started: Instant) {
+        let this = Rc::clone(self);
+        let task = tokio::task::spawn_local(async move {
+            let result = future.await;
+            if let Some(delay) = this.slowness.delay_after(started.elapsed()) {
+                tokio::time::sleep(delay).await;
+            }
+            this.futures.borrow_mut().remove(&id);
+            this.job_done(id, result, started.elapsed());
+        });
+        self.futures.borrow_mut().insert(id, task.abort_handle());
+    }
+
+    pub(super) fn abandon_job(&self, id: JobId, replace_worker: bool) {
+        match self.futures.borrow_mut().remove(&id) {
+            Some(future) => future.abort(),
+            None => self.workers.abandon(id, replace_worker),
+        }
+    }
+
+    /// The task that takes what workers have finished.
+    pub(super) async fn collect_finished(self: Rc<Self>) {
+        let mut finished = Vec::new();
+        loop {
+            self.workers.finished(&mut finished).await;
+            for Done { job, yielded, cost } in finished.drain(..) {
+                match yielded {
+                    Yielded::Ready(result) => self.job_done(job, result, cost),
+                    Yielded::Later(future) => self.drive(job, future, Instant::now()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Finding the cluster: the seeds are asked until another member is in sight, and again when none is left.
+//!
+//! The addresses are resolved anew each time, since names in a cluster that is being rolled out come and go. The
+//! pause grows from half a second to two and is drawn at random around that, so that nodes started together
+//! don't knock together.
+
+use super::Loop;
+use crate::entropy::draw;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::net::lookup_host;
+use treefold_core::input::{Command, Input};
+
+/// The first pause between two attempts.
+const JOIN_PAUSE_LEAST: Duration = Duration::from_millis(500);
+/// The longest.
+const JOIN_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+impl Loop {
+    /// The task that joins.
+    pub(super) async fn join(self: Rc<Self>, seeds: Vec<String>) {
+        let mut members = self.members.subscribe();
+        loop {
+            let mut pause = JOIN_PAUSE_LEAST;
+            while members.borrow_and_update().is_empty() {
+                let addrs = resolve(&seeds).await;
+                self.feed(Input::Command(Command::Join(addrs)));
+                // From half of it to one and a half.
+                let jittered = pause.mul_f64(0.5 + draw() as f64 / u64::MAX as f64);
+                let _ = tokio::time::timeout(jittered, members.changed()).await;
+                pause = (pause * 2).min(JOIN_PAUSE_MAX);
+            }
+            // The sender lives as long as this loop does.
+            let _ = members.wait_for(std::collections::BTreeSet::is_empty).await;
+        }
+    }
+}
+
+async fn resolve(seeds: &[String]) -> Vec<SocketAddr> {
+    let mut addrs = Vec::new();
+    for seed in seeds {
+        match lookup_host(seed).await {
+            Ok(found) => addrs.extend(found),
+            Err(error) => tracing::warn!(%seed, %error, "a seed's address can't be resolved"),
+        }
+    }
+    addrs
+}

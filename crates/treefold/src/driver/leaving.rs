@@ -1,0 +1,47 @@
+//! Leaving in order: core says goodbye and finishes what is open, then what is written goes out, then the links.
+//!
+//! A link's writing side is closed first and the link itself when the peer has closed its own: closing with bytes
+//! unread would reset the connection and destroy what the peer has not read yet. How long all that may take is
+//! the caller's business; whoever has waited long enough just ends the loop.
+
+use super::Loop;
+use super::link::{Link, Route};
+use socket2::SockRef;
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::time::Duration;
+use treefold_core::input::{Command, Input};
+
+/// How often it is looked whether everything has drained. Only a node that leaves looks.
+const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(2);
+
+impl Loop {
+    /// The task of a node that leaves.
+    pub(super) async fn leave(self: Rc<Self>) {
+        self.feed(Input::Command(Command::Leave));
+        while !self.answers.borrow().is_drained() || !self.links().iter().all(|link| is_written(link)) {
+            tokio::time::sleep(DRAIN_LOOK_EVERY).await;
+        }
+        for link in self.links() {
+            // A link that breaks right now is closed as well.
+            let _ = SockRef::from(link.write.as_ref()).shutdown(Shutdown::Write);
+        }
+        while self.peers.borrow().links > 0 {
+            self.links_gone.notified().await;
+        }
+        self.answers.borrow_mut().left();
+    }
+
+    fn links(&self) -> Vec<Rc<Link>> {
+        let peers = self.peers.borrow();
+        let up = peers.routes.values().filter_map(|route| match route {
+            Route::Up(links) => Some(links),
+            Route::Dialing(_) => None,
+        });
+        up.flatten().cloned().collect()
+    }
+}
+
+fn is_written(link: &Link) -> bool {
+    link.outbox.borrow().is_empty()
+}

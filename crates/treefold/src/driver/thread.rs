@@ -1,0 +1,288 @@
+//! The loop's thread: how it starts, how it is stopped, stalled and slowed from outside.
+//!
+//! [`Control`] is all that the thread shares with its owner besides channels. Stalling is simple and honest: the
+//! thread stands still, as after SIGSTOP, until it is told to go on. Stopping is immediate: the runtime is
+//! dropped, the sockets with it, and nobody is told goodbye.
+
+use super::asks::{Asks, Handle, channels};
+use super::complaints::Complaints;
+use super::{Loop, Machine, Members};
+use crate::error::StartError;
+use crate::record::Recorder;
+use crate::service::Registry;
+use crate::transport::Identity;
+use crate::workers::{Slowness, Workers};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::mpsc::SendError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_local;
+use treefold_core::config::NodeConfig;
+use treefold_core::node::Node;
+use treefold_core::time::Instant as CoreInstant;
+
+/// Tasks run before the sockets are looked at again, ready or not: more than a turn usually has.
+const TASKS_PER_TURN_MAX: u32 = 256;
+/// How long an owner waits for a stopped loop to be gone. It is gone at once, unless an operator holds it.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+/// How often a recording is handed to the system.
+const RECORDING_FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// All that a loop is started with.
+pub(crate) struct Setup {
+    pub(crate) config: NodeConfig,
+    pub(crate) identity: Identity,
+    pub(crate) registry: Registry,
+    /// Without one, nobody can connect here: a client.
+    pub(crate) listener: Option<std::net::TcpListener>,
+    pub(crate) datagrams: std::net::UdpSocket,
+    pub(crate) join: Vec<String>,
+    pub(crate) workers_max: usize,
+    pub(crate) thread_name: String,
+    pub(crate) record: Option<PathBuf>,
+}
+
+/// What an owner does to a loop's thread.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    state: Mutex<State>,
+    changed: Condvar,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: bool,
+    stalled: bool,
+    ended: bool,
+}
+
+impl Control {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Three flags, each whole at any time.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+        self.wake.notify_one();
+    }
+
+    /// Ends the loop as soon as it has the thread.
+    pub(crate) fn stop(&self) {
+        self.set(|state| state.stop = true);
+    }
+
+    /// Holds the loop's thread, or lets it go on.
+    pub(crate) fn stall(&self, stalled: bool) {
+        self.set(|state| state.stalled = stalled);
+    }
+
+    /// True until the thread is through.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.lock().ended
+    }
+
+    /// Waits for the thread's end, though not for ever.
+    pub(crate) fn wait_ended(&self) {
+        let patience = self.changed.wait_timeout_while(self.lock(), STOP_PATIENCE, |state| !state.ended);
+        if patience.is_ok_and(|(state, _)| !state.ended) {
+            tracing::warn!("a node's loop is held by an operator; it ends when that returns");
+        }
+    }
+
+    /// Returns when the loop is to end; meanwhile holds the thread while it is stalled.
+    async fn obey(&self) {
+        loop {
+            {
+                let state = self.lock();
+                let state = self
+                    .changed
+                    .wait_while(state, |state| state.stalled && !state.stop)
+                    .unwrap_or_else(PoisonError::into_inner);
+                if state.stop {
+                    return;
+                }
+            }
+            self.wake.notified().await;
+        }
+    }
+}
+
+/// A running loop. Dropping it ends the loop, without a goodbye.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) control: Arc<Control>,
+    pub(crate) slowness: Arc<Slowness>,
+    pub(crate) handle: Handle,
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.control.stop();
+        self.control.wait_ended();
+    }
+}
+
+impl Thread {
+    /// Starts a loop on a thread of its own.
+    pub(crate) fn start(setup: Setup) -> Result<Self, StartError> {
+        let (members, watched) = watch::channel(Members::new());
+        let (handle, asks) = channels(watched);
+        let (control, slowness) = (Arc::new(Control::default()), Slowness::none());
+        let ours = Ours { control: Arc::clone(&control), slowness: Arc::clone(&slowness), members, asks };
+        let (report, started) = std::sync::mpsc::sync_channel(1);
+        let name = setup.thread_name.clone();
+        std::thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                let control = Arc::clone(&ours.control);
+                let _ended = EndedOnDrop(&control);
+                // The owner waits for exactly one report; that it has gone away can't be.
+                let _ = match runtime() {
+                    Ok(runtime) => live(&runtime, setup, ours, &report),
+                    Err(error) => report.send(Err(StartError::Loop(error))),
+                };
+            })
+            .map_err(StartError::Loop)?;
+        started.recv().unwrap_or_else(|_| {
+            Err(StartError::Loop(io::Error::other("the loop's thread died at its start")))
+        })?;
+        Ok(Self { control, slowness, handle })
+    }
+}
+
+/// The thread's ends of what it shares.
+struct Ours {
+    control: Arc<Control>,
+    slowness: Arc<Slowness>,
+    members: watch::Sender<Members>,
+    asks: Asks,
+}
+
+type Report = std::sync::mpsc::SyncSender<Result<(), StartError>>;
+
+fn runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .event_interval(TASKS_PER_TURN_MAX)
+        .build_local(LocalOptions::default())
+}
+
+/// A loop's whole life.
+fn live(
+    runtime: &LocalRuntime,
+    setup: Setup,
+    ours: Ours,
+    report: &Report,
+) -> Result<(), SendError<Result<(), StartError>>> {
+    runtime.block_on(async {
+        let control = Arc::clone(&ours.control);
+        match Loop::begin(setup, ours) {
+            Ok(node) => {
+                report.send(Ok(()))?;
+                control.obey().await;
+                node.end();
+                Ok(())
+            }
+            Err(error) => report.send(Err(error)),
+        }
+    })
+}
+
+impl Loop {
+    /// Makes a loop and starts its tasks.
+    fn begin(setup: Setup, ours: Ours) -> Result<Rc<Self>, StartError> {
+        let listener = setup.listener.map(TcpListener::from_std).transpose().map_err(StartError::Loop)?;
+        let datagrams = UdpSocket::from_std(setup.datagrams).map_err(StartError::Loop)?;
+        let recorder = setup.record.map(|path| {
+            Recorder::create(&path, &setup.config, CoreInstant::START)
+                .map_err(|source| StartError::Record { path: path.display().to_string(), source })
+        });
+        let recorder = recorder.transpose()?;
+        let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
+        let message_bytes_max = setup.identity.limits.message_bytes_max;
+        let this = Rc::new(Self {
+            identity: setup.identity,
+            started: Instant::now(),
+            control: ours.control,
+            machine: RefCell::new(Machine { node: Node::new(setup.config, CoreInstant::START), recorder }),
+            backlog: RefCell::default(),
+            feeding: Cell::new(false),
+            armed: Cell::new(CoreInstant::START),
+            timer_moved: Notify::new(),
+            peers: RefCell::default(),
+            dirty: RefCell::default(),
+            flush_wanted: Notify::new(),
+            links_gone: Notify::new(),
+            datagrams,
+            workers: Workers::new(
+                &setup.thread_name,
+                Arc::clone(&registry),
+                setup.workers_max,
+                message_bytes_max,
+                Arc::clone(&slowness),
+            ),
+            registry,
+            futures: RefCell::default(),
+            slowness,
+            answers: RefCell::default(),
+            members: ours.members,
+            complaints: Complaints::default(),
+        });
+        this.run(); // what a node wants at its very start
+        this.spawn_tasks(listener, ours.asks, setup.join);
+        Ok(this)
+    }
+
+    fn spawn_tasks(self: &Rc<Self>, listener: Option<TcpListener>, asks: Asks, join: Vec<String>) {
+        spawn_local(Rc::clone(self).flush());
+        spawn_local(Rc::clone(self).keep_time());
+        spawn_local(Rc::clone(self).take_datagrams());
+        spawn_local(Rc::clone(self).collect_finished());
+        spawn_local(Rc::clone(self).take_asks(asks));
+        if let Some(listener) = listener {
+            spawn_local(Rc::clone(self).accept(listener));
+        }
+        if !join.is_empty() {
+            spawn_local(Rc::clone(self).join(join));
+        }
+        if self.machine.borrow().recorder.is_some() {
+            spawn_local(Rc::clone(self).flush_recording());
+        }
+    }
+
+    async fn flush_recording(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(RECORDING_FLUSH_EVERY).await;
+            if let Some(recorder) = &mut self.machine.borrow_mut().recorder {
+                recorder.flush();
+            }
+        }
+    }
+
+    /// Closes the recording, if all is told; a loop that is simply stopped leaves its recording open-ended.
+    fn end(&self) {
+        if self.answers.borrow().is_drained()
+            && let Some(recorder) = &mut self.machine.borrow_mut().recorder
+        {
+            recorder.finish();
+        }
+    }
+}
+
+/// Tells the owner when the thread is through, however it ends.
+struct EndedOnDrop<'a>(&'a Control);
+
+impl Drop for EndedOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.set(|state| state.ended = true);
+    }
+}

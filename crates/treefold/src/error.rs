@@ -1,0 +1,136 @@
+//! What can go wrong for whoever starts a node, makes a call, or reads a recording.
+//!
+//! A call that ends below full coverage is no error: its [`Reply`](crate::Reply) says what is missing and why.
+//! Errors are for calls that have no outcome at all.
+
+use std::io;
+use std::time::Duration;
+use treefold_core::error::CallError;
+use treefold_core::membership::card::CardError;
+use treefold_operators::{BodyError, OperatorError};
+
+/// Why a call or a query has no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection could be made. Nothing was asked.
+    #[error("can't connect to {addr}: {source}")]
+    Connect {
+        /// Where to.
+        addr: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Who answered there doesn't speak with us. Nothing was asked.
+    #[error("{addr} refused the handshake: {problem}")]
+    Handshake {
+        /// Who.
+        addr: String,
+        /// What it says.
+        problem: String,
+    },
+    /// The connection broke while the call was open. It may or may not have been carried out.
+    #[error("the connection to the front broke before the answer was there")]
+    Lost,
+    /// The front gave no answer, long after the call's deadline. It may or may not have been carried out.
+    #[error("the front gave no answer within {waited:?}")]
+    FrontSilent {
+        /// The deadline, and the patience beyond it.
+        waited: Duration,
+    },
+    /// The front turned the call away. No partition was asked.
+    #[error(transparent)]
+    Rejected(#[from] CallError),
+    /// The parameters could not be written (nothing was asked), or the answer is not of the type asked for.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The aggregation's `finish` failed on the answer.
+    #[error("finish: {0}")]
+    Finish(OperatorError),
+    /// No member of the cluster came into sight in time. Nothing was asked.
+    #[error("no member of the cluster answered within {waited:?}")]
+    NoMembers {
+        /// How long that was.
+        waited: Duration,
+    },
+    /// The node, or the client, has been shut down.
+    #[error("the node has been shut down")]
+    Closed,
+    /// The node's loop could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// Why a node could not be started. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address names nothing.
+    #[error("the address {given:?}: {source}")]
+    Address {
+        /// What was given.
+        given: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The address can't be listened at, with TCP or with UDP.
+    #[error("can't listen at {addr}: {source}")]
+    Listen {
+        /// Where.
+        addr: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The cluster's name is too long.
+    #[error("the cluster's name has {bytes} bytes; allowed: at most {bytes_max}")]
+    Cluster {
+        /// Its length.
+        bytes: usize,
+        /// The most there may be.
+        bytes_max: usize,
+    },
+    /// A service makes no sense.
+    #[error("service {service:?}: {problem}")]
+    Service {
+        /// Which.
+        service: String,
+        /// What about it.
+        problem: String,
+    },
+    /// What the node would tell of itself is beyond what others take.
+    #[error("the node's card: {0}")]
+    Card(#[source] CardError),
+    /// The recording could not be begun.
+    #[error("can't record to {path}: {source}")]
+    Record {
+        /// Where to.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The node's thread or its event loop could not be made.
+    #[error("can't start the node's loop: {0}")]
+    Loop(#[source] io::Error),
+    /// The nodes of an embedded cluster did not find each other in time.
+    #[error("{known} of {wanted} nodes in sight after {waited:?}")]
+    NotMet {
+        /// Nodes in sight of the node that sees least, itself included.
+        known: usize,
+        /// Nodes there are.
+        wanted: usize,
+        /// How long they had.
+        waited: Duration,
+    },
+}
+
+/// `error` again, for one more who waits for it.
+pub(crate) fn copy_of(error: &Error) -> Error {
+    let again = |source: &io::Error| io::Error::new(source.kind(), source.to_string());
+    match error {
+        Error::Connect { addr, source } => Error::Connect { addr: addr.clone(), source: again(source) },
+        Error::Handshake { addr, problem } => {
+            Error::Handshake { addr: addr.clone(), problem: problem.clone() }
+        }
+        _ => Error::Lost,
+    }
+}

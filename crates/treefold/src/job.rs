@@ -1,0 +1,95 @@
+//! Running one job: operator code is a stranger's, so whatever it does becomes a value.
+//!
+//! A panic is caught and told as that job's error; nothing global is installed, so the program's own panic hook
+//! still prints it. Futures are polled under the same guard.
+
+use crate::service::Registry;
+use bytes::Bytes;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use treefold_core::effect::{Job, Work};
+use treefold_core::error::JobError;
+use treefold_core::id::JobId;
+use treefold_operators::{OperatorError, Outcome, erased::Pending};
+
+/// A job that a worker is through with.
+pub(crate) struct Done {
+    pub(crate) job: JobId,
+    pub(crate) yielded: Yielded,
+    pub(crate) cost: Duration,
+}
+
+/// What running an operator gave.
+pub(crate) enum Yielded {
+    /// Its result.
+    Ready(Result<Bytes, JobError>),
+    /// A future of its result, to be driven by the loop.
+    Later(Guarded),
+}
+
+/// Runs a job's operator to its end, or to its future.
+pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: usize) -> Yielded {
+    // Nothing of ours is shared with the operator but what it is given, and that is dropped with the panic.
+    match catch_unwind(AssertUnwindSafe(|| invoke(registry, job))) {
+        Ok(Ok(Outcome::Now(result))) => {
+            Yielded::Ready(result.map_err(|error| failed(&error, message_bytes_max)))
+        }
+        Ok(Ok(Outcome::Later(future))) => Yielded::Later(Guarded { future, message_bytes_max }),
+        Ok(Err(unknown)) => Yielded::Ready(Err(JobError::Failed(unknown.into()))),
+        Err(panic) => Yielded::Ready(Err(panicked(panic.as_ref(), message_bytes_max))),
+    }
+}
+
+fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str> {
+    let operator = registry.operator(job.kind).ok_or("the node has no such aggregation")?;
+    match job.work {
+        Work::Local { partition, params } => {
+            let partition =
+                registry.partition(job.kind, partition).ok_or("the partition does not live on this node")?;
+            Ok(operator.local(partition, &params))
+        }
+        Work::Reduce { a, b, params } => Ok(operator.reduce(a, b, &params)),
+    }
+}
+
+/// An operator's future whose panic is its result.
+pub(crate) struct Guarded {
+    future: Pending,
+    message_bytes_max: usize,
+}
+
+impl Future for Guarded {
+    type Output = Result<Bytes, JobError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let max = self.message_bytes_max;
+        // A future that has panicked is never polled again: its panic is the result, and the task ends.
+        match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(context))) {
+            Ok(poll) => poll.map(|result| result.map_err(|error| failed(&error, max))),
+            Err(panic) => Poll::Ready(Err(panicked(panic.as_ref(), max))),
+        }
+    }
+}
+
+fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
+    JobError::Failed(cut(&error.to_string(), bytes_max))
+}
+
+fn panicked(panic: &(dyn Any + Send), bytes_max: usize) -> JobError {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message");
+    JobError::Panicked(cut(message, bytes_max))
+}
+
+/// At most `bytes_max` bytes of `text`, whole characters only.
+fn cut(text: &str, bytes_max: usize) -> Arc<str> {
+    text[..text.floor_char_boundary(bytes_max)].into()
+}

@@ -1,0 +1,279 @@
+//! A node: a member of a cluster in this process, with its services, on a thread of its own.
+
+use crate::client::Client;
+use crate::driver::thread::{Setup, Thread};
+use crate::entropy;
+use crate::error::{Error, StartError};
+use crate::service::{Registry, Service};
+use crate::sockets;
+use crate::transport::Identity;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use treefold_core::config::{NodeConfig, Tuning};
+use treefold_core::id::NodeId;
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::{MemberCard, Roles};
+use treefold_core::status::NodeStatus;
+
+/// The cluster that nodes and clients belong to unless told otherwise.
+pub const CLUSTER_DEFAULT: &str = "treefold";
+
+/// What a node is to be; see [`Node::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct NodeBuilder {
+    listen: String,
+    advertise: Option<String>,
+    join: Vec<String>,
+    rack: String,
+    zone: String,
+    processors: Option<u32>,
+    workers: Option<usize>,
+    services: Vec<Service>,
+    tuning: Tuning,
+    limits: Limits,
+    cluster: String,
+    seed: Option<u64>,
+    record: Option<PathBuf>,
+    thread_name: Option<String>,
+}
+
+impl NodeBuilder {
+    /// Where to listen, TCP and UDP alike; `127.0.0.1:0` by default, a free port of this machine.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn listen(mut self, addr: impl ToString) -> Self {
+        self.listen = addr.to_string();
+        self
+    }
+
+    /// Where others reach it, when that is not where it listens: `0.0.0.0` is nobody's address. By default the
+    /// address by which this machine would reach the first seed.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn advertise(mut self, addr: impl ToString) -> Self {
+        self.advertise = Some(addr.to_string());
+        self
+    }
+
+    /// Members to find the cluster by, `host:port`; more with each call. Its own address may be among them.
+    pub fn join<A: ToString>(mut self, seeds: impl IntoIterator<Item = A>) -> Self {
+        self.join.extend(seeds.into_iter().map(|seed| seed.to_string()));
+        self
+    }
+
+    /// The rack it stands in.
+    pub fn rack(mut self, rack: impl Into<String>) -> Self {
+        self.rack = rack.into();
+        self
+    }
+
+    /// The zone it stands in.
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.zone = zone.into();
+        self
+    }
+
+    /// How many jobs it runs at a time; by default as many as the machine has processors.
+    pub fn processors(mut self, processors: u32) -> Self {
+        self.processors = Some(processors.max(1));
+        self
+    }
+
+    /// The most threads for jobs; by default one per processor. They are started as needed.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Adds a service.
+    pub fn service(mut self, service: Service) -> Self {
+        self.services.push(service);
+        self
+    }
+
+    /// How it behaves.
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
+    /// What it may hold.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The cluster's name; nodes and clients of another cluster are turned away. At most 255 bytes.
+    pub fn cluster(mut self, name: impl Into<String>) -> Self {
+        self.cluster = name.into();
+        self
+    }
+
+    /// Seeds its random choices; by default drawn from the system.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Records everything that happens to it, for [`replay`](crate::replay).
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
+        self
+    }
+
+    /// Its thread's name, as `top` and debuggers show it.
+    pub fn name_thread(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = Some(name.into());
+        self
+    }
+
+    /// Starts the node. It listens when this returns; who else is there it learns from then on.
+    ///
+    /// # Errors
+    /// When the address can't be had, a service makes no sense, or the recording can't be begun.
+    pub async fn start(self) -> Result<Node, StartError> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
+        sockets::check_cluster(&self.cluster)?;
+        let registry = Registry::new(self.services, &self.limits)?;
+        let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
+        let bound = listener.local_addr().map_err(StartError::Loop)?;
+        let addr = match &self.advertise {
+            Some(advertise) => sockets::resolve(advertise).await?[0],
+            None => sockets::reachable(bound, &self.join).await,
+        };
+        let id = NodeId::new(addr, entropy::draw());
+        let services = registry.cards();
+        let provider = services.values().any(|service| !service.partitions.is_empty());
+        let card = MemberCard {
+            node: id,
+            version: 1,
+            rack: self.rack,
+            zone: self.zone,
+            // Whoever has the operators can fold, be it only what passes.
+            roles: Roles { provider, relay: !provider && !registry.kinds().is_empty() },
+            processors,
+            services,
+        };
+        card.check().map_err(StartError::Card)?;
+        let config = NodeConfig {
+            card,
+            kinds: registry.kinds(),
+            tuning: self.tuning,
+            limits: self.limits.clone(),
+            seed: self.seed.unwrap_or_else(entropy::draw),
+        };
+        let thread = Thread::start(Setup {
+            config,
+            identity: Identity { node: id, cluster: self.cluster, limits: self.limits },
+            registry,
+            listener: Some(listener),
+            datagrams,
+            join: self.join,
+            workers_max: self.workers.unwrap_or(processors as usize),
+            thread_name: self.thread_name.unwrap_or_else(|| format!("tf-{}", addr.port())),
+            record: self.record,
+        })?;
+        Ok(Node { id, thread })
+    }
+}
+
+/// A running node. Dropping it is [`abort`](Self::abort).
+#[derive(Debug)]
+pub struct Node {
+    id: NodeId,
+    thread: Thread,
+}
+
+impl Node {
+    /// A node to be started.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder {
+            listen: "127.0.0.1:0".to_string(),
+            advertise: None,
+            join: Vec::new(),
+            rack: String::new(),
+            zone: String::new(),
+            processors: None,
+            workers: None,
+            services: Vec::new(),
+            tuning: Tuning::default(),
+            limits: Limits::default(),
+            cluster: CLUSTER_DEFAULT.to_string(),
+            seed: None,
+            record: None,
+            thread_name: None,
+        }
+    }
+
+    /// Where others reach it.
+    pub fn addr(&self) -> SocketAddr {
+        self.id.addr
+    }
+
+    /// Its name: its address, and which life of the process it is.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// A client whose calls go straight into this node, by no socket.
+    pub fn client(&self) -> Client {
+        Client::of_loop(self.thread.handle.clone(), Some(self.id.addr))
+    }
+
+    /// What the node sees of itself and of its cluster.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when it has ended.
+    pub async fn status(&self) -> Result<NodeStatus, Error> {
+        self.thread.handle.status().await
+    }
+
+    /// Waits until at least `members` are in sight, this node included; false when they are not within `timeout`.
+    pub async fn members_at_least(&self, members: usize, timeout: Duration) -> bool {
+        let mut watched = self.thread.handle.members.clone();
+        let enough = watched.wait_for(|others| others.len() + 1 >= members);
+        matches!(tokio::time::timeout(timeout, enough).await, Ok(Ok(_)))
+    }
+
+    /// Waits until `member` is in sight; false when it is not within `timeout`.
+    pub async fn sees(&self, member: NodeId, timeout: Duration) -> bool {
+        let mut watched = self.thread.handle.members.clone();
+        let seen = watched.wait_for(|others| others.contains(&member));
+        matches!(tokio::time::timeout(timeout, seen).await, Ok(Ok(_)))
+    }
+
+    /// Members in sight, this node included.
+    pub fn members(&self) -> Vec<NodeId> {
+        let others = self.thread.handle.members.borrow();
+        others.iter().copied().chain([self.id]).collect()
+    }
+
+    /// Ends the node in order: tells the cluster goodbye, refuses new work, finishes what is open. What is not
+    /// finished within `grace` is cut off.
+    pub async fn shutdown(self, grace: Duration) {
+        // Whether it finished, ran out of time, or had ended before: what is left to do is the same.
+        let _ = tokio::time::timeout(grace, self.thread.handle.leave()).await;
+    }
+
+    /// Ends the node at once, as `kill -9` would: nobody is told.
+    pub fn abort(&self) {
+        self.thread.control.stop();
+        self.thread.control.wait_ended();
+    }
+
+    /// True until it has ended, in whatever way.
+    pub fn is_running(&self) -> bool {
+        self.thread.control.is_running()
+    }
+
+    /// A fault to inject: with true the node stands still, as after SIGSTOP; with false it goes on.
+    pub fn stall(&self, stalled: bool) {
+        self.thread.control.stall(stalled);
+    }
+
+    /// A fault to inject: from now on each job takes `factor` times as long. 1 is full speed.
+    pub fn slow(&self, factor: f64) {
+        self.thread.slowness.set(factor);
+    }
+}

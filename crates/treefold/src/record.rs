@@ -1,0 +1,175 @@
+//! Recordings: everything that happened to a node, in a file, so that it can happen again.
+//!
+//! Core is a pure function of its inputs, so the inputs are the whole story: whoever feeds them to a fresh node
+//! sees it decide the same, step by step (`treefold replay`). A file is [`MAGIC`], then records, each a length
+//! (u32, little-endian) and that many bytes of postcard: one [`Header`], then an [`Entry`] per input and timeout,
+//! and at a clean shutdown an end record with a running hash over all effects. A file without an end is a crash's
+//! or a kill's, and as readable up to there.
+//!
+//! Recording writes through a buffer, flushed at shutdown and each second. When the disk refuses, the recording
+//! ends with a warning, and the node goes on.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use treefold_core::config::NodeConfig;
+use treefold_core::effect::Effect;
+use treefold_core::input::Input;
+use treefold_core::time::Instant;
+
+/// What a recording begins with; the last byte is the format's version.
+pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x01";
+
+/// The first record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// What the node was told at its start.
+    pub(crate) config: NodeConfig,
+    /// When it started, by its own clock.
+    pub(crate) started_at: Instant,
+}
+
+/// A record of something that happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Entry<I> {
+    /// An input.
+    Input(Instant, I),
+    /// The node's timeout came.
+    Timeout(Instant),
+    /// The recording was closed; the effects there were, and their hash.
+    End { effects: u64, hash: u64 },
+}
+
+/// A running hash over effects: FNV-1a, 64 bits, over the postcard of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EffectHash {
+    pub(crate) effects: u64,
+    pub(crate) hash: u64,
+}
+
+impl EffectHash {
+    pub(crate) const fn new() -> Self {
+        Self { effects: 0, hash: 0xcbf2_9ce4_8422_2325 }
+    }
+
+    pub(crate) fn add(&mut self, effect: &Effect<Bytes>) {
+        self.effects += 1;
+        let hashed = postcard::serialize_with_flavor(effect, Fnv(self.hash));
+        self.hash = hashed.expect("hashing refuses no byte, and effects are made of what postcard can write");
+    }
+}
+
+struct Fnv(u64);
+
+impl postcard::ser_flavors::Flavor for Fnv {
+    type Output = u64;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<u64> {
+        Ok(self.0)
+    }
+}
+
+/// Appends to a buffer that is used again for each record.
+struct Appended<'a>(&'a mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Appended<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a recording.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    record: Vec<u8>,
+    effects: EffectHash,
+}
+
+impl Recorder {
+    /// Begins a recording; what was in the file is gone.
+    pub(crate) fn create(path: &Path, config: &NodeConfig, started_at: Instant) -> io::Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        file.write_all(&MAGIC)?;
+        let mut recorder =
+            Self { path: path.to_path_buf(), file: None, record: Vec::new(), effects: EffectHash::new() };
+        encode(&Header { config: config.clone(), started_at }, &mut recorder.record)?;
+        file.write_all(&recorder.record)?;
+        file.flush()?;
+        recorder.file = Some(file);
+        Ok(recorder)
+    }
+
+    /// An input is about to be handled.
+    pub(crate) fn input(&mut self, now: Instant, input: &Input<Bytes>) {
+        self.append(&Entry::Input(now, input));
+    }
+
+    /// The timeout is about to be handled.
+    pub(crate) fn timeout(&mut self, now: Instant) {
+        self.append(&Entry::<&Input<Bytes>>::Timeout(now));
+    }
+
+    /// The node had an effect.
+    pub(crate) fn effect(&mut self, effect: &Effect<Bytes>) {
+        if self.file.is_some() {
+            self.effects.add(effect);
+        }
+    }
+
+    /// Hands what is buffered to the system.
+    pub(crate) fn flush(&mut self) {
+        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
+            self.give_up(&error);
+        }
+    }
+
+    /// Closes the recording: nothing more will happen.
+    pub(crate) fn finish(&mut self) {
+        let EffectHash { effects, hash } = self.effects;
+        self.append(&Entry::<&Input<Bytes>>::End { effects, hash });
+        self.flush();
+        self.file = None;
+    }
+
+    fn append(&mut self, entry: &Entry<&Input<Bytes>>) {
+        let Some(file) = &mut self.file else { return };
+        if let Err(error) = encode(entry, &mut self.record).and_then(|()| file.write_all(&self.record)) {
+            self.give_up(&error);
+        }
+    }
+
+    fn give_up(&mut self, error: &io::Error) {
+        tracing::warn!(%error, path = %self.path.display(), "the recording ends here");
+        self.file = None;
+    }
+}
+
+/// Fills `record` with a value's length and its bytes.
+fn encode<T: Serialize>(value: &T, record: &mut Vec<u8>) -> io::Result<()> {
+    record.clear();
+    record.extend_from_slice(&[0; 4]);
+    postcard::serialize_with_flavor(value, Appended(record)).map_err(io::Error::other)?;
+    let length = u32::try_from(record.len() - 4).map_err(io::Error::other)?;
+    record[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}

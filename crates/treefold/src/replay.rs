@@ -1,0 +1,259 @@
+//! Replaying: a recording's inputs through a fresh node, step by step.
+//!
+//! [`Recording`] reads the file; [`run`] feeds a node with it and shows each step to a callback. At the end the
+//! effects' hash tells whether this build decides as the one that recorded: when it does not, the steps of two
+//! builds can be put side by side.
+//!
+//! ```no_run
+//! let summary = treefold::replay::run("node-3.rec", |step| {
+//!     println!("{:?} {:?} -> {} effects", step.at, step.what, step.effects.len());
+//! })?;
+//! assert_ne!(summary.is_faithful(), Some(false));
+//! # Ok::<(), treefold::replay::RecordingError>(())
+//! ```
+
+use crate::record::{EffectHash, Entry as Record, Header, MAGIC};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use treefold_core::config::NodeConfig;
+use treefold_core::effect::Effect;
+use treefold_core::input::Input;
+use treefold_core::node::Node;
+use treefold_core::time::Instant;
+
+/// Why a recording can't be read (on). What was read before is good.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file can't be opened or read.
+    #[error("at byte {offset}: {source}")]
+    Io {
+        /// How far it was read.
+        offset: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is no recording, or one of another version's format.
+    #[error("this is no recording of this version (it begins with {found:?}, not {MAGIC:?})")]
+    BadMagic {
+        /// What it begins with.
+        found: Vec<u8>,
+    },
+    /// A record makes no sense.
+    #[error("the record at byte {offset} can't be read: {problem}")]
+    BadRecord {
+        /// Where it begins.
+        offset: u64,
+        /// What about it.
+        problem: String,
+    },
+    /// The file ends before its header does.
+    #[error("the recording ends within its header, at byte {offset}")]
+    NoHeader {
+        /// Where it ends.
+        offset: u64,
+    },
+}
+
+/// Something that happened to the recorded node.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// When, by the node's clock.
+    pub at: Instant,
+    /// What.
+    pub what: Happening,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// The node was started.
+    Start,
+    /// It was given an input.
+    Input(Input<Bytes>),
+    /// Its timeout came.
+    Timeout,
+}
+
+/// A recording, read from its file entry by entry.
+pub struct Recording {
+    file: BufReader<File>,
+    offset: u64,
+    header: Header,
+    end: Option<EffectHash>,
+    truncated_at: Option<u64>,
+    over: bool,
+}
+
+impl Recording {
+    /// Opens a recording and reads its header.
+    ///
+    /// # Errors
+    /// When the file can't be read, is no recording, or ends within its header.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
+        let io = |source| RecordingError::Io { offset: 0, source };
+        let mut file = BufReader::new(File::open(path).map_err(io)?);
+        let mut found = Vec::new();
+        file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut found).map_err(io)?;
+        if found != MAGIC {
+            return Err(RecordingError::BadMagic { found });
+        }
+        let mut offset = MAGIC.len() as u64;
+        let header = next_record(&mut file, &mut offset)?.ok_or(RecordingError::NoHeader { offset })?;
+        Ok(Self { file, offset, header, end: None, truncated_at: None, over: false })
+    }
+
+    /// What the node was told at its start.
+    pub fn config(&self) -> &NodeConfig {
+        &self.header.config
+    }
+
+    /// When it started, by its own clock.
+    pub fn started_at(&self) -> Instant {
+        self.header.started_at
+    }
+
+    /// The hash over all effects, once the end of a cleanly closed recording has been read.
+    pub fn recorded_hash(&self) -> Option<u64> {
+        self.end.map(|end| end.hash)
+    }
+
+    /// Where the file breaks off within a record, once that has been read: the node was killed.
+    pub fn truncated_at(&self) -> Option<u64> {
+        self.truncated_at
+    }
+
+    fn advance(&mut self) -> Result<Option<Entry>, RecordingError> {
+        let record = next_record::<Record<Input<Bytes>>>(&mut self.file, &mut self.offset)?;
+        Ok(match record {
+            Some(Record::Input(at, input)) => Some(Entry { at, what: Happening::Input(input) }),
+            Some(Record::Timeout(at)) => Some(Entry { at, what: Happening::Timeout }),
+            Some(Record::End { effects, hash }) => {
+                self.end = Some(EffectHash { effects, hash });
+                None
+            }
+            None => {
+                // A file that simply stops between two records has no tail to report.
+                let length = self.file.get_ref().metadata().map_or(self.offset, |metadata| metadata.len());
+                self.truncated_at = (length > self.offset).then_some(self.offset);
+                None
+            }
+        })
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Result<Entry, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let entry = self.advance().transpose();
+        self.over = !matches!(entry, Some(Ok(_)));
+        entry
+    }
+}
+
+/// The next whole record; `None` at the end of the file or in a record that it cuts off. `offset` then stays
+/// where that record begins.
+fn next_record<T: DeserializeOwned>(
+    file: &mut impl Read,
+    offset: &mut u64,
+) -> Result<Option<T>, RecordingError> {
+    let at = *offset;
+    let mut read = |bytes: u64| {
+        // By `take`, so that a senseless length can't make us allocate more than the file has.
+        let mut part = Vec::new();
+        file.by_ref().take(bytes).read_to_end(&mut part).map(|_| part)
+    };
+    let io = |source| RecordingError::Io { offset: at, source };
+    let Ok(length) = <[u8; 4]>::try_from(read(4).map_err(io)?) else { return Ok(None) };
+    let length = u64::from(u32::from_le_bytes(length));
+    let record = read(length).map_err(io)?;
+    if (record.len() as u64) < length {
+        return Ok(None);
+    }
+    let value = postcard::from_bytes(&record)
+        .map_err(|error| RecordingError::BadRecord { offset: at, problem: error.to_string() })?;
+    *offset += 4 + length;
+    Ok(Some(value))
+}
+
+/// One step of a replay.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Counts the steps; 0 is the node's start.
+    pub number: u64,
+    /// When, by the recorded node's clock.
+    pub at: Instant,
+    /// What happened.
+    pub what: &'a Happening,
+    /// What the node wanted done.
+    pub effects: &'a [Effect<Bytes>],
+}
+
+/// How a replay went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplaySummary {
+    /// Inputs and timeouts replayed.
+    pub inputs: u64,
+    /// Effects the node had.
+    pub effects: u64,
+    /// Their hash.
+    pub effect_hash: u64,
+    /// The hash when it was recorded; `None` when the recording was not closed cleanly.
+    pub recorded_hash: Option<u64>,
+    /// Where the file breaks off within a record, if it does.
+    pub truncated_at: Option<u64>,
+}
+
+impl ReplaySummary {
+    /// Whether the node decided as when it was recorded; `None` when the recording doesn't say.
+    pub fn is_faithful(&self) -> Option<bool> {
+        self.recorded_hash.map(|recorded| recorded == self.effect_hash)
+    }
+}
+
+/// Feeds a fresh node with a recording, showing each step to `watch`.
+///
+/// # Errors
+/// When the recording can't be read (on); the steps before were shown.
+pub fn run(path: impl AsRef<Path>, mut watch: impl FnMut(Step<'_>)) -> Result<ReplaySummary, RecordingError> {
+    let mut recording = Recording::open(path)?;
+    let started_at = recording.started_at();
+    let mut node = Node::new(recording.config().clone(), started_at);
+    let (mut hash, mut effects, mut number) = (EffectHash::new(), Vec::new(), 0);
+    let mut show = |node: &mut Node<Bytes>, at, what: &Happening, number| {
+        effects.clear();
+        while let Some(effect) = node.poll_effect() {
+            hash.add(&effect);
+            effects.push(effect);
+        }
+        watch(Step { number, at, what, effects: &effects });
+    };
+    show(&mut node, started_at, &Happening::Start, number);
+    for entry in recording.by_ref() {
+        let Entry { at, what } = entry?;
+        match &what {
+            Happening::Input(input) => node.handle_input(at, input.clone()),
+            Happening::Timeout => node.handle_timeout(at),
+            Happening::Start => {}
+        }
+        number += 1;
+        show(&mut node, at, &what, number);
+    }
+    Ok(ReplaySummary {
+        inputs: number,
+        effects: hash.effects,
+        effect_hash: hash.hash,
+        recorded_hash: recording.recorded_hash(),
+        truncated_at: recording.truncated_at(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Addresses and the sockets that listen at them.
+
+use crate::error::StartError;
+use crate::wire::NAME_BYTES_MAX;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use tokio::net::lookup_host;
+
+/// Connections that wait to be accepted.
+const LISTEN_BACKLOG: i32 = 4_096;
+/// How often a free port is tried that TCP has and UDP has not.
+const PORT_TRIES_MAX: usize = 32;
+
+/// The addresses a name stands for; at least one.
+pub(crate) async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
+    let failed = |source| StartError::Address { given: given.to_string(), source };
+    let addrs: Vec<SocketAddr> = lookup_host(given).await.map_err(failed)?.collect();
+    if addrs.is_empty() {
+        return Err(failed(io::Error::from(io::ErrorKind::AddrNotAvailable)));
+    }
+    Ok(addrs)
+}
+
+/// Refuses names that a greeting could not say.
+pub(crate) fn check_cluster(name: &str) -> Result<(), StartError> {
+    if name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(StartError::Cluster { bytes: name.len(), bytes_max: NAME_BYTES_MAX })
+}
+
+/// Listens at the first of `addrs` that can be had, with TCP and with UDP on the same port.
+pub(crate) fn listen(addrs: &[SocketAddr], given: &str) -> Result<(TcpListener, UdpSocket), StartError> {
+    let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for &addr in addrs {
+        // A given port is tried once; a free one until both protocols have it.
+        let tries = if addr.port() == 0 { PORT_TRIES_MAX } else { 1 };
+        for _ in 0..tries {
+            match listen_at(addr) {
+                Ok(sockets) => return Ok(sockets),
+                Err(error) => refused = error,
+            }
+        }
+    }
+    Err(StartError::Listen { addr: given.to_string(), source: refused })
+}
+
+fn listen_at(addr: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let listener = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    // A node that restarts must not wait for its old connections to time out.
+    listener.set_reuse_address(true)?;
+    listener.set_nonblocking(true)?;
+    listener.bind(&addr.into())?;
+    listener.listen(LISTEN_BACKLOG)?;
+    let listener = TcpListener::from(listener);
+    let datagrams = datagrams_at(listener.local_addr()?)?;
+    Ok((listener, datagrams))
+}
+
+/// A socket for datagrams.
+pub(crate) fn datagrams_at(addr: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(addr)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// The address by which others reach who is bound to `bound`: that one, unless it is every address of the
+/// machine. Then the address the system would use towards the first seed, or else towards the world at large.
+pub(crate) async fn reachable(bound: SocketAddr, seeds: &[String]) -> SocketAddr {
+    if !bound.ip().is_unspecified() {
+        return bound;
+    }
+    let mut towards = Vec::new();
+    for seed in seeds {
+        towards.extend(lookup_host(seed).await.into_iter().flatten());
+    }
+    // Addresses for documentation: nobody's, so the system takes its default route. Connecting a socket for
+    // datagrams sends nothing.
+    let (anywhere, loopback): (IpAddr, IpAddr) = match bound {
+        SocketAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(_) => {
+            (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::LOCALHOST.into())
+        }
+    };
+    towards.push(SocketAddr::new(anywhere, 9));
+    let source = |to: &SocketAddr| {
+        let socket = UdpSocket::bind(SocketAddr::new(bound.ip(), 0)).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let ip = towards.iter().find_map(source).unwrap_or(loopback);
+    SocketAddr::new(ip, bound.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_and_udp_listen_on_one_port_and_it_can_be_had_again_at_once() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (listener, datagrams) = listen(&[any], "any").unwrap();
+        let addr = listener.local_addr().unwrap();
+        assert_eq!(datagrams.local_addr().unwrap(), addr);
+        assert!(listen(&[addr], "taken").unwrap_err().to_string().starts_with("can't listen at taken"));
+        drop((listener, datagrams));
+        listen(&[addr], "free again").unwrap();
+    }
+
+    #[tokio::test]
+    async fn every_address_of_the_machine_is_advertised_as_one_that_can_be_reached() {
+        let bound: SocketAddr = "0.0.0.0:7700".parse().unwrap();
+        let advertised = reachable(bound, &["127.0.0.1:7701".to_string()]).await;
+        assert_eq!(advertised, "127.0.0.1:7700".parse().unwrap());
+        let bound = "127.0.0.1:7700".parse().unwrap();
+        assert_eq!(reachable(bound, &[]).await, bound);
+    }
+}

@@ -1,0 +1,215 @@
+//! A connection before anything is known of it: sockets, and the greeting.
+//!
+//! Both sides greet. Who dialled speaks first; who listens answers with its own greeting, or with a fault and
+//! nothing more. Nothing else is written before the other's greeting has been read: the name in it says which
+//! life of the process answers at that address, and what was meant for the dead must not reach the living.
+//!
+//! Nodes and clients share this file; what they do with a connection afterwards differs.
+
+use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, WireError};
+use socket2::{SockRef, TcpKeepalive};
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+use treefold_core::id::NodeId;
+use treefold_core::limits::Limits;
+
+/// How long making a connection may take, greeting included.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long who connects here may take to greet.
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Parts of frames handed to the system in one write.
+const WRITE_SLICES_MAX: usize = 64;
+/// Quiet time after which the system asks whether the other machine is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+/// How often it asks; after some nine answers missed, the connection breaks.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// Bytes read and thrown away so that a last fault is not overtaken by a reset.
+const FAREWELL_BYTES_MAX: usize = 1 << 20;
+/// How long that may take.
+const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Who we are to whomever we greet, and what we take from them.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    pub(crate) cluster: String,
+    pub(crate) limits: Limits,
+}
+
+/// A connection that is ready for messages.
+pub(crate) struct Greeted {
+    pub(crate) peer: NodeId,
+    pub(crate) read: OwnedReadHalf,
+    pub(crate) write: OwnedWriteHalf,
+    /// May hold frames that came right behind the greeting.
+    pub(crate) inbox: Inbox,
+}
+
+/// Why a connection did not get as far as messages. It is closed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GreetError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("the other side says: {0}")]
+    Fault(Fault),
+    #[error("the limit of {peers_max} connections is reached (peers_max)")]
+    Full { peers_max: usize },
+}
+
+impl Identity {
+    fn hello(&self) -> Hello {
+        Hello::new(self.cluster.as_str(), self.node)
+    }
+
+    async fn greet(&self, write: &OwnedWriteHalf) -> Result<(), GreetError> {
+        let mut outbox = Outbox::new(self.limits.clone());
+        outbox.push_hello(&self.hello())?;
+        Ok(write_all(write, &mut outbox).await?)
+    }
+}
+
+/// Dials an address and greets.
+pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
+    let greet = async {
+        let (mut read, write) = prepare(TcpStream::connect(addr).await?)?;
+        identity.greet(&write).await?;
+        let mut inbox = Inbox::new(identity.limits.clone());
+        let hello = read_hello(&mut read, &mut inbox).await?;
+        identity.hello().agree(&hello)?;
+        Ok(Greeted { peer: hello.node, read, write, inbox })
+    };
+    within(CONNECT_TIMEOUT, greet).await
+}
+
+/// Waits for the greeting of who has connected here, and answers it. `is_full` is asked once it is known who.
+pub(crate) async fn welcome(
+    stream: TcpStream,
+    identity: &Identity,
+    is_full: impl Fn() -> bool,
+) -> Result<Greeted, GreetError> {
+    let (mut read, write) = prepare(stream)?;
+    let mut inbox = Inbox::new(identity.limits.clone());
+    let greet = async {
+        let hello = read_hello(&mut read, &mut inbox).await?;
+        identity.hello().agree(&hello)?;
+        if is_full() {
+            return Err(GreetError::Full { peers_max: identity.limits.peers_max });
+        }
+        identity.greet(&write).await?;
+        Ok(hello.node)
+    };
+    match within(HELLO_TIMEOUT, greet).await {
+        Ok(peer) => Ok(Greeted { peer, read, write, inbox }),
+        Err(error) => {
+            if let Some(fault) = error.as_fault() {
+                say_farewell(read, &write, &fault, identity).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+impl GreetError {
+    /// What to tell the other side; `None` when it is gone, or has told us first.
+    fn as_fault(&self) -> Option<Fault> {
+        match self {
+            Self::Io(_) | Self::Fault(_) => None,
+            Self::Wire(error) => Some(error.into()),
+            &Self::Full { peers_max } => Some(Fault {
+                limit: peers_max as u64,
+                field: "peers_max".to_string(),
+                ..Fault::new(FaultCode::TooManyPeers)
+            }),
+        }
+    }
+}
+
+/// Tells the other side why this connection is about to be closed, and gives it a moment to read that: closing
+/// with unread bytes resets the connection, and a reset would overtake the fault.
+pub(crate) async fn say_farewell(
+    mut read: OwnedReadHalf,
+    write: &OwnedWriteHalf,
+    fault: &Fault,
+    identity: &Identity,
+) {
+    let mut outbox = Outbox::new(identity.limits.clone());
+    if outbox.push_fault(fault).is_err() {
+        return;
+    }
+    let farewell = async {
+        write_all(write, &mut outbox).await?;
+        SockRef::from(write.as_ref()).shutdown(Shutdown::Write)?;
+        let (mut scrap, mut left) = ([0; 4096], FAREWELL_BYTES_MAX);
+        while left > 0 {
+            match read.read(&mut scrap).await? {
+                0 => break,
+                n => left = left.saturating_sub(n),
+            }
+        }
+        io::Result::Ok(())
+    };
+    // It is a courtesy: whoever doesn't take it is no worse off than with a plain close.
+    let _ = timeout(FAREWELL_TIMEOUT, farewell).await;
+}
+
+/// Writes what the system takes of an outbox; true when that was all of it.
+pub(crate) fn write_some(write: &OwnedWriteHalf, outbox: &mut Outbox) -> io::Result<bool> {
+    while !outbox.is_empty() {
+        let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
+        let filled = outbox.fill_slices(&mut slices);
+        match write.try_write_vectored(&slices[..filled]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => outbox.advance(written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Writes all of an outbox, waiting as needed.
+async fn write_all(write: &OwnedWriteHalf, outbox: &mut Outbox) -> io::Result<()> {
+    while !write_some(write, outbox)? {
+        write.writable().await?;
+    }
+    Ok(())
+}
+
+async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello, GreetError> {
+    loop {
+        match inbox.next()? {
+            Some(Incoming::Hello(hello)) => return Ok(hello),
+            Some(Incoming::Fault(fault)) => return Err(GreetError::Fault(fault)),
+            // The inbox takes nothing else for a first frame; this is for the compiler.
+            Some(Incoming::Message(_)) => return Err(WireError::OutOfTurn { kind: 0 }.into()),
+            None => {}
+        }
+        if read.read_buf(inbox.read_buffer()).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    }
+}
+
+/// The socket's options, and its two halves.
+fn prepare(stream: TcpStream) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    Ok(stream.into_split())
+}
+
+async fn within<T>(
+    time: Duration,
+    greet: impl Future<Output = Result<T, GreetError>>,
+) -> Result<T, GreetError> {
+    timeout(time, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}

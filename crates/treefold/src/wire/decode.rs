@@ -1,0 +1,190 @@
+//! Headers to messages.
+//!
+//! Nothing is believed: protobuf's decoder checks the form, and every column, count, name and set is then
+//! held against its limit before it becomes part of a message. A message is made whole or not at all.
+
+use crate::wire::columns::set_alone;
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::frame::Kind;
+use crate::wire::header::{
+    CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, ReplyHeader, RequestHeader,
+    StatusHeader,
+};
+use crate::wire::names::Names;
+use crate::wire::outcome::{missing_of, options_of, outcome_of, waiting_of};
+use crate::wire::report::report_of;
+use crate::wire::status::{cards_of, status_of};
+use crate::wire::tree::tree_of;
+use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX, members_max};
+use bytes::Bytes;
+use prost::Message as _;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
+use treefold_core::id::Tag;
+use treefold_core::limits::Limits;
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::time::Duration;
+
+/// Reads headers. Keeps the header structures of the two kinds that waves are made of from one to the next.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    pub(super) limits: Limits,
+    names: Names,
+    call: CallHeader,
+    partial: PartialHeader,
+}
+
+impl Decoder {
+    pub(super) fn new(limits: Limits) -> Self {
+        let (call, partial) = Default::default();
+        Self { limits, names: Names::default(), call, partial }
+    }
+
+    /// The message of a kind that is neither `Hello`, `Fault` nor `Chunk`.
+    pub(super) fn message(
+        &mut self,
+        kind: Kind,
+        tag: Tag,
+        header: &[u8],
+        payload: Option<Bytes>,
+    ) -> Result<Message<Bytes>, WireError> {
+        within("header", self.limits.header_bytes_max, header.len())?;
+        if payload.is_some() && !may_have_payload(kind) {
+            return Err(malformed("payload"));
+        }
+        let limits = &self.limits;
+        Ok(match kind {
+            Kind::Call => Message::Call(Box::new(self.call(tag, header, payload)?)),
+            Kind::Partial => Message::Partial(Box::new(self.partial(tag, header, payload)?)),
+            Kind::Offer => Message::Offer { tag, bytes: decoded::<OfferHeader>(header)?.bytes },
+            Kind::Grant => Message::Grant { tag },
+            Kind::Cancel => Message::Cancel { tag },
+            Kind::Request => Message::Request(Box::new(self.request(header, payload)?)),
+            Kind::Reply => {
+                few_enough(header, 6, "missing", limits.missing_max)?;
+                let header: ReplyHeader = decoded(header)?;
+                let id = header.id;
+                Message::Reply { id, outcome: Box::new(outcome_of(header, payload, limits)?) }
+            }
+            Kind::CancelRequest => Message::CancelRequest { id: decoded::<NumberHeader>(header)?.id },
+            Kind::Cards => {
+                few_enough(header, 1, "cards", members_max(limits))?;
+                Message::Cards(cards_of(decoded::<CardsHeader>(header)?.cards, limits)?)
+            }
+            Kind::WantCards => Message::WantCards,
+            Kind::StatusRequest => Message::StatusRequest { id: decoded::<NumberHeader>(header)?.id },
+            Kind::Status => {
+                few_enough(header, 6, "members", members_max(limits))?;
+                let header: StatusHeader = decoded(header)?;
+                Message::Status { id: header.id, status: Box::new(status_of(header, limits)?) }
+            }
+            Kind::Hello | Kind::Fault | Kind::Chunk => {
+                return Err(WireError::UnknownKind { kind: kind as u8 });
+            }
+        })
+    }
+
+    fn call(&mut self, tag: Tag, bytes: &[u8], params: Option<Bytes>) -> Result<Call<Bytes>, WireError> {
+        let header = &mut self.call;
+        header.clear();
+        header.merge(bytes).map_err(|_| malformed("header"))?;
+        within("name", NAME_BYTES_MAX, header.name.len())?;
+        let call = Call {
+            tag,
+            name: self.names.intern(&header.name),
+            params,
+            deadline_left: Duration::from_micros(header.deadline_left_us),
+            answer_left: Duration::from_micros(header.answer_left_us),
+            waiting: waiting_of(header.waiting)?,
+            losses_max: header.losses_max,
+            tree: tree_of(header, &self.limits)?,
+            explain: header.explain,
+        };
+        if bytes.len() > LONG_HEADER_BYTES {
+            self.call = CallHeader::default();
+        }
+        Ok(call)
+    }
+
+    fn partial(
+        &mut self,
+        tag: Tag,
+        bytes: &[u8],
+        payload: Option<Bytes>,
+    ) -> Result<Partial<Bytes>, WireError> {
+        let limits = &self.limits;
+        few_enough(bytes, 8, "missing", limits.missing_max)?;
+        let header = &mut self.partial;
+        header.clear();
+        header.merge(bytes).map_err(|_| malformed("header"))?;
+        let report = header.report.take().map(|columns| report_of(columns, limits).map(Box::new));
+        let partial = Partial {
+            tag,
+            payload,
+            contributors: set_alone(&header.contributors, limits.partitions_max, "contributors")?,
+            missing: missing_of(&mut header.missing, limits)?,
+            last: header.last,
+            load: LoadFigure {
+                queued: Duration::from_micros(header.load_queued_us),
+                in_flight: header.load_in_flight,
+                processors: header.load_processors,
+            },
+            cost: CostFigure {
+                local: header.cost_local_ns.map(Duration::from_nanos),
+                reduce: header.cost_reduce_ns.map(Duration::from_nanos),
+            },
+            report: report.transpose()?,
+        };
+        if bytes.len() > LONG_HEADER_BYTES {
+            self.partial = PartialHeader::default();
+        }
+        Ok(partial)
+    }
+
+    fn request(&mut self, bytes: &[u8], params: Option<Bytes>) -> Result<Request<Bytes>, WireError> {
+        let header: RequestHeader = decoded(bytes)?;
+        within("name", NAME_BYTES_MAX, header.name.len())?;
+        Ok(Request {
+            id: header.id,
+            name: self.names.intern(&header.name),
+            params: params.ok_or(malformed("payload"))?,
+            options: options_of(&header, &self.limits)?,
+        })
+    }
+}
+
+/// A header's bytes as its structure.
+pub(super) fn decoded<H: prost::Message + Default>(header: &[u8]) -> Result<H, WireError> {
+    H::decode(header).map_err(|_| malformed("header"))
+}
+
+fn may_have_payload(kind: Kind) -> bool {
+    matches!(kind, Kind::Call | Kind::Partial | Kind::Request | Kind::Reply)
+}
+
+/// Puts a payload that came in chunks where the message, read before, keeps its own.
+pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
+    match message {
+        Message::Call(call) => call.params = Some(payload),
+        Message::Partial(partial) => partial.payload = Some(payload),
+        Message::Request(request) => request.params = payload,
+        Message::Reply { outcome, .. } => outcome.value = Some(payload),
+        _ => unreachable!("invariant: a message of a kind without payload is refused when it is read"),
+    }
+}
+
+/// Refuses a long header with more than `max` occurrences of a field, before it is decoded: an empty element
+/// is two bytes on the wire and a hundred in memory.
+fn few_enough(header: &[u8], field: u32, name: &'static str, max: usize) -> Result<(), WireError> {
+    if header.len() <= LONG_HEADER_BYTES {
+        return Ok(());
+    }
+    let (mut rest, mut count) = (header, 0);
+    while !rest.is_empty() {
+        let (at, wire_type) = decode_key(&mut rest).map_err(|_| malformed("header"))?;
+        count += usize::from(at == field);
+        within(name, max, count)?;
+        skip_field(wire_type, at, &mut rest, DecodeContext::default()).map_err(|_| malformed("header"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Messages to headers.
+//!
+//! An [`Encoder`] keeps the header structures of the two kinds that waves are made of, and so their columns'
+//! memory, from one message to the next.
+
+use crate::wire::columns::put_set;
+use crate::wire::error::{WireError, within};
+use crate::wire::frame::{Kind, NO_TAG};
+use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
+use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_number};
+use crate::wire::report::report_columns;
+use crate::wire::status::{card_headers, status_header};
+use crate::wire::tree::put_tree;
+use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX};
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+use treefold_core::id::{Tag, WaveId};
+use treefold_core::limits::Limits;
+use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::time::Duration;
+
+/// What messages must not overtake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lane {
+    /// Those about one wave.
+    Wave(WaveId),
+    /// Those about one request of a client.
+    Request(u64),
+}
+
+/// A message without its header: what the frame's prefix says, the payload, and whom it must not overtake.
+pub(super) struct Shell<'a> {
+    pub(super) kind: Kind,
+    pub(super) tag: Tag,
+    pub(super) payload: Option<&'a Bytes>,
+    pub(super) lane: Option<Lane>,
+}
+
+impl<'a> Shell<'a> {
+    fn of_wave(kind: Kind, tag: Tag, payload: Option<&'a Bytes>) -> Self {
+        Self { kind, tag, payload, lane: Some(Lane::Wave(tag.wave)) }
+    }
+
+    fn of_request(kind: Kind, id: u64, payload: Option<&'a Bytes>) -> Self {
+        Self { kind, tag: NO_TAG, payload, lane: Some(Lane::Request(id)) }
+    }
+
+    pub(super) fn bare(kind: Kind) -> Self {
+        Self { kind, tag: NO_TAG, payload: None, lane: None }
+    }
+}
+
+/// Writes headers.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    call: CallHeader,
+    partial: PartialHeader,
+}
+
+impl Encoder {
+    /// Appends the header of `message` to `out`.
+    ///
+    /// # Errors
+    /// When a part of it is beyond its limit or cannot be expressed; `out` may have part of the header then.
+    pub(super) fn put_header<'a>(
+        &mut self,
+        message: &'a Message<Bytes>,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<Shell<'a>, WireError> {
+        Ok(match message {
+            Message::Call(call) => {
+                self.put_call(call, limits, out)?;
+                Shell::of_wave(Kind::Call, call.tag, call.params.as_ref())
+            }
+            Message::Partial(partial) => {
+                self.put_partial(partial, limits, out)?;
+                Shell::of_wave(Kind::Partial, partial.tag, partial.payload.as_ref())
+            }
+            Message::Offer { tag, bytes } => {
+                append(&OfferHeader { bytes: *bytes }, out);
+                Shell::of_wave(Kind::Offer, *tag, None)
+            }
+            Message::Grant { tag } => Shell::of_wave(Kind::Grant, *tag, None),
+            Message::Cancel { tag } => Shell::of_wave(Kind::Cancel, *tag, None),
+            Message::Request(request) => {
+                append(&request_header(request, limits)?, out);
+                Shell::of_request(Kind::Request, request.id, Some(&request.params))
+            }
+            Message::Reply { id, outcome } => {
+                append(&reply_header(*id, outcome, limits)?, out);
+                Shell::of_request(Kind::Reply, *id, outcome.value.as_ref())
+            }
+            Message::CancelRequest { id } => {
+                append(&NumberHeader { id: *id }, out);
+                Shell::of_request(Kind::CancelRequest, *id, None)
+            }
+            Message::Cards(cards) => {
+                append(&CardsHeader { cards: card_headers(cards, limits)? }, out);
+                Shell::bare(Kind::Cards)
+            }
+            Message::WantCards => Shell::bare(Kind::WantCards),
+            Message::StatusRequest { id } => {
+                append(&NumberHeader { id: *id }, out);
+                Shell::bare(Kind::StatusRequest)
+            }
+            Message::Status { id, status } => {
+                append(&status_header(*id, status, limits)?, out);
+                Shell::bare(Kind::Status)
+            }
+        })
+    }
+
+    fn put_call(&mut self, call: &Call<Bytes>, limits: &Limits, out: &mut BytesMut) -> Result<(), WireError> {
+        within("name", NAME_BYTES_MAX, call.name.len())?;
+        let header = &mut self.call;
+        header.clear();
+        header.name.push_str(&call.name);
+        header.deadline_left_us = call.deadline_left.as_micros();
+        header.answer_left_us = call.answer_left.as_micros();
+        header.waiting = waiting_number(call.waiting)?;
+        header.losses_max = call.losses_max;
+        header.explain = call.explain;
+        put_tree(header, &call.tree, limits)?;
+        append(header, out);
+        if header.nodes.len() > LONG_HEADER_BYTES {
+            self.call = CallHeader::default();
+        }
+        Ok(())
+    }
+
+    fn put_partial(
+        &mut self,
+        partial: &Partial<Bytes>,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<(), WireError> {
+        let header = &mut self.partial;
+        header.clear();
+        header.last = partial.last;
+        put_set(&mut header.contributors, &partial.contributors, limits.partitions_max, "contributors")?;
+        header.load_queued_us = partial.load.queued.as_micros();
+        header.load_in_flight = partial.load.in_flight;
+        header.load_processors = partial.load.processors;
+        header.cost_local_ns = partial.cost.local.map(Duration::as_nanos);
+        header.cost_reduce_ns = partial.cost.reduce.map(Duration::as_nanos);
+        header.missing = missing_headers(&partial.missing, limits)?;
+        header.report = partial.report.as_deref().map(|report| report_columns(report, limits)).transpose()?;
+        append(header, out);
+        Ok(())
+    }
+}
+
+fn request_header(request: &Request<Bytes>, limits: &Limits) -> Result<RequestHeader, WireError> {
+    within("name", NAME_BYTES_MAX, request.name.len())?;
+    let mut header =
+        RequestHeader { id: request.id, name: request.name.as_ref().to_owned(), ..RequestHeader::default() };
+    put_options(&mut header, &request.options, limits)?;
+    Ok(header)
+}
+
+/// Appends a header's bytes.
+pub(super) fn append(header: &impl prost::Message, out: &mut BytesMut) {
+    header.encode(out).expect("invariant: a BytesMut grows as needed");
+}

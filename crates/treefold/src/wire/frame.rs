@@ -1,0 +1,158 @@
+//! The fixed prefix of every frame.
+//!
+//! ```text
+//!  0        4      5      6               10        18         26       30            30+h        4+length
+//!  ┌────────┬──────┬──────┬───────────────┬─────────┬──────────┬────────┬─────────────┬───────────┐
+//!  │ length │ kind │flags │ header_length │ origin  │ sequence │ branch │ header      │ payload   │
+//!  │ u32    │ u8   │ u8   │ u32  = h      │ u64     │ u64      │ u32    │ protobuf    │ raw bytes │
+//!  └────────┴──────┴──────┴───────────────┴─────────┴──────────┴────────┴─────────────┴───────────┘
+//! ```
+//!
+//! All numbers are little-endian; `length` counts what comes after itself. Thirty bytes, always: a reader
+//! finds everything at a fixed place, and a `Grant` or `Cancel`, which says no more than its tag, is the
+//! prefix alone. The form of this prefix, and of `Hello` and `Fault`, never changes from version to version,
+//! since they are what two versions find out about each other with.
+
+use crate::wire::error::WireError;
+use treefold_core::id::{Tag, WaveId};
+
+/// Bytes of the prefix.
+pub(super) const PREFIX_BYTES: usize = 30;
+/// Bytes of the length at its front, which the length does not count.
+pub(super) const LENGTH_BYTES: usize = 4;
+/// The least a length can be: the rest of the prefix.
+pub(super) const LENGTH_LEAST: usize = PREFIX_BYTES - LENGTH_BYTES;
+
+/// The frame has a payload, though maybe one of no bytes.
+pub(super) const FLAG_PAYLOAD: u8 = 1;
+/// The payload follows in chunks; what stands in its place announces the stream. Comes with [`FLAG_PAYLOAD`].
+pub(super) const FLAG_CHUNKED: u8 = 2;
+
+/// For kinds without a wave.
+pub(super) const NO_TAG: Tag = Tag { wave: WaveId { origin: 0, sequence: 0 }, branch: 0 };
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// What a frame is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum Kind { $($(#[$doc])* $name = $number,)* }
+
+        impl Kind {
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub(super) fn from_number(number: u8) -> Result<Self, WireError> {
+                match number {
+                    $($number => Ok(Self::$name),)*
+                    kind => Err(WireError::UnknownKind { kind }),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Who I am and what I speak; the first frame of either side.
+    Hello = 1,
+    /// Why I am about to close this connection.
+    Fault = 2,
+    /// A piece of a payload that an earlier frame announced.
+    Chunk = 3,
+    /// `Message::Call`.
+    Call = 16,
+    /// `Message::Partial`.
+    Partial = 17,
+    /// `Message::Offer`.
+    Offer = 18,
+    /// `Message::Grant`.
+    Grant = 19,
+    /// `Message::Cancel`.
+    Cancel = 20,
+    /// `Message::Request`.
+    Request = 32,
+    /// `Message::Reply`.
+    Reply = 33,
+    /// `Message::CancelRequest`.
+    CancelRequest = 34,
+    /// `Message::Cards`.
+    Cards = 48,
+    /// `Message::WantCards`.
+    WantCards = 49,
+    /// `Message::StatusRequest`.
+    StatusRequest = 50,
+    /// `Message::Status`.
+    Status = 51,
+}
+
+/// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Prefix {
+    /// Bytes of the frame after the length itself.
+    pub(super) length: u32,
+    /// The kind's number.
+    pub(super) kind: u8,
+    /// [`FLAG_PAYLOAD`], [`FLAG_CHUNKED`]; the others are zero, and ignored.
+    pub(super) flags: u8,
+    /// Bytes of the header.
+    pub(super) header_length: u32,
+    /// The part of a wave that the frame is about, or [`NO_TAG`].
+    pub(super) tag: Tag,
+}
+
+impl Prefix {
+    /// The prefix's bytes.
+    pub(super) fn to_bytes(self) -> [u8; PREFIX_BYTES] {
+        let mut bytes = [0; PREFIX_BYTES];
+        bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4] = self.kind;
+        bytes[5] = self.flags;
+        bytes[6..10].copy_from_slice(&self.header_length.to_le_bytes());
+        bytes[10..18].copy_from_slice(&self.tag.wave.origin.to_le_bytes());
+        bytes[18..26].copy_from_slice(&self.tag.wave.sequence.to_le_bytes());
+        bytes[26..30].copy_from_slice(&self.tag.branch.to_le_bytes());
+        bytes
+    }
+
+    /// The prefix at the front of `bytes`; `None` while there are too few.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; PREFIX_BYTES] = bytes.first_chunk()?;
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Some(Self {
+            length: u32_at(0),
+            kind: bytes[4],
+            flags: bytes[5],
+            header_length: u32_at(6),
+            tag: Tag { wave: WaveId { origin: u64_at(10), sequence: u64_at(18) }, branch: u32_at(26) },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_reads_as_it_was_written() {
+        let prefix = Prefix {
+            length: 0x0102_0304,
+            kind: Kind::Partial as u8,
+            flags: FLAG_PAYLOAD,
+            header_length: 0x0506_0708,
+            tag: Tag { wave: WaveId { origin: 0x1122_3344_5566_7788, sequence: 9 }, branch: 0xaabb_ccdd },
+        };
+        let bytes = prefix.to_bytes();
+        assert_eq!(bytes[..6], [4, 3, 2, 1, 17, 1]);
+        assert_eq!(Prefix::read(&bytes), Some(prefix));
+        assert_eq!(Prefix::read(&bytes[..29]), None);
+    }
+
+    #[test]
+    fn kinds_are_numbered_both_ways() {
+        for &kind in Kind::ALL {
+            assert_eq!(Kind::from_number(kind as u8), Ok(kind));
+        }
+        assert_eq!(Kind::from_number(99), Err(WireError::UnknownKind { kind: 99 }));
+    }
+}

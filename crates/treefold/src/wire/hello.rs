@@ -1,0 +1,221 @@
+//! How a connection begins and, when it must, ends.
+//!
+//! Each side's first frame is a [`Hello`]: the versions it speaks, its cluster, its name. Both sides reckon
+//! the version to speak from the two greetings alone (the newest that both know), so nothing has to be agreed
+//! in a second round. Whoever cannot go on says why in a [`Fault`] before it closes.
+
+use crate::wire::columns::{node_alone, put_node};
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::header::{FaultHeader, HelloHeader};
+use crate::wire::{NAME_BYTES_MAX, VERSION, VERSION_LEAST};
+use std::fmt;
+use treefold_core::id::NodeId;
+
+/// A greeting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The newest version of the protocol that the sender speaks.
+    pub version: u32,
+    /// The oldest it speaks.
+    pub version_least: u32,
+    /// The sender's cluster; nodes of different clusters do not talk.
+    pub cluster: String,
+    /// The sender. A client's name says that it is one: see [`NodeId::is_client`].
+    pub node: NodeId,
+}
+
+impl Hello {
+    /// This version's greeting.
+    pub fn new(cluster: impl Into<String>, node: NodeId) -> Self {
+        Self { version: VERSION, version_least: VERSION_LEAST, cluster: cluster.into(), node }
+    }
+
+    /// The version that both sides speak, given the other's greeting.
+    ///
+    /// # Errors
+    /// When there is none, or the other belongs to another cluster: the connection must be closed.
+    pub fn agree(&self, theirs: &Self) -> Result<u32, WireError> {
+        let version = self.version.min(theirs.version);
+        if version < self.version_least.max(theirs.version_least) {
+            return Err(WireError::Version {
+                ours: self.version,
+                ours_least: self.version_least,
+                theirs: theirs.version,
+                theirs_least: theirs.version_least,
+            });
+        }
+        if self.cluster != theirs.cluster {
+            let (ours, theirs) = (self.cluster.clone(), theirs.cluster.clone());
+            return Err(WireError::Cluster { ours, theirs });
+        }
+        Ok(version)
+    }
+
+    pub(super) fn header(&self) -> Result<HelloHeader, WireError> {
+        within("cluster", NAME_BYTES_MAX, self.cluster.len())?;
+        let mut node = Vec::new();
+        put_node(&mut node, self.node);
+        let Self { version, version_least, .. } = *self;
+        Ok(HelloHeader { version, version_least, cluster: self.cluster.clone(), node })
+    }
+
+    pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
+        within("cluster", NAME_BYTES_MAX, header.cluster.len())?;
+        if header.version == 0 || header.version < header.version_least {
+            return Err(malformed("version"));
+        }
+        Ok(Self {
+            version: header.version,
+            version_least: header.version_least,
+            cluster: header.cluster,
+            node: node_alone(&header.node, "node")?,
+        })
+    }
+}
+
+/// Why the sender closes the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub code: FaultCode,
+    /// What it is wrong with: a field or a limit by name; empty when there is nothing to add.
+    pub field: String,
+    /// The limit's value; 0 when there is none.
+    pub limit: u64,
+}
+
+macro_rules! fault_codes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// What a [`Fault`] is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum FaultCode {
+            $($(#[$doc])* $name,)*
+            /// A later version's reason, by number.
+            Unknown(u32),
+        }
+
+        impl FaultCode {
+            fn number(self) -> u32 {
+                match self { $(Self::$name => $number,)* Self::Unknown(number) => number }
+            }
+
+            fn from_number(number: u32) -> Self {
+                match number { $($number => Self::$name,)* _ => Self::Unknown(number) }
+            }
+
+            fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)* Self::Unknown(_) => "a reason not known here" }
+            }
+        }
+    };
+}
+
+fault_codes! {
+    /// No version in common; the limit is the newest that the sender speaks.
+    Version = 1, "no version of the protocol in common";
+    /// The sender belongs to another cluster; the field is its name.
+    Cluster = 2, "another cluster";
+    /// A frame out of turn.
+    OutOfTurn = 3, "a frame out of turn";
+    /// A frame's length cannot be.
+    Framing = 4, "a frame's length cannot be";
+    /// Chunks that belong to nothing, or too many at once.
+    Streams = 5, "chunks that cannot be put together";
+    /// Something above its limit.
+    TooLarge = 6, "above its limit";
+    /// Something that makes no sense.
+    Malformed = 7, "malformed";
+    /// The sender has as many connections as it may.
+    TooManyPeers = 8, "too many connections";
+    /// The sender has another connection with this peer and keeps that one.
+    Duplicate = 9, "a second connection between the same two";
+    /// The sender shuts down.
+    ShuttingDown = 10, "shutting down";
+}
+
+impl Fault {
+    /// A fault with nothing to add to its code.
+    pub fn new(code: FaultCode) -> Self {
+        Self { code, field: String::new(), limit: 0 }
+    }
+
+    pub(super) fn header(&self) -> Result<FaultHeader, WireError> {
+        within("field", NAME_BYTES_MAX, self.field.len())?;
+        Ok(FaultHeader { code: self.code.number(), field: self.field.clone(), limit: self.limit })
+    }
+
+    pub(super) fn of(header: FaultHeader) -> Result<Self, WireError> {
+        within("field", NAME_BYTES_MAX, header.field.len())?;
+        Ok(Self { code: FaultCode::from_number(header.code), field: header.field, limit: header.limit })
+    }
+}
+
+impl From<&WireError> for Fault {
+    fn from(error: &WireError) -> Self {
+        let (code, field, limit) = match error {
+            WireError::TooLarge { field, limit, .. } => (FaultCode::TooLarge, *field, *limit),
+            WireError::Malformed { field } | WireError::Inexpressible { field } => {
+                (FaultCode::Malformed, *field, 0)
+            }
+            WireError::BadHello { field } => (FaultCode::Malformed, *field, 0),
+            WireError::UnknownKind { .. } => (FaultCode::Malformed, "kind", 0),
+            WireError::FrameLength { limit, .. } => (FaultCode::Framing, "length", *limit),
+            WireError::OutOfTurn { .. } => (FaultCode::OutOfTurn, "kind", 0),
+            WireError::BadStream { .. } => (FaultCode::Streams, "stream", 0),
+            WireError::TooManyStreams { limit, .. } => (FaultCode::Streams, "streams_open_max", *limit),
+            WireError::Version { ours, .. } => (FaultCode::Version, "version", u64::from(*ours)),
+            WireError::Cluster { ours, .. } => (FaultCode::Cluster, ours.as_str(), 0),
+        };
+        Self { code, field: field.to_owned(), limit }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code.text())?;
+        match (self.field.as_str(), self.limit) {
+            ("", _) => Ok(()),
+            (field, 0) => write!(f, ": {field}"),
+            (field, limit) => write!(f, ": {field}, limit {limit}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(version_least: u32, version: u32) -> Hello {
+        let node = NodeId::new("127.0.0.1:7700".parse().unwrap(), 1);
+        Hello { version, version_least, ..Hello::new("treefold", node) }
+    }
+
+    #[test]
+    fn the_newest_version_that_both_speak_is_spoken() {
+        assert_eq!(hello(1, 3).agree(&hello(2, 5)), Ok(3));
+        assert_eq!(hello(2, 5).agree(&hello(1, 3)), Ok(3));
+    }
+
+    #[test]
+    fn without_a_common_version_both_sides_refuse() {
+        let (old, new) = (hello(1, 2), hello(3, 4));
+        let refused = old.agree(&new).unwrap_err();
+        assert!(refused.is_fatal() && new.agree(&old).is_err());
+        assert_eq!(
+            Fault::from(&refused).to_string(),
+            "no version of the protocol in common: version, limit 2"
+        );
+    }
+
+    #[test]
+    fn clusters_do_not_mix() {
+        let other = Hello { cluster: "staging".into(), ..hello(1, 1) };
+        let refused = hello(1, 1).agree(&other).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the peer belongs to the cluster \"staging\", this node to \"treefold\""
+        );
+        assert_eq!(Fault::from(&refused).to_string(), "another cluster: treefold");
+    }
+}

@@ -1,0 +1,209 @@
+//! What goes in chunks, and what must not overtake it.
+//!
+//! Each wave and each request with a large payload has a *lane*, in which its messages keep their order. Up
+//! to [`STREAMS_OPEN_MAX`] lanes are *open* and send a chunk each in turn, so a payload of a megabyte does
+//! not wait for one of sixty; the others wait for a place in the order they came. The sum of open payloads is
+//! bounded too, by [`announced_bytes_max`], and these are the very bounds that the receiver enforces.
+//!
+//! Chunks are cut one at a time, when the one before has been written: hence a message that does not belong
+//! to a lane never waits for more than one.
+
+use crate::wire::encode::Lane;
+use crate::wire::frame::{Kind, LENGTH_LEAST, NO_TAG, PREFIX_BYTES, Prefix};
+use crate::wire::header::ChunkHeader;
+use crate::wire::{STREAMS_OPEN_MAX, announced_bytes_max};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::Message as _;
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use treefold_core::limits::Limits;
+
+/// A message in a lane.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    /// Its frame up to the payload, or to the announcement; empty once sent.
+    pub(super) head: BytesMut,
+    /// What is left of the payload.
+    pub(super) body: Bytes,
+    /// The stream that the head announces the payload for; `None` for a payload that goes with the head.
+    pub(super) stream: Option<u32>,
+}
+
+impl Parcel {
+    fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// Takes what is next to be written off its front.
+    fn cut(&mut self, lane: Lane, chunk_bytes: usize) -> Piece {
+        let mut head = std::mem::take(&mut self.head);
+        let Some(stream) = self.stream else {
+            return Piece { lane, head: head.freeze(), body: std::mem::take(&mut self.body), begun: false };
+        };
+        let body = self.body.split_to(chunk_bytes.min(self.body.len()));
+        let header = ChunkHeader { stream };
+        let header_length = header.encoded_len();
+        let length = LENGTH_LEAST + header_length + body.len();
+        let prefix = Prefix {
+            length: u32::try_from(length).expect("invariant: the outbox keeps chunks below 1 GiB"),
+            kind: Kind::Chunk as u8,
+            flags: 0,
+            header_length: header_length as u32,
+            tag: NO_TAG,
+        };
+        head.reserve(PREFIX_BYTES + header_length);
+        head.put_slice(&prefix.to_bytes());
+        header.encode(&mut head).expect("invariant: a BytesMut grows as needed");
+        Piece { lane, head: head.freeze(), body, begun: false }
+    }
+}
+
+/// What is written without anything else in between.
+#[derive(Debug)]
+struct Piece {
+    lane: Lane,
+    head: Bytes,
+    body: Bytes,
+    /// True when part of it is written: then the rest must follow at once.
+    begun: bool,
+}
+
+/// All lanes of an outbox.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    parcels: HashMap<Lane, VecDeque<Parcel>>,
+    /// Lanes whose first parcel may send, in turn.
+    open: VecDeque<Lane>,
+    /// Lanes whose first parcel waits for a place among the open.
+    waiting: VecDeque<Lane>,
+    /// The piece to write now. There is one whenever there is a parcel.
+    piece: Option<Piece>,
+    /// Bytes of the payloads of open lanes as they were announced, per lane.
+    announced: HashMap<Lane, usize>,
+    announced_bytes: usize,
+    announced_bytes_max: usize,
+    chunk_bytes: usize,
+    /// Bytes of all parcels.
+    parcel_bytes: usize,
+}
+
+impl Lanes {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            parcels: HashMap::new(),
+            open: VecDeque::new(),
+            waiting: VecDeque::new(),
+            piece: None,
+            announced: HashMap::new(),
+            announced_bytes: 0,
+            announced_bytes_max: announced_bytes_max(limits),
+            chunk_bytes: limits.chunk_bytes,
+            parcel_bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.piece.is_none()
+    }
+
+    /// Bytes that wait, without the prefixes of chunks yet to be cut.
+    pub(super) fn len(&self) -> usize {
+        self.parcel_bytes + self.piece.as_ref().map_or(0, |piece| piece.head.len() + piece.body.len())
+    }
+
+    /// True when a message of `lane` waits here, so that the next one must, too.
+    pub(super) fn holds(&self, lane: Lane) -> bool {
+        self.piece.as_ref().is_some_and(|piece| piece.lane == lane) || self.parcels.contains_key(&lane)
+    }
+
+    pub(super) fn push(&mut self, lane: Lane, parcel: Parcel) {
+        self.parcel_bytes += parcel.len();
+        let parcels = self.parcels.entry(lane).or_default();
+        if parcels.is_empty() {
+            self.waiting.push_back(lane);
+        }
+        parcels.push_back(parcel);
+        self.cut_next();
+    }
+
+    /// True when part of a piece is written, so that nothing may come before its rest.
+    pub(super) fn is_mid_piece(&self) -> bool {
+        self.piece.as_ref().is_some_and(|piece| piece.begun)
+    }
+
+    /// Points `slices` at the piece, and returns how many it needed.
+    pub(super) fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let Some(piece) = &self.piece else { return 0 };
+        let parts = [&piece.head, &piece.body].into_iter().filter(|part| !part.is_empty());
+        let mut filled = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            filled += 1;
+        }
+        filled
+    }
+
+    /// Drops the first `written` bytes of the piece, or all of it, and returns how many of `written` are left
+    /// over. When the piece is done the next one is cut.
+    pub(super) fn advance(&mut self, written: usize) -> usize {
+        let Some(piece) = &mut self.piece else { return written };
+        if written == 0 {
+            return 0;
+        }
+        piece.begun = true;
+        let of_head = written.min(piece.head.len());
+        piece.head.advance(of_head);
+        let of_body = (written - of_head).min(piece.body.len());
+        piece.body.advance(of_body);
+        if piece.head.is_empty() && piece.body.is_empty() {
+            self.piece = None;
+            self.cut_next();
+        }
+        written - of_head - of_body
+    }
+
+    /// Cuts the next piece, unless there is one.
+    fn cut_next(&mut self) {
+        if self.piece.is_some() {
+            return;
+        }
+        self.open_waiting();
+        let Some(lane) = self.open.pop_front() else { return };
+        let parcels = self.parcels.get_mut(&lane).expect("invariant: an open lane has a parcel");
+        let parcel = parcels.front_mut().expect("invariant: a lane without parcels is removed");
+        let before = parcel.len();
+        let piece = parcel.cut(lane, self.chunk_bytes);
+        let after = parcel.len();
+        self.parcel_bytes -= before - after;
+        self.piece = Some(piece);
+        if after > 0 {
+            self.open.push_back(lane);
+            return;
+        }
+        parcels.pop_front();
+        self.announced_bytes -= self.announced.remove(&lane).unwrap_or(0);
+        if parcels.is_empty() {
+            self.parcels.remove(&lane);
+        } else {
+            self.waiting.push_back(lane);
+        }
+    }
+
+    /// Gives waiting lanes the free places among the open.
+    fn open_waiting(&mut self) {
+        while self.open.len() < STREAMS_OPEN_MAX
+            && let Some(&lane) = self.waiting.front()
+        {
+            let parcel = self.parcels.get(&lane).and_then(|parcels| parcels.front());
+            let parcel = parcel.expect("invariant: a waiting lane has a parcel");
+            let bytes = if parcel.stream.is_some() { parcel.body.len() } else { 0 };
+            if self.announced_bytes + bytes > self.announced_bytes_max {
+                return;
+            }
+            self.waiting.pop_front();
+            self.announced_bytes += bytes;
+            self.announced.insert(lane, bytes);
+            self.open.push_back(lane);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Losses, verdicts and what a caller asks for: the parts of `Partial`, `Request` and `Reply` that are not
+//! columns.
+//!
+//! Shapes and replica policies are sent as they are written (`kary:8`, `polled:2`): only a client's request
+//! has them, and a new one then needs no new number here. What travels with every call has numbers.
+
+use crate::wire::columns::{node_alone, put_node, put_set, set_alone};
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::header::{MissingHeader, Rejection, ReplyHeader, RequestHeader};
+use crate::wire::report::{report_columns, report_of};
+use bytes::Bytes;
+use std::sync::Arc;
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::error::{CallError, Missing, Reason};
+use treefold_core::limits::Limits;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+use treefold_core::wave::wait::Waiting;
+
+/// The longest name of a shape or a policy.
+const RULE_BYTES_MAX: usize = 64;
+
+/// The number of a waiting rule.
+pub(super) fn waiting_number(waiting: Waiting) -> Result<u32, WireError> {
+    match waiting {
+        Waiting::Uniform => Ok(1),
+        Waiting::Staged => Ok(2),
+        _ => Err(WireError::Inexpressible { field: "waiting" }),
+    }
+}
+
+/// The waiting rule of a number.
+pub(super) fn waiting_of(number: u32) -> Result<Waiting, WireError> {
+    match number {
+        1 => Ok(Waiting::Uniform),
+        2 => Ok(Waiting::Staged),
+        _ => Err(malformed("waiting")),
+    }
+}
+
+/// A row of its own for a set.
+pub(super) fn set_row(
+    set: &PartitionSet,
+    limits: &Limits,
+    field: &'static str,
+) -> Result<Vec<u8>, WireError> {
+    let mut row = Vec::new();
+    put_set(&mut row, set, limits.partitions_max, field)?;
+    Ok(row)
+}
+
+/// Losses as they travel.
+pub(super) fn missing_headers(missing: &[Missing], limits: &Limits) -> Result<Vec<MissingHeader>, WireError> {
+    within("missing", limits.missing_max, missing.len())?;
+    let header = |loss: &Missing| {
+        let mut node = Vec::new();
+        if let Some(name) = loss.node {
+            put_node(&mut node, name);
+        }
+        Ok(MissingHeader {
+            partitions: set_row(&loss.partitions, limits, "missing.partitions")?,
+            node,
+            reason: reason_number(&loss.reason)?,
+            detail: clipped(loss.reason.detail().unwrap_or_default(), limits).to_owned(),
+        })
+    };
+    missing.iter().map(header).collect()
+}
+
+/// Losses as they came.
+pub(super) fn missing_of(
+    headers: &mut Vec<MissingHeader>,
+    limits: &Limits,
+) -> Result<Vec<Missing>, WireError> {
+    within("missing", limits.missing_max, headers.len())?;
+    let loss = |header: MissingHeader| {
+        within("missing.detail", limits.message_bytes_max, header.detail.len())?;
+        let node =
+            if header.node.is_empty() { None } else { Some(node_alone(&header.node, "missing.node")?) };
+        Ok(Missing {
+            partitions: set_alone(&header.partitions, limits.partitions_max, "missing.partitions")?,
+            node,
+            reason: reason_of(header.reason, header.detail)?,
+        })
+    };
+    headers.drain(..).map(loss).collect()
+}
+
+fn reason_number(reason: &Reason) -> Result<u32, WireError> {
+    Ok(match reason {
+        Reason::NoReplica => 1,
+        Reason::Lost => 2,
+        Reason::Late => 3,
+        Reason::TooBusy => 4,
+        Reason::Full(_) => 5,
+        Reason::UnknownAggregation => 6,
+        Reason::NotHosted => 7,
+        Reason::LocalFailed(_) => 8,
+        Reason::LocalPanicked(_) => 9,
+        Reason::ReduceFailed(_) => 10,
+        Reason::Overlap => 11,
+        Reason::Cancelled => 12,
+        Reason::ShuttingDown => 13,
+        _ => return Err(WireError::Inexpressible { field: "missing.reason" }),
+    })
+}
+
+fn reason_of(number: u32, detail: String) -> Result<Reason, WireError> {
+    let detail: Arc<str> = detail.into();
+    Ok(match number {
+        1 => Reason::NoReplica,
+        2 => Reason::Lost,
+        3 => Reason::Late,
+        4 => Reason::TooBusy,
+        5 => Reason::Full(detail),
+        6 => Reason::UnknownAggregation,
+        7 => Reason::NotHosted,
+        8 => Reason::LocalFailed(detail),
+        9 => Reason::LocalPanicked(detail),
+        10 => Reason::ReduceFailed(detail),
+        11 => Reason::Overlap,
+        12 => Reason::Cancelled,
+        13 => Reason::ShuttingDown,
+        _ => return Err(malformed("missing.reason")),
+    })
+}
+
+/// As much of a message as may travel, cut between characters.
+fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
+    &text[..text.floor_char_boundary(limits.message_bytes_max)]
+}
+
+/// Fills a request's header with what the caller asks for.
+pub(super) fn put_options(
+    header: &mut RequestHeader,
+    options: &CallOptions,
+    limits: &Limits,
+) -> Result<(), WireError> {
+    header.deadline_us = options.deadline.as_micros();
+    header.min_coverage = options.min_coverage;
+    header.shape = options.shape.to_string();
+    header.policy = options.policy.map(|policy| policy.to_string()).unwrap_or_default();
+    header.waiting = waiting_number(options.waiting)?;
+    header.explain = options.explain;
+    header.chosen = options.partitions.is_some();
+    if let Some(partitions) = &options.partitions {
+        header.partitions = set_row(partitions, limits, "partitions")?;
+    }
+    within("shape", RULE_BYTES_MAX, header.shape.len())?;
+    within("policy", RULE_BYTES_MAX, header.policy.len())
+}
+
+/// What a request asks for.
+pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<CallOptions, WireError> {
+    within("shape", RULE_BYTES_MAX, header.shape.len())?;
+    within("policy", RULE_BYTES_MAX, header.policy.len())?;
+    let policy = match header.policy.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| malformed("policy"))?),
+    };
+    let partitions = match header.chosen {
+        true => Some(set_alone(&header.partitions, limits.partitions_max, "partitions")?),
+        false => None,
+    };
+    Ok(CallOptions {
+        deadline: Duration::from_micros(header.deadline_us),
+        min_coverage: header.min_coverage,
+        shape: header.shape.parse().map_err(|_| malformed("shape"))?,
+        policy,
+        waiting: waiting_of(header.waiting)?,
+        partitions,
+        explain: header.explain,
+    })
+}
+
+/// A reply's header.
+pub(super) fn reply_header(
+    id: u64,
+    outcome: &Outcome<Bytes>,
+    limits: &Limits,
+) -> Result<ReplyHeader, WireError> {
+    let (status, rejection) = match &outcome.status {
+        Status::Full => (1, None),
+        Status::Partial => (2, None),
+        Status::Insufficient => (3, None),
+        Status::Rejected(error) => (4, Some(rejection(error, limits)?)),
+    };
+    Ok(ReplyHeader {
+        id,
+        status,
+        rejection,
+        asked: set_row(&outcome.asked, limits, "asked")?,
+        contributed: set_row(&outcome.contributed, limits, "contributed")?,
+        missing: missing_headers(&outcome.missing, limits)?,
+        elapsed_ns: outcome.elapsed.as_nanos(),
+        report: outcome.report.as_deref().map(|report| report_columns(report, limits)).transpose()?,
+    })
+}
+
+/// How a call went, by a reply's header and payload.
+pub(super) fn outcome_of(
+    mut header: ReplyHeader,
+    value: Option<Bytes>,
+    limits: &Limits,
+) -> Result<Outcome<Bytes>, WireError> {
+    let status = match (header.status, header.rejection) {
+        (1, None) => Status::Full,
+        (2, None) => Status::Partial,
+        (3, None) => Status::Insufficient,
+        (4, Some(rejection)) => Status::Rejected(call_error_of(rejection, limits)?),
+        _ => return Err(malformed("status")),
+    };
+    Ok(Outcome {
+        status,
+        value,
+        asked: set_alone(&header.asked, limits.partitions_max, "asked")?,
+        contributed: set_alone(&header.contributed, limits.partitions_max, "contributed")?,
+        missing: missing_of(&mut header.missing, limits)?,
+        elapsed: Duration::from_nanos(header.elapsed_ns),
+        report: header.report.map(|columns| report_of(columns, limits).map(Box::new)).transpose()?,
+    })
+}
+
+fn rejection(error: &CallError, limits: &Limits) -> Result<Rejection, WireError> {
+    let text = |text: &str| clipped(text, limits).to_owned();
+    let none = Rejection::default();
+    Ok(match error {
+        CallError::BadField { field, given, limit } => {
+            Rejection { error: 1, field: text(field), given: text(given), limit: text(limit), ..none }
+        }
+        CallError::UnknownService { service } => Rejection { error: 2, service: text(service), ..none },
+        CallError::TooManyCalls { limit } => Rejection { error: 3, calls_max: *limit as u64, ..none },
+        CallError::ShuttingDown => Rejection { error: 4, ..none },
+        _ => return Err(WireError::Inexpressible { field: "rejection" }),
+    })
+}
+
+fn call_error_of(rejection: Rejection, limits: &Limits) -> Result<CallError, WireError> {
+    let Rejection { error, field, given, limit, service, calls_max } = rejection;
+    for text in [&field, &given, &limit, &service] {
+        within("rejection", limits.message_bytes_max, text.len())?;
+    }
+    Ok(match error {
+        1 => CallError::BadField { field, given, limit },
+        2 => CallError::UnknownService { service },
+        3 => {
+            CallError::TooManyCalls { limit: usize::try_from(calls_max).map_err(|_| malformed("rejection"))? }
+        }
+        4 => CallError::ShuttingDown,
+        _ => return Err(malformed("rejection")),
+    })
+}

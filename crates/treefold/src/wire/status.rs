@@ -1,0 +1,201 @@
+//! Cards and a node's view of itself and the others.
+//!
+//! Counters are a row of numbers whose places are fixed: new ones go to the end. A row that is shorter than
+//! this version's leaves the rest at zero, and what a longer one has at its end is not known here and
+//! skipped.
+
+use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set};
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::header::{CardHeader, LoadHeader, MemberHeader, StatusHeader};
+use crate::wire::members_max;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use treefold_core::limits::Limits;
+use treefold_core::load::figure::LoadFigure;
+use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Roles, SERVICES_MAX, ServiceCard};
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::time::Duration;
+
+/// A card as it travels.
+pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHeader, WireError> {
+    within("card.services", SERVICES_MAX, card.services.len())?;
+    within("card.rack", NAME_BYTES_MAX, card.rack.len())?;
+    within("card.zone", NAME_BYTES_MAX, card.zone.len())?;
+    let mut header = CardHeader {
+        version: card.version,
+        rack: card.rack.clone(),
+        zone: card.zone.clone(),
+        provider: card.roles.provider,
+        relay: card.roles.relay,
+        processors: card.processors,
+        ..CardHeader::default()
+    };
+    put_node(&mut header.node, card.node);
+    for (name, service) in &card.services {
+        within("card.service", NAME_BYTES_MAX, name.len())?;
+        within("card.total", limits.partitions_max as usize, service.total as usize)?;
+        header.services.push(name.clone());
+        header.totals.push(service.total);
+        let count = put_set(&mut header.runs, &service.partitions, limits.partitions_max, "card.partitions")?;
+        put_number(&mut header.run_counts, count);
+    }
+    Ok(header)
+}
+
+/// A card as it came.
+pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberCard>, WireError> {
+    within("card.services", SERVICES_MAX, header.services.len())?;
+    within("card.rack", NAME_BYTES_MAX, header.rack.len())?;
+    within("card.zone", NAME_BYTES_MAX, header.zone.len())?;
+    if header.services.len() != header.totals.len() {
+        return Err(malformed("card.totals"));
+    }
+    let mut sets = Sets::new(&header.run_counts, &header.runs, limits.partitions_max, "card.partitions");
+    let mut services = BTreeMap::new();
+    for (name, &total) in header.services.into_iter().zip(&header.totals) {
+        within("card.service", NAME_BYTES_MAX, name.len())?;
+        within("card.total", limits.partitions_max as usize, total as usize)?;
+        // Ascending, so that one card has one encoding and no name comes twice.
+        if services.last_key_value().is_some_and(|(last, _)| *last >= name) {
+            return Err(malformed("card.services"));
+        }
+        services.insert(name, ServiceCard { partitions: sets.take()?, total });
+    }
+    if !sets.is_empty() {
+        return Err(malformed("card.partitions"));
+    }
+    Ok(Arc::new(MemberCard {
+        node: node_alone(&header.node, "card.node")?,
+        version: header.version,
+        rack: header.rack,
+        zone: header.zone,
+        roles: Roles { provider: header.provider, relay: header.relay },
+        processors: header.processors,
+        services,
+    }))
+}
+
+/// Cards as they travel.
+pub(super) fn card_headers(cards: &[Arc<MemberCard>], limits: &Limits) -> Result<Vec<CardHeader>, WireError> {
+    within("cards", members_max(limits), cards.len())?;
+    cards.iter().map(|card| card_header(card, limits)).collect()
+}
+
+/// Cards as they came.
+pub(super) fn cards_of(headers: Vec<CardHeader>, limits: &Limits) -> Result<Vec<Arc<MemberCard>>, WireError> {
+    within("cards", members_max(limits), headers.len())?;
+    headers.into_iter().map(|header| card_of(header, limits)).collect()
+}
+
+fn load_header(load: LoadFigure) -> LoadHeader {
+    let LoadFigure { queued, in_flight, processors } = load;
+    LoadHeader { queued_us: queued.as_micros(), in_flight, processors }
+}
+
+fn load_of(header: Option<LoadHeader>) -> Result<LoadFigure, WireError> {
+    let LoadHeader { queued_us, in_flight, processors } = header.ok_or(malformed("load"))?;
+    Ok(LoadFigure { queued: Duration::from_micros(queued_us), in_flight, processors })
+}
+
+/// A status's header.
+pub(super) fn status_header(
+    id: u64,
+    status: &NodeStatus,
+    limits: &Limits,
+) -> Result<StatusHeader, WireError> {
+    within("members", members_max(limits), status.members.len())?;
+    let (mut counters, mut open) = (status.counters, status.open);
+    let member = |member: &MemberStatus| {
+        Ok(MemberHeader {
+            card: Some(card_header(&member.card, limits)?),
+            load: Some(load_header(member.load)),
+            load_age_ms: member.load_age_ms,
+        })
+    };
+    Ok(StatusHeader {
+        id,
+        card: Some(card_header(&status.card, limits)?),
+        load: Some(load_header(status.load)),
+        counters: counter_places(&mut counters).map(|place| *place).to_vec(),
+        open: open_places(&mut open).map(|place| *place as u64).to_vec(),
+        members: status.members.iter().map(member).collect::<Result<_, WireError>>()?,
+    })
+}
+
+/// The status of a header.
+pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeStatus, WireError> {
+    within("members", members_max(limits), header.members.len())?;
+    let (mut counters, mut open) = (Counters::default(), OpenWork::default());
+    for (place, count) in counter_places(&mut counters).into_iter().zip(header.counters) {
+        *place = count;
+    }
+    for (place, size) in open_places(&mut open).into_iter().zip(header.open) {
+        *place = usize::try_from(size).map_err(|_| malformed("open"))?;
+    }
+    let member = |member: MemberHeader| {
+        Ok(MemberStatus {
+            card: card_of(member.card.ok_or(malformed("members.card"))?, limits)?,
+            load: load_of(member.load)?,
+            load_age_ms: member.load_age_ms,
+        })
+    };
+    Ok(NodeStatus {
+        card: card_of(header.card.ok_or(malformed("card"))?, limits)?,
+        load: load_of(header.load)?,
+        counters,
+        open,
+        members: header.members.into_iter().map(member).collect::<Result<_, WireError>>()?,
+    })
+}
+
+/// Where each counter of a row belongs.
+fn counter_places(counters: &mut Counters) -> [&mut u64; 17] {
+    [
+        &mut counters.calls_started,
+        &mut counters.calls_full,
+        &mut counters.calls_partial,
+        &mut counters.calls_insufficient,
+        &mut counters.calls_rejected,
+        &mut counters.calls_cancelled,
+        &mut counters.waves_answered,
+        &mut counters.waves_refused,
+        &mut counters.locals_run,
+        &mut counters.reductions_run,
+        &mut counters.locals_failed,
+        &mut counters.partials_overlapping,
+        &mut counters.partials_late,
+        &mut counters.repairs,
+        &mut counters.retries,
+        &mut counters.polls_late,
+        &mut counters.bad_messages,
+    ]
+}
+
+/// Where each table size of a row belongs.
+fn open_places(open: &mut OpenWork) -> [&mut usize; 8] {
+    [
+        &mut open.calls,
+        &mut open.waves,
+        &mut open.waves_kept,
+        &mut open.kept_bytes,
+        &mut open.held_bytes,
+        &mut open.jobs_queued,
+        &mut open.jobs_running,
+        &mut open.jobs_stuck,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_place() {
+        let mut counters = Counters::default();
+        let places = counter_places(&mut counters).len();
+        counter_places(&mut counters).into_iter().zip(1..).for_each(|(place, count)| *place = count);
+        let mut counts: Vec<u64> = counters.iter().map(|(_, count)| count).collect();
+        counts.sort_unstable();
+        assert!(counts.iter().copied().eq(1..=places as u64), "without a place: {counters:?}");
+    }
+}

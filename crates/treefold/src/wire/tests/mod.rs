@@ -1,0 +1,92 @@
+//! The two halves of a connection against each other, against golden bytes, and against garbage.
+
+mod garbage;
+mod golden;
+mod limits;
+mod order;
+mod round_trip;
+mod samples;
+mod strategies;
+
+use super::{Hello, Inbox, Incoming, Outbox, WireError};
+use bytes::Bytes;
+use std::io::IoSlice;
+use treefold_core::limits::Limits;
+use treefold_core::message::Message;
+
+/// An inbox that has had its greeting.
+fn greeted_inbox(limits: &Limits) -> Inbox {
+    let mut outbox = Outbox::new(limits.clone());
+    outbox.push_hello(&samples::hello()).unwrap();
+    let mut inbox = Inbox::new(limits.clone());
+    let came = feed(&mut inbox, &written(&mut outbox, usize::MAX));
+    assert!(matches!(came.as_slice(), [Ok(Incoming::Hello(_))]), "{came:?}");
+    inbox
+}
+
+/// One write of `bytes_max` bytes at most, as a socket would take it.
+fn write_once(outbox: &mut Outbox, bytes_max: usize) -> Vec<u8> {
+    let mut slices = [IoSlice::new(&[]); 8];
+    let filled = outbox.fill_slices(&mut slices);
+    let mut bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>();
+    bytes.truncate(bytes_max);
+    outbox.advance(bytes.len());
+    bytes
+}
+
+/// Everything an outbox has, written in steps of `step` bytes at most.
+fn written(outbox: &mut Outbox, step: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while !outbox.is_empty() {
+        bytes.extend(write_once(outbox, step));
+    }
+    assert_eq!(outbox.len_bytes(), 0);
+    bytes
+}
+
+/// What an inbox makes of some bytes, up to and including a fatal error.
+fn feed(inbox: &mut Inbox, bytes: &[u8]) -> Vec<Result<Incoming, WireError>> {
+    inbox.read_buffer().extend_from_slice(bytes);
+    let mut came = Vec::new();
+    loop {
+        match inbox.next() {
+            Ok(None) => return came,
+            Ok(Some(incoming)) => came.push(Ok(incoming)),
+            Err(error) => {
+                let is_fatal = error.is_fatal();
+                came.push(Err(error));
+                if is_fatal {
+                    return came;
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of one message.
+fn bytes_of(message: &Message<Bytes>, limits: &Limits) -> Result<Vec<u8>, WireError> {
+    let mut outbox = Outbox::new(limits.clone());
+    outbox.push(message)?;
+    Ok(written(&mut outbox, usize::MAX))
+}
+
+/// Messages have no equality of their own: that of what they show is as good.
+fn shown(message: &Message<Bytes>) -> String {
+    format!("{message:?}")
+}
+
+/// What came, as it shows.
+fn shown_all(came: &[Result<Incoming, WireError>]) -> Vec<String> {
+    let show = |came: &Result<Incoming, WireError>| match came {
+        Ok(Incoming::Message(message)) => shown(message),
+        other => format!("{other:?}"),
+    };
+    came.iter().map(show).collect()
+}
+
+/// The greeting for an outbox whose frames are looked at one by one.
+fn hello_bytes(hello: &Hello) -> Vec<u8> {
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox.push_hello(hello).unwrap();
+    written(&mut outbox, usize::MAX)
+}

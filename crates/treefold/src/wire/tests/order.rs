@@ -1,0 +1,131 @@
+//! What overtakes what: control frames pass between chunks; messages about one thing keep their order.
+
+use super::samples::{partial, tag};
+use super::{feed, greeted_inbox, shown, shown_all, write_once, written};
+use crate::wire::{Inbox, Incoming, Outbox, STREAMS_OPEN_MAX, WireError, announced_bytes_max};
+use bytes::Bytes;
+use treefold_core::limits::Limits;
+use treefold_core::message::{Message, Partial};
+
+const LIMITS: Limits = Limits { chunk_bytes: 10_000, payload_bytes_max: 100_000, ..Limits::DEFAULT };
+
+/// A partial of wave `sequence`.
+fn partial_of(sequence: u64, bytes: usize, last: bool) -> Message<Bytes> {
+    let payload = vec![sequence as u8; bytes];
+    Message::Partial(Box::new(Partial { tag: tag(sequence), last, ..partial(payload) }))
+}
+
+/// Which wave each message is about, and whether it is the last of it.
+fn waves(came: &[Result<Incoming, WireError>]) -> Vec<(u64, bool)> {
+    let wave = |came: &Result<Incoming, WireError>| match came {
+        Ok(Incoming::Message(Message::Partial(partial))) => (partial.tag.wave.sequence, partial.last),
+        Ok(Incoming::Message(Message::Grant { tag })) => (tag.wave.sequence, true),
+        other => panic!("{other:?}"),
+    };
+    came.iter().map(wave).collect()
+}
+
+/// An outbox in the middle of a large partial of wave 1, and the inbox that has had its first chunk.
+fn mid_payload() -> (Outbox, Inbox) {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    outbox.push(&partial_of(1, 50_000, false)).unwrap();
+    let came = feed(&mut inbox, &write_once(&mut outbox, usize::MAX));
+    assert!(came.is_empty() && !outbox.is_empty());
+    (outbox, inbox)
+}
+
+#[test]
+fn a_control_frame_passes_between_two_chunks() {
+    let (mut outbox, mut inbox) = mid_payload();
+    outbox.push(&Message::Grant { tag: tag(2) }).unwrap();
+    let came = feed(&mut inbox, &write_once(&mut outbox, 30));
+    assert_eq!(waves(&came), [(2, true)], "the very next bytes are the grant's");
+    assert_eq!(waves(&feed(&mut inbox, &written(&mut outbox, 999))), [(1, false)]);
+}
+
+#[test]
+fn a_chunk_that_has_begun_is_finished_first() {
+    let (mut outbox, mut inbox) = mid_payload();
+    let mut bytes = write_once(&mut outbox, 5_000);
+    outbox.push(&Message::Grant { tag: tag(2) }).unwrap();
+    bytes.extend(write_once(&mut outbox, 5_000 + 40 + 30));
+    let came = feed(&mut inbox, &bytes);
+    assert_eq!(waves(&came), [(2, true)]);
+    assert_eq!(waves(&feed(&mut inbox, &written(&mut outbox, usize::MAX))), [(1, false)]);
+}
+
+#[test]
+fn what_is_about_one_wave_keeps_its_order() {
+    let (mut outbox, mut inbox) = mid_payload();
+    outbox.push(&partial_of(1, 9, true)).unwrap();
+    outbox.push(&partial_of(2, 9, true)).unwrap();
+    let came = feed(&mut inbox, &written(&mut outbox, 999));
+    assert_eq!(waves(&came), [(2, true), (1, false), (1, true)]);
+}
+
+#[test]
+fn the_last_chunk_holds_its_wave_back_until_it_is_written() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    outbox.push(&partial_of(1, 20_000, false)).unwrap();
+    let first = write_once(&mut outbox, usize::MAX);
+    outbox.push(&partial_of(1, 9, true)).unwrap();
+    let mut came = feed(&mut inbox, &first);
+    came.extend(feed(&mut inbox, &written(&mut outbox, 999)));
+    assert_eq!(waves(&came), [(1, false), (1, true)]);
+}
+
+#[test]
+fn large_payloads_take_turns() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    outbox.push(&partial_of(1, 100_000, true)).unwrap();
+    outbox.push(&partial_of(2, 20_000, true)).unwrap();
+    outbox.push(&partial_of(3, 30_000, true)).unwrap();
+    let came = feed(&mut inbox, &written(&mut outbox, 7_777));
+    assert_eq!(waves(&came), [(2, true), (3, true), (1, true)], "the shorter are not held up by the longer");
+}
+
+#[test]
+fn more_payloads_than_streams_wait_for_a_place() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    let count = 3 * STREAMS_OPEN_MAX as u64;
+    let sent: Vec<Message<Bytes>> = (0..count).map(|n| partial_of(n, 15_000, true)).collect();
+    sent.iter().for_each(|message| outbox.push(message).unwrap());
+    let came = feed(&mut inbox, &written(&mut outbox, 12_345));
+    assert_eq!(shown_all(&came), sent.iter().map(shown).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_largest_payloads_go_two_at_a_time() {
+    assert_eq!(announced_bytes_max(&LIMITS), 200_000);
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    (0..6).for_each(|n| outbox.push(&partial_of(n, 100_000, true)).unwrap());
+    let came = feed(&mut inbox, &written(&mut outbox, usize::MAX));
+    assert_eq!(came.len(), 6);
+    assert!(came.iter().all(Result::is_ok), "the receiver's bound is the sender's: {came:?}");
+}
+
+#[test]
+fn long_payloads_are_sent_and_received_without_copying() {
+    let payload = Bytes::from(vec![7; 9_000]);
+    let mut outbox = Outbox::new(LIMITS);
+    outbox.push(&Message::Partial(Box::new(partial(payload.clone())))).unwrap();
+    assert!(!payload.is_unique(), "the outbox holds the payload itself");
+    let mut inbox = greeted_inbox(&LIMITS);
+    let came = feed(&mut inbox, &written(&mut outbox, usize::MAX));
+    let [Ok(Incoming::Message(Message::Partial(arrived)))] = came.as_slice() else { panic!("{came:?}") };
+    assert_eq!(arrived.payload, Some(payload));
+}
+
+#[test]
+fn what_waits_is_counted() {
+    let mut outbox = Outbox::new(LIMITS);
+    assert_eq!((outbox.is_empty(), outbox.len_bytes()), (true, 0));
+    outbox.push(&Message::Grant { tag: tag(1) }).unwrap();
+    assert_eq!((outbox.is_empty(), outbox.len_bytes()), (false, 30));
+    outbox.push(&partial_of(2, 50_000, true)).unwrap();
+    let full = outbox.len_bytes();
+    assert!((50_030..50_200).contains(&full), "{full}");
+    write_once(&mut outbox, 130);
+    assert_eq!(outbox.len_bytes(), full - 130);
+    written(&mut outbox, usize::MAX);
+}

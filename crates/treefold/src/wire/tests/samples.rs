@@ -1,0 +1,153 @@
+//! One message of each kind, small enough for its bytes to be read by eye.
+
+use crate::wire::{Fault, FaultCode, Hello};
+use bytes::Bytes;
+use std::sync::Arc;
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::error::{Missing, Reason};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::message::{Call, Message, Partial, Report, Request};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Node `n` of a cluster of IPv4 addresses.
+pub(super) fn node(n: u8) -> NodeId {
+    NodeId::new(([10, 0, 0, n], 7700).into(), u64::from(n))
+}
+
+/// Branch 0 of wave `sequence`.
+pub(super) fn tag(sequence: u64) -> Tag {
+    Tag { wave: WaveId { origin: 0xfeed, sequence }, branch: 0 }
+}
+
+fn set(partitions: impl IntoIterator<Item = u32>) -> PartitionSet {
+    partitions.into_iter().collect()
+}
+
+pub(super) fn hello() -> Hello {
+    Hello::new("treefold", node(1))
+}
+
+pub(super) fn fault() -> Fault {
+    Fault { code: FaultCode::TooLarge, field: "payload".into(), limit: 64 << 20 }
+}
+
+pub(super) fn tree() -> Tree {
+    let leaf = |n: u8| Tree::leaf(node(n), set([u32::from(n) - 1]));
+    Tree::join(node(1), set([0]), &[Tree::join(node(2), set([1]), &[leaf(3)]), leaf(4)])
+}
+
+pub(super) fn call() -> Call<Bytes> {
+    Call {
+        tag: tag(1),
+        name: "search/topk".into(),
+        params: Some(Bytes::from_static(b"rust")),
+        deadline_left: Duration::from_millis(200),
+        answer_left: Duration::from_millis(180),
+        waiting: Waiting::Staged,
+        losses_max: 1,
+        tree: tree(),
+        explain: false,
+    }
+}
+
+pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
+    Partial {
+        tag: tag(1),
+        payload: Some(payload.into()),
+        contributors: set([1, 2]),
+        missing: Vec::new(),
+        last: true,
+        load: LoadFigure { queued: Duration::from_micros(1_500), in_flight: 2, processors: 4 },
+        cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
+        report: None,
+    }
+}
+
+pub(super) fn report(children: Vec<Report>) -> Report {
+    Report {
+        node: node(2),
+        rack: "r1".into(),
+        partitions: set([1]),
+        queue: Duration::from_nanos(1),
+        local: Duration::from_nanos(2),
+        reduce: Duration::from_nanos(3),
+        wait: Duration::from_nanos(4),
+        total: Duration::from_nanos(5),
+        children,
+    }
+}
+
+pub(super) fn loss() -> Missing {
+    Missing { partitions: set([3]), node: Some(node(4)), reason: Reason::LocalFailed("disk".into()) }
+}
+
+fn outcome() -> Outcome<Bytes> {
+    Outcome {
+        status: Status::Partial,
+        value: Some(Bytes::from_static(b"hits")),
+        asked: set([0, 1, 2, 3]),
+        contributed: set([0, 1, 2]),
+        missing: vec![loss()],
+        elapsed: Duration::from_micros(950),
+        report: Some(Box::new(report(vec![report(Vec::new())]))),
+    }
+}
+
+pub(super) fn card() -> MemberCard {
+    let topk = ServiceCard { partitions: set([0, 1, 4]), total: 8 };
+    MemberCard {
+        node: node(1),
+        version: 3,
+        rack: "r1".into(),
+        zone: String::new(),
+        roles: Roles { provider: true, relay: false },
+        processors: 2,
+        services: [("search".into(), topk)].into(),
+    }
+}
+
+fn status() -> NodeStatus {
+    let load = LoadFigure { queued: Duration::from_micros(7), in_flight: 1, processors: 2 };
+    NodeStatus {
+        card: Arc::new(card()),
+        load,
+        counters: Counters { calls_started: 9, ..Counters::default() },
+        open: OpenWork { calls: 1, ..OpenWork::default() },
+        members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
+    }
+}
+
+/// Each kind of message, by name.
+pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
+    let options = CallOptions {
+        deadline: Duration::from_millis(200),
+        min_coverage: 0.95,
+        shape: Shape::KAry(8),
+        partitions: Some(set([0, 1, 2, 3])),
+        ..CallOptions::default()
+    };
+    let request = Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust"), options };
+    let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
+    vec![
+        ("call", Message::Call(Box::new(call()))),
+        ("partial", Message::Partial(Box::new(partial("sum")))),
+        ("partial-of-nothing", Message::Partial(Box::new(lossy))),
+        ("offer", Message::Offer { tag: tag(1), bytes: 300_000 }),
+        ("grant", Message::Grant { tag: tag(1) }),
+        ("cancel", Message::Cancel { tag: Tag { branch: 5, ..tag(1) } }),
+        ("request", Message::Request(Box::new(request))),
+        ("reply", Message::Reply { id: 7, outcome: Box::new(outcome()) }),
+        ("cancel-request", Message::CancelRequest { id: 7 }),
+        ("cards", Message::Cards(vec![Arc::new(card())])),
+        ("want-cards", Message::WantCards),
+        ("status-request", Message::StatusRequest { id: 8 }),
+        ("status", Message::Status { id: 8, status: Box::new(status()) }),
+    ]
+}

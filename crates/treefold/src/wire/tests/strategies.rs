@@ -1,0 +1,255 @@
+//! Arbitrary messages.
+
+use bytes::Bytes;
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::error::{CallError, Missing, Reason};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::message::{Call, Message, Partial, Report, Request};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+fn addr() -> impl Strategy<Value = SocketAddr> {
+    let v4 = any::<([u8; 4], u16)>().prop_map(SocketAddr::from);
+    let v6 = any::<([u8; 16], u16)>().prop_map(SocketAddr::from);
+    prop_oneof![3 => v4, 1 => v6]
+}
+
+fn node() -> impl Strategy<Value = NodeId> {
+    (addr(), any::<u64>()).prop_map(|(addr, generation)| NodeId::new(addr, generation))
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    any::<(u64, u64, u32)>()
+        .prop_map(|(origin, sequence, branch)| Tag { wave: WaveId { origin, sequence }, branch })
+}
+
+fn set() -> impl Strategy<Value = PartitionSet> {
+    let scattered = btree_set(0_u32..1 << 20, 0..4).prop_map(|set| set.into_iter().collect());
+    let ranged = (0_u32..1 << 19, 0_u32..1 << 19)
+        .prop_map(|(start, count)| PartitionSet::from_range(start..start + count));
+    prop_oneof![scattered, ranged]
+}
+
+fn micros() -> impl Strategy<Value = Duration> {
+    (0_u64..1 << 40).prop_map(Duration::from_micros)
+}
+
+fn nanos() -> impl Strategy<Value = Duration> {
+    any::<u64>().prop_map(Duration::from_nanos)
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "\\PC{0,40}"
+}
+
+fn shared_text() -> impl Strategy<Value = Arc<str>> {
+    name().prop_map(Arc::from)
+}
+
+/// Short, and now and then long enough to be shared, or to go in chunks of 8 KiB.
+fn payload() -> impl Strategy<Value = Bytes> {
+    let long = (any::<u8>(), 3_000_usize..30_000).prop_map(|(byte, len)| vec![byte; len]);
+    prop_oneof![4 => vec(any::<u8>(), 0..64), 1 => long].prop_map(Bytes::from)
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let leaf = (node(), set()).prop_map(|(node, set)| Tree::leaf(node, set));
+    leaf.prop_recursive(4, 40, 4, |inner| {
+        (node(), set(), vec(inner, 0..4)).prop_map(|(node, set, children)| Tree::join(node, set, &children))
+    })
+}
+
+fn report() -> impl Strategy<Value = Box<Report>> {
+    let alone = (node(), name(), set(), [nanos(), nanos(), nanos(), nanos(), nanos()])
+        .prop_map(|(node, rack, partitions, [queue, local, reduce, wait, total])| {
+            let children = Vec::new();
+            Report { node, rack, partitions, queue, local, reduce, wait, total, children }
+        })
+        .boxed();
+    let root = alone.clone();
+    let tree = alone.prop_recursive(4, 20, 3, move |inner| {
+        (root.clone(), vec(inner, 0..3)).prop_map(|(report, children)| Report { children, ..report })
+    });
+    tree.prop_map(Box::new)
+}
+
+fn waiting() -> impl Strategy<Value = Waiting> {
+    prop_oneof![Just(Waiting::Uniform), Just(Waiting::Staged)]
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    prop_oneof![
+        Just(Reason::NoReplica),
+        Just(Reason::Lost),
+        Just(Reason::Late),
+        Just(Reason::TooBusy),
+        shared_text().prop_map(Reason::Full),
+        Just(Reason::UnknownAggregation),
+        Just(Reason::NotHosted),
+        shared_text().prop_map(Reason::LocalFailed),
+        shared_text().prop_map(Reason::LocalPanicked),
+        shared_text().prop_map(Reason::ReduceFailed),
+        Just(Reason::Overlap),
+        Just(Reason::Cancelled),
+        Just(Reason::ShuttingDown),
+    ]
+}
+
+fn missing() -> impl Strategy<Value = Vec<Missing>> {
+    let loss = (set(), option::of(node()), reason()).prop_map(|(partitions, node, reason)| Missing {
+        partitions,
+        node,
+        reason,
+    });
+    vec(loss, 0..4)
+}
+
+fn load() -> impl Strategy<Value = LoadFigure> {
+    (micros(), any::<u32>(), any::<u32>()).prop_map(|(queued, in_flight, processors)| LoadFigure {
+        queued,
+        in_flight,
+        processors,
+    })
+}
+
+fn cost() -> impl Strategy<Value = CostFigure> {
+    (option::of(nanos()), option::of(nanos())).prop_map(|(local, reduce)| CostFigure { local, reduce })
+}
+
+fn call() -> impl Strategy<Value = Message<Bytes>> {
+    let times = (micros(), micros(), waiting(), any::<u32>(), any::<bool>());
+    (tag(), shared_text(), option::of(payload()), times, tree()).prop_map(
+        |(tag, name, params, (deadline_left, answer_left, waiting, losses_max, explain), tree)| {
+            let call =
+                Call { tag, name, params, deadline_left, answer_left, waiting, losses_max, tree, explain };
+            Message::Call(Box::new(call))
+        },
+    )
+}
+
+fn partial() -> impl Strategy<Value = Message<Bytes>> {
+    let rest = (any::<bool>(), load(), cost(), option::of(report()));
+    (tag(), option::of(payload()), set(), missing(), rest).prop_map(
+        |(tag, payload, contributors, missing, (last, load, cost, report))| {
+            let partial = Partial { tag, payload, contributors, missing, last, load, cost, report };
+            Message::Partial(Box::new(partial))
+        },
+    )
+}
+
+fn options() -> impl Strategy<Value = CallOptions> {
+    let shape = prop_oneof![
+        Just(Shape::Base),
+        Just(Shape::Flat),
+        Just(Shape::Chain),
+        (1_u32..64).prop_map(Shape::KAry),
+        Just(Shape::Binomial),
+        Just(Shape::Adaptive),
+        Just(Shape::EarliestReady),
+    ];
+    let policy = prop_oneof![
+        Just(ReplicaPolicy::Random),
+        Just(ReplicaPolicy::RoundRobin),
+        (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
+    ];
+    // Without negative zero, which protobuf does not tell from zero.
+    let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
+    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<bool>()).prop_map(
+        |(deadline, min_coverage, shape, policy, waiting, partitions, explain)| CallOptions {
+            deadline,
+            min_coverage,
+            shape,
+            policy,
+            waiting,
+            partitions,
+            explain,
+        },
+    )
+}
+
+fn verdict() -> impl Strategy<Value = Status> {
+    let error = prop_oneof![
+        (name(), name(), name()).prop_map(|(field, given, limit)| CallError::BadField {
+            field,
+            given,
+            limit
+        }),
+        name().prop_map(|service| CallError::UnknownService { service }),
+        any::<usize>().prop_map(|limit| CallError::TooManyCalls { limit }),
+        Just(CallError::ShuttingDown),
+    ];
+    prop_oneof![
+        Just(Status::Full),
+        Just(Status::Partial),
+        Just(Status::Insufficient),
+        error.prop_map(Status::Rejected),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Box<Outcome<Bytes>>> {
+    let rest = (nanos(), option::of(report()));
+    (verdict(), option::of(payload()), set(), set(), missing(), rest).prop_map(
+        |(status, value, asked, contributed, missing, (elapsed, report))| {
+            Box::new(Outcome { status, value, asked, contributed, missing, elapsed, report })
+        },
+    )
+}
+
+fn card() -> impl Strategy<Value = Arc<MemberCard>> {
+    let service = (set(), 0_u32..=1 << 20).prop_map(|(partitions, total)| ServiceCard { partitions, total });
+    let rest = (any::<u32>(), btree_map(name(), service, 0..4));
+    (node(), any::<u64>(), name(), name(), any::<(bool, bool)>(), rest).prop_map(
+        |(node, version, rack, zone, (provider, relay), (processors, services))| {
+            let roles = Roles { provider, relay };
+            Arc::new(MemberCard { node, version, rack, zone, roles, processors, services })
+        },
+    )
+}
+
+fn status() -> impl Strategy<Value = Box<NodeStatus>> {
+    let member = (card(), load(), option::of(any::<u64>()))
+        .prop_map(|(card, load, load_age_ms)| MemberStatus { card, load, load_age_ms });
+    let counted = any::<([u64; 3], [usize; 3])>().prop_map(|(counts, sizes)| {
+        let [calls_started, locals_run, bad_messages] = counts;
+        let [calls, held_bytes, jobs_stuck] = sizes;
+        (
+            Counters { calls_started, locals_run, bad_messages, ..Counters::default() },
+            OpenWork { calls, held_bytes, jobs_stuck, ..OpenWork::default() },
+        )
+    });
+    (card(), load(), counted, vec(member, 0..3)).prop_map(|(card, load, (counters, open), members)| {
+        Box::new(NodeStatus { card, load, counters, open, members })
+    })
+}
+
+/// Any message within the default limits.
+pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
+    let request = (any::<u64>(), shared_text(), payload(), options())
+        .prop_map(|(id, name, params, options)| Request { id, name, params, options });
+    prop_oneof![
+        4 => call(),
+        4 => partial(),
+        1 => (tag(), any::<u64>()).prop_map(|(tag, bytes)| Message::Offer { tag, bytes }),
+        1 => tag().prop_map(|tag| Message::Grant { tag }),
+        1 => tag().prop_map(|tag| Message::Cancel { tag }),
+        2 => request.prop_map(|request| Message::Request(Box::new(request))),
+        2 => (any::<u64>(), outcome()).prop_map(|(id, outcome)| Message::Reply { id, outcome }),
+        1 => any::<u64>().prop_map(|id| Message::CancelRequest { id }),
+        1 => vec(card(), 0..4).prop_map(Message::Cards),
+        1 => Just(Message::WantCards),
+        1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
+        1 => (any::<u64>(), status()).prop_map(|(id, status)| Message::Status { id, status }),
+    ]
+}

@@ -1,0 +1,246 @@
+//! Worker threads: where locals and heavy reductions run, and what becomes of those that never return.
+//!
+//! Core decides what runs when; it hands out about as many jobs as the node has processors, so the queue here is
+//! short and plain. Threads are started when there is a job and no idle thread, up to a limit. A job that panics
+//! costs nothing but itself. A thread whose job is given up as stuck is *written off*: it no longer counts, so
+//! another may take its place; should it ever return, core hears that the job is over (nobody waits for the
+//! result) and the thread ends. DAC §4.3 isolates service code the same way, with processes.
+//!
+//! Results go into one list. The loop is woken only by the result that finds the list empty: whoever comes while
+//! it is not, rides along.
+
+use crate::job::{Done, Yielded, execute};
+use crate::service::Registry;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use treefold_core::effect::Job;
+use treefold_core::error::JobError;
+use treefold_core::id::JobId;
+
+/// How many times as long as it must each job shall take: a fault to inject, shared by loop and workers.
+#[derive(Debug)]
+pub(crate) struct Slowness(AtomicU64);
+
+impl Slowness {
+    pub(crate) fn none() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1f64.to_bits())))
+    }
+
+    /// Sets the factor; below 1, or NaN, counts as 1.
+    pub(crate) fn set(&self, factor: f64) {
+        self.0.store(factor.max(1.0).to_bits(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn factor(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// What is to be waited after work that took `took`; `None` at full speed.
+    pub(crate) fn delay_after(&self, took: Duration) -> Option<Duration> {
+        let factor = self.factor();
+        (factor > 1.0)
+            .then(|| Duration::try_from_secs_f64(took.as_secs_f64() * (factor - 1.0)).ok())
+            .flatten()
+    }
+}
+
+/// A node's worker threads. Dropping it lets them end after the jobs they are at; queued jobs are forgotten.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: String,
+    registry: Arc<Registry>,
+    slowness: Arc<Slowness>,
+    message_bytes_max: usize,
+    threads_max: usize,
+    state: Mutex<State>,
+    wanted: Condvar,
+    done: Mutex<Vec<Done>>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job<Bytes>>,
+    running: HashMap<JobId, Standing>,
+    idle: usize,
+    threads: usize,
+    threads_started: usize,
+    closed: bool,
+}
+
+/// Whether the thread that runs a job counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Counted,
+    WrittenOff,
+}
+
+impl Workers {
+    /// Workers for a node; no thread is started yet.
+    pub(crate) fn new(
+        name: &str,
+        registry: Arc<Registry>,
+        threads_max: usize,
+        message_bytes_max: usize,
+        slowness: Arc<Slowness>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                name: name.to_string(),
+                registry,
+                slowness,
+                message_bytes_max,
+                threads_max: threads_max.max(1),
+                state: Mutex::default(),
+                wanted: Condvar::new(),
+                done: Mutex::default(),
+                news: Notify::new(),
+            }),
+        }
+    }
+
+    /// Queues a job. Its result comes by [`finished`](Self::finished), also when no thread can be had.
+    pub(crate) fn submit(&self, job: Job<Bytes>) {
+        let mut state = self.shared.lock();
+        state.queue.push_back(job);
+        if state.idle >= state.queue.len() {
+            self.shared.wanted.notify_one();
+        } else if state.threads < self.shared.threads_max {
+            self.start_thread(&mut state);
+        }
+    }
+
+    /// Gives a job up: it leaves the queue, or, with `replace`, the thread that runs it is written off.
+    pub(crate) fn abandon(&self, id: JobId, replace: bool) {
+        let mut state = self.shared.lock();
+        match state.running.get_mut(&id) {
+            Some(standing) if replace && *standing == Standing::Counted => {
+                *standing = Standing::WrittenOff;
+                state.threads -= 1;
+                if state.queue.len() > state.idle {
+                    self.start_thread(&mut state);
+                }
+            }
+            Some(_) => {}
+            None => state.queue.retain(|job| job.id != id),
+        }
+    }
+
+    /// Waits until there are results, and moves them into `into`. For one waiter at a time.
+    pub(crate) async fn finished(&self, into: &mut Vec<Done>) {
+        loop {
+            {
+                let mut done = self.shared.done.lock().unwrap_or_else(PoisonError::into_inner);
+                if !done.is_empty() {
+                    into.append(&mut done);
+                    return;
+                }
+            }
+            self.shared.news.notified().await;
+        }
+    }
+
+    fn start_thread(&self, state: &mut State) {
+        let shared = Arc::clone(&self.shared);
+        let name = format!("{}-w{}", self.shared.name, state.threads_started);
+        match thread::Builder::new().name(name).spawn(move || shared.work()) {
+            Ok(_) => {
+                state.threads += 1;
+                state.threads_started += 1;
+            }
+            Err(error) if state.threads == 0 => {
+                // Nobody is left who would ever take these jobs.
+                let reason: Arc<str> = format!("no worker thread could be started: {error}").into();
+                for job in state.queue.drain(..) {
+                    let yielded = Yielded::Ready(Err(JobError::Failed(Arc::clone(&reason))));
+                    self.shared.report(Done { job: job.id, yielded, cost: Duration::ZERO });
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, threads = state.threads, "no further worker thread can be started");
+            }
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.queue.clear();
+        self.shared.wanted.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of a service runs under this lock, so whoever poisoned it left it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next_job() {
+            let id = job.id;
+            let (started, cpu_before) = (Instant::now(), thread_cpu_time());
+            let yielded = execute(&self.registry, job, self.message_bytes_max);
+            let mut cost = thread_cpu_time().saturating_sub(cpu_before);
+            if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
+                thread::sleep(delay);
+                cost = cost.mul_f64(self.slowness.factor());
+            }
+            let standing = self.lock().running.remove(&id);
+            self.report(Done { job: id, yielded, cost });
+            if standing == Some(Standing::WrittenOff) {
+                return;
+            }
+        }
+    }
+
+    fn next_job(&self) -> Option<Job<Bytes>> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                state.threads -= 1;
+                return None;
+            }
+            if let Some(job) = state.queue.pop_front() {
+                state.running.insert(job.id, Standing::Counted);
+                return Some(job);
+            }
+            state.idle += 1;
+            state = self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    fn report(&self, done: Done) {
+        let was_empty = {
+            let mut list = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            list.push(done);
+            list.len() == 1
+        };
+        if was_empty {
+            self.news.notify_one();
+        }
+    }
+}
+
+/// Processor time the calling thread has used.
+fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that lives through the call, and the clock is one every thread has.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    debug_assert_eq!(status, 0, "a thread has its own clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests;
