@@ -24,7 +24,7 @@ const STOPPED_TWICE: i32 = 130;
 /// cluster, finishes what is open, and refuses what is new; a second signal ends it at once.
 ///
 /// Every flag can also stand in a TOML file given by --config, under its own name; flags win. The file also takes
-/// the tables [limits] and [tuning].
+/// the tables `limits` and `tuning`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NodeArgs {

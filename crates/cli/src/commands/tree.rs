@@ -68,6 +68,7 @@ struct Formed {
     /// Levels below the topmost.
     height: usize,
     /// When the last of the caller's children has its partial ready.
+    #[serde(serialize_with = "crate::output::rounded")]
     ready_ms: f64,
     trees: Vec<Node>,
 }
@@ -75,7 +76,9 @@ struct Formed {
 #[derive(Serialize)]
 struct Node {
     node: u32,
+    #[serde(serialize_with = "crate::output::rounded")]
     load_ms: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     ready_ms: f64,
     children: Vec<Self>,
 }

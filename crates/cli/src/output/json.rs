@@ -14,11 +14,11 @@ use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
 
 /// A call's answer.
 #[derive(Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct Answer<V> {
     /// `full`, `partial` or `insufficient`.
     status: &'static str,
     /// What the aggregation gave; null below the minimum coverage.
-    value: Value,
+    value: V,
     /// How many partitions were asked, and how many contributed.
     coverage: Coverage,
     /// Those that did not, one entry each, by partition.
@@ -62,14 +62,22 @@ pub(crate) struct TreeNode {
     children: Vec<Self>,
 }
 
-impl Answer {
+impl Answer<Value> {
     /// The answer to a call made with raw bytes.
     pub(crate) fn of_raw(reply: &Reply<Raw>) -> Self {
-        Self::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
+        Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
     }
+}
 
-    /// The answer to a call, its value already as JSON.
-    pub(crate) fn with_value<T>(reply: &Reply<T>, value: Value) -> Self {
+impl<'a, T> Answer<&'a Option<T>> {
+    /// The answer to a call whose value is known by type.
+    pub(crate) fn of(reply: &'a Reply<T>) -> Self {
+        Self::with_value(reply, &reply.value)
+    }
+}
+
+impl<V> Answer<V> {
+    fn with_value<T>(reply: &Reply<T>, value: V) -> Self {
         Self {
             status: reply.status.name(),
             value,
@@ -132,6 +140,7 @@ struct Member {
     roles: Vec<&'static str>,
     processors: u32,
     /// Predicted work queued, per processor.
+    #[serde(serialize_with = "crate::output::rounded")]
     load_ms: f64,
     in_flight: u32,
     /// How old that is; null when nothing was ever heard, 0 for the node itself.

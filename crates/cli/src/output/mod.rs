@@ -7,7 +7,7 @@ pub(crate) mod table;
 pub(crate) mod value;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
@@ -55,6 +55,11 @@ pub(crate) fn print_json(value: &impl Serialize) {
         serde_json::to_string(value)
             .expect("invariant: what is printed has string keys and no failing parts"),
     );
+}
+
+/// A figure to three decimals, as JSON shows it: what is behind them nobody has measured.
+pub(crate) fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((figure * 1e3).round() / 1e3)
 }
 
 /// A duration with three digits or so and the unit that suits it.

@@ -45,14 +45,17 @@ impl<P: Payload> Node<P> {
         let mut accounted = contributors.clone();
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
             self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
-            self.take_part(wave, from, Part { payload, contributors });
+            self.take_part(now, wave, from, Part { payload, contributors });
         }
         for loss in &missing {
             accounted.union_with(&loss.partitions);
             wave.note_loss(loss.clone(), self.config.limits.missing_max);
         }
         let Some(child) = wave.child_mut(from, tag.branch) else { return };
-        let subtree = child.tree.clone();
+        let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
+        if !last && child.repair_at.is_some() {
+            child.repair_at = self.patience_ends(now, answer_at, subtree.height());
+        }
         if last {
             child.is_done = true;
             self.credit.forget(own_and_child(wave.tag, from, tag.branch));
@@ -64,13 +67,16 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    fn take_part(&mut self, wave: &mut Wave<P>, from: NodeId, part: Part<P>) {
+    /// Takes a child's part. What is lost because it overlaps is asked for again, of the same node if need be:
+    /// it answers it by itself then.
+    fn take_part(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, part: Part<P>) {
         let contributors = part.contributors.clone();
         if wave.parts.take_in(part) == Taken::Overlaps {
             self.counters.partials_overlapping += 1;
             let partitions = contributors.difference(wave.parts.claimed());
-            let loss = Missing { partitions, node: Some(from), reason: Reason::Overlap };
+            let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
             wave.note_loss(loss, self.config.limits.missing_max);
+            self.ask_again(now, wave, &partitions);
         }
     }
 
@@ -102,7 +108,7 @@ impl<P: Payload> Node<P> {
             self.send(from, Message::Cancel { tag });
             return;
         };
-        let is_starved = self.waves.get(&own_tag).is_some_and(|wave| wave.parts.resting().is_empty());
+        let is_starved = self.waves.get(&own_tag).is_some_and(|wave| wave.parts.is_settled());
         let key = own_and_child(own_tag, from, tag.branch);
         if self.credit.offered(key, bytes as usize, self.held_bytes, is_starved) {
             self.send(from, Message::Grant { tag });
@@ -113,6 +119,16 @@ impl<P: Payload> Node<P> {
     pub(crate) fn handle_grant(&mut self, from: NodeId, tag: Tag) {
         let offered = self.waves.get_mut(&tag).map(|wave| core::mem::take(&mut wave.offered));
         self.send_partials(from, offered.unwrap_or_default());
+    }
+
+    /// A wave that has nothing to fold is granted one of the partials that are offered to it, room or not.
+    pub(crate) fn feed(&mut self, wave: &Wave<P>) {
+        if wave.phase == Phase::Open
+            && wave.parts.is_settled()
+            && let Some((own_tag, child, branch)) = self.credit.grant_one_of(wave.tag)
+        {
+            self.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
+        }
     }
 
     /// Grants what has waited for room, oldest first.

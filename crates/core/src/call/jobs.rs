@@ -228,8 +228,10 @@ impl<P: Payload> Node<P> {
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
         for id in core::mem::take(&mut wave.jobs) {
-            let is_async = self.jobs.get(&id).is_some_and(|job| job.place == Place::Async);
-            if let (true, Some(mut job)) = (is_async, self.jobs.remove(&id)) {
+            if self.jobs.get(&id).is_none_or(|job| job.place != Place::Async) {
+                continue;
+            }
+            if let Some(mut job) = self.jobs.remove(&id) {
                 self.timers.rearm(&mut job.armed, None, Wake::Job(id));
                 self.processors_busy -= u32::from(job.holds_processor);
                 self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });

@@ -26,6 +26,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// With less than this many hops' margin left, a repair would come too late.
+const MENDING_HOPS: f64 = 8.0;
+
 impl<P: Payload> Node<P> {
     /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
     /// another subtree.
@@ -95,6 +98,7 @@ impl<P: Payload> Node<P> {
     fn open(&mut self, now: Instant, mut wave: Box<Wave<P>>, tree: &Tree) {
         let children: Vec<Tree> = tree.children().collect();
         let branch = wave.tag.branch;
+        wave.sign_at = self.next_sign_at(now, wave.answer_at);
         self.adopt(now, &mut wave, branch, &children);
         let own = tree.root().partitions.clone();
         self.start_locals(now, &mut wave, &own);
@@ -106,6 +110,11 @@ impl<P: Payload> Node<P> {
         if trees.is_empty() {
             return;
         }
+        // Whoever is asked again takes its own former place: a child is named by node and branch.
+        let is_asked_again = |child: &Child| {
+            child.branch == branch && trees.iter().any(|tree| tree.root().node == child.node)
+        };
+        wave.children.retain(|child| !is_asked_again(child));
         let reduce = self.reduce_estimate(wave.kind, &wave.name);
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
         by_size.sort_by_key(|&at| trees[at].root().size);
@@ -114,18 +123,29 @@ impl<P: Payload> Node<P> {
             let rank = below as u32 + 1;
             let margin = self.config.tuning.hop_margin;
             let answer_at = wave.waiting.child_answer_at(now, wave.answer_at, rank, reduce, margin);
-            let repair_at = Some(self.patience_ends(now, answer_at, tree.height()));
+            let repair_at = self.patience_ends(now, answer_at, tree.height());
             let node = tree.root().node;
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &tree, answer_at, true);
             wave.children.push(Child { node, branch, tree, answer_at, repair_at, is_done: false });
         }
     }
 
-    /// When a child over `height` levels has been silent for too long: `1 − (1 − patience)^(height+1)` of its
-    /// time, so that of all who wait for a fault to mend itself, the one nearest to it loses patience first.
-    pub(crate) fn patience_ends(&self, now: Instant, answer_at: Instant, height: usize) -> Instant {
-        let impatience = 1.0 - self.config.tuning.patience;
-        now + now.until(answer_at).mul_f64(1.0 - libm::pow(impatience, height as f64 + 1.0))
+    /// When a child over `height` levels has been silent for too long; never, when too little time is left for
+    /// a repair to be of use.
+    pub(crate) fn patience_ends(&self, now: Instant, answer_at: Instant, height: usize) -> Option<Instant> {
+        let levels = height as f64;
+        let share = self.config.tuning.patience * (1.0 + levels / (levels + 2.0));
+        self.is_worth_mending(now, answer_at).then(|| now + now.until(answer_at).mul_f64(share))
+    }
+
+    /// When a wave that is still open shall give its parent a sign of life.
+    pub(crate) fn next_sign_at(&self, now: Instant, answer_at: Instant) -> Option<Instant> {
+        let share = self.config.tuning.sign_of_life;
+        self.is_worth_mending(now, answer_at).then(|| now + now.until(answer_at).mul_f64(share))
+    }
+
+    fn is_worth_mending(&self, now: Instant, answer_at: Instant) -> bool {
+        now.until(answer_at) > self.config.tuning.hop_margin.mul_f64(MENDING_HOPS)
     }
 
     /// Sends a child its call; without parameters when it has them already.
@@ -204,6 +224,7 @@ impl<P: Payload> Node<P> {
             }
         }
         self.account_bytes(&mut wave);
+        self.feed(&wave);
         if wave.phase == Phase::Ended {
             return self.retire(&mut wave);
         }
@@ -301,6 +322,15 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Tells the parent that the wave is being worked on.
+    pub(crate) fn give_sign_of_life(&mut self, now: Instant, wave: &mut Wave<P>) {
+        wave.sign_at = self.next_sign_at(now, wave.answer_at);
+        if let Parent::Node(parent) = wave.parent {
+            let sign = self.partial(wave, None, PartitionSet::new(), Vec::new(), false);
+            self.send(parent, Message::Partial(Box::new(sign)));
+        }
+    }
+
     fn partial(
         &self,
         wave: &Wave<P>,
@@ -317,6 +347,7 @@ impl<P: Payload> Node<P> {
     fn reparent(&mut self, now: Instant, mut wave: Box<Wave<P>>, from: NodeId, call: &Call<P>) {
         wave.parent = Parent::Node(from);
         wave.answer_at = (now + call.answer_left).min(wave.deadline_at);
+        wave.sign_at = self.next_sign_at(now, wave.answer_at);
         wave.asked = call.tree.partitions();
         let wanted: Vec<Tree> = call.tree.children().collect();
         let branch = wave.tag.branch;

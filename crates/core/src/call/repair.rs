@@ -5,6 +5,11 @@
 //! retried on a replica. One mechanism serves crash, straggler and pruning; that nothing counts twice is the
 //! business of [`crate::wave::contributors`].
 //!
+//! Slow is not dead. A node whose wave is still open after a good part of its time tells its parent so, by an
+//! empty partial, and again after the same part of what is left. Late is a child that has not even done that:
+//! it is stopped, cut off, or so overwhelmed that it makes no difference. A child that is merely slow keeps its
+//! place in the tree, and staged waiting sees to it that it costs nobody else.
+//!
 //! A caller does not fold, so it mends the loss of its root otherwise: it *promotes* the largest of the root's
 //! subtrees, whose head becomes the root over the others and over the old root's seat, and mends the rest.
 
@@ -16,7 +21,7 @@ use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::state::{Parent, Phase, Wave};
+use crate::wave::state::{Parent, Phase, Try, Wave};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -36,6 +41,9 @@ impl<P: Payload> Node<P> {
                 .collect();
             for (child, branch) in late {
                 self.repair(now, &mut wave, child, branch, &Reason::Late);
+            }
+            if is_due(wave.sign_at) {
+                self.give_sign_of_life(now, &mut wave);
             }
         }
         self.settle(now, wave);
@@ -120,7 +128,19 @@ impl<P: Payload> Node<P> {
 
     /// Asks replicas for partitions that `failed` did not give, while time and tries are left.
     pub(crate) fn retry(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet, failed: NodeId) {
-        wave.tried.push((partitions.clone(), failed));
+        wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
+        self.ask_replicas(now, wave, partitions);
+    }
+
+    /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
+    /// same node may be asked, and answers for itself then. It counts as a try, or two ways that keep crossing
+    /// would be asked for ever.
+    pub(crate) fn ask_again(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
+        wave.tried.push(Try { partitions: partitions.clone(), failed: None });
+        self.ask_replicas(now, wave, partitions);
+    }
+
+    fn ask_replicas(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
         let wanted = partitions.difference(wave.parts.claimed());
         let shortest = self.config.tuning.hop_margin;
         if wanted.is_empty() || now.until(wave.answer_at) <= shortest {
@@ -145,15 +165,15 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// A replica of `partition` that this wave has not tried; the least loaded one in sight.
+    /// A replica of `partition` that has not failed this wave; the least loaded one in sight.
     fn next_replica(&self, wave: &Wave<P>, partition: u32) -> Option<NodeId> {
-        let tried: Vec<NodeId> =
-            wave.tried.iter().filter(|(set, _)| set.contains(partition)).map(|&(_, node)| node).collect();
-        if tried.len() >= self.config.tuning.tries_max as usize {
+        let tries = || wave.tried.iter().filter(|one| one.partitions.contains(partition));
+        if tries().count() >= self.config.tuning.tries_max as usize {
             return None;
         }
+        let has_failed = |node: &NodeId| tries().any(|one| one.failed.as_ref() == Some(node));
         let service = service_of(&wave.name);
-        let untried = self.view().providers(service, partition).iter().filter(|node| !tried.contains(node));
+        let untried = self.view().providers(service, partition).iter().filter(|node| !has_failed(node));
         let queued = |node: NodeId| self.loads.of(node).map(|known| known.figure.queued);
         untried.min_by_key(|&&node| (queued(node), node)).copied()
     }

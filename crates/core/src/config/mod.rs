@@ -71,8 +71,11 @@ pub struct Tuning {
     pub hop_margin: Duration,
     /// What the front keeps of the deadline to get its answer out.
     pub reply_margin: Duration,
-    /// The share of its time that a silent leaf is given before its parent turns to a replica. A child over
-    /// `h` levels is given `1 − (1 − share)^(h+1)`, so that who is nearest to a fault mends it.
+    /// The share of its time after which a wave that is still open gives its parent a sign of life.
+    pub sign_of_life: f64,
+    /// The share of its time that a silent leaf is given before its parent turns to a replica; above
+    /// [`Tuning::sign_of_life`]. A child over `h` levels is given `1 + h/(h+2)` times as much, so that of all
+    /// who wait for a fault to mend itself, the one nearest to it loses patience first.
     pub patience: f64,
     /// A reduction measured below this runs on the driver's loop.
     pub inline_cost_max: Duration,
@@ -91,7 +94,8 @@ impl Tuning {
         replica_policy: ReplicaPolicy::DEFAULT,
         hop_margin: Duration::from_millis(2),
         reply_margin: Duration::from_millis(2),
-        patience: 0.5,
+        sign_of_life: 0.3,
+        patience: 0.4,
         inline_cost_max: Duration::from_micros(10),
         cost_weight: 0.1,
         stuck_after: Duration::from_secs(1),

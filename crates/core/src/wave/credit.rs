@@ -29,9 +29,8 @@ impl Credit {
     /// A child offers `bytes`; true when they may come at once.
     pub(crate) fn offered(&mut self, key: OfferKey, bytes: usize, held_bytes: usize, is_starved: bool) -> bool {
         self.forget(key);
-        let wave_waits_already = self.granted.range((key.0, NodeId::LEAST, 0)..).next().is_some_and(|(k, _)| k.0 == key.0);
         let fits = self.granted_bytes + held_bytes + bytes <= self.held_bytes_max;
-        if fits || (is_starved && !wave_waits_already) {
+        if fits || (is_starved && !self.has_grant_out(key.0)) {
             self.grant(key, bytes);
             return true;
         }
@@ -48,6 +47,21 @@ impl Credit {
         self.waiting.pop_front();
         self.grant(key, bytes);
         Some(key)
+    }
+
+    /// The oldest waiting offer to a wave that has no grant out.
+    pub(crate) fn grant_one_of(&mut self, tag: Tag) -> Option<OfferKey> {
+        if self.waiting.is_empty() || self.has_grant_out(tag) {
+            return None;
+        }
+        let at = self.waiting.iter().position(|(key, _)| key.0 == tag)?;
+        let (key, bytes) = self.waiting.remove(at)?;
+        self.grant(key, bytes);
+        Some(key)
+    }
+
+    fn has_grant_out(&self, tag: Tag) -> bool {
+        self.granted.range((tag, NodeId::LEAST, 0)..).next().is_some_and(|(key, _)| key.0 == tag)
     }
 
     fn grant(&mut self, key: OfferKey, bytes: usize) {

@@ -45,9 +45,17 @@ pub(crate) struct Child {
     pub(crate) branch: u32,
     pub(crate) tree: Tree,
     pub(crate) answer_at: Instant,
-    /// When patience with it ends; `None` once it has been repaired.
+    /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
     pub(crate) repair_at: Option<Instant>,
     pub(crate) is_done: bool,
+}
+
+/// Partitions that were asked in vain.
+#[derive(Clone, Debug)]
+pub(crate) struct Try {
+    pub(crate) partitions: PartitionSet,
+    /// Who failed; `None` when the answer came but could not be used.
+    pub(crate) failed: Option<NodeId>,
 }
 
 /// How the time went, for the report and the load index.
@@ -99,6 +107,8 @@ pub(crate) struct Wave<P> {
     pub(crate) params: P,
     pub(crate) deadline_at: Instant,
     pub(crate) answer_at: Instant,
+    /// When the parent is to get a sign of life, if the wave is still open by then.
+    pub(crate) sign_at: Option<Instant>,
     pub(crate) waiting: Waiting,
     /// How many partitions may be lost before the call is pointless.
     pub(crate) losses_max: u32,
@@ -115,8 +125,8 @@ pub(crate) struct Wave<P> {
     pub(crate) unsaid: PartitionSet,
     /// What was missing from the answer, when it has been given.
     pub(crate) answer_missing: Vec<Missing>,
-    /// (partition set, node) pairs that were tried, so that a retry goes elsewhere.
-    pub(crate) tried: Vec<(PartitionSet, NodeId)>,
+    /// What was asked in vain, so that it is asked elsewhere, and not for ever.
+    pub(crate) tried: Vec<Try>,
     pub(crate) reports: Vec<Report>,
     pub(crate) timing: Timing,
     /// Jobs handed to the driver and not yet back.
@@ -145,6 +155,7 @@ impl<P: Payload> Wave<P> {
             params,
             deadline_at,
             answer_at,
+            sign_at: None,
             waiting: from.waiting,
             losses_max: from.losses_max,
             explain: from.explain,
@@ -181,7 +192,8 @@ impl<P: Payload> Wave<P> {
             Phase::Kept | Phase::Ended => self.deadline_at,
             Phase::Open => {
                 let open = self.children.iter().filter(|child| !child.is_done);
-                open.filter_map(|child| child.repair_at).fold(self.answer_at, Instant::min)
+                let repairs = open.filter_map(|child| child.repair_at);
+                repairs.chain(self.sign_at).fold(self.answer_at, Instant::min)
             }
         }
     }

@@ -75,7 +75,7 @@ fn a_report_has_every_node_once() {
     let mut open = vec![*outcome.report.expect("it was asked for")];
     let mut seen = Vec::new();
     while let Some(report) = open.pop() {
-        assert!(report.total >= report.local, "{report:?}");
+        assert!(report.local <= report.total + report.total, "two processors work: {report:?}");
         seen.push(report.node);
         open.extend(report.children);
     }

@@ -125,7 +125,7 @@ fn a_local_that_never_returns_costs_a_worker_and_not_the_node() {
     for _ in 0..4 {
         let outcome = world.ask(0, half(Shape::Flat));
         assert_honest(&outcome);
-        assert_eq!(lost(&outcome).to_string(), "0-1");
+        assert_eq!(lost(&outcome).to_string(), "0-1", "{outcome:?}");
         world.run_for(Duration::from_secs(2));
     }
     world.behaviour.never_returning.clear();
@@ -152,7 +152,7 @@ fn overload_is_said_at_once_and_not_at_the_deadline() {
 
 #[test]
 fn whatever_happens_nobody_counts_twice() {
-    for seed in 0..200 {
+    for seed in 0..60 {
         let mut random = Random::new(seed);
         let replicas = 1 + random.below(3) as u32;
         let plan = Plan { replicas, seed, ..Plan::default() };

@@ -1,5 +1,7 @@
 //! Whole clusters of nodes on a fake clock: what a call does when all goes well, and when it does not.
 
+#![allow(unreachable_pub, clippy::expect_used, reason = "a test binary has no public interface")]
+
 mod calls;
 mod determinism;
 mod faults;

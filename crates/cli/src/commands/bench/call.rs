@@ -66,12 +66,19 @@ Examples:
 struct Figures {
     nodes: u32,
     shape: String,
+    #[serde(serialize_with = "crate::output::rounded")]
     roundtrip_us_p50: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     roundtrip_us_p99: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     waves_per_s: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     cpu_us_per_wave: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     client_cpu_us_per_wave: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     cpu_us_per_wave_and_node: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     instantiate_ms: f64,
 }
 
@@ -81,8 +88,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// How long until all nodes must have given one exact answer together, once they know each other.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Calls before the first one measured: connections are made and costs are learned there.
-const WARM_UP_ROUNDS: u32 = 50;
+/// Answers must have been exact for so long before the first call is measured: until then connections are made,
+/// costs are learned, and a node that the caller meets may not yet have met all others.
+const STEADY_FOR: Duration = Duration::from_secs(2);
 
 /// How long the pipeline runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -106,6 +114,7 @@ impl BenchCall {
         let caller = Rc::new(Caller { client, shape: self.shape, nodes: self.nodes });
         caller.await_first_answer().await?;
         let instantiate = fleet.started_at().elapsed();
+        caller.await_steadiness().await?;
         let mut roundtrips = caller.round_trips(self.rounds).await?;
         roundtrips.sort_unstable();
         let pipelined = self.pipeline(fleet, &caller).await?;
@@ -241,10 +250,20 @@ impl Caller {
         }
     }
 
-    async fn round_trips(&self, rounds: u32) -> Result<Vec<Duration>, Failure> {
-        for _ in 0..WARM_UP_ROUNDS {
-            self.exact_sum().await?;
+    async fn await_steadiness(&self) -> Result<(), Failure> {
+        let give_up_at = Instant::now() + FIRST_ANSWER_TIMEOUT;
+        let mut steady_since = Instant::now();
+        while steady_since.elapsed() < STEADY_FOR {
+            match self.exact_sum().await {
+                Ok(()) => {}
+                Err(_) if Instant::now() < give_up_at => steady_since = Instant::now(),
+                Err(failure) => return Err(failure),
+            }
         }
+        Ok(())
+    }
+
+    async fn round_trips(&self, rounds: u32) -> Result<Vec<Duration>, Failure> {
         let mut all = Vec::with_capacity(rounds as usize);
         for _ in 0..rounds {
             let started_at = Instant::now();

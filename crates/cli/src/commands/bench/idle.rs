@@ -40,8 +40,11 @@ const SETTLE: Duration = Duration::from_secs(3);
 #[derive(Serialize)]
 struct Figures {
     nodes: u32,
+    #[serde(serialize_with = "crate::output::rounded")]
     seconds: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     cpu_percent: f64,
+    #[serde(serialize_with = "crate::output::rounded")]
     cpu_percent_max: f64,
     resident_kib: u64,
     resident_kib_max: u64,

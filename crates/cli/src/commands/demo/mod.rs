@@ -4,7 +4,7 @@
 //! the nodes share a process is for show, so that one command starts them and `:kill 2` can end one.
 //!
 //! - [`corpus`]: which folder, when nobody says.
-//! - [`line`]: what can be typed; [`input`] is where it comes from (a terminal, a pipe, or nowhere).
+//! - [`mod@line`]: what can be typed; [`input`] is where it comes from (a terminal, a pipe, or nowhere).
 //! - [`nodes`]: the cluster, and what was done to it; [`session`]: what a line does.
 //! - [`show`]: what a searcher sees.
 

@@ -11,7 +11,7 @@ use crate::output::{Format, explain, print, print_json};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use treefold::core::message::Report;
-use treefold::{Client, Reply};
+use treefold::{Client, Reason, Reply};
 use treefold_search::{Hits, Statistics, TermsParams, TopKParams};
 
 /// What the user can set.
@@ -94,7 +94,7 @@ impl Session {
     async fn answer(&mut self, query: &str) -> Result<Verdict, Failure> {
         let reply = self.search(query).await?;
         match self.settings.format {
-            Format::Json => print_json(&ShownAnswer::of(query, &reply)?),
+            Format::Json => print_json(&ShownAnswer { query, answer: Answer::of(&reply) }),
             Format::Text => print(show::render(query, &reply, self.settings.style)),
         }
         let verdict = Verdict::of(&reply.status);
@@ -111,6 +111,12 @@ impl Session {
         let params = TermsParams { query: query.to_owned() };
         let terms = self.client.call::<Statistics>("search/terms", &params);
         let terms = terms.deadline(deadline / 2).min_coverage(min_coverage).await.map_err(failure_of)?;
+        if terms.contributed.is_empty()
+            && terms.missing.iter().any(|lost| matches!(lost.reason, Reason::LocalFailed(_)))
+        {
+            // Who can't count the query's words can't look for them either.
+            return Ok(without_value(terms));
+        }
         let params = TopKParams { statistics: terms.value, k: SHOWN_MAX, ..TopKParams::new(query) };
         let left = deadline.saturating_sub(asked_at.elapsed()).max(LEFT_MIN);
         let topk = self.client.call::<Hits>("search/topk", &params);
@@ -138,19 +144,16 @@ impl Session {
     }
 }
 
+/// The same reply to another call: nobody contributed, so there is no value to convert.
+fn without_value<T, U>(reply: Reply<T>) -> Reply<U> {
+    let Reply { status, asked, contributed, missing, elapsed, report, .. } = reply;
+    Reply { status, value: None, asked, contributed, missing, elapsed, report }
+}
+
 /// An answer as scripts see it: a call's, with the query before it.
 #[derive(Serialize)]
 struct ShownAnswer<'a> {
     query: &'a str,
     #[serde(flatten)]
-    answer: Answer,
-}
-
-impl<'a> ShownAnswer<'a> {
-    fn of(query: &'a str, reply: &Reply<Hits>) -> Result<Self, Failure> {
-        let value = serde_json::to_value(&reply.value);
-        let value =
-            value.map_err(|error| Failure::failed(format!("the answer can't be shown as JSON: {error}")))?;
-        Ok(Self { query, answer: Answer::with_value(reply, value) })
-    }
+    answer: Answer<&'a Option<Hits>>,
 }

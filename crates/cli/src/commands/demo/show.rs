@@ -2,6 +2,7 @@
 
 use crate::commands::call::{missing_line, verdict_line};
 use crate::output::style::Style;
+use std::collections::BTreeSet;
 use treefold::{Reason, Reply};
 use treefold_search::{Hit, Hits};
 
@@ -33,16 +34,21 @@ fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// One line a loss; when every partition fails alike (a query that can't be read), one line says it.
+/// One line a loss. When nobody could do anything with the query, all say the same, and one line says it.
 fn losses<T>(reply: &Reply<T>) -> Vec<String> {
-    let missing = &reply.missing;
-    match missing.first().map(|first| &first.reason) {
-        Some(Reason::LocalFailed(said))
-            if reply.contributed.is_empty() && missing.iter().all(|m| m.reason == missing[0].reason) =>
-        {
-            vec![format!("every partition says: {said}")]
+    let said: BTreeSet<&str> = reply
+        .missing
+        .iter()
+        .filter_map(|missing| match &missing.reason {
+            Reason::LocalFailed(said) => Some(&**said),
+            _ => None,
+        })
+        .collect();
+    match said.first() {
+        Some(said_by_all) if said.len() == 1 && reply.contributed.is_empty() => {
+            vec![format!("every partition that answered says: {said_by_all}")]
         }
-        _ => missing.iter().map(missing_line).collect(),
+        _ => reply.missing.iter().map(missing_line).collect(),
     }
 }
 
