@@ -46,7 +46,9 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadField { field, given, limit } => write!(f, "{field} is {given}; allowed: {limit}"),
-            Self::UnknownService { service } => write!(f, "no node in sight provides the service {service:?}"),
+            Self::UnknownService { service } => {
+                write!(f, "no node in sight provides the service {service:?}")
+            }
             Self::TooManyCalls { limit } => write!(f, "the front has its limit of {limit} calls open"),
             Self::ShuttingDown => write!(f, "the node is shutting down"),
         }

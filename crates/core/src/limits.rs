@@ -4,7 +4,11 @@ use crate::time::Duration;
 
 /// Bounds on what a node holds, accepts and waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Limits {
     /// Bytes of one frame's header.
     pub header_bytes_max: usize,

@@ -100,7 +100,8 @@ impl<P: Payload> Node<P> {
     /// A node that has just started. It does nothing until it is told something.
     pub fn new(config: NodeConfig, now: Instant) -> Self {
         let mut random = Random::new(config.seed);
-        let kinds = config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
+        let kinds =
+            config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
         let mut node = Self {
             me: config.node(),
             kinds,

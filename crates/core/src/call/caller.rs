@@ -201,7 +201,8 @@ impl<P: Payload> Node<P> {
         let mut state = Box::new(Wave::open(now, opening));
         let nobody = Missing { partitions: choice.unplaced, node: None, reason: Reason::NoReplica };
         state.note_loss(nobody, self.config.limits.missing_max);
-        let can_be_met = state.losses.iter().map(|loss| loss.partitions.len()).sum::<usize>() <= state.losses_max as usize;
+        let can_be_met =
+            state.losses.iter().map(|loss| loss.partitions.len()).sum::<usize>() <= state.losses_max as usize;
         self.calls.insert(wave, call);
         if can_be_met {
             self.adopt(now, &mut state, 0, &trees);
@@ -228,7 +229,8 @@ impl<P: Payload> Node<P> {
         let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());
         for (&node, partitions) in &choice.by_node {
-            let processors = self.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
+            let processors =
+                self.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
             let load_ms = if node == self.me {
                 self.load_index.load_ms()
             } else {
@@ -299,7 +301,8 @@ impl<P: Payload> Node<P> {
     /// A client is gone: so are its calls.
     pub(crate) fn cancel_calls_of(&mut self, peer: NodeId) {
         let of_peer = Requester::Peer(peer, 0)..=Requester::Peer(peer, u64::MAX);
-        let requests: Vec<Requester> = self.requests.range(of_peer).map(|(&requester, _)| requester).collect();
+        let requests: Vec<Requester> =
+            self.requests.range(of_peer).map(|(&requester, _)| requester).collect();
         requests.into_iter().for_each(|requester| self.cancel_call(requester));
     }
 }

@@ -32,7 +32,10 @@ impl<P: Payload> Node<P> {
         let mut wave = self.waves.remove(&own_tag).expect("parent_tag names a wave of the table");
         let claims = partial.missing.iter().map(|loss| &loss.partitions).chain([&partial.contributors]);
         if !claims.into_iter().all(|set| set.is_subset(&wave.asked)) {
-            self.note_bad_message(from, "partial.contributors, partial.missing: partitions that nobody asked for");
+            self.note_bad_message(
+                from,
+                "partial.contributors, partial.missing: partitions that nobody asked for",
+            );
             self.waves.insert(own_tag, wave);
             return;
         }
@@ -51,10 +54,14 @@ impl<P: Payload> Node<P> {
             accounted.union_with(&loss.partitions);
             wave.note_loss(loss.clone(), self.config.limits.missing_max);
         }
-        let Some(child) = wave.child_mut(from, tag.branch) else { return };
+        let Some(child) = wave.children.iter_mut().find(|c| c.node == from && c.branch == tag.branch) else {
+            return;
+        };
         let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
-        if !last && child.repair_at.is_some() {
-            child.repair_at = self.patience_ends(now, answer_at, subtree.height());
+        if !last {
+            missing.iter().for_each(|loss| child.said_lost.union_with(&loss.partitions));
+            child.repair_at =
+                child.repair_at.and_then(|_| self.patience_ends(now, answer_at, subtree.height()));
         }
         if last {
             child.is_done = true;
@@ -62,7 +69,9 @@ impl<P: Payload> Node<P> {
             wave.reports.extend(report.map(|report| *report));
             self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
         }
-        for loss in missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry()) {
+        for loss in
+            missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
+        {
             self.retry(now, wave, &loss.partitions, from);
         }
     }

@@ -35,7 +35,13 @@ pub(crate) struct OpenJob {
 
 impl<P: Payload> Node<P> {
     /// Queues the local of one partition, or hands it out at once when it takes microseconds.
-    pub(crate) fn enqueue_local(&mut self, now: Instant, wave: &mut Wave<P>, kind: u32, partition: PartitionId) {
+    pub(crate) fn enqueue_local(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        kind: u32,
+        partition: PartitionId,
+    ) {
         let job = Pending {
             tag: wave.tag,
             kind,
@@ -72,7 +78,12 @@ impl<P: Payload> Node<P> {
             Placement::Pool => Place::Worker,
             Placement::Async { .. } => Place::Async,
             Placement::Measured => {
-                let is_cheap = self.costs.of(job.kind).reduce.mean_ms().is_some_and(|ms| ms < self.config.tuning.inline_cost_max.as_millis_f64());
+                let is_cheap = self
+                    .costs
+                    .of(job.kind)
+                    .reduce
+                    .mean_ms()
+                    .is_some_and(|ms| ms < self.config.tuning.inline_cost_max.as_millis_f64());
                 let is_fold = matches!(job.work, Work::Reduce { .. });
                 if is_fold && is_cheap { Place::Inline } else { Place::Worker }
             }
@@ -129,7 +140,13 @@ impl<P: Payload> Node<P> {
     }
 
     /// A job is over.
-    pub(crate) fn handle_job_done(&mut self, now: Instant, id: JobId, result: Result<P, JobError>, cost: Duration) {
+    pub(crate) fn handle_job_done(
+        &mut self,
+        now: Instant,
+        id: JobId,
+        result: Result<P, JobError>,
+        cost: Duration,
+    ) {
         let Some(mut job) = self.jobs.remove(&id) else { return };
         self.timers.rearm(&mut job.armed, None, Wake::Job(id));
         if job.is_stuck {
@@ -188,7 +205,8 @@ impl<P: Payload> Node<P> {
                 wave.parts.forget_folded(&job.contributors);
                 let (JobError::Failed(text) | JobError::Panicked(text)) = error;
                 let reason = Reason::ReduceFailed(text);
-                let loss = crate::error::Missing { partitions: job.contributors, node: Some(self.me), reason };
+                let loss =
+                    crate::error::Missing { partitions: job.contributors, node: Some(self.me), reason };
                 wave.note_loss(loss, self.config.limits.missing_max);
             }
             (Err(error), false) => {

@@ -111,9 +111,8 @@ impl<P: Payload> Node<P> {
             return;
         }
         // Whoever is asked again takes its own former place: a child is named by node and branch.
-        let is_asked_again = |child: &Child| {
-            child.branch == branch && trees.iter().any(|tree| tree.root().node == child.node)
-        };
+        let is_asked_again =
+            |child: &Child| child.branch == branch && trees.iter().any(|tree| tree.root().node == child.node);
         wave.children.retain(|child| !is_asked_again(child));
         let reduce = self.reduce_estimate(wave.kind, &wave.name);
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
@@ -126,7 +125,8 @@ impl<P: Payload> Node<P> {
             let repair_at = self.patience_ends(now, answer_at, tree.height());
             let node = tree.root().node;
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &tree, answer_at, true);
-            wave.children.push(Child { node, branch, tree, answer_at, repair_at, is_done: false });
+            let said_lost = PartitionSet::new();
+            wave.children.push(Child { node, branch, tree, answer_at, repair_at, is_done: false, said_lost });
         }
     }
 
@@ -263,14 +263,21 @@ impl<P: Payload> Node<P> {
     /// Gives the wave's answer: sends it up, or ends the call.
     pub(crate) fn answer(&mut self, now: Instant, wave: &mut Wave<P>, otherwise: &Reason) {
         self.release(wave);
-        let open: Vec<(NodeId, u32)> =
-            wave.children.iter().filter(|child| !child.is_done).map(|child| (child.node, child.branch)).collect();
+        let open: Vec<(NodeId, u32)> = wave
+            .children
+            .iter()
+            .filter(|child| !child.is_done)
+            .map(|child| (child.node, child.branch))
+            .collect();
         for (node, branch) in open {
             self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
         }
         wave.parts.close();
-        let missing =
-            if wave.asked.is_subset(wave.parts.claimed()) { Vec::new() } else { wave.missing(self.me, otherwise) };
+        let missing = if wave.asked.is_subset(wave.parts.claimed()) {
+            Vec::new()
+        } else {
+            wave.missing(self.me, otherwise)
+        };
         wave.children.clear();
         wave.own_open = PartitionSet::new();
         match wave.parent {
@@ -291,8 +298,7 @@ impl<P: Payload> Node<P> {
     /// Sends what a kept wave holds to `parent`: one partial, or several disjoint ones when time ran out before
     /// they could be folded. What is large is offered first.
     pub(crate) fn send_answer(&mut self, now: Instant, wave: &mut Wave<P>, parent: NodeId) {
-        let report =
-            wave.explain.then(|| Box::new(wave.report(now, self.me, &self.config.card.rack)));
+        let report = wave.explain.then(|| Box::new(wave.report(now, self.me, &self.config.card.rack)));
         let parts: Vec<_> = wave.parts.resting().to_vec();
         let mut partials: Vec<Partial<P>> = parts
             .into_iter()
@@ -351,11 +357,14 @@ impl<P: Payload> Node<P> {
         wave.asked = call.tree.partitions();
         let wanted: Vec<Tree> = call.tree.children().collect();
         let branch = wave.tag.branch;
-        let still = |child: &Child| child.branch != branch || wanted.iter().any(|tree| tree.root().node == child.node);
+        let still = |child: &Child| {
+            child.branch != branch || wanted.iter().any(|tree| tree.root().node == child.node)
+        };
         wave.children.retain(|child| child.is_done || still(child));
         let mut fresh: Vec<Tree> = Vec::new();
         for tree in wanted {
-            let known = wave.children.iter().any(|child| child.node == tree.root().node && child.branch == branch);
+            let known =
+                wave.children.iter().any(|child| child.node == tree.root().node && child.branch == branch);
             if !known && !tree.partitions().is_subset(wave.parts.claimed()) {
                 fresh.push(tree);
             }
@@ -384,8 +393,12 @@ impl<P: Payload> Node<P> {
     /// Ends a wave without an answer, and its subtree with it.
     pub(crate) fn drop_wave(&mut self, wave: &mut Wave<P>) {
         self.release(wave);
-        let open: Vec<(NodeId, u32)> =
-            wave.children.iter().filter(|child| !child.is_done).map(|child| (child.node, child.branch)).collect();
+        let open: Vec<(NodeId, u32)> = wave
+            .children
+            .iter()
+            .filter(|child| !child.is_done)
+            .map(|child| (child.node, child.branch))
+            .collect();
         for (node, branch) in open {
             self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
         }

@@ -52,10 +52,12 @@ impl<P: Payload> Node<P> {
     /// A peer is gone: its connection broke, or the cluster holds it for dead.
     pub(crate) fn handle_peer_gone(&mut self, now: Instant, peer: NodeId) {
         let touched = |wave: &Wave<P>| {
-            (wave.phase == Phase::Open && wave.children.iter().any(|child| child.node == peer && !child.is_done))
+            (wave.phase == Phase::Open
+                && wave.children.iter().any(|child| child.node == peer && !child.is_done))
                 || (peer.is_client() && wave.parent == Parent::Node(peer))
         };
-        let tags: Vec<Tag> = self.waves.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
+        let tags: Vec<Tag> =
+            self.waves.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
         for tag in tags {
             let Some(mut wave) = self.waves.remove(&tag) else { continue };
             if wave.parent == Parent::Node(peer) && peer.is_client() {
@@ -127,7 +129,13 @@ impl<P: Payload> Node<P> {
     }
 
     /// Asks replicas for partitions that `failed` did not give, while time and tries are left.
-    pub(crate) fn retry(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet, failed: NodeId) {
+    pub(crate) fn retry(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        partitions: &PartitionSet,
+        failed: NodeId,
+    ) {
         wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
         self.ask_replicas(now, wave, partitions);
     }

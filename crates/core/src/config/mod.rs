@@ -61,7 +61,11 @@ pub enum Placement {
 
 /// How a node behaves; presets below.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Tuning {
     /// How membership keeps time.
     pub membership: crate::membership::MembershipConfig,

@@ -2,25 +2,29 @@
 //!
 //! A client that forms its own trees must know the members without being one: nobody probes it, and nothing is
 //! lost when it goes. It takes the view from a member now and then ([`crate::message::Message::WantCards`]), and
-//! corrects it by what it finds out itself: who can't be reached is out of sight until the next exchange.
+//! corrects it by what it finds out itself: who can't be reached is out of sight until the next exchange. Members
+//! learn of each other at different times, so one that a view lacks is only gone when several in a row lack it.
 
+use super::Membership;
 use super::card::MemberCard;
 use super::event::{MembershipError, MembershipEvent};
 use super::view::View;
-use super::Membership;
 use crate::config::NodeConfig;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::random::Random;
 use crate::time::Instant;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A member that this many views in a row lack is gone.
+const ABSENT_VIEWS: u32 = 3;
 
 /// How a node sees the cluster.
 pub(crate) enum Sight {
@@ -32,6 +36,8 @@ pub(crate) enum Sight {
 pub(crate) struct Observer {
     me: NodeId,
     view: View,
+    /// Member → how many views in a row it has been absent from.
+    absent: BTreeMap<NodeId, u32>,
     events: VecDeque<MembershipEvent>,
 }
 
@@ -44,7 +50,7 @@ impl Sight {
         let card = config.card.clone();
         if card.node.is_client() {
             let (me, view) = (card.node, View::new(Arc::new(card)));
-            return Self::Observer(Observer { me, view, events: VecDeque::new() });
+            return Self::Observer(Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() });
         }
         let generator = Xoshiro256PlusPlus::seed_from_u64(random.next_u64());
         let membership = Membership::new(card, config.tuning.membership, generator, now);
@@ -65,7 +71,11 @@ impl Sight {
         }
     }
 
-    pub(crate) fn absorb_cards(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
+    pub(crate) fn absorb_cards(
+        &mut self,
+        now: Instant,
+        cards: Vec<Arc<MemberCard>>,
+    ) -> Result<(), MembershipError> {
         match self {
             Self::Member(membership) => membership.absorb_cards(now, cards),
             Self::Observer(observer) => observer.take_view(cards),
@@ -136,11 +146,16 @@ impl Sight {
 }
 
 impl Observer {
-    /// Takes a member's whole view in place of what was known.
+    /// Takes a member's view.
     fn take_view(&mut self, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
         let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
-        let gone: Vec<NodeId> = self.view.alive().filter(|node| !there.contains(node)).copied().collect();
+        self.absent.retain(|node, _| !there.contains(node));
+        for node in self.view.alive().filter(|node| !there.contains(node)) {
+            *self.absent.entry(*node).or_default() += 1;
+        }
+        let is_gone = |(node, &views): (&NodeId, &u32)| (views >= ABSENT_VIEWS).then_some(*node);
+        let gone: Vec<NodeId> = self.absent.iter().filter_map(is_gone).collect();
         gone.into_iter().for_each(|node| self.lose(node));
         for card in cards.into_iter().filter(|card| card.node != self.me) {
             let node = card.node;
@@ -155,6 +170,7 @@ impl Observer {
     }
 
     fn lose(&mut self, node: NodeId) {
+        self.absent.remove(&node);
         if node != self.me && self.view.leave(&node) {
             self.events.push_back(MembershipEvent::Left(node));
         }

@@ -27,7 +27,13 @@ impl Credit {
     }
 
     /// A child offers `bytes`; true when they may come at once.
-    pub(crate) fn offered(&mut self, key: OfferKey, bytes: usize, held_bytes: usize, is_starved: bool) -> bool {
+    pub(crate) fn offered(
+        &mut self,
+        key: OfferKey,
+        bytes: usize,
+        held_bytes: usize,
+        is_starved: bool,
+    ) -> bool {
         self.forget(key);
         let fits = self.granted_bytes + held_bytes + bytes <= self.held_bytes_max;
         if fits || (is_starved && !self.has_grant_out(key.0)) {
@@ -41,7 +47,9 @@ impl Credit {
     /// The oldest waiting offer, if there is room for it now.
     pub(crate) fn grant_next(&mut self, held_bytes: usize) -> Option<OfferKey> {
         let &(key, bytes) = self.waiting.front()?;
-        if self.granted_bytes + held_bytes + bytes > self.held_bytes_max && self.granted_bytes + held_bytes > 0 {
+        if self.granted_bytes + held_bytes + bytes > self.held_bytes_max
+            && self.granted_bytes + held_bytes > 0
+        {
             return None;
         }
         self.waiting.pop_front();

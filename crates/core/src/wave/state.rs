@@ -48,6 +48,8 @@ pub(crate) struct Child {
     /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
     pub(crate) repair_at: Option<Instant>,
     pub(crate) is_done: bool,
+    /// What it has said to be lost while it is still at work on the rest.
+    pub(crate) said_lost: PartitionSet,
 }
 
 /// Partitions that were asked in vain.
@@ -181,9 +183,7 @@ impl<P: Payload> Wave<P> {
 
     /// True when the answer can be given before its time is up.
     pub(crate) fn is_ready(&self) -> bool {
-        self.own_open.is_empty()
-            && self.parts.is_settled()
-            && self.children.iter().all(|child| child.is_done)
+        self.own_open.is_empty() && self.parts.is_settled() && self.children.iter().all(|child| child.is_done)
     }
 
     /// When the wave next wants to be woken.
@@ -225,7 +225,7 @@ impl<P: Payload> Wave<P> {
         let mut open = self.parts.claimed().clone();
         open.union_with(&self.own_open);
         for child in self.children.iter().filter(|child| !child.is_done) {
-            open.union_with(&child.tree.partitions());
+            open.union_with(&child.tree.partitions().difference(&child.said_lost));
         }
         self.asked.difference(&open)
     }
