@@ -62,7 +62,8 @@ pub struct Node<P> {
     pub(crate) round_robin: RoundRobin,
     #[allow(clippy::vec_box)]
     pub(crate) waves: BTreeMap<Tag, Box<Wave<P>>>,
-    pub(crate) kept: Kept,
+    pub(crate) kept: Kept<P>,
+    pub(crate) kept_armed: Option<Instant>,
     pub(crate) credit: Credit,
     pub(crate) held_bytes: usize,
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
@@ -114,6 +115,7 @@ impl<P: Payload> Node<P> {
             round_robin: RoundRobin::new(),
             waves: BTreeMap::new(),
             kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),
+            kept_armed: None,
             credit: Credit::new(config.limits.held_bytes_max),
             held_bytes: 0,
             calls: BTreeMap::new(),
@@ -160,6 +162,7 @@ impl<P: Payload> Node<P> {
                 Wake::Wave(tag) => self.handle_wave_timeout(now, tag),
                 Wake::Polls(wave) => self.handle_polls_over(now, wave),
                 Wake::Job(job) => self.handle_stuck(now, job),
+                Wake::Kept => self.expire_kept(now),
                 Wake::Announce => self.announce_load(now),
                 Wake::Exchange => self.exchange_cards(now),
             }

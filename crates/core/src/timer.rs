@@ -16,6 +16,8 @@ pub(crate) enum Wake {
     Polls(WaveId),
     /// A running job that may be stuck.
     Job(JobId),
+    /// Answered waves that may have expired.
+    Kept,
     /// The load figure may want announcing.
     Announce,
     /// It is time to compare cards with someone.

@@ -100,12 +100,20 @@ impl Loop {
     /// Tells core what happened and does what it wants done, until it wants nothing more. What happens meanwhile
     /// by our own doing (an inline job is done, a peer proves lost) is told next.
     fn feed(self: &Rc<Self>, input: Input<Bytes>) {
-        self.backlog.borrow_mut().push_back(input);
-        self.run();
+        if self.feeding.get() {
+            // An effect is being carried out; whoever does that carries on with the backlog.
+            return self.backlog.borrow_mut().push_back(input);
+        }
+        let _bomb = Bomb(&self.control);
+        self.feeding.set(true);
+        self.handle(input);
+        self.settle();
     }
 
     /// Tells core that its timeout has come, when it has.
     fn feed_timeout(self: &Rc<Self>) {
+        let _bomb = Bomb(&self.control);
+        self.feeding.set(true);
         {
             let mut machine = self.machine.borrow_mut();
             let now = self.now();
@@ -116,14 +124,11 @@ impl Loop {
                 machine.node.handle_timeout(now);
             }
         }
-        self.run();
+        self.settle();
     }
 
-    fn run(self: &Rc<Self>) {
-        if self.feeding.replace(true) {
-            return; // an effect is being carried out; whoever does that carries on with the backlog
-        }
-        let _bomb = Bomb(&self.control);
+    /// Does what core wants done, and tells it what happened meanwhile.
+    fn settle(self: &Rc<Self>) {
         self.drain();
         loop {
             let Some(input) = self.backlog.borrow_mut().pop_front() else { break };
@@ -203,9 +208,9 @@ impl Loop {
     }
 
     /// A message to oneself takes no socket.
-    fn send_home(&self, message: Message<Bytes>) {
+    fn send_home(self: &Rc<Self>, message: Message<Bytes>) {
         let from = self.identity.node;
-        self.backlog.borrow_mut().push_back(Input::Message { from, message });
+        self.feed(Input::Message { from, message });
     }
 }
 

@@ -82,6 +82,7 @@ pub use treefold_core::config::Tuning;
 pub use treefold_core::error::{CallError, Missing, Reason};
 pub use treefold_core::id::NodeId;
 pub use treefold_core::limits::Limits;
+pub use treefold_core::message::Report;
 pub use treefold_core::partitions::PartitionSet;
 pub use treefold_core::replica::ReplicaPolicy;
 pub use treefold_core::status::NodeStatus;

@@ -2,7 +2,7 @@
 //!
 //! A [`Service`] is written down once, with concrete types, and taken apart at a node's start: core is told the
 //! names and where each aggregation runs, other nodes are told which partitions live here, and the operators and
-//! the data go into a [`Registry`], where a job finds them by number. Core names a job's aggregation by its place
+//! the data go into a `Registry`, where a job finds them by number. Core names a job's aggregation by its place
 //! in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry's order *is* that order.
 
 use crate::error::StartError;

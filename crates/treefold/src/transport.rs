@@ -23,8 +23,8 @@ use treefold_core::limits::Limits;
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long who connects here may take to greet.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// Parts of frames handed to the system in one write.
-const WRITE_SLICES_MAX: usize = 64;
+/// Parts of frames handed to the system in one write. Small frames lie side by side and are one part.
+const WRITE_SLICES_MAX: usize = 16;
 /// Quiet time after which the system asks whether the other machine is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 /// How often it asks; after some nine answers missed, the connection breaks.

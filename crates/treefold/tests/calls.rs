@@ -179,3 +179,22 @@ async fn a_status_tells_of_the_node_and_the_members_it_sees() {
     front.call::<Sum>("figures/sum", &()).deadline(PATIENCE).await.unwrap();
     assert_eq!(front.status().await.unwrap().counters.calls_full, 1);
 }
+
+#[tokio::test]
+async fn nodes_that_dial_each_other_at_the_same_moment_lose_nothing() {
+    for _ in 0..5 {
+        let cluster = cluster(6, 1, &Arc::default()).start().await.unwrap();
+        let calls: Vec<_> = (0..60)
+            .map(|i| {
+                let call = cluster.client(i % 6).call::<Sum>("figures/sum-inline", &()).deadline(PATIENCE);
+                tokio::spawn(call.into_future())
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.await.unwrap().unwrap().value, Some(Sum(total(6))));
+        }
+        for node in cluster.nodes() {
+            assert_eq!(node.status().await.unwrap().counters.repairs, 0, "no link was lost");
+        }
+    }
+}

@@ -5,14 +5,25 @@
 
 mod figures;
 
-use figures::{Gate, PATIENCE, Trick, Tricks, cluster, eventually, figure, total};
+use figures::{Gate, PATIENCE, Trick, Tricks, eventually, figure, total};
 use std::sync::Arc;
 use std::time::Duration;
 use treefold::operators::merge::Sum;
-use treefold::{Client, Error, PartitionSet, Reason, Status, Tuning};
+use treefold::{Client, ClusterBuilder, Error, PartitionSet, Reason, Status, Tuning};
 
 /// Long enough for what works; what doesn't is waited for in vain.
-const SHORT: Duration = Duration::from_millis(500);
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Margins for a machine that is busy with other tests: who waits in vain till the last moment must still have
+/// the time to say so.
+fn tuning() -> Tuning {
+    let margin = treefold::core::time::Duration::from_millis(60);
+    Tuning { hop_margin: margin, reply_margin: margin, ..Tuning::default() }
+}
+
+fn cluster(nodes: usize, replicas: u32, gate: &Arc<Gate>) -> ClusterBuilder {
+    figures::cluster(nodes, replicas, gate).configure(|_, node| node.tuning(tuning()))
+}
 
 async fn tricked(client: &Client, partition: u32, trick: Trick) -> treefold::Reply<i64> {
     let tricks = Tricks::at(partition, trick);
@@ -64,7 +75,7 @@ async fn a_panic_in_a_future_is_its_partition_s_loss() {
 #[tokio::test]
 async fn locals_that_never_return_hold_their_threads_but_not_the_node() {
     let gate = Arc::<Gate>::default();
-    let tuning = Tuning { stuck_after: treefold::core::time::Duration::from_millis(20), ..Tuning::default() };
+    let tuning = Tuning { stuck_after: treefold::core::time::Duration::from_millis(20), ..tuning() };
     let cluster = cluster(2, 1, &gate)
         .configure(move |_, node| node.processors(1).workers(1).tuning(tuning.clone()))
         .start()

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
-use treefold::core::message::Message;
+use treefold::core::call::CallOptions;
+use treefold::core::message::{Message, Request};
 use treefold::operators::merge::Sum;
 use treefold::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox};
-use treefold::{Client, Error, Limits, Node, NodeId};
+use treefold::{Body, Client, Error, Limits, Node, NodeId};
 
 async fn node(limits: Limits) -> Node {
     Node::builder().limits(limits).service(service(0..2, 2, &Arc::default())).start().await.unwrap()
@@ -256,4 +257,25 @@ async fn a_peer_that_does_not_read_is_given_up_and_nobody_else_waits() {
         assert!(id < 10_000_000, "the outbox grows without bound");
     }
     works(&node).await;
+}
+
+#[tokio::test]
+async fn a_peer_that_connects_again_has_given_up_its_first_connection() {
+    let gate = Arc::<figures::Gate>::default();
+    let node = Node::builder().service(service(0..2, 2, &gate)).start().await.unwrap();
+    let mut first = Stranger::greeted(&node, 1).await;
+    let hang = figures::Tricks::at(1, figures::Trick::Hang).encode().unwrap();
+    let options = CallOptions { deadline: Duration::from_secs(600).into(), ..CallOptions::default() };
+    let request = Request { id: 1, name: "figures/tricky".into(), params: hang, options };
+    first.say(|outbox| outbox.push(&Message::Request(Box::new(request))).unwrap()).await;
+    eventually("the call is open", || async { node.status().await.unwrap().open.calls == 1 }).await;
+
+    let mut second = Stranger::greeted(&node, 1).await;
+    while first.hear().await.is_some() {}
+    eventually("its call went with it", || async { node.status().await.unwrap().open.calls == 0 }).await;
+    second.say(|outbox| outbox.push(&Message::StatusRequest { id: 2 }).unwrap()).await;
+    while !matches!(second.hear().await.expect("it stays"), Incoming::Message(Message::Status { id: 2, .. }))
+    {
+    }
+    gate.open();
 }

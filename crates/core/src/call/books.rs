@@ -1,11 +1,16 @@
 //! What a wave is charged, and that it is given back: predicted work in the load index, bytes in the memory
 //! budgets, timers, jobs. A wave leaves the table through [`Node::retire`], with nothing left on any book.
 
+use crate::id::Tag;
 use crate::message::Payload;
 use crate::node::Node;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::state::{Phase, Wave};
+use alloc::boxed::Box;
+
+/// Kept waves are not looked through more often than this: they expire by the dozen.
+const EXPIRY_EVERY: Duration = Duration::from_millis(100);
 
 impl<P: Payload> Node<P> {
     /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before.
@@ -44,35 +49,30 @@ impl<P: Payload> Node<P> {
         wave.charged_bytes = bytes;
     }
 
-    /// Keeps an answered wave for repair; the oldest kept ones make room.
-    pub(crate) fn keep(&mut self, wave: &mut Wave<P>) {
-        wave.kept = Some(self.kept.push(wave.tag, wave.parts.bytes()));
-        while let Some(tag) = self.kept.pop_over_limit() {
-            if tag == wave.tag {
-                wave.kept = None;
-                wave.phase = Phase::Ended;
-            } else if let Some(mut oldest) = self.waves.remove(&tag) {
-                oldest.kept = None;
-                self.retire(&mut oldest);
-            }
+    /// Keeps an answered wave for repair.
+    pub(crate) fn keep(&mut self, mut wave: Box<Wave<P>>) {
+        self.timers.rearm(&mut wave.armed, None, Wake::Wave(wave.tag));
+        if self.kept_armed.is_none() {
+            self.timers.rearm(&mut self.kept_armed, Some(wave.deadline_at), Wake::Kept);
         }
+        self.kept.push(wave);
     }
 
-    /// An answered wave is opened again, for another parent or with another subtree.
-    pub(crate) fn unkeep(&mut self, wave: &mut Wave<P>) {
-        if let Some(id) = wave.kept.take() {
-            self.kept.remove(id);
-        }
-        wave.offered.clear();
-        wave.phase = Phase::Open;
+    /// Some kept waves may have passed their deadline.
+    pub(crate) fn expire_kept(&mut self, now: Instant) {
+        self.kept_armed = None;
+        let next_at = self.kept.expire(now).map(|at| at.max(now + EXPIRY_EVERY));
+        self.timers.rearm(&mut self.kept_armed, next_at, Wake::Kept);
+    }
+
+    /// A wave that this node takes part in, open or answered.
+    pub(crate) fn take_wave(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
+        self.waves.remove(tag).or_else(|| self.kept.take(tag))
     }
 
     /// The wave leaves the table for good.
     pub(crate) fn retire(&mut self, wave: &mut Wave<P>) {
         self.release(wave);
-        if let Some(id) = wave.kept.take() {
-            self.kept.remove(id);
-        }
         wave.phase = Phase::Ended;
         self.account_bytes(wave);
         self.timers.rearm(&mut wave.armed, None, Wake::Wave(wave.tag));
@@ -86,6 +86,6 @@ impl<P: Payload> Node<P> {
     }
 
     pub(crate) fn has_no_open_waves(&self) -> bool {
-        self.waves.len() == self.kept.len()
+        self.waves.is_empty()
     }
 }

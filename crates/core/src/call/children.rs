@@ -126,8 +126,8 @@ impl<P: Payload> Node<P> {
 
     /// The parent has room for what was offered.
     pub(crate) fn handle_grant(&mut self, from: NodeId, tag: Tag) {
-        let offered = self.waves.get_mut(&tag).map(|wave| core::mem::take(&mut wave.offered));
-        self.send_partials(from, offered.unwrap_or_default());
+        let offered = self.kept.find_mut(&tag).map(|wave| core::mem::take(&mut wave.offered));
+        self.send_partials(from, offered.unwrap_or_default().into());
     }
 
     /// A wave that has nothing to fold is granted one of the partials that are offered to it, room or not.

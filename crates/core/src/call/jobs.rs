@@ -120,6 +120,7 @@ impl<P: Payload> Node<P> {
         self.processors_busy += u32::from(holds_processor);
         wave.timing.first_job_at.get_or_insert(now);
         wave.jobs.push(id);
+        wave.jobs_inline += u32::from(place == Place::Inline);
         let mut open = OpenJob {
             tag,
             kind,
@@ -159,7 +160,8 @@ impl<P: Payload> Node<P> {
         }
         if let Some(mut wave) = self.waves.remove(&job.tag) {
             let is_awaited = wave.phase == Phase::Open && wave.jobs.contains(&id);
-            wave.jobs.retain(|&open| open != id);
+            wave.jobs.retain(|open| *open != id);
+            wave.jobs_inline -= u32::from(is_awaited && job.place == Place::Inline);
             if is_awaited {
                 self.take_result(now, &mut wave, job, result, cost);
             }
@@ -245,6 +247,7 @@ impl<P: Payload> Node<P> {
 
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
+        wave.jobs_inline = 0;
         for id in core::mem::take(&mut wave.jobs) {
             if self.jobs.get(&id).is_none_or(|job| job.place != Place::Async) {
                 continue;

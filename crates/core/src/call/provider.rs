@@ -19,12 +19,15 @@ use crate::message::{Call, Message, Partial, Payload};
 use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
+use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
+use crate::wave::contributors::Part;
 use crate::wave::state::{Child, Opening, Parent, Phase, Wave};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// With less than this many hops' margin left, a repair would come too late.
 const MENDING_HOPS: f64 = 8.0;
@@ -36,7 +39,7 @@ impl<P: Payload> Node<P> {
         if call.tree.root().node != self.me {
             return self.note_bad_message(from, "call.tree: its root is another node");
         }
-        if let Some(wave) = self.waves.remove(&call.tag) {
+        if let Some(wave) = self.take_wave(&call.tag) {
             return self.reparent(now, wave, from, &call);
         }
         if let Err(reason) = self.may_take_part(&call) {
@@ -225,12 +228,18 @@ impl<P: Payload> Node<P> {
         }
         self.account_bytes(&mut wave);
         self.feed(&wave);
-        if wave.phase == Phase::Ended {
-            return self.retire(&mut wave);
+        match wave.phase {
+            Phase::Ended => self.retire(&mut wave),
+            Phase::Kept => self.keep(wave),
+            Phase::Open => {
+                // An inline job comes back before anything else does, and the timer is seen to then.
+                if wave.jobs_inline == 0 {
+                    let at = wave.wake_at();
+                    self.timers.rearm(&mut wave.armed, Some(at), Wake::Wave(wave.tag));
+                }
+                self.waves.insert(wave.tag, wave);
+            }
         }
-        let at = wave.wake_at();
-        self.timers.rearm(&mut wave.armed, Some(at), crate::timer::Wake::Wave(wave.tag));
-        self.waves.insert(wave.tag, wave);
     }
 
     /// True when too much is lost for the call's minimum coverage. What this node lost of its own is for its
@@ -290,7 +299,6 @@ impl<P: Payload> Node<P> {
                 wave.phase = Phase::Kept;
                 wave.answer_missing = missing;
                 self.send_answer(now, wave, parent);
-                self.keep(wave);
             }
         }
     }
@@ -299,11 +307,10 @@ impl<P: Payload> Node<P> {
     /// they could be folded. What is large is offered first.
     pub(crate) fn send_answer(&mut self, now: Instant, wave: &mut Wave<P>, parent: NodeId) {
         let report = wave.explain.then(|| Box::new(wave.report(now, self.me, &self.config.card.rack)));
-        let parts: Vec<_> = wave.parts.resting().to_vec();
-        let mut partials: Vec<Partial<P>> = parts
-            .into_iter()
-            .map(|part| self.partial(wave, Some(part.payload), part.contributors, Vec::new(), false))
-            .collect();
+        let partial_of = |part: &Part<P>| {
+            self.partial(wave, Some(part.payload.clone()), part.contributors.clone(), Vec::new(), false)
+        };
+        let mut partials: SmallVec<[Partial<P>; 1]> = wave.parts.resting().iter().map(partial_of).collect();
         if partials.is_empty() {
             partials.push(self.partial(wave, None, PartitionSet::new(), Vec::new(), false));
         }
@@ -314,7 +321,7 @@ impl<P: Payload> Node<P> {
         }
         let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
         if bytes > self.config.limits.eager_bytes_max {
-            wave.offered = partials;
+            wave.offered = partials.into_vec();
             self.send(parent, Message::Offer { tag: wave.tag, bytes: bytes as u64 });
         } else {
             self.send_partials(parent, partials);
@@ -322,7 +329,7 @@ impl<P: Payload> Node<P> {
     }
 
     /// Sends partials as they are.
-    pub(crate) fn send_partials(&mut self, parent: NodeId, partials: Vec<Partial<P>>) {
+    pub(crate) fn send_partials(&mut self, parent: NodeId, partials: SmallVec<[Partial<P>; 1]>) {
         for partial in partials {
             self.send(parent, Message::Partial(Box::new(partial)));
         }
@@ -373,10 +380,10 @@ impl<P: Payload> Node<P> {
         if wave.phase == Phase::Kept {
             if fresh.is_empty() && extra.is_empty() {
                 self.send_answer(now, &mut wave, from);
-                self.waves.insert(wave.tag, wave);
-                return;
+                return self.keep(wave);
             }
-            self.unkeep(&mut wave);
+            wave.offered.clear();
+            wave.phase = Phase::Open;
         }
         self.adopt(now, &mut wave, branch, &fresh);
         self.start_locals(now, &mut wave, &extra);
@@ -385,7 +392,7 @@ impl<P: Payload> Node<P> {
 
     /// The parent wants nothing any more of this part of the wave; neither does this node of its children.
     pub(crate) fn handle_cancel(&mut self, tag: Tag) {
-        if let Some(mut wave) = self.waves.remove(&tag) {
+        if let Some(mut wave) = self.take_wave(&tag) {
             self.drop_wave(&mut wave);
         }
     }

@@ -30,10 +30,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn handle_wave_timeout(&mut self, now: Instant, tag: Tag) {
         let Some(mut wave) = self.waves.remove(&tag) else { return };
         wave.armed = None;
-        if wave.phase == Phase::Kept {
-            self.unkeep(&mut wave);
-            wave.phase = Phase::Ended;
-        } else if now < wave.answer_at {
+        if now < wave.answer_at {
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
             let late: Vec<(NodeId, u32)> = (wave.children.iter())
                 .filter(|child| !child.is_done && is_due(child.repair_at))

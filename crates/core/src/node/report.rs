@@ -31,7 +31,7 @@ impl<P: Payload> Node<P> {
     pub fn open_work(&self) -> OpenWork {
         OpenWork {
             calls: self.calls.len(),
-            waves: self.waves.len() - self.kept.len(),
+            waves: self.waves.len(),
             waves_kept: self.kept.len(),
             kept_bytes: self.kept.bytes(),
             held_bytes: self.held_bytes,

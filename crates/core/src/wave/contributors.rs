@@ -7,7 +7,7 @@
 
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
-use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// A partial at rest, and whose it is.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Part<P> {
 /// The parts of a wave at one node.
 #[derive(Debug)]
 pub(crate) struct Parts<P> {
-    resting: Vec<Part<P>>,
+    resting: SmallVec<[Part<P>; 2]>,
     claimed: PartitionSet,
     folds_open: usize,
     bytes: usize,
@@ -38,7 +38,7 @@ pub(crate) enum Taken {
 
 impl<P: Payload> Parts<P> {
     pub(crate) const fn new() -> Self {
-        Self { resting: Vec::new(), claimed: PartitionSet::new(), folds_open: 0, bytes: 0 }
+        Self { resting: SmallVec::new_const(), claimed: PartitionSet::new(), folds_open: 0, bytes: 0 }
     }
 
     /// Everyone whose partial is here, at rest or being folded.

@@ -1,33 +1,48 @@
 //! What was answered is kept until its deadline, within bounds.
 //!
 //! Should a parent die after its child has answered, the grandparent asks the child again, and the child must
-//! still have its partial (DESIGN 4.6). Kept partials are bounded in number and bytes; the oldest go first, since
+//! still have its partial (DESIGN 4.6). Kept waves are bounded in number and bytes; the oldest go first, since
 //! they are the least likely to be asked for. A wave that is gone is simply run again when asked.
+//!
+//! They lie apart from the open ones: there are a hundred times as many, and the open ones are looked up with
+//! every message. They stand in the order of their answers and are looked through for expired ones from the
+//! front, so one with a late deadline keeps those behind it a little longer, at most until the bounds bite.
 
 use crate::id::Tag;
-use alloc::collections::BTreeMap;
-
-/// Names a kept wave: the how-manieth it is.
-pub(crate) type KeptId = u64;
+use crate::message::Payload;
+use crate::time::Instant;
+use crate::wave::state::Wave;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
 
 /// The answered waves, oldest first.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    waves: BTreeMap<KeptId, (Tag, usize)>,
-    next: KeptId,
+pub(crate) struct Kept<P> {
+    /// `None` where a wave was taken out again.
+    row: VecDeque<Option<Box<Wave<P>>>>,
+    /// The number of the row's first wave, counted since the start.
+    first: u64,
+    places: BTreeMap<Tag, u64>,
     bytes: usize,
     waves_max: usize,
     bytes_max: usize,
 }
 
-impl Kept {
+impl<P: Payload> Kept<P> {
     pub(crate) const fn new(waves_max: usize, bytes_max: usize) -> Self {
-        Self { waves: BTreeMap::new(), next: 0, bytes: 0, waves_max, bytes_max }
+        Self {
+            row: VecDeque::new(),
+            first: 0,
+            places: BTreeMap::new(),
+            bytes: 0,
+            waves_max,
+            bytes_max,
+        }
     }
 
     /// How many waves are kept.
     pub(crate) fn len(&self) -> usize {
-        self.waves.len()
+        self.places.len()
     }
 
     /// Bytes of their partials.
@@ -35,49 +50,46 @@ impl Kept {
         self.bytes
     }
 
-    /// A wave is kept from now on.
-    pub(crate) fn push(&mut self, tag: Tag, bytes: usize) -> KeptId {
-        self.next += 1;
-        self.waves.insert(self.next, (tag, bytes));
-        self.bytes += bytes;
-        self.next
-    }
-
-    /// A wave is no longer kept.
-    pub(crate) fn remove(&mut self, id: KeptId) {
-        if let Some((_, bytes)) = self.waves.remove(&id) {
-            self.bytes -= bytes;
+    /// Keeps a wave; the oldest ones make room.
+    pub(crate) fn push(&mut self, wave: Box<Wave<P>>) {
+        self.bytes += wave.parts.bytes();
+        self.places.insert(wave.tag, self.first + self.row.len() as u64);
+        self.row.push_back(Some(wave));
+        while self.row.len() > self.waves_max || self.bytes > self.bytes_max {
+            self.pop_front();
         }
     }
 
-    /// Takes out the oldest wave while there are too many or they are too large.
-    pub(crate) fn pop_over_limit(&mut self) -> Option<Tag> {
-        if self.waves.len() <= self.waves_max && self.bytes <= self.bytes_max {
-            return None;
-        }
-        let (_, (tag, bytes)) = self.waves.pop_first()?;
-        self.bytes -= bytes;
-        Some(tag)
+    /// Takes a wave out again.
+    pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
+        let place = self.places.remove(tag)?;
+        let wave = self.row.get_mut((place - self.first) as usize)?.take()?;
+        self.bytes -= wave.parts.bytes();
+        Some(wave)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::WaveId;
+    /// A kept wave, to be changed in everything but its parts.
+    pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
+        let place = self.places.get(tag)?;
+        self.row.get_mut((place - self.first) as usize)?.as_deref_mut()
+    }
 
-    #[test]
-    fn the_oldest_goes_first_when_there_is_too_much() {
-        let tag = |sequence| Tag { wave: WaveId { origin: 1, sequence }, branch: 0 };
-        let mut kept = Kept::new(2, 100);
-        let first = kept.push(tag(1), 10);
-        kept.push(tag(2), 10);
-        assert_eq!(kept.pop_over_limit(), None);
-        kept.push(tag(3), 95);
-        assert_eq!(kept.pop_over_limit(), Some(tag(1)), "three are too many");
-        assert_eq!(kept.pop_over_limit(), Some(tag(2)), "105 bytes are too many");
-        assert_eq!(kept.pop_over_limit(), None);
-        kept.remove(first);
-        assert_eq!((kept.len(), kept.bytes()), (1, 95), "what is gone is not taken off twice");
+    /// Drops what has expired; tells when to look again.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(front) = self.row.front() {
+            match front {
+                Some(wave) if wave.deadline_at > now => return Some(wave.deadline_at),
+                _ => self.pop_front(),
+            }
+        }
+        None
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(Some(wave)) = self.row.pop_front() {
+            self.bytes -= wave.parts.bytes();
+            self.places.remove(&wave.tag);
+        }
+        self.first += 1;
     }
 }

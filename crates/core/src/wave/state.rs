@@ -13,10 +13,10 @@ use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
-use crate::wave::keep::KeptId;
 use crate::wave::wait::Waiting;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// Who gets the wave's partial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,15 +132,15 @@ pub(crate) struct Wave<P> {
     pub(crate) reports: Vec<Report>,
     pub(crate) timing: Timing,
     /// Jobs handed to the driver and not yet back.
-    pub(crate) jobs: Vec<JobId>,
+    pub(crate) jobs: SmallVec<[JobId; 2]>,
+    /// How many of them are inline, and so back before anything else happens.
+    pub(crate) jobs_inline: u32,
     /// What waits for the parent's grant.
     pub(crate) offered: Vec<Partial<P>>,
     /// Bytes of this wave's parts that are charged to the node's budget.
     pub(crate) charged_bytes: usize,
     /// Predicted work charged to the load index for this wave.
     pub(crate) weight: Option<Weight>,
-    /// Its place among the kept waves, once answered.
-    pub(crate) kept: Option<KeptId>,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -172,11 +172,11 @@ impl<P: Payload> Wave<P> {
             tried: Vec::new(),
             reports: Vec::new(),
             timing: Timing::starting(now),
-            jobs: Vec::new(),
+            jobs: SmallVec::new(),
+            jobs_inline: 0,
             offered: Vec::new(),
             charged_bytes: 0,
             weight: None,
-            kept: None,
             armed: None,
         }
     }

@@ -5,7 +5,7 @@
 //! there is connected. Core hears of a loss exactly when no link and no dial to a peer is left.
 
 use super::Loop;
-use super::link::{LINKS_PER_PEER_MAX, Link, Route};
+use super::link::{End, Link, Route};
 use super::traffic::push;
 use crate::transport::{self, GreetError, Greeted};
 use crate::wire::Outbox;
@@ -29,43 +29,41 @@ impl Loop {
     /// Dials a node for its first message.
     pub(super) fn dial_peer(self: &Rc<Self>, to: NodeId, message: &Message<Bytes>) {
         if to.is_client() || self.is_full() {
-            self.backlog.borrow_mut().push_back(Input::Lost { peer: to });
-            return;
+            return self.feed(Input::Lost { peer: to });
         }
         let mut outbox = Box::new(self.empty_outbox());
         let pushed = push(&mut outbox, message);
         self.peers.borrow_mut().routes.insert(to, Route::Dialing(outbox));
+        self.dial(to.addr);
         self.account(to, pushed);
-        let this = Rc::clone(self);
-        tokio::task::spawn_local(async move {
-            let greeted = transport::dial(to.addr, &this.identity).await;
-            if !matches!(&greeted, Ok(greeted) if greeted.peer == to) {
-                this.dial_failed(to);
-            }
-            this.dialed(to.addr, greeted);
-        });
     }
 
-    /// Dials an address without knowing who is there, unless we know, or are about to.
+    /// Dials an address without knowing who is there, unless we know.
     pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) {
-        {
-            let mut peers = self.peers.borrow_mut();
-            let known = addr == self.identity.node.addr || peers.routes.keys().any(|peer| peer.addr == addr);
-            if known || peers.count() >= self.identity.limits.peers_max || !peers.seeds_dialing.insert(addr) {
-                return;
-            }
+        let is_known = self.peers.borrow().routes.keys().any(|peer| peer.addr == addr);
+        if addr != self.identity.node.addr && !is_known && !self.is_full() {
+            self.dial(addr);
+        }
+    }
+
+    fn dial(self: &Rc<Self>, addr: SocketAddr) {
+        if !self.peers.borrow_mut().dialing.insert(addr) {
+            return; // whoever is there is on the way already
         }
         let this = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let greeted = transport::dial(addr, &this.identity).await;
-            this.peers.borrow_mut().seeds_dialing.remove(&addr);
+            this.peers.borrow_mut().dialing.remove(&addr);
             this.dialed(addr, greeted);
         });
     }
 
     fn dialed(self: &Rc<Self>, addr: SocketAddr, greeted: Result<Greeted, GreetError>) {
+        let reached = greeted.as_ref().ok().map(|greeted| greeted.peer);
+        let missed = self.peers.borrow().missed(addr, reached);
+        missed.into_iter().for_each(|peer| self.lose(peer));
         match greeted {
-            Ok(greeted) => self.adopt(greeted),
+            Ok(greeted) => self.adopt(greeted, End::Dialled),
             Err(GreetError::Io(error)) => {
                 tracing::debug!(node = %self.identity.node, %addr, %error, "can't connect");
             }
@@ -73,30 +71,26 @@ impl Loop {
         }
     }
 
-    /// The node wanted is not to be had; its messages go with the dial's route.
-    fn dial_failed(self: &Rc<Self>, wanted: NodeId) {
-        let dialing = matches!(self.peers.borrow().routes.get(&wanted), Some(Route::Dialing(_)));
-        if dialing {
-            self.lose(wanted);
-        }
-    }
-
     /// Makes a greeted connection a link.
-    fn adopt(self: &Rc<Self>, greeted: Greeted) {
+    fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
         let Greeted { peer, read, write, inbox } = greeted;
         if peer == self.identity.node {
             return; // a seed's address was our own
         }
+        let replaces = matches!(
+            self.peers.borrow().routes.get(&peer),
+            Some(Route::Up(links)) if links.iter().any(|link| link.end == end)
+        );
+        if replaces {
+            self.lose(peer); // on its side it has happened already
+        }
         let mut peers = self.peers.borrow_mut();
         let waiting = match peers.routes.get_mut(&peer) {
-            Some(Route::Up(links)) if links.len() >= LINKS_PER_PEER_MAX => {
-                return self.complaints.about(peer, "one more connection than it needs");
-            }
             Some(Route::Dialing(outbox)) => Some(std::mem::replace(&mut **outbox, self.empty_outbox())),
             Some(Route::Up(_)) | None => None,
         };
         let outbox = waiting.unwrap_or_else(|| self.empty_outbox());
-        let link = Link::new(peer, write, outbox);
+        let link = Link::new(peer, end, write, outbox);
         peers.links += 1;
         let is_first = match peers.routes.get_mut(&peer) {
             Some(Route::Up(links)) => {
@@ -171,7 +165,7 @@ impl Loop {
 
     async fn welcome(self: &Rc<Self>, stream: TcpStream, from: SocketAddr) {
         match transport::welcome(stream, &self.identity, || self.is_full()).await {
-            Ok(greeted) => self.adopt(greeted),
+            Ok(greeted) => self.adopt(greeted, End::Welcomed),
             // Whoever comes and goes without a word (a health check, a port scan) is no news.
             Err(GreetError::Io(error)) => tracing::debug!(%from, %error, "no greeting"),
             Err(error) => self.complaints.about(from, error),

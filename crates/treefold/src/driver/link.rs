@@ -1,8 +1,10 @@
 //! Links: connections that are past their greeting, and who they lead to.
 //!
-//! Two nodes that dial each other at the same moment end up with two links. Both are read; what is sent goes over
-//! the first each side knew, so that nothing ever overtakes anything. They live and die together: a link that
-//! breaks may have swallowed messages, so the others are closed with it, and core hears of one loss.
+//! Two nodes that dial each other at the same moment end up with two links, one dialled by each. Both are read;
+//! what is sent goes over the first each side knew, so that nothing ever overtakes anything. They live and die
+//! together: a link that breaks may have swallowed messages, so the other is closed with it, and core hears of
+//! one loss. Nobody dials a peer to whom it has a link, so a *second* link dialled by the same side says that it
+//! has given up the first.
 
 use crate::wire::Outbox;
 use std::cell::{Cell, RefCell};
@@ -13,12 +15,11 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::task::AbortHandle;
 use treefold_core::id::NodeId;
 
-/// Links to one peer; two is what dialling at the same moment gives.
-pub(crate) const LINKS_PER_PEER_MAX: usize = 4;
-
 /// One connection, as the loop writes to it. Its reader is a task of its own.
 pub(crate) struct Link {
     pub(crate) peer: NodeId,
+    /// Who dialled.
+    pub(crate) end: End,
     pub(crate) write: OwnedWriteHalf,
     pub(crate) outbox: RefCell<Outbox>,
     /// Waits for the next flush.
@@ -31,9 +32,10 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(peer: NodeId, write: OwnedWriteHalf, outbox: Outbox) -> Rc<Self> {
+    pub(crate) fn new(peer: NodeId, end: End, write: OwnedWriteHalf, outbox: Outbox) -> Rc<Self> {
         Rc::new(Self {
             peer,
+            end,
             write,
             outbox: RefCell::new(outbox),
             dirty: Cell::new(false),
@@ -57,11 +59,20 @@ impl Link {
     }
 }
 
+/// Which end of a connection a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The one that dialled.
+    Dialled,
+    /// The one that was connected to.
+    Welcomed,
+}
+
 /// The way to a peer.
 pub(crate) enum Route {
     /// A dial is under way; messages wait.
     Dialing(Box<Outbox>),
-    /// At least one link; the first is sent over.
+    /// One link, or one of each end; the first is sent over.
     Up(Vec<Rc<Link>>),
 }
 
@@ -69,16 +80,23 @@ pub(crate) enum Route {
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) routes: HashMap<NodeId, Route>,
-    /// Addresses dialled without knowing who is there.
-    pub(crate) seeds_dialing: HashSet<SocketAddr>,
+    /// Addresses being dialled, each once, however many lives of whoever is there are wanted.
+    pub(crate) dialing: HashSet<SocketAddr>,
     pub(crate) links: usize,
 }
 
 impl Peers {
     /// Links, and dials that will become links.
     pub(crate) fn count(&self) -> usize {
-        let dialing = self.routes.values().filter(|route| matches!(route, Route::Dialing(_))).count();
-        self.links + dialing + self.seeds_dialing.len()
+        self.links + self.dialing.len()
+    }
+
+    /// Those whose messages wait for a dial to `addr`, but for `reached`.
+    pub(crate) fn missed(&self, addr: SocketAddr, reached: Option<NodeId>) -> Vec<NodeId> {
+        let waits = |(peer, route): &(&NodeId, &Route)| {
+            matches!(route, Route::Dialing(_)) && peer.addr == addr && Some(**peer) != reached
+        };
+        self.routes.iter().filter(waits).map(|(&peer, _)| peer).collect()
     }
 
     /// Takes a peer's links out, closing them; true when there were any.

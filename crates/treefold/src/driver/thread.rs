@@ -237,7 +237,7 @@ impl Loop {
             members: ours.members,
             complaints: Complaints::default(),
         });
-        this.run(); // what a node wants at its very start
+        this.feed_timeout(); // what a node wants at its very start
         this.spawn_tasks(listener, ours.asks, setup.join);
         Ok(this)
     }

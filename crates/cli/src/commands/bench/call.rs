@@ -6,7 +6,7 @@
 //! moments while the pipeline is full, so that filling and draining it don't count.
 
 use super::cost::cpu_time;
-use super::fleet::{Fleet, NODES_MAX};
+use super::fleet::{Fleet, NODES_MAX, Placement};
 use crate::commands::call::missing_line;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
@@ -97,7 +97,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 impl BenchCall {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let fleet = Fleet::start(self.nodes).await?;
+        let fleet = Fleet::start(Placement::one_each(self.nodes)).await?;
         let figures = LocalSet::new().run_until(self.measure(&fleet)).await;
         fleet.end().await;
         let figures = figures?;

@@ -3,6 +3,9 @@
 //! Invariant: no process outlives the benchmark. Dropping a fleet kills it; and should this process die without
 //! dropping anything (Ctrl-C, a panic that aborts, `kill -9`), the kernel kills its children for it
 //! (`PR_SET_PDEATHSIG`).
+//!
+//! A node can also be broken on purpose ([`Fleet::kill`], [`Fleet::stop`]) and mended where it was: its address and
+//! its partitions are its place in the fleet, whichever process fills it.
 
 use super::cost::{Footprint, cpu_time, footprint};
 use crate::commands::{connect, failure_of};
@@ -13,6 +16,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use treefold::PartitionSet;
 
 /// How long one node may take to say where it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,9 +30,41 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The most nodes one machine is asked to bear.
 pub(crate) const NODES_MAX: i64 = 1024;
 
+/// How long a node may take to be back at its address: who held its port meanwhile has to let go.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two attempts to start a node again.
+const RESTART_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where a node listens that has no address yet.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// Which node hosts which partitions of the micro service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) nodes: u32,
+    pub(crate) partitions: u32,
+    /// On how many nodes each partition lives: its own and the next ones round the ring.
+    pub(crate) replicas: u32,
+}
+
+impl Placement {
+    /// As many partitions as nodes, one each.
+    pub(crate) fn one_each(nodes: u32) -> Self {
+        Self { nodes, partitions: nodes, replicas: 1 }
+    }
+
+    fn partitions_of(self, node: u32) -> PartitionSet {
+        let hosts =
+            |partition: u32| (0..self.replicas).any(|replica| (partition + replica) % self.nodes == node);
+        (0..self.partitions).filter(|&partition| hosts(partition)).collect()
+    }
+}
+
 /// Node processes on loopback, the first of which the others joined.
 pub(crate) struct Fleet {
     nodes: Vec<NodeProcess>,
+    placement: Placement,
     cluster: String,
     started_at: Instant,
 }
@@ -42,15 +78,16 @@ struct NodeProcess {
 }
 
 impl Fleet {
-    /// Starts `count` nodes; node `i` hosts partition `i` of as many of the micro service.
-    pub(crate) async fn start(count: u32) -> Result<Self, Failure> {
+    /// Starts the nodes of a placement.
+    pub(crate) async fn start(placement: Placement) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
-        let bar = progress(u64::from(count));
-        let mut fleet = Self { nodes: Vec::new(), cluster, started_at: Instant::now() };
-        let first = fleet.spawn(0, count)?.listening().await?;
+        let bar = progress(u64::from(placement.nodes));
+        let mut fleet = Self { nodes: Vec::new(), placement, cluster, started_at: Instant::now() };
+        let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
         bar.inc(1);
         fleet.nodes.push(first);
-        let spawned: Vec<Spawned> = (1..count).map(|at| fleet.spawn(at, count)).collect::<Result<_, _>>()?;
+        let others = 1..placement.nodes;
+        let spawned: Vec<Spawned> = others.map(|at| fleet.spawn(at, ANY_PORT)).collect::<Result<_, _>>()?;
         for node in spawned {
             fleet.nodes.push(node.listening().await?);
             bar.inc(1);
@@ -59,17 +96,67 @@ impl Fleet {
         Ok(fleet)
     }
 
-    fn spawn(&self, at: u32, count: u32) -> Result<Spawned, Failure> {
+    fn spawn(&self, at: u32, listen: &str) -> Result<Spawned, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
+        let (partitions, total) = (self.placement.partitions_of(at), self.placement.partitions);
         let mut command = Command::new(std::env::current_exe().map_err(refused)?);
-        command.args(["node", "--listen", "127.0.0.1:0", "--workers", "1", "--processors", "1"]);
-        command.args(["--cluster", &self.cluster, "--serve", &format!("micro:partitions={at}/{count}")]);
+        command.args(["node", "--listen", listen, "--workers", "1", "--processors", "1"]);
+        command.args([
+            "--cluster",
+            &self.cluster,
+            "--serve",
+            &format!("micro:partitions={partitions}/{total}"),
+        ]);
         if let Some(first) = self.nodes.first() {
             command.args(["--join", &first.addr]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         die_with_parent(&mut command);
         command.spawn().map(Spawned).map_err(refused)
+    }
+
+    /// `kill -9`: the node is gone when this returns.
+    pub(crate) async fn kill(&mut self, at: usize) -> Result<(), Failure> {
+        let killed = self.nodes[at].child.kill().await;
+        killed.map_err(|error| Failure::failed(format!("can't kill node {at}: {error}")))
+    }
+
+    /// Starts a killed node again at the same address, as an operator's supervisor would. Returns once it listens;
+    /// when dropped before that, the node is still a killed one.
+    pub(crate) async fn restart(&mut self, at: usize) -> Result<(), Failure> {
+        let addr = self.nodes[at].addr.clone();
+        let give_up_at = Instant::now() + RESTART_TIMEOUT;
+        let place = u32::try_from(at).expect("invariant: a fleet has at most NODES_MAX nodes");
+        loop {
+            match self.spawn(place, &addr)?.listening().await {
+                Ok(node) => {
+                    self.nodes[at] = node;
+                    return Ok(());
+                }
+                Err(failure) if Instant::now() >= give_up_at => return Err(failure),
+                Err(_) => tokio::time::sleep(RESTART_INTERVAL).await,
+            }
+        }
+    }
+
+    /// `kill -STOP`: the node is there, its connections too, and it does nothing.
+    pub(crate) fn stop(&self, at: usize) -> Result<(), Failure> {
+        self.signal(at, libc::SIGSTOP)
+    }
+
+    /// `kill -CONT`: a stopped node goes on where it was.
+    pub(crate) fn resume(&self, at: usize) -> Result<(), Failure> {
+        self.signal(at, libc::SIGCONT)
+    }
+
+    fn signal(&self, at: usize, signal: libc::c_int) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("can't signal node {at}: {error}"));
+        let pid = libc::pid_t::try_from(self.nodes[at].id).expect("invariant: it came from the kernel");
+        // SAFETY: kill touches no memory. The process is a child that was not waited for, so the id is its own.
+        if unsafe { libc::kill(pid, signal) } != 0 {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        Ok(())
     }
 
     /// Returns once the first node has all others in sight.
@@ -181,4 +268,21 @@ fn die_with_parent(command: &mut Command) {
 fn progress(count: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("starting {pos}/{len} nodes {wide_bar}");
     ProgressBar::new(count).with_style(style.expect("invariant: the template is well-formed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_partition_lives_on_as_many_nodes_as_asked() {
+        for replicas in 1..=3 {
+            let placement = Placement { nodes: 8, partitions: 16, replicas };
+            for partition in 0..16 {
+                let hosts = (0..8).filter(|&node| placement.partitions_of(node).contains(partition));
+                assert_eq!(hosts.count(), replicas as usize);
+            }
+        }
+        assert_eq!(Placement::one_each(3).partitions_of(2).to_string(), "2");
+    }
 }

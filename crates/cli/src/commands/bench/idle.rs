@@ -2,7 +2,7 @@
 //!
 //! That is gossip, load figures and timers: the price of being there, paid by every node all day.
 
-use super::fleet::{Fleet, NODES_MAX};
+use super::fleet::{Fleet, NODES_MAX, Placement};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
@@ -54,7 +54,7 @@ struct Figures {
 
 impl BenchIdle {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let fleet = Fleet::start(self.nodes).await?;
+        let fleet = Fleet::start(Placement::one_each(self.nodes)).await?;
         let figures = self.measure(&fleet).await;
         fleet.end().await;
         let figures = figures?;

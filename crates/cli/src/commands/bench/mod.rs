@@ -1,4 +1,5 @@
-//! `treefold bench`: what a call costs, and what a node costs that is never called.
+//! `treefold bench`: what a call costs, what a node costs that is never called, and what answers are worth while
+//! nodes die.
 //!
 //! Every node is a process of its own, started from this very executable, so that a figure is what a user would pay:
 //! sockets, context switches and scheduling included. Nothing is stubbed and every answer is checked; a benchmark
@@ -6,10 +7,12 @@
 //!
 //! - [`fleet`]: starts the processes, waits until they know each other, and ends them, whatever happens.
 //! - [`cost`]: what a process has cost: processor time and memory.
-//! - [`call`] and [`idle`]: the two benchmarks.
+//! - [`call`] and [`idle`]: what things cost.
+//! - [`faults`]: whether answers are right and in time while nodes are killed and stopped.
 
 pub(crate) mod call;
 pub(crate) mod cost;
+pub(crate) mod faults;
 pub(crate) mod fleet;
 pub(crate) mod idle;
 
@@ -17,7 +20,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, or idle nodes, with a process for every node
+/// Measure calls, idle nodes, or calls while nodes die, with a process for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -28,6 +31,7 @@ pub(crate) struct Bench {
 enum What {
     Call(call::BenchCall),
     Idle(idle::BenchIdle),
+    Faults(faults::BenchFaults),
 }
 
 impl Bench {
@@ -35,6 +39,7 @@ impl Bench {
         match self.what {
             What::Call(call) => call.run(format).await,
             What::Idle(idle) => idle.run(format).await,
+            What::Faults(faults) => faults.run(format).await,
         }
     }
 }
