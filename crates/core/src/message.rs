@@ -71,7 +71,7 @@ pub enum Message<P> {
         /// The client's number of the request.
         id: u64,
     },
-    /// Every card the sender has of living members. Exchanged on every new connection and now and then.
+    /// Every card the sender has of living members: for observers, and for cards that gossip can't bring.
     Cards(Vec<Arc<MemberCard>>),
     /// Asks for the cards.
     WantCards,

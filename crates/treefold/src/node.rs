@@ -170,7 +170,8 @@ impl NodeBuilder {
             listener: Some(listener),
             datagrams,
             join: self.join,
-            workers_max: self.workers.unwrap_or(processors as usize),
+            // One more than processors: core lets a fold run beside locals that hang.
+            workers_max: self.workers.unwrap_or(processors as usize + 1),
             thread_name: self.thread_name.unwrap_or_else(|| format!("tf-{}", addr.port())),
             record: self.record,
         })?;

@@ -206,6 +206,8 @@ impl<P: Payload> Node<P> {
         self.calls.insert(wave, call);
         if can_be_met {
             self.adopt(now, &mut state, 0, &trees);
+        } else {
+            self.answer(now, &mut state, &Reason::Cancelled);
         }
         self.settle(now, state);
     }

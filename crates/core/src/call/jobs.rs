@@ -92,8 +92,7 @@ impl<P: Payload> Node<P> {
 
     /// Gives queued jobs to idle processors.
     pub(crate) fn dispatch(&mut self, now: Instant) {
-        while self.processors_busy < self.config.card.processors {
-            let Some(job) = self.queue.pop() else { return };
+        while let Some(job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
             let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
             let is_wanted = wave.phase == Phase::Open
                 && match &job.work {

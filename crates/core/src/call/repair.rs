@@ -72,6 +72,15 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// True when some open wave waits for `peer` or is for it.
+    pub(crate) fn works_with(&self, peer: NodeId) -> bool {
+        let of_peer = |wave: &Wave<P>| {
+            wave.parent == Parent::Node(peer)
+                || wave.children.iter().any(|child| child.node == peer && !child.is_done)
+        };
+        self.waves.values().any(|wave| of_peer(wave))
+    }
+
     /// Takes over the subtree of a child that is lost or late.
     fn repair(&mut self, now: Instant, wave: &mut Wave<P>, node: NodeId, branch: u32, reason: &Reason) {
         let Some(child) = wave.child_mut(node, branch) else { return };

@@ -96,8 +96,8 @@ impl Tuning {
     pub const LAN: Self = Self {
         membership: crate::membership::MembershipConfig::lan(),
         replica_policy: ReplicaPolicy::DEFAULT,
-        hop_margin: Duration::from_millis(2),
-        reply_margin: Duration::from_millis(2),
+        hop_margin: Duration::from_millis(4),
+        reply_margin: Duration::from_millis(4),
         sign_of_life: 0.3,
         patience: 0.4,
         inline_cost_max: Duration::from_micros(10),

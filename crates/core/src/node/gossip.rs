@@ -160,8 +160,12 @@ impl<P: Payload> Node<P> {
             MembershipEvent::Left(node) => {
                 self.loads.forget(node);
                 self.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
-                self.effects.push_back(Effect::Disconnect { peer: node });
-                self.handle_peer_gone(now, node);
+                // Who leaves in good order still answers what it has open, and closes the connection itself; who
+                // is dead stops giving signs of life.
+                if !(self.peers.contains(&node) && self.works_with(node)) {
+                    self.effects.push_back(Effect::Disconnect { peer: node });
+                    self.handle_peer_gone(now, node);
+                }
             }
             MembershipEvent::CardWanted(node) => self.send(node, Message::WantCards),
             MembershipEvent::Load { node, figure, as_of } => self.loads.learn(node, figure, as_of),

@@ -55,9 +55,11 @@ impl<P> Queue<P> {
         self.folds.push_back(job);
     }
 
-    /// The job that runs next.
-    pub(crate) fn pop(&mut self) -> Option<Pending<P>> {
-        self.folds.pop_front().or_else(|| self.locals.pop_front())
+    /// The job that runs next, when so many of `processors` are busy. Folds have one more to themselves, so
+    /// that locals which hang don't keep what is there from being folded.
+    pub(crate) fn pop(&mut self, busy: u32, processors: u32) -> Option<Pending<P>> {
+        let fold = if busy <= processors { self.folds.pop_front() } else { None };
+        fold.or_else(|| if busy < processors { self.locals.pop_front() } else { None })
     }
 }
 
@@ -79,7 +81,13 @@ mod tests {
         queue.push_local(local(1)).expect("room for two");
         assert!(queue.push_local(local(2)).is_err());
         queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
-        assert!(matches!(queue.pop().map(|job| job.work), Some(Work::Reduce { .. })));
-        assert!(matches!(queue.pop().map(|job| job.work), Some(Work::Local { partition: 0, .. })));
+        queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
+        assert!(matches!(queue.pop(0, 1).map(|job| job.work), Some(Work::Reduce { .. })));
+        assert!(
+            matches!(queue.pop(1, 1).map(|job| job.work), Some(Work::Reduce { .. })),
+            "one more for folds"
+        );
+        assert!(queue.pop(1, 1).is_none(), "locals have no more than there are");
+        assert!(matches!(queue.pop(0, 1).map(|job| job.work), Some(Work::Local { partition: 0, .. })));
     }
 }

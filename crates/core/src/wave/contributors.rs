@@ -21,7 +21,8 @@ pub(crate) struct Part<P> {
 pub(crate) struct Parts<P> {
     resting: SmallVec<[Part<P>; 2]>,
     claimed: PartitionSet,
-    folds_open: usize,
+    /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
+    folding: SmallVec<[(Part<P>, Part<P>); 1]>,
     bytes: usize,
 }
 
@@ -38,7 +39,12 @@ pub(crate) enum Taken {
 
 impl<P: Payload> Parts<P> {
     pub(crate) const fn new() -> Self {
-        Self { resting: SmallVec::new_const(), claimed: PartitionSet::new(), folds_open: 0, bytes: 0 }
+        Self {
+            resting: SmallVec::new_const(),
+            claimed: PartitionSet::new(),
+            folding: SmallVec::new_const(),
+            bytes: 0,
+        }
     }
 
     /// Everyone whose partial is here, at rest or being folded.
@@ -58,7 +64,7 @@ impl<P: Payload> Parts<P> {
 
     /// True when nothing more can be folded and nothing is being folded.
     pub(crate) fn is_settled(&self) -> bool {
-        self.folds_open == 0 && self.resting.len() <= 1
+        self.folding.is_empty() && self.resting.len() <= 1
     }
 
     /// Takes in a part from outside.
@@ -94,31 +100,37 @@ impl<P: Payload> Parts<P> {
         if self.resting.len() < 2 {
             return None;
         }
-        self.folds_open += 1;
         let b = self.resting.swap_remove(1);
         let a = self.resting.swap_remove(0);
+        self.folding.push((a.clone(), b.clone()));
         Some((a, b))
     }
 
     /// True when a pair is out to be folded.
     pub(crate) fn has_open_fold(&self) -> bool {
-        self.folds_open > 0
+        !self.folding.is_empty()
     }
 
     /// A pair has become one.
     pub(crate) fn put_folded(&mut self, part: Part<P>) {
-        assert!(self.folds_open > 0, "a fold ends that never began");
-        self.folds_open -= 1;
+        self.end_fold(&part.contributors);
         self.resting.push(part);
         self.recount();
     }
 
     /// The fold of a pair failed: its contributors are no longer here.
     pub(crate) fn forget_folded(&mut self, contributors: &PartitionSet) {
-        assert!(self.folds_open > 0, "a fold fails that never began");
-        self.folds_open -= 1;
+        self.end_fold(contributors);
         self.claimed = self.claimed.difference(contributors);
         self.recount();
+    }
+
+    fn end_fold(&mut self, contributors: &PartitionSet) {
+        let of_pair = |(a, b): &(Part<P>, Part<P>)| {
+            a.contributors.is_subset(contributors) && b.contributors.is_subset(contributors)
+        };
+        let at = self.folding.iter().position(of_pair).expect("a fold that ends has begun");
+        self.folding.swap_remove(at);
     }
 
     /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
@@ -126,14 +138,13 @@ impl<P: Payload> Parts<P> {
         self.bytes = self.resting.iter().map(|part| part.payload.len()).sum();
     }
 
-    /// The parts at rest, when the time for folding is over; what is being folded is forgotten.
-    pub(crate) fn close(&mut self) -> &[Part<P>] {
-        let mut rest = PartitionSet::new();
-        self.resting.iter().for_each(|part| rest.union_with(&part.contributors));
-        self.claimed = rest;
-        self.folds_open = 0;
+    /// The time for folding is over: pairs whose fold is not done come back to rest as they were.
+    pub(crate) fn close(&mut self) {
+        for (a, b) in self.folding.drain(..) {
+            self.resting.push(a);
+            self.resting.push(b);
+        }
         self.recount();
-        &self.resting
     }
 
     /// Drops all but the part with most contributors: for a caller that can't fold.

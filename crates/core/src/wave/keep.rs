@@ -30,14 +30,7 @@ pub(crate) struct Kept<P> {
 
 impl<P: Payload> Kept<P> {
     pub(crate) const fn new(waves_max: usize, bytes_max: usize) -> Self {
-        Self {
-            row: VecDeque::new(),
-            first: 0,
-            places: BTreeMap::new(),
-            bytes: 0,
-            waves_max,
-            bytes_max,
-        }
+        Self { row: VecDeque::new(), first: 0, places: BTreeMap::new(), bytes: 0, waves_max, bytes_max }
     }
 
     /// How many waves are kept.

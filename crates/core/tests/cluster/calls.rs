@@ -71,7 +71,8 @@ fn ten_thousand_partitions_are_one_call() {
 #[test]
 fn a_report_has_every_node_once() {
     let mut world = World::new(&Plan::default());
-    let outcome = world.ask(0, CallOptions { explain: true, shape: Shape::Binomial, ..CallOptions::default() });
+    let outcome =
+        world.ask(0, CallOptions { explain: true, shape: Shape::Binomial, ..CallOptions::default() });
     let mut open = vec![*outcome.report.expect("it was asked for")];
     let mut seen = Vec::new();
     while let Some(report) = open.pop() {

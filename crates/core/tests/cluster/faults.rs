@@ -9,12 +9,7 @@ use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
 fn half(shape: Shape) -> CallOptions {
-    CallOptions {
-        deadline: Duration::from_millis(300),
-        min_coverage: 0.5,
-        shape,
-        ..CallOptions::default()
-    }
+    CallOptions { deadline: Duration::from_millis(300), min_coverage: 0.5, shape, ..CallOptions::default() }
 }
 
 fn lost(outcome: &Outcome<crate::world::Sum>) -> PartitionSet {
@@ -139,13 +134,15 @@ fn overload_is_said_at_once_and_not_at_the_deadline() {
     let mut world = World::new(&Plan { nodes: 2, partitions: 2, ..Plan::default() });
     world.behaviour.local = Duration::from_millis(50);
     world.ask(0, CallOptions::default());
-    let options = CallOptions { deadline: Duration::from_millis(200), min_coverage: 0.0, ..half(Shape::Flat) };
+    let options =
+        CallOptions { deadline: Duration::from_millis(200), min_coverage: 0.0, ..half(Shape::Flat) };
     let requests: Vec<_> = (0..40).map(|_| world.call(0, options.clone())).collect();
     world.run_for(Duration::from_millis(200));
     let outcomes: Vec<_> =
         requests.into_iter().map(|request| world.outcome(0, request).expect("in time")).collect();
     outcomes.iter().for_each(assert_honest);
-    let refused = outcomes.iter().flat_map(|o| &o.missing).filter(|loss| loss.reason == Reason::TooBusy).count();
+    let refused =
+        outcomes.iter().flat_map(|o| &o.missing).filter(|loss| loss.reason == Reason::TooBusy).count();
     let full = outcomes.iter().filter(|outcome| outcome.status == Status::Full).count();
     assert!(refused > 20 && full >= 4, "{refused} refused, {full} full");
 }
@@ -183,7 +180,8 @@ fn whatever_happens_nobody_counts_twice() {
                 }
             }
             world.run_for(Duration::from_millis(300));
-            let outcome = world.outcome(0, request).unwrap_or_else(|| panic!("seed {seed}: no answer in time"));
+            let outcome =
+                world.outcome(0, request).unwrap_or_else(|| panic!("seed {seed}: no answer in time"));
             assert_honest(&outcome);
         }
     }

@@ -21,7 +21,8 @@ fn what_a_root_holds_is_bounded_by_bytes_and_not_by_children() {
     let outcome = world.outcome(0, request).expect("the deadline has passed");
     assert_honest(&outcome);
     assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(40)));
-    assert!(most <= 50_000, "{most} bytes were held at once");
+    // The budget, and the one partial that a wave with nothing to fold is granted beyond it.
+    assert!(most <= 60_000, "{most} bytes were held at once");
 }
 
 #[test]

@@ -25,7 +25,9 @@ fn a_service_nobody_has() {
     let mut world = World::new(&Plan::default());
     let error = refusal(&mut world, "t/sum", CallOptions::default());
     assert_eq!(error, CallError::UnknownService { service: "t".into() });
-    assert!(refusal(&mut world, "nonsense", CallOptions::default()).to_string().contains("service/aggregation"));
+    assert!(
+        refusal(&mut world, "nonsense", CallOptions::default()).to_string().contains("service/aggregation")
+    );
 }
 
 #[test]

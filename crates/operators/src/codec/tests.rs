@@ -1,3 +1,5 @@
+//! Bodies survive their codec; what is no body is refused.
+
 use super::*;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
