@@ -46,6 +46,7 @@ impl<P: Payload> Node<P> {
     fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, missing, last, report, .. } = partial;
         let mut accounted = contributors.clone();
+        let has_payload = payload.is_some();
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
             self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
             self.take_part(now, wave, from, Part { payload, contributors });
@@ -59,6 +60,7 @@ impl<P: Payload> Node<P> {
         };
         let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
         if !last {
+            child.is_hopeless |= has_payload;
             missing.iter().for_each(|loss| child.said_lost.union_with(&loss.partitions));
             child.repair_at =
                 child.repair_at.and_then(|_| self.patience_ends(now, answer_at, subtree.height()));

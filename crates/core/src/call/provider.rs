@@ -129,7 +129,16 @@ impl<P: Payload> Node<P> {
             let node = tree.root().node;
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &tree, answer_at, true);
             let said_lost = PartitionSet::new();
-            wave.children.push(Child { node, branch, tree, answer_at, repair_at, is_done: false, said_lost });
+            wave.children.push(Child {
+                node,
+                branch,
+                tree,
+                answer_at,
+                repair_at,
+                is_done: false,
+                is_hopeless: false,
+                said_lost,
+            });
         }
     }
 
@@ -214,7 +223,9 @@ impl<P: Payload> Node<P> {
     /// The one place that decides what a wave does next; the wave goes back into the table if it lives on.
     pub(crate) fn settle(&mut self, now: Instant, mut wave: Box<Wave<P>>) {
         if wave.phase == Phase::Open {
-            self.fold_pairs(now, &mut wave);
+            if now < wave.answer_at {
+                self.fold_pairs(now, &mut wave);
+            }
             if wave.own_open.is_empty() && wave.timing.own_done_at.is_none() {
                 wave.timing.own_done_at = Some(now);
             }
@@ -224,6 +235,7 @@ impl<P: Payload> Node<P> {
                 self.answer(now, &mut wave, &Reason::Cancelled);
             } else {
                 self.say_losses(&mut wave);
+                self.give_early(&mut wave);
             }
         }
         self.account_bytes(&mut wave);
@@ -267,6 +279,20 @@ impl<P: Payload> Node<P> {
         let missing = wave.losses.iter().filter_map(of_unsaid).collect();
         let partial = self.partial(wave, None, PartitionSet::new(), missing, false);
         self.send(parent, Message::Partial(Box::new(partial)));
+    }
+
+    /// Gives the parent what is there while the wave waits in vain: the last word will have to hurry, and should
+    /// it come too late, it costs only those of whom nothing came.
+    fn give_early(&mut self, wave: &mut Wave<P>) {
+        let Parent::Node(parent) = wave.parent else { return };
+        let is_small = wave.parts.bytes() <= self.config.limits.eager_bytes_max;
+        if !is_small || !wave.waits_in_vain() {
+            return;
+        }
+        if let Some(part) = wave.parts.give() {
+            let partial = self.partial(wave, Some(part.payload), part.contributors, Vec::new(), false);
+            self.send(parent, Message::Partial(Box::new(partial)));
+        }
     }
 
     /// Gives the wave's answer: sends it up, or ends the call.
@@ -358,7 +384,10 @@ impl<P: Payload> Node<P> {
 
     /// A call came for a wave that is known: parent and subtree change, what was done stays done.
     fn reparent(&mut self, now: Instant, mut wave: Box<Wave<P>>, from: NodeId, call: &Call<P>) {
-        wave.parent = Parent::Node(from);
+        if wave.parent != Parent::Node(from) {
+            wave.parent = Parent::Node(from);
+            wave.parts.take_back();
+        }
         wave.answer_at = (now + call.answer_left).min(wave.deadline_at);
         wave.sign_at = self.next_sign_at(now, wave.answer_at);
         wave.asked = call.tree.partitions();
@@ -368,6 +397,7 @@ impl<P: Payload> Node<P> {
             child.branch != branch || wanted.iter().any(|tree| tree.root().node == child.node)
         };
         wave.children.retain(|child| child.is_done || still(child));
+        self.drop_foreign(&mut wave);
         let mut fresh: Vec<Tree> = Vec::new();
         for tree in wanted {
             let known =
@@ -388,6 +418,17 @@ impl<P: Payload> Node<P> {
         self.adopt(now, &mut wave, branch, &fresh);
         self.start_locals(now, &mut wave, &extra);
         self.settle(now, wave);
+    }
+
+    /// Retries of partitions that are no longer this node's to answer for are its new parent's business.
+    fn drop_foreign(&mut self, wave: &mut Wave<P>) {
+        let asked = &wave.asked;
+        let is_foreign = |child: &Child| !child.is_done && !child.tree.partitions().intersects(asked);
+        let (foreign, own): (Vec<Child>, Vec<Child>) = wave.children.drain(..).partition(is_foreign);
+        wave.children = own;
+        for child in foreign {
+            self.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..wave.tag } });
+        }
     }
 
     /// The parent wants nothing any more of this part of the wave; neither does this node of its children.

@@ -97,6 +97,7 @@ impl<P: Payload> Node<P> {
         let is_lost = *reason == Reason::Lost;
         if let Some(child) = wave.child_mut(node, branch) {
             child.is_done = is_lost;
+            child.is_hopeless = !is_lost;
             child.tree = Tree::leaf(node, own.clone());
         }
         self.adopt(now, wave, branch, &orphans);

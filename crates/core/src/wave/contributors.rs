@@ -21,6 +21,8 @@ pub(crate) struct Part<P> {
 pub(crate) struct Parts<P> {
     resting: SmallVec<[Part<P>; 2]>,
     claimed: PartitionSet,
+    /// Parts that the parent has been given before the wave was answered.
+    given: SmallVec<[Part<P>; 1]>,
     /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
     folding: SmallVec<[(Part<P>, Part<P>); 1]>,
     bytes: usize,
@@ -42,6 +44,7 @@ impl<P: Payload> Parts<P> {
         Self {
             resting: SmallVec::new_const(),
             claimed: PartitionSet::new(),
+            given: SmallVec::new_const(),
             folding: SmallVec::new_const(),
             bytes: 0,
         }
@@ -136,6 +139,20 @@ impl<P: Payload> Parts<P> {
     /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
     fn recount(&mut self) {
         self.bytes = self.resting.iter().map(|part| part.payload.len()).sum();
+    }
+
+    /// Hands over the one part at rest, before the wave is answered.
+    pub(crate) fn give(&mut self) -> Option<Part<P>> {
+        let part = self.resting.pop()?;
+        self.given.push(part.clone());
+        self.recount();
+        Some(part)
+    }
+
+    /// What was given went to a parent that is no longer the parent: it rests here again.
+    pub(crate) fn take_back(&mut self) {
+        self.resting.extend(self.given.drain(..));
+        self.recount();
     }
 
     /// The time for folding is over: pairs whose fold is not done come back to rest as they were.

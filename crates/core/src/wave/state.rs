@@ -48,6 +48,8 @@ pub(crate) struct Child {
     /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
     pub(crate) repair_at: Option<Instant>,
     pub(crate) is_done: bool,
+    /// Nothing more is to be hoped for: it is silent, or it gave what it had and waits for who is silent.
+    pub(crate) is_hopeless: bool,
     /// What it has said to be lost while it is still at work on the rest.
     pub(crate) said_lost: PartitionSet,
 }
@@ -184,6 +186,13 @@ impl<P: Payload> Wave<P> {
     /// True when the answer can be given before its time is up.
     pub(crate) fn is_ready(&self) -> bool {
         self.own_open.is_empty() && self.parts.is_settled() && self.children.iter().all(|child| child.is_done)
+    }
+
+    /// True when all that is open is open with children of which nothing is to be hoped for.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        self.own_open.is_empty()
+            && self.parts.is_settled()
+            && self.children.iter().all(|child| child.is_done || child.is_hopeless)
     }
 
     /// When the wave next wants to be woken.

@@ -186,3 +186,43 @@ fn whatever_happens_nobody_counts_twice() {
         }
     }
 }
+
+#[test]
+fn a_last_word_that_comes_too_late_costs_the_silent_and_nobody_else() {
+    let placements = [treefold_core::config::Placement::Pool, treefold_core::config::Placement::Inline];
+    for (placement, shape) in placements.into_iter().flat_map(|p| TREES.map(|shape| (p, shape))) {
+        for hop_us in (300..4_000).step_by(100) {
+            for victim in [6, 7] {
+                let mut world = World::new(&Plan { placement, ..Plan::default() });
+                world.hop = Duration::from_micros(hop_us);
+                world.stop(victim);
+                let outcome = world.ask(0, CallOptions { min_coverage: 0.0, ..half(shape) });
+                assert_honest(&outcome);
+                let contributed = outcome.contributed.len();
+                assert_eq!(contributed, 14, "{placement:?} {shape}, a hop takes {hop_us} µs: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn honest_nodes_are_never_accused() {
+    for shape in TREES {
+        for (stopped, killed) in (0..7).flat_map(|a| (0..7).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+            for (kill_ms, resume_ms) in [(0, 60), (0, 180), (90, 100), (130, 60)] {
+                let mut world = World::new(&Plan { replicas: 2, ..Plan::default() });
+                world.log_effects = true;
+                world.stop(stopped);
+                let request = world.call(7, CallOptions { min_coverage: 0.0, ..half(shape) });
+                world.run_for(Duration::from_millis(kill_ms));
+                world.kill(killed);
+                world.run_for(Duration::from_millis(resume_ms));
+                world.resume(stopped);
+                world.run_for(Duration::from_millis(300));
+                assert_honest(&world.outcome(7, request).expect("the deadline has passed"));
+                let accused = world.log.iter().find(|line| line.contains("nobody asked for"));
+                assert_eq!(accused, None, "{shape} {stopped} {killed} {kill_ms} {resume_ms}");
+            }
+        }
+    }
+}
