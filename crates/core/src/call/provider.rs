@@ -298,15 +298,7 @@ impl<P: Payload> Node<P> {
     /// Gives the wave's answer: sends it up, or ends the call.
     pub(crate) fn answer(&mut self, now: Instant, wave: &mut Wave<P>, otherwise: &Reason) {
         self.release(wave);
-        let open: Vec<(NodeId, u32)> = wave
-            .children
-            .iter()
-            .filter(|child| !child.is_done)
-            .map(|child| (child.node, child.branch))
-            .collect();
-        for (node, branch) in open {
-            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
-        }
+        self.cancel_children(wave);
         wave.parts.close();
         let missing = if wave.asked.is_subset(wave.parts.claimed()) {
             Vec::new()
@@ -438,18 +430,17 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Children that are still at work need not be any more.
+    fn cancel_children(&mut self, wave: &Wave<P>) {
+        for child in wave.children.iter().filter(|child| !child.is_done) {
+            self.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..wave.tag } });
+        }
+    }
+
     /// Ends a wave without an answer, and its subtree with it.
     pub(crate) fn drop_wave(&mut self, wave: &mut Wave<P>) {
         self.release(wave);
-        let open: Vec<(NodeId, u32)> = wave
-            .children
-            .iter()
-            .filter(|child| !child.is_done)
-            .map(|child| (child.node, child.branch))
-            .collect();
-        for (node, branch) in open {
-            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
-        }
+        self.cancel_children(wave);
         wave.parts = Parts::new();
         wave.phase = Phase::Ended;
         self.account_bytes(wave);
