@@ -27,6 +27,8 @@ pub(crate) struct OpenJob {
     /// Whose partials a fold joins; the partition of a local.
     contributors: PartitionSet,
     place: Place,
+    /// [`Wave::jobs_epoch`] when it was handed out.
+    epoch: u32,
     holds_processor: bool,
     started_at: Instant,
     is_stuck: bool,
@@ -118,7 +120,9 @@ impl<P: Payload> Node<P> {
         };
         self.processors_busy += u32::from(holds_processor);
         wave.timing.first_job_at.get_or_insert(now);
-        wave.jobs.push(id);
+        if place == Place::Async {
+            wave.futures.push(id);
+        }
         wave.jobs_inline += u32::from(place == Place::Inline);
         let mut open = OpenJob {
             tag,
@@ -126,6 +130,7 @@ impl<P: Payload> Node<P> {
             is_fold: matches!(work, Work::Reduce { .. }),
             contributors,
             place,
+            epoch: wave.jobs_epoch,
             holds_processor,
             started_at: now,
             is_stuck: false,
@@ -158,8 +163,8 @@ impl<P: Payload> Node<P> {
             self.learn_cost(&job, cost);
         }
         if let Some(mut wave) = self.waves.remove(&job.tag) {
-            let is_awaited = wave.phase == Phase::Open && wave.jobs.contains(&id);
-            wave.jobs.retain(|open| *open != id);
+            let is_awaited = wave.phase == Phase::Open && wave.jobs_epoch == job.epoch;
+            wave.futures.retain(|open| *open != id);
             wave.jobs_inline -= u32::from(is_awaited && job.place == Place::Inline);
             if is_awaited {
                 self.take_result(now, &mut wave, job, result, cost);
@@ -247,10 +252,8 @@ impl<P: Payload> Node<P> {
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
         wave.jobs_inline = 0;
-        for id in core::mem::take(&mut wave.jobs) {
-            if self.jobs.get(&id).is_none_or(|job| job.place != Place::Async) {
-                continue;
-            }
+        wave.jobs_epoch += 1;
+        for id in core::mem::take(&mut wave.futures) {
             if let Some(mut job) = self.jobs.remove(&id) {
                 self.timers.rearm(&mut job.armed, None, Wake::Job(id));
                 self.processors_busy -= u32::from(job.holds_processor);

@@ -133,9 +133,11 @@ pub(crate) struct Wave<P> {
     pub(crate) tried: Vec<Try>,
     pub(crate) reports: Vec<Report>,
     pub(crate) timing: Timing,
-    /// Jobs handed to the driver and not yet back.
-    pub(crate) jobs: SmallVec<[JobId; 2]>,
-    /// How many of them are inline, and so back before anything else happens.
+    /// Futures that are to be dropped when the wave is over.
+    pub(crate) futures: SmallVec<[JobId; 2]>,
+    /// Rises whenever the wave gives up its jobs, so that what comes of them later is told from what is awaited.
+    pub(crate) jobs_epoch: u32,
+    /// Inline jobs that are out, and so back before anything else happens.
     pub(crate) jobs_inline: u32,
     /// What waits for the parent's grant.
     pub(crate) offered: Vec<Partial<P>>,
@@ -174,7 +176,8 @@ impl<P: Payload> Wave<P> {
             tried: Vec::new(),
             reports: Vec::new(),
             timing: Timing::starting(now),
-            jobs: SmallVec::new(),
+            futures: SmallVec::new(),
+            jobs_epoch: 0,
             jobs_inline: 0,
             offered: Vec::new(),
             charged_bytes: 0,
