@@ -140,8 +140,15 @@ impl<P: Payload> Node<P> {
             let patience_ends = wave.deadline_at + self.config.tuning.stuck_after;
             self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
+        let is_inline_fold = open.is_fold && place == Place::Inline;
         self.jobs.insert(id, open);
-        self.effects.push_back(Effect::Run(Job { id, kind, work, place }));
+        let run = Effect::Run(Job { id, kind, work, place });
+        if is_inline_fold {
+            // Folds outrank locals: before the next inline local runs, what the last one gave is folded away.
+            self.effects.push_front(run);
+        } else {
+            self.effects.push_back(run);
+        }
     }
 
     /// A job is over.
