@@ -127,18 +127,13 @@ impl Loop {
         self.settle();
     }
 
-    /// Does what core wants done, and tells it what happened meanwhile: news first, since what an inline job gave
-    /// may be folded away before the next one runs.
+    /// Does what core wants done, and tells it what happened meanwhile.
     fn settle(self: &Rc<Self>) {
+        self.drain();
         loop {
-            let news = self.backlog.borrow_mut().pop_front();
-            if let Some(input) = news {
-                self.handle(input);
-            } else if let Some(effect) = self.next_effect() {
-                self.perform(effect);
-            } else {
-                break;
-            }
+            let Some(input) = self.backlog.borrow_mut().pop_front() else { break };
+            self.handle(input);
+            self.drain();
         }
         self.feeding.set(false);
         self.rearm();
@@ -151,6 +146,12 @@ impl Loop {
             recorder.input(now, &input);
         }
         machine.node.handle_input(now, input);
+    }
+
+    fn drain(self: &Rc<Self>) {
+        while let Some(effect) = self.next_effect() {
+            self.perform(effect);
+        }
     }
 
     fn next_effect(&self) -> Option<Effect<Bytes>> {
