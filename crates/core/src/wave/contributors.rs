@@ -7,6 +7,7 @@
 
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
+use alloc::collections::VecDeque;
 use smallvec::SmallVec;
 
 /// A partial at rest, and whose it is.
@@ -24,7 +25,8 @@ pub(crate) struct Parts<P> {
     /// Parts that the parent has been given before the wave was answered.
     given: SmallVec<[Part<P>; 1]>,
     /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
-    folding: SmallVec<[(Part<P>, Part<P>); 1]>,
+    /// Folds end about in the order they began.
+    folding: VecDeque<(Part<P>, Part<P>)>,
     bytes: usize,
 }
 
@@ -45,7 +47,7 @@ impl<P: Payload> Parts<P> {
             resting: SmallVec::new_const(),
             claimed: PartitionSet::new(),
             given: SmallVec::new_const(),
-            folding: SmallVec::new_const(),
+            folding: VecDeque::new(),
             bytes: 0,
         }
     }
@@ -105,7 +107,7 @@ impl<P: Payload> Parts<P> {
         }
         let b = self.resting.swap_remove(1);
         let a = self.resting.swap_remove(0);
-        self.folding.push((a.clone(), b.clone()));
+        self.folding.push_back((a.clone(), b.clone()));
         Some((a, b))
     }
 
@@ -133,7 +135,7 @@ impl<P: Payload> Parts<P> {
             a.contributors.is_subset(contributors) && b.contributors.is_subset(contributors)
         };
         let at = self.folding.iter().position(of_pair).expect("a fold that ends has begun");
-        self.folding.swap_remove(at);
+        self.folding.remove(at);
     }
 
     /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
