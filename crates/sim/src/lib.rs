@@ -1,0 +1,4 @@
+//! The same core as in production, on modelled time, network and processors.
+#![forbid(unsafe_code)]
+
+pub mod experiment;
