@@ -23,6 +23,7 @@ fn main(){
         let t0=std::time::Instant::now();
         let mut trial = Trial::poisson(world,&setting,vec![front],cap*load,secs);
         trial.options = CallOptions{shape: shape.parse::<Shape>().unwrap(), ..CallOptions::default()};
+        if a.len()>7 { trial.before_call = Some(|w,f| w.tell_truth(f)); }
         let (ledger, world) = trial.run_watched();
         let p = ledger.point(shape,load);
         let dt=t0.elapsed().as_secs_f64();

@@ -24,6 +24,7 @@ pub mod ink;
 pub mod network;
 pub mod place;
 pub mod processors;
+mod truth;
 
 use agenda::Agenda;
 use ink::{Ink, mixed};
