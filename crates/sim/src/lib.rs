@@ -6,5 +6,7 @@
 //! - [`experiment`]: the papers' experiments on it, and what they yield.
 #![forbid(unsafe_code)]
 
+pub mod evaluation;
 pub mod experiment;
+pub mod plot;
 pub mod world;

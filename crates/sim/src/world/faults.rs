@@ -33,6 +33,7 @@ impl World {
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
         place.hanging = PartitionSet::new();
+        place.fails_after = None;
         self.arm(at);
     }
 
@@ -74,6 +75,12 @@ impl World {
     /// The locals of `partitions` never return at `at`, until there are none.
     pub fn hang(&mut self, at: usize, partitions: PartitionSet) {
         self.places[at].hanging = partitions;
+    }
+
+    /// Every local at `at` returns an error after so much work, from now on; `None` ends it. A node that fails fast
+    /// looks idle.
+    pub fn fail_fast(&mut self, at: usize, after: Option<Duration>) {
+        self.places[at].fails_after = after;
     }
 
     /// The clock of `at` jumps ahead, as after a machine's sleep. It never goes back: nodes read monotonic clocks.

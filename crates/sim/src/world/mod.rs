@@ -191,6 +191,7 @@ impl World {
             armed: None,
             ahead: Duration::ZERO,
             hanging: treefold_core::partitions::PartitionSet::new(),
+            fails_after: None,
         });
         self.arm(at);
         at

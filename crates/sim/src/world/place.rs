@@ -140,6 +140,8 @@ pub struct Place {
     pub(super) ahead: Duration,
     /// Partitions whose local never returns here.
     pub(super) hanging: PartitionSet,
+    /// Set when every local returns an error here, after so much work.
+    pub(super) fails_after: Option<Duration>,
 }
 
 impl Place {
