@@ -69,6 +69,8 @@ pub struct Node<P> {
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     pub(crate) calls_started: u64,
+    /// When a call last asked for the loads of those who answer.
+    pub(crate) news_asked_at: Option<Instant>,
     pub(crate) queue: Queue<P>,
     pub(crate) jobs: BTreeMap<JobId, OpenJob>,
     pub(crate) jobs_started: u64,
@@ -121,6 +123,7 @@ impl<P: Payload> Node<P> {
             calls: BTreeMap::new(),
             requests: BTreeMap::new(),
             calls_started: 0,
+            news_asked_at: None,
             queue: Queue::new(config.limits.jobs_queued_max),
             jobs: BTreeMap::new(),
             jobs_started: 0,

@@ -63,6 +63,7 @@ fn call(seats: u32) -> Message<Bytes> {
         losses_max: 3,
         tree: tree(1, seats),
         explain: false,
+        loads_wanted: false,
     }))
 }
 
@@ -74,6 +75,7 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
         missing: Vec::new(),
         last: true,
         load: LoadFigure { queued: Span::from_micros(1_500), in_flight: 3, processors: 4 },
+        loads: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },
         report: None,
     }))

@@ -23,7 +23,7 @@ use crate::partitions::PartitionSet;
 use crate::replica::ReplicaPolicy;
 use crate::replica::choice::Choice;
 use crate::replica::polled::{Poll, Verdict};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::shape::{Candidate, Shape, form};
 use crate::wave::state::{Opening, Parent, Wave};
@@ -33,6 +33,10 @@ use alloc::vec::Vec;
 
 /// The branch of a wave that is the caller's own part.
 pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
+
+/// A front asks for the loads of a wave's nodes no more often than this: a figure ages by a fraction of a job in
+/// the meantime, and waves that come by the thousand bear no more than they must.
+const NEWS_EVERY: Duration = Duration::from_millis(10);
 
 /// Who gets the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,6 +200,7 @@ impl<P: Payload> Node<P> {
             waiting: options.waiting,
             losses_max: plan::losses_max(call.asked.len(), options.min_coverage),
             explain: options.explain,
+            loads_wanted: self.asks_for_news(now),
             asked: call.asked.clone(),
         };
         let mut state = Box::new(Wave::open(now, opening));
@@ -210,6 +215,17 @@ impl<P: Payload> Node<P> {
             self.answer(now, &mut state, &Reason::Cancelled);
         }
         self.settle(now, state);
+    }
+
+    /// True when this call's wave shall bring the loads of all who answer: those that are known are not quite
+    /// fresh, and it is long enough since they were last asked for.
+    fn asks_for_news(&mut self, now: Instant) -> bool {
+        let is_due = self.news_asked_at.is_none_or(|at| at.until(now) >= NEWS_EVERY);
+        let asks = self.config.tuning.waves_bear_loads && is_due;
+        if asks {
+            self.news_asked_at = Some(now);
+        }
+        asks
     }
 
     fn choose(&mut self, call: &OpenCall<P>, poll: Option<&Poll>) -> Choice {
@@ -252,6 +268,7 @@ impl<P: Payload> Node<P> {
     /// The caller's wave has ended: judges it and tells the requester.
     pub(crate) fn finish_call(&mut self, now: Instant, wave: &mut Wave<P>, mut missing: Vec<Missing>) {
         let Some(call) = self.calls.remove(&wave.tag.wave) else { return };
+        wave.heard.iter().for_each(|heard| self.loads.learn(heard.node, heard.figure, heard.as_of));
         self.requests.remove(&call.requester);
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();

@@ -81,6 +81,9 @@ pub struct Tuning {
     /// [`Tuning::sign_of_life`]. A child over `h` levels is given `1 + h/(h+2)` times as much, so that of all
     /// who wait for a fault to mend itself, the one nearest to it loses patience first.
     pub patience: f64,
+    /// Calls bring back the load of each node that answers, borne upward on their waves. Off, a front knows the
+    /// others' load by gossip and polls alone.
+    pub waves_bear_loads: bool,
     /// A reduction measured below this runs on the driver's loop.
     pub inline_cost_max: Duration,
     /// Weight of the newest measurement in the cost averages.
@@ -100,6 +103,7 @@ impl Tuning {
         reply_margin: Duration::from_millis(4),
         sign_of_life: 0.3,
         patience: 0.4,
+        waves_bear_loads: true,
         inline_cost_max: Duration::from_micros(10),
         cost_weight: 0.1,
         stuck_after: Duration::from_secs(1),

@@ -1,5 +1,6 @@
 //! The load figure that travels.
 
+use crate::id::NodeId;
 use crate::time::Duration;
 
 /// How much work waits at a node.
@@ -20,6 +21,18 @@ impl LoadFigure {
     pub fn load_ms(&self) -> f64 {
         self.queued.as_millis_f64() / f64::from(self.processors.max(1))
     }
+}
+
+/// A node's load as a third has passed it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct LoadNews {
+    /// Whose.
+    pub node: NodeId,
+    /// What it said.
+    pub figure: LoadFigure,
+    /// How long ago.
+    pub age: Duration,
 }
 
 /// What an aggregation has been costing a node: averages of measured processor time.

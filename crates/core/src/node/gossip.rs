@@ -168,7 +168,11 @@ impl<P: Payload> Node<P> {
                 }
             }
             MembershipEvent::CardWanted(node) => self.send(node, Message::WantCards),
-            MembershipEvent::Load { node, figure, as_of } => self.loads.learn(node, figure, as_of),
+            MembershipEvent::Load { node, figure, as_of } => {
+                // A rumour has been on its way for a round or two, which nobody has measured.
+                let on_its_way = self.config.tuning.membership.load_interval;
+                self.loads.learn(node, figure, as_of - on_its_way);
+            }
         }
     }
 }

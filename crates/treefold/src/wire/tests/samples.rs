@@ -54,6 +54,7 @@ pub(super) fn call() -> Call<Bytes> {
         losses_max: 1,
         tree: tree(),
         explain: false,
+        loads_wanted: true,
     }
 }
 
@@ -65,6 +66,7 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
         missing: Vec::new(),
         last: true,
         load: LoadFigure { queued: Duration::from_micros(1_500), in_flight: 2, processors: 4 },
+        loads: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
         report: None,
     }
