@@ -35,8 +35,7 @@ fn every_shape_gives_the_answer_of_a_single_process() {
 
 #[test]
 fn every_policy_asks_each_partition_once() {
-    let policies = [ReplicaPolicy::Random, ReplicaPolicy::RoundRobin, ReplicaPolicy::Polled { polls: 2 }];
-    for policy in policies {
+    for policy in ReplicaPolicy::EXAMPLES {
         let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
         for front in 0..8 {
             let options = CallOptions { policy: Some(policy), ..CallOptions::default() };

@@ -128,6 +128,7 @@ impl Decoder {
                 queued: Duration::from_micros(header.load_queued_us),
                 in_flight: header.load_in_flight,
                 processors: header.load_processors,
+                latency: Duration::from_micros(header.load_latency_us),
             },
             cost: CostFigure {
                 local: header.cost_local_ns.map(Duration::from_nanos),

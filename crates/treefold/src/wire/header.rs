@@ -95,6 +95,8 @@ pub(super) struct PartialHeader {
     pub(super) missing: Vec<MissingHeader>,
     #[prost(message, optional, tag = "9")]
     pub(super) report: Option<ReportColumns>,
+    #[prost(uint64, tag = "10")]
+    pub(super) load_latency_us: u64,
 }
 
 /// Partitions that were lost, in `Partial` and `Reply`.
@@ -277,4 +279,6 @@ pub(super) struct LoadHeader {
     pub(super) in_flight: u32,
     #[prost(uint32, tag = "3")]
     pub(super) processors: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) latency_us: u64,
 }

@@ -64,7 +64,12 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
         contributors: set([1, 2]),
         missing: Vec::new(),
         last: true,
-        load: LoadFigure { queued: Duration::from_micros(1_500), in_flight: 2, processors: 4 },
+        load: LoadFigure {
+            queued: Duration::from_micros(1_500),
+            in_flight: 2,
+            processors: 4,
+            latency: Duration::from_micros(420),
+        },
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
         report: None,
     }
@@ -114,7 +119,12 @@ pub(super) fn card() -> MemberCard {
 }
 
 fn status() -> NodeStatus {
-    let load = LoadFigure { queued: Duration::from_micros(7), in_flight: 1, processors: 2 };
+    let load = LoadFigure {
+        queued: Duration::from_micros(7),
+        in_flight: 1,
+        processors: 2,
+        latency: Duration::from_micros(13),
+    };
     NodeStatus {
         card: Arc::new(card()),
         load,

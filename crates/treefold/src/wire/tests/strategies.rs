@@ -117,10 +117,8 @@ fn missing() -> impl Strategy<Value = Vec<Missing>> {
 }
 
 fn load() -> impl Strategy<Value = LoadFigure> {
-    (micros(), any::<u32>(), any::<u32>()).prop_map(|(queued, in_flight, processors)| LoadFigure {
-        queued,
-        in_flight,
-        processors,
+    (micros(), any::<u32>(), any::<u32>(), micros()).prop_map(|(queued, in_flight, processors, latency)| {
+        LoadFigure { queued, in_flight, processors, latency }
     })
 }
 
@@ -162,6 +160,11 @@ fn options() -> impl Strategy<Value = CallOptions> {
     let policy = prop_oneof![
         Just(ReplicaPolicy::Random),
         Just(ReplicaPolicy::RoundRobin),
+        Just(ReplicaPolicy::Announced),
+        Just(ReplicaPolicy::AnnouncedRaw),
+        Just(ReplicaPolicy::PeakEwma),
+        Just(ReplicaPolicy::Prequal),
+        Just(ReplicaPolicy::PrequalInline),
         (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
     ];
     // Without negative zero, which protobuf does not tell from zero.
