@@ -236,7 +236,12 @@ mod tests {
 
     #[test]
     fn the_load_index_is_per_processor() {
-        let load = LoadFigure { queued: Duration::from_millis(30), in_flight: 2, processors: 4 };
+        let load = LoadFigure {
+            queued: Duration::from_millis(30),
+            in_flight: 2,
+            processors: 4,
+            latency: Duration::ZERO,
+        };
         assert_eq!(load_ms_per_processor(load), 7.5);
     }
 }

@@ -39,6 +39,7 @@ impl<P: Payload> Node<P> {
             self.waves.insert(own_tag, wave);
             return;
         }
+        self.note_answer(now, &wave, from, &partial);
         self.take_partial(now, &mut wave, from, partial);
         self.settle(now, wave);
     }

@@ -229,8 +229,8 @@ impl<P: Payload> Node<P> {
             if now < wave.answer_at {
                 self.fold_pairs(now, &mut wave);
             }
-            if wave.own_open.is_empty() && wave.timing.own_done_at.is_none() {
-                wave.timing.own_done_at = Some(now);
+            if wave.own_open.is_empty() || now >= wave.answer_at {
+                self.note_own_done(now, &mut wave);
             }
             if wave.is_ready() || now >= wave.answer_at {
                 self.answer(now, &mut wave, &Reason::Late);

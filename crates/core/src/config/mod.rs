@@ -92,6 +92,16 @@ pub struct Tuning {
     pub stuck_after: Duration,
     /// Replicas tried for one partition of one call, the first one included.
     pub tries_max: u32,
+    /// How long a call waits for the answers of the replicas that it asked how busy they are. Later ones are
+    /// dropped.
+    pub poll_timeout: Duration,
+    /// The mean time between two announcements of a node's load; each wait is drawn from 0.5 to 1.5 of it.
+    pub announce_every: Duration,
+    /// True when a node tells its load to every member it knows by a datagram each, changed or not, instead of
+    /// leaving it to gossip. For comparison: a cluster of n nodes sends n² datagrams for it.
+    pub announce_directly: bool,
+    /// True when a front adds what it has just placed on a node to what that node last said of its load.
+    pub anticipate: bool,
 }
 
 impl Tuning {
@@ -108,6 +118,10 @@ impl Tuning {
         cost_weight: 0.1,
         stuck_after: Duration::from_secs(1),
         tries_max: 3,
+        poll_timeout: Duration::from_millis(10),
+        announce_every: Duration::from_millis(500),
+        announce_directly: false,
+        anticipate: true,
     };
     /// Between machine rooms.
     pub const WAN: Self = Self {

@@ -13,6 +13,9 @@ pub struct LoadFigure {
     pub in_flight: u32,
     /// Jobs the node runs at a time.
     pub processors: u32,
+    /// How long a request that comes now can expect to wait for its locals here, by those that lately found the
+    /// node as busy; zero when there were none ([`super::latency`]).
+    pub latency: Duration,
 }
 
 impl LoadFigure {
@@ -51,7 +54,12 @@ mod tests {
 
     #[test]
     fn the_index_is_per_processor() {
-        let figure = LoadFigure { queued: Duration::from_millis(30), in_flight: 3, processors: 4 };
+        let figure = LoadFigure {
+            queued: Duration::from_millis(30),
+            in_flight: 3,
+            processors: 4,
+            latency: Duration::ZERO,
+        };
         assert!((figure.load_ms() - 7.5).abs() < 1e-9);
         assert!((LoadFigure { processors: 0, ..figure }.load_ms() - 30.0).abs() < 1e-9);
         assert!(LoadFigure::default().load_ms().abs() < 1e-9);

@@ -83,6 +83,8 @@ pub(crate) struct Timing {
     pub(crate) arrived_at: Instant,
     pub(crate) first_job_at: Option<Instant>,
     pub(crate) own_done_at: Option<Instant>,
+    /// How many others it found in flight when its first locals were queued; `None` when it had none.
+    pub(crate) in_flight_found: Option<u32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
 }
@@ -93,6 +95,7 @@ impl Timing {
             arrived_at: now,
             first_job_at: None,
             own_done_at: None,
+            in_flight_found: None,
             local: Duration::ZERO,
             reduce: Duration::ZERO,
         }

@@ -130,6 +130,7 @@ impl Decoder {
                 queued: Duration::from_micros(header.load_queued_us),
                 in_flight: header.load_in_flight,
                 processors: header.load_processors,
+                latency: Duration::from_micros(header.load_latency_us),
             },
             loads: loads_of(header, limits)?,
             cost: CostFigure {

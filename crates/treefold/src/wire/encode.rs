@@ -144,6 +144,7 @@ impl Encoder {
         header.load_queued_us = partial.load.queued.as_micros();
         header.load_in_flight = partial.load.in_flight;
         header.load_processors = partial.load.processors;
+        header.load_latency_us = partial.load.latency.as_micros();
         header.cost_local_ns = partial.cost.local.map(Duration::as_nanos);
         header.cost_reduce_ns = partial.cost.reduce.map(Duration::as_nanos);
         header.missing = missing_headers(&partial.missing, limits)?;

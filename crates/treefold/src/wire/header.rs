@@ -97,11 +97,13 @@ pub(super) struct PartialHeader {
     pub(super) missing: Vec<MissingHeader>,
     #[prost(message, optional, tag = "9")]
     pub(super) report: Option<ReportColumns>,
-    #[prost(uint32, tag = "10")]
+    #[prost(uint64, tag = "10")]
+    pub(super) load_latency_us: u64,
+    #[prost(uint32, tag = "11")]
     pub(super) loads_family: u32,
-    #[prost(bytes = "vec", tag = "11")]
-    pub(super) loads_nodes: Vec<u8>,
     #[prost(bytes = "vec", tag = "12")]
+    pub(super) loads_nodes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "13")]
     pub(super) loads: Vec<u8>,
 }
 
@@ -285,4 +287,6 @@ pub(super) struct LoadHeader {
     pub(super) in_flight: u32,
     #[prost(uint32, tag = "3")]
     pub(super) processors: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) latency_us: u64,
 }

@@ -1,7 +1,8 @@
 //! Loads of those below the sender, as columns of a `Partial`.
 //!
 //! One column of nodes, and one of numbers, [`NUMBERS`] for each node: how many microseconds old the figure is, the
-//! microseconds of work queued, the waves in flight and the processors. What would not fit in 32 bits (71 minutes) is
+//! microseconds of work queued, the waves in flight, the processors and the microseconds of
+//! latency. What would not fit in 32 bits (71 minutes) is
 //! as good as that.
 
 use crate::wire::columns::{Nodes, Numbers, put_nodes, put_number};
@@ -12,7 +13,7 @@ use treefold_core::load::figure::{LoadFigure, LoadNews};
 use treefold_core::time::Duration;
 
 /// Numbers for each node.
-const NUMBERS: usize = 4;
+const NUMBERS: usize = 5;
 
 /// Fills the cleared load columns of `header`.
 pub(super) fn put_loads(header: &mut PartialHeader, loads: &[LoadNews], limits: &Limits) -> Result<(), WireError> {
@@ -26,6 +27,7 @@ pub(super) fn put_loads(header: &mut PartialHeader, loads: &[LoadNews], limits: 
         put_number(&mut header.loads, micros(figure.queued));
         put_number(&mut header.loads, figure.in_flight);
         put_number(&mut header.loads, figure.processors);
+        put_number(&mut header.loads, micros(figure.latency));
     }
     Ok(())
 }
@@ -45,7 +47,9 @@ pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<Lo
         let mut number = || numbers.take().ok_or_else(|| malformed("loads"));
         let age = Duration::from_micros(number()?.into());
         let queued = Duration::from_micros(number()?.into());
-        let figure = LoadFigure { queued, in_flight: number()?, processors: number()? };
+        let (in_flight, processors) = (number()?, number()?);
+        let latency = Duration::from_micros(number()?.into());
+        let figure = LoadFigure { queued, in_flight, processors, latency };
         loads.push(LoadNews { node, figure, age });
     }
     if nodes.is_empty() { Ok(loads) } else { Err(malformed("loads_nodes")) }

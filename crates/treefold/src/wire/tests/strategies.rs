@@ -117,10 +117,8 @@ fn missing() -> impl Strategy<Value = Vec<Missing>> {
 }
 
 fn load() -> impl Strategy<Value = LoadFigure> {
-    (micros(), any::<u32>(), any::<u32>()).prop_map(|(queued, in_flight, processors)| LoadFigure {
-        queued,
-        in_flight,
-        processors,
+    (micros(), any::<u32>(), any::<u32>(), micros()).prop_map(|(queued, in_flight, processors, latency)| {
+        LoadFigure { queued, in_flight, processors, latency }
     })
 }
 
@@ -152,9 +150,9 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
 /// What others say of a third is as exact as 32 bits of microseconds.
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
-    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>()).prop_map(
-        |(node, age, queued, in_flight, processors)| {
-            LoadNews { node, age, figure: LoadFigure { queued, in_flight, processors } }
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
+        |(node, age, queued, in_flight, processors, latency)| {
+            LoadNews { node, age, figure: LoadFigure { queued, in_flight, processors, latency } }
         },
     );
     prop::collection::vec(news, 0..9)
@@ -183,6 +181,11 @@ fn options() -> impl Strategy<Value = CallOptions> {
     let policy = prop_oneof![
         Just(ReplicaPolicy::Random),
         Just(ReplicaPolicy::RoundRobin),
+        Just(ReplicaPolicy::Announced),
+        Just(ReplicaPolicy::AnnouncedRaw),
+        Just(ReplicaPolicy::PeakEwma),
+        Just(ReplicaPolicy::Prequal),
+        Just(ReplicaPolicy::PrequalInline),
         (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
     ];
     // Without negative zero, which protobuf does not tell from zero.
