@@ -297,7 +297,8 @@ impl<P: Payload> Node<P> {
         service.map(|card| card.partitions.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn load_figure(&self) -> LoadFigure {
+    /// How busy this node is, as it tells others.
+    pub fn load_figure(&self) -> LoadFigure {
         let latency = self.latencies.expected(self.load_index.in_flight());
         LoadFigure { latency, ..self.load_index.figure() }
     }

@@ -1,4 +1,10 @@
 //! The same core as in production, on modelled time, network and processors.
+//!
+//! # A map of the code
+//!
+//! - [`world`]: nodes, links, processors and a clock; the second driver of core.
+//! - [`experiment`]: the papers' experiments on it, and what they yield.
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod world;

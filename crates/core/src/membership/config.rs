@@ -69,6 +69,9 @@ pub struct MembershipConfig {
     pub asleep_after: Duration,
     /// What a node that was asleep gives the datagrams in its socket before it goes on judging.
     pub wake_grace: Duration,
+    /// False for a node that neither probes nor is probed: it knows whom it is told of, by
+    /// [`Cards`](crate::message::Message::Cards), and finds out who is lost by its connections alone.
+    pub gossips: bool,
 }
 
 impl MembershipConfig {
@@ -90,6 +93,7 @@ impl MembershipConfig {
             sync_interval_max: Duration::from_secs(10),
             asleep_after: Duration::from_millis(100),
             wake_grace: Duration::from_millis(50),
+            gossips: true,
         }
     }
 
@@ -119,6 +123,11 @@ impl MembershipConfig {
             gossip_interval: Duration::from_millis(100),
             ..Self::lan()
         }
+    }
+
+    /// A cluster whose members are told to each other and never change.
+    pub const fn still() -> Self {
+        Self { gossips: false, ..Self::lan() }
     }
 
     pub(super) fn for_foca(&self, members: usize) -> foca::Config {

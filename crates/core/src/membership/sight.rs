@@ -42,13 +42,13 @@ pub(crate) struct Observer {
 }
 
 impl Sight {
-    /// A node with an address is a member, one without an observer.
+    /// A node with an address is a member, unless it is told to keep still; one without is an observer.
     ///
     /// # Panics
     /// When the card breaks a limit of [`MemberCard::check`]; the driver checks it before.
     pub(crate) fn new(config: &NodeConfig, now: Instant, random: &mut Random) -> Self {
         let card = config.card.clone();
-        if card.node.is_client() {
+        if card.node.is_client() || !config.tuning.membership.gossips {
             let (me, view) = (card.node, View::new(Arc::new(card)));
             return Self::Observer(Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() });
         }

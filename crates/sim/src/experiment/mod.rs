@@ -5,6 +5,7 @@
 //! as many threads as there are processors and come out the same on any number of them.
 
 pub mod point;
+pub mod trial;
 
 pub use point::{Point, Value};
 

@@ -1,0 +1,180 @@
+//! One run of a workload on a cluster, and what came of it.
+//!
+//! Requests arrive by themselves, whether or not earlier ones have been answered, at one front after the other. What
+//! arrives before the warm-up is over is served and not counted: a node must have learned what its work costs.
+
+use super::point::Point;
+use crate::world::distribution::{Arrivals, Distribution};
+use crate::world::ink::{Ink, mixed};
+use crate::world::{Setting, Watch, World};
+use std::collections::BTreeMap;
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::id::RequestId;
+use treefold_core::time::{Duration, Instant};
+
+/// A cluster that stands and a workload for it.
+pub struct Trial {
+    /// The cluster.
+    pub world: World,
+    /// Where calls are made, in turn.
+    pub fronts: Vec<usize>,
+    /// When they are made.
+    pub arrivals: Arrivals,
+    /// What they ask for.
+    pub options: CallOptions,
+    /// By how much a call's work differs from the usual; drawn per call.
+    pub scale: Distribution,
+    /// Served before counting begins.
+    pub warm_up: Duration,
+    /// Counted from there.
+    pub measured: Duration,
+    /// What is done to the world, by the time since its start, in order.
+    pub script: Vec<(Duration, Deed)>,
+    /// Done right before each call, at its front.
+    pub before_call: Option<fn(&mut World, usize)>,
+    /// Seeds the draws of `scale`.
+    pub seed: u64,
+}
+
+/// Something done to a world.
+pub type Deed = Box<dyn Fn(&mut World)>;
+
+impl Trial {
+    /// Nodes of `world` called at `fronts`, `per_s` times a second, for 10 and then `seconds` seconds.
+    pub fn poisson(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, seconds: f64) -> Self {
+        let from = world.now();
+        Self {
+            world,
+            fronts,
+            arrivals: Arrivals::poisson(setting.workload_seed, per_s, from),
+            options: CallOptions::default(),
+            scale: Distribution::Fixed(1.0),
+            warm_up: Duration::from_secs(10),
+            measured: Duration::from_millis_f64(seconds * 1_000.0),
+            script: Vec::new(),
+            before_call: None,
+            seed: setting.workload_seed,
+        }
+    }
+
+    /// Runs it, until the last call has ended.
+    pub fn run(self) -> Ledger {
+        self.run_watched().0
+    }
+
+    /// Runs it, and gives the world back too.
+    pub fn run_watched(mut self) -> (Ledger, World) {
+        let start = self.world.now();
+        let from = start + self.warm_up;
+        let mut ledger = Ledger::new(from, self.measured);
+        let end = from + self.measured;
+        let mut script = std::mem::take(&mut self.script).into_iter().peekable();
+        for (number, at) in self.arrivals.clone().take_while(|&at| at < end).enumerate() {
+            while let Some((when, deed)) = script.next_if(|(when, _)| start + *when <= at) {
+                self.world.run_until(start + when, &mut ledger);
+                deed(&mut self.world);
+            }
+            self.world.run_until(at, &mut ledger);
+            let front = self.fronts[number % self.fronts.len()];
+            if let Some(before_call) = self.before_call {
+                before_call(&mut self.world, front);
+            }
+            let scale = self.scale.draw_for_ms(mixed(self.seed ^ 0x7363_616c), number as u64);
+            let params = Ink::params(number as u64, scale);
+            let request = RequestId(self.world.next_request_number());
+            ledger.begun(request, at);
+            self.world.call(front, params, self.options.clone(), &mut ledger);
+        }
+        let last = end + self.options.deadline + Duration::from_millis(100);
+        self.world.run_until(last, &mut ledger);
+        (ledger, self.world)
+    }
+}
+
+/// One call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// When it was made.
+    pub began: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// True when there was enough of an answer.
+    pub answered: bool,
+    /// The coverage of what there was.
+    pub coverage: f64,
+}
+
+impl Ended {
+    /// From the one to the other, in ms.
+    pub fn response_ms(&self) -> f64 {
+        self.began.until(self.ended).as_millis_f64()
+    }
+}
+
+/// What came of a trial's calls.
+#[derive(Debug)]
+pub struct Ledger {
+    from: Instant,
+    measured: Duration,
+    open: BTreeMap<RequestId, Instant>,
+    /// The calls that were made while it counted, as they ended.
+    pub ended: Vec<Ended>,
+}
+
+impl Ledger {
+    fn new(from: Instant, measured: Duration) -> Self {
+        Self { from, measured, open: BTreeMap::new(), ended: Vec::new() }
+    }
+
+    fn begun(&mut self, request: RequestId, at: Instant) {
+        self.open.insert(request, at);
+    }
+
+    /// The response times of those that were answered, ascending, in ms.
+    pub fn response_ms(&self) -> Vec<f64> {
+        let answered = self.ended.iter().filter(|call| call.answered);
+        let mut all: Vec<f64> = answered.map(Ended::response_ms).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    /// The trial as a point of `series` at `x`.
+    pub fn point(&self, series: impl Into<String>, x: f64) -> Point {
+        let response_ms = self.response_ms();
+        let calls = self.ended.len();
+        let coverage = self.ended.iter().map(|call| call.coverage).sum::<f64>();
+        let mut point = Point {
+            series: series.into(),
+            x,
+            response_ms_mean: mean(&response_ms),
+            response_ms_p99: quantile(&response_ms, 0.99),
+            throughput_per_s: response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0),
+            coverage_mean: coverage / calls.max(1) as f64,
+            more: BTreeMap::new(),
+        };
+        point.more.insert("calls".into(), (calls as f64).into());
+        point
+    }
+}
+
+impl Watch for Ledger {
+    fn outcome(&mut self, now: Instant, _at: usize, request: RequestId, outcome: &Outcome<Ink>) {
+        let Some(began) = self.open.remove(&request) else { return };
+        let counts = began >= self.from && began < self.from + self.measured;
+        if counts && !matches!(outcome.status, Status::Rejected(_)) {
+            let answered = matches!(outcome.status, Status::Full | Status::Partial);
+            self.ended.push(Ended { began, ended: now, answered, coverage: outcome.coverage() });
+        }
+    }
+}
+
+/// The mean; 0 of nothing.
+pub fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// The smallest of `ascending` that at least a share `q` of them do not exceed; 0 of nothing.
+pub fn quantile(ascending: &[f64], q: f64) -> f64 {
+    let at = (ascending.len() as f64 * q).ceil() as usize;
+    ascending.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
+}

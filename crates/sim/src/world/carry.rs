@@ -1,0 +1,278 @@
+//! What becomes of each effect, and of each thing that was planned.
+
+use super::ink::{Ink, mixed};
+use super::network::message_bytes;
+use super::place::{Life, place_at, place_of};
+use super::processors::Task;
+use super::{Happening, Sabotage, Watch, World};
+use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
+use treefold_core::id::NodeId;
+use treefold_core::input::{Command, Input};
+use treefold_core::message::Message;
+use treefold_core::time::{Duration, Instant};
+
+/// Core's byte for "how busy are you?".
+const POLL: u8 = 1;
+/// One in so many folds is wrong, when sabotaged.
+const SABOTAGED_FOLD: u64 = 100;
+/// One in so many cancels is forgotten, when sabotaged.
+const SABOTAGED_CANCEL: u64 = 10;
+
+impl World {
+    pub(super) fn happen(&mut self, happening: Happening, watch: &mut dyn Watch) {
+        match happening {
+            Happening::Message { from, to, connection, message } => {
+                self.note(1, from.generation ^ to.generation.rotate_left(24));
+                let ((from_at, _), (to_at, lives)) = (place_of(from), place_of(to));
+                let is_open = self.connections.get(&pair(from_at, to_at)) == Some(&connection);
+                if !is_open || self.places[to_at].lives != lives {
+                    return;
+                }
+                if self.network.is_cut(from_at, to_at) {
+                    let held = Happening::Message { from, to, connection, message };
+                    return self.held_up.entry((from_at, to_at)).or_default().push(held);
+                }
+                if let Message::Call(call) = &message
+                    && let Some(params) = &call.params
+                {
+                    self.places[to_at].processors.note_wave(call.tag.wave, params.call);
+                }
+                self.feed(to_at, Input::Message { from, message }, watch);
+            }
+            Happening::Datagram { to, from, bytes } => {
+                self.note(2, to as u64);
+                self.feed(to, Input::Datagram { from, bytes }, watch);
+            }
+            Happening::Input { to, input } => {
+                let (at, lives) = place_of(to);
+                self.note(3, to.generation);
+                if self.places[at].lives == lives {
+                    self.feed(at, input, watch);
+                }
+            }
+            Happening::Done { at, lives, task, took } => {
+                self.note(4, at as u64);
+                if self.places[at].lives == lives {
+                    self.places[at].processors.end();
+                    let done = Input::JobDone { job: task.job, result: task.result, cost: took };
+                    self.feed(at, done, watch);
+                    self.begin_tasks(at);
+                }
+            }
+            Happening::Timer { at } => self.ring(at, watch),
+            Happening::Call { at, request, params, options, kind } => {
+                self.note(6, at as u64);
+                let name = self.names[kind].clone();
+                let call = Command::Call { request, name, params, options: *options };
+                self.feed(at, Input::Command(call), watch);
+            }
+        }
+    }
+
+    fn ring(&mut self, at: usize, watch: &mut dyn Watch) {
+        let now = self.now;
+        let place = &mut self.places[at];
+        if place.armed.is_none_or(|armed| armed > now) {
+            return;
+        }
+        place.armed = None;
+        if place.life != Life::Running {
+            return;
+        }
+        let clock = place.clock(now);
+        if place.node.poll_timeout().is_some_and(|due| due <= clock) {
+            place.node.handle_timeout(clock);
+            self.events += 1;
+            self.note(5, at as u64);
+            self.drain(at, watch);
+        } else {
+            self.arm(at);
+        }
+    }
+
+    pub(super) fn carry_out(
+        &mut self,
+        at: usize,
+        effect: Effect<Ink>,
+        inline: &mut Vec<Input<Ink>>,
+        watch: &mut dyn Watch,
+    ) {
+        match effect {
+            Effect::Send { to, message } => self.send(at, to, message),
+            Effect::Datagram { to, bytes } => self.send_datagram(at, to, bytes),
+            Effect::Connect { addr } => self.connect(at, addr),
+            Effect::Disconnect { peer } => self.disconnect(at, peer),
+            Effect::Run(job) => self.run(at, job, inline),
+            Effect::Deliver(Event::CallDone { request, outcome }) => {
+                self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
+                watch.outcome(self.now, at, request, &outcome);
+            }
+            // A job that is given up keeps its processor until it is done, as a thread does.
+            Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
+        }
+    }
+
+    /// Sends over the connection, which is made first if need be.
+    fn send(&mut self, from_at: usize, to: NodeId, message: Message<Ink>) {
+        if self.is_sabotaged(&message) {
+            return;
+        }
+        if let Message::Partial(partial) = &message
+            && partial.last
+            && self.places[from_at].processors.release(partial.tag.wave)
+        {
+            self.begin_tasks(from_at);
+        }
+        let (to_at, lives) = place_of(to);
+        let from = self.places[from_at].id;
+        let Some(connection) = self.connection(from_at, to_at, lives) else { return };
+        let bytes = message_bytes(&message);
+        let at = self.network.message_arrives(self.now, from_at, to_at, bytes);
+        self.agenda.plan(at, Happening::Message { from, to, connection, message });
+    }
+
+    fn is_sabotaged(&mut self, message: &Message<Ink>) -> bool {
+        if self.setting.sabotage != Some(Sabotage::DropCancel) || !matches!(message, Message::Cancel { .. }) {
+            return false;
+        }
+        self.cancels += 1;
+        self.cancels.is_multiple_of(SABOTAGED_CANCEL)
+    }
+
+    /// The connection between two places. Where there is none one is made, unless nobody listens or nothing gets
+    /// through: then the sender hears that the peer is lost.
+    fn connection(&mut self, from_at: usize, to_at: usize, lives: u32) -> Option<u64> {
+        if let Some(&open) = self.connections.get(&pair(from_at, to_at))
+            && self.places[to_at].lives == lives
+        {
+            return Some(open);
+        }
+        let from = self.places[from_at].id;
+        let to = super::place::name_of(to_at, lives, self.places[to_at].spec.is_client);
+        let is_there = self.places[to_at].life != Life::Gone && self.places[to_at].lives == lives;
+        let is_cut = self.network.is_cut(from_at, to_at) || self.network.is_cut(to_at, from_at);
+        let links = &self.network.links;
+        let refused_after = match (is_cut, is_there && !to.is_client()) {
+            (true, _) => Some(links.connect_timeout),
+            (false, false) => Some(links.stream_delay.mul_f64(2.0)),
+            (false, true) => None,
+        };
+        if let Some(wait) = refused_after {
+            let input = Input::Lost { peer: to };
+            self.agenda.plan(self.now + wait, Happening::Input { to: from, input });
+            return None;
+        }
+        self.connections_made += 1;
+        self.connections.insert(pair(from_at, to_at), self.connections_made);
+        let both_ways = [(from_at, to_at, from, to), (to_at, from_at, to, from)];
+        for (one_at, other_at, one, other) in both_ways {
+            let at = self.network.message_arrives(self.now, one_at, other_at, 0);
+            self.agenda.plan(at, Happening::Input { to: other, input: Input::Connected { peer: one } });
+        }
+        Some(self.connections_made)
+    }
+
+    fn connect(&mut self, from_at: usize, addr: core::net::SocketAddr) {
+        if let Some(to_at) = place_at(addr).filter(|&to_at| to_at < self.places.len()) {
+            let lives = self.places[to_at].lives;
+            self.connection(from_at, to_at, lives);
+        }
+    }
+
+    fn disconnect(&mut self, from_at: usize, peer: NodeId) {
+        let (to_at, _) = place_of(peer);
+        self.break_connection(from_at, to_at, Some(from_at));
+    }
+
+    /// Breaks the connection between two places; everyone hears of it but who broke it.
+    pub(super) fn break_connection(&mut self, a: usize, b: usize, who: Option<usize>) {
+        if self.connections.remove(&pair(a, b)).is_none() {
+            return;
+        }
+        for (from, to) in [(a, b), (b, a)] {
+            self.held_up.remove(&(from, to));
+            if who == Some(to) || self.places[to].life == Life::Gone {
+                continue;
+            }
+            let at = self.network.message_arrives(self.now, from, to, 0);
+            let input = Input::Lost { peer: self.places[from].id };
+            self.agenda.plan(at, Happening::Input { to: self.places[to].id, input });
+        }
+    }
+
+    fn send_datagram(&mut self, from_at: usize, to: core::net::SocketAddr, bytes: Vec<u8>) {
+        let Some(to_at) = place_at(to).filter(|&to_at| to_at < self.places.len()) else { return };
+        let from = self.places[from_at].id.addr;
+        let arrivals = self.network.datagram_arrives(self.now, from_at, to_at, bytes.len());
+        for at in arrivals.into_iter().flatten() {
+            let at = if bytes.first() == Some(&POLL) { at + self.polled(to_at) } else { at };
+            self.agenda.plan(at, Happening::Datagram { to: to_at, from, bytes: bytes.clone() });
+        }
+    }
+
+    /// How long a poll waits for a processor of a busy node, which it also keeps from its work.
+    fn polled(&mut self, at: usize) -> Duration {
+        let polling = self.setting.polling;
+        if polling == super::Polling::FREE {
+            return Duration::ZERO;
+        }
+        let processors = &mut self.places[at].processors;
+        processors.steal(polling.cost);
+        let chance = polling.wait_share * processors.utilisation();
+        if self.random.unit() >= chance {
+            return Duration::ZERO;
+        }
+        polling.wait_mean.mul_f64(-(1.0 - self.random.unit()).ln())
+    }
+
+    /// Begins a job: at once, when it is for the loop, or when a processor is free.
+    fn run(&mut self, at: usize, job: Job<Ink>, inline: &mut Vec<Input<Ink>>) {
+        let operators = &self.setting.operators[job.kind as usize];
+        let seed = self.setting.workload_seed;
+        let (call, is_fold, ms, ink) = match job.work {
+            Work::Local { partition, params } => {
+                if self.places[at].hanging.contains(partition) {
+                    return;
+                }
+                let purpose = mixed(params.call).wrapping_add(u64::from(partition));
+                let ms = operators.local.draw_for_ms(seed, purpose) * params.scale;
+                (params.call, false, ms, Ink::of(partition, &params, operators.partial_bytes))
+            }
+            Work::Reduce { a, b, params } => {
+                let folded = a.folded(b);
+                let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
+                let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
+                (params.call, true, ms, self.sabotaged_fold(folded, b))
+            }
+        };
+        let work = Duration::from_millis_f64(ms);
+        let task = Task { job: job.id, call, is_fold, work, result: Ok(ink) };
+        if job.place == Where::Inline {
+            inline.push(Input::JobDone { job: task.job, result: task.result, cost: work });
+        } else {
+            self.places[at].processors.submit(task);
+            self.begin_tasks(at);
+        }
+    }
+
+    fn sabotaged_fold(&mut self, folded: Ink, again: Ink) -> Ink {
+        self.folds += 1;
+        let is_wrong = self.setting.sabotage == Some(Sabotage::CountTwice)
+            && self.folds.is_multiple_of(SABOTAGED_FOLD);
+        if is_wrong { folded.folded(again) } else { folded }
+    }
+
+    /// Gives waiting tasks to idle processors.
+    pub(super) fn begin_tasks(&mut self, at: usize) {
+        let lives = self.places[at].lives;
+        while let Some((task, took)) = self.places[at].processors.begin() {
+            let ends_at: Instant = self.now + took;
+            self.agenda.plan(ends_at, Happening::Done { at, lives, task, took });
+        }
+    }
+}
+
+/// A connection has no direction.
+pub(super) fn pair(a: usize, b: usize) -> (usize, usize) {
+    (a.min(b), a.max(b))
+}

@@ -1,0 +1,105 @@
+//! What can go wrong at a place or between two: crash, restart, stall, slowness, a clock that jumps, a cut.
+
+use super::ink::Ink;
+use super::place::{Life, name_of};
+use super::{Watch, World};
+use treefold_core::input::{Command, Input};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::{Duration, Instant};
+
+impl World {
+    /// kill -9: the process is gone, and its peers' connections break.
+    pub fn kill(&mut self, at: usize) {
+        if self.places[at].life == Life::Gone {
+            return;
+        }
+        self.places[at].life = Life::Gone;
+        self.places[at].backlog.clear();
+        let peers: Vec<usize> = (self.connections.keys())
+            .filter_map(|&(a, b)| if a == at { Some(b) } else { (b == at).then_some(a) })
+            .collect();
+        peers.into_iter().for_each(|peer| self.break_connection(at, peer, None));
+    }
+
+    /// Another process begins at a place whose last one is gone. It knows nobody until it joins.
+    pub fn restart(&mut self, at: usize) {
+        assert_eq!(self.places[at].life, Life::Gone, "only who is gone is started again");
+        let lives = self.places[at].lives + 1;
+        let id = name_of(at, lives, self.places[at].spec.is_client);
+        let node = self.fresh_node(&self.places[at].spec.clone(), id);
+        let place = &mut self.places[at];
+        place.processors = place.spec.idle_processors();
+        place.node = node;
+        (place.id, place.lives, place.life) = (id, lives, Life::Running);
+        (place.armed, place.ahead) = (None, Duration::ZERO);
+        place.hanging = PartitionSet::new();
+        self.arm(at);
+    }
+
+    /// The node at `at` calls on those at `seeds`.
+    pub fn join(&mut self, at: usize, seeds: &[usize], watch: &mut dyn Watch) {
+        let addrs = seeds.iter().map(|&seed| super::place::addr_of(seed)).collect();
+        self.feed(at, Input::Command(Command::Join(addrs)), watch);
+    }
+
+    /// The node at `at` says goodbye.
+    pub fn leave(&mut self, at: usize, watch: &mut dyn Watch) {
+        self.feed(at, Input::Command(Command::Leave), watch);
+    }
+
+    /// kill -STOP.
+    pub fn stop(&mut self, at: usize) {
+        if self.places[at].life == Life::Running {
+            self.places[at].life = Life::Stopped;
+        }
+    }
+
+    /// kill -CONT: everything that has piled up comes in at once.
+    pub fn resume(&mut self, at: usize, watch: &mut dyn Watch) {
+        if self.places[at].life != Life::Stopped {
+            return;
+        }
+        self.places[at].life = Life::Running;
+        let backlog: Vec<Input<Ink>> = std::mem::take(&mut self.places[at].backlog);
+        backlog.into_iter().for_each(|input| self.feed(at, input, watch));
+        self.arm(at);
+    }
+
+    /// What starts at `at` from now on takes `times` as long as usual.
+    pub fn slow_down(&mut self, at: usize, times: f64) {
+        let speed = self.places[at].spec.speed;
+        self.places[at].processors.slow_down(times / speed);
+    }
+
+    /// The locals of `partitions` never return at `at`, until there are none.
+    pub fn hang(&mut self, at: usize, partitions: PartitionSet) {
+        self.places[at].hanging = partitions;
+    }
+
+    /// The clock of `at` jumps ahead, as after a machine's sleep. It never goes back: nodes read monotonic clocks.
+    pub fn jump_clock(&mut self, at: usize, by: Duration) {
+        self.places[at].ahead += by;
+        self.places[at].armed = None;
+        self.arm(at);
+    }
+
+    /// The connection between two places breaks, and what is on its way is lost.
+    pub fn break_link(&mut self, a: usize, b: usize) {
+        self.break_connection(a, b, None);
+    }
+
+    /// Nothing gets from `from` to `to` any more.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.network.cut(from, to);
+    }
+
+    /// Every cut is mended, and what waited goes on its way.
+    pub fn mend(&mut self) {
+        self.network.mend_all();
+        let held_up = std::mem::take(&mut self.held_up);
+        let now: Instant = self.now;
+        for happening in held_up.into_values().flatten() {
+            self.agenda.plan(now, happening);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The payload of the simulated world: who is in it, and how often.
+//!
+//! Each partition has a mark, a random number of 128 bits. A partial holds the sum of its partitions' marks and
+//! how many they are, so folding is one addition, and a value that holds each of its contributors exactly once is
+//! told from every other with certainty for all purposes. As parameters of a call it says which call it is, and by
+//! how much this call's work differs from the usual.
+
+use treefold_core::id::PartitionId;
+use treefold_core::message::Payload;
+use treefold_core::partitions::PartitionSet;
+
+/// Parameters or a partial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ink {
+    /// The sum of the marks folded in.
+    pub marks: u128,
+    /// How many partitions were folded in, each time counted.
+    pub count: u32,
+    /// The size that the network sees, in bytes.
+    pub bytes: u32,
+    /// The call's number in its run; draws of service times depend on it.
+    pub call: u64,
+    /// The call's service times are so many times the usual.
+    pub scale: f64,
+}
+
+impl Ink {
+    /// The parameters of the run's `call`-th call.
+    pub fn params(call: u64, scale: f64) -> Self {
+        Self { marks: 0, count: 0, bytes: 64, call, scale }
+    }
+
+    /// What `partition` alone brings, `bytes` large.
+    pub fn of(partition: PartitionId, params: &Self, bytes: u32) -> Self {
+        Self { marks: mark(partition), count: 1, bytes, ..*params }
+    }
+
+    /// Two partials in one, as large as the larger.
+    #[must_use]
+    pub fn folded(self, other: Self) -> Self {
+        Self {
+            marks: self.marks.wrapping_add(other.marks),
+            count: self.count.wrapping_add(other.count),
+            bytes: self.bytes.max(other.bytes),
+            ..self
+        }
+    }
+
+    /// True when it holds each of `partitions` once, and nothing else.
+    pub fn holds_exactly(&self, partitions: &PartitionSet) -> bool {
+        let marks = partitions.iter().fold(0_u128, |sum, partition| sum.wrapping_add(mark(partition)));
+        self.count as usize == partitions.len() && self.marks == marks
+    }
+}
+
+impl Payload for Ink {
+    fn len(&self) -> usize {
+        self.bytes as usize
+    }
+}
+
+fn mark(partition: PartitionId) -> u128 {
+    let half = |purpose: u64| u128::from(mixed(u64::from(partition) ^ purpose));
+    half(0x6d61_726b) << 64 | half(0x696e_6b00_0000_0000)
+}
+
+/// `SplitMix64`'s step and finaliser (Steele, Lea and Flood, OOPSLA'14): a bijection without visible pattern.
+pub(crate) const fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_counts_twice_or_is_missing_shows() {
+        let params = Ink::params(1, 1.0);
+        let of = |partition| Ink::of(partition, &params, 100);
+        let three = of(1).folded(of(2)).folded(of(5));
+        let set = |partitions: &[u32]| partitions.iter().copied().collect::<PartitionSet>();
+        assert!(three.holds_exactly(&set(&[1, 2, 5])));
+        assert!(!three.holds_exactly(&set(&[1, 2])));
+        assert!(!three.holds_exactly(&set(&[1, 2, 4])));
+        assert!(!of(1).folded(of(1)).holds_exactly(&set(&[1])));
+        assert!(!of(1).folded(of(1)).holds_exactly(&set(&[0, 2])), "two that add up to the same");
+    }
+}

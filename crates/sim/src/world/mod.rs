@@ -1,0 +1,370 @@
+//! A world of nodes: the very [`Node`] of production on a clock that jumps from event to event.
+//!
+//! ```text
+//!            ┌───────────────── World ──────────────────┐
+//!  call ───▶ │ agenda ─▶ step ─▶ Node::handle_input      │ ─▶ Watch: inputs, effects,
+//!  kill …    │   ▲                    │ poll_effect      │    outcomes, each touched node
+//!            │   └── network ◀── carry_out ──▶ processors│
+//!            └───────────────────────────────────────────┘
+//! ```
+//!
+//! It is the near mirror of the driver in production: what is a socket there is a [`network`] here, a worker there a
+//! modelled [`processors`] here, and both feed [`Input`]s and carry out [`Effect`]s. Everything is ordered by (time,
+//! sequence) and drawn from seeded generators, so a run is a function of its seed: [`World::trace_hash`] says so.
+//!
+//! - [`agenda`]: what is still to happen. [`place`]: where a node lives. [`ink`]: the payload, which shows a
+//!   partition that counts twice. [`distribution`]: how long work takes, and when requests come.
+//! - `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
+
+pub mod agenda;
+mod carry;
+pub mod distribution;
+pub mod faults;
+pub mod ink;
+pub mod network;
+pub mod place;
+pub mod processors;
+mod truth;
+
+use agenda::Agenda;
+use ink::{Ink, mixed};
+use network::{Links, Network};
+use place::{Life, Operators, Place, Spec, name_of};
+use processors::Task;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::effect::Effect;
+use treefold_core::id::{NodeId, RequestId};
+use treefold_core::input::{Command, Input};
+use treefold_core::membership::card::MemberCard;
+use treefold_core::message::Message;
+use treefold_core::node::Node;
+use treefold_core::time::{Duration, Instant};
+
+/// Sees what happens. Every method has an empty default.
+pub trait Watch {
+    /// The node at `at` is about to be told something.
+    fn input(&mut self, _now: Instant, _at: usize, _input: &Input<Ink>) {}
+    /// The node at `at` wants something done.
+    fn effect(&mut self, _now: Instant, _at: usize, _effect: &Effect<Ink>) {}
+    /// A call that was made at `at` has ended.
+    fn outcome(&mut self, _now: Instant, _at: usize, _request: RequestId, _outcome: &Outcome<Ink>) {}
+    /// The node at `at` has done all that it wanted to do for now.
+    fn touched(&mut self, _world: &World, _at: usize) {}
+}
+
+/// Nobody watches.
+impl Watch for () {}
+
+/// What the world is made of, beside its nodes.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Seeds everything random but the workload.
+    pub seed: u64,
+    /// Seeds the draws of service times, which are the same whatever is compared.
+    pub workload_seed: u64,
+    /// How the links behave.
+    pub links: Links,
+    /// The aggregations that every node can run, all of service `s`.
+    pub operators: Vec<Operators>,
+    /// Partitions of the service.
+    pub partitions: u32,
+    /// What answering a poll costs a busy node.
+    pub polling: Polling,
+    /// Wrong behaviour, built in to see whether it is found.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Setting {
+    /// MICRO on the DAC paper's network.
+    pub fn micro(seed: u64, partitions: u32) -> Self {
+        Self {
+            seed,
+            workload_seed: seed,
+            links: Links::DAC,
+            operators: vec![Operators::micro()],
+            partitions,
+            polling: Polling::FREE,
+            sabotage: None,
+        }
+    }
+}
+
+/// What a datagram costs a node that is at work (random polling §3.2): the processor's time it takes, and that it
+/// must wait for a processor now and then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Polling {
+    /// At a node of which a share u of the processors is busy, this times u of the datagrams wait.
+    pub wait_share: f64,
+    /// How long those wait on average; exponential.
+    pub wait_mean: Duration,
+    /// Processor time that each takes from the job that runs.
+    pub cost: Duration,
+}
+
+impl Polling {
+    /// Answers come at once and cost nothing.
+    pub const FREE: Self =
+        Self { wait_share: 0.0, wait_mean: Duration::ZERO, cost: Duration::ZERO };
+}
+
+/// Wrong behaviour of nodes that a hunt for bugs should find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Every hundredth fold counts one of its two partials twice.
+    CountTwice,
+    /// Every tenth cancel is forgotten by its sender.
+    DropCancel,
+}
+
+/// Something that is planned.
+#[derive(Debug)]
+enum Happening {
+    /// A message arrives over a connection; (from, to) by place, and the lives it is meant for.
+    Message { from: NodeId, to: NodeId, connection: u64, message: Message<Ink> },
+    Datagram { to: usize, from: core::net::SocketAddr, bytes: Vec<u8> },
+    /// Anything else that a node learns.
+    Input { to: NodeId, input: Input<Ink> },
+    Done { at: usize, lives: u32, task: Task, took: Duration },
+    Timer { at: usize },
+    Call { at: usize, request: RequestId, params: Ink, options: Box<CallOptions>, kind: usize },
+}
+
+/// Nodes, links and a clock.
+pub struct World {
+    now: Instant,
+    setting: Setting,
+    network: Network,
+    places: Vec<Place>,
+    agenda: Agenda<Happening>,
+    /// (lesser, greater place) → which connection between them it is.
+    connections: BTreeMap<(usize, usize), u64>,
+    connections_made: u64,
+    /// (from, to) → what waits for a cut to heal.
+    held_up: BTreeMap<(usize, usize), Vec<Happening>>,
+    requests: u64,
+    names: Vec<Arc<str>>,
+    random: treefold_core::random::Random,
+    events: u64,
+    trace: u64,
+    folds: u64,
+    cancels: u64,
+}
+
+impl World {
+    /// An empty world.
+    pub fn new(setting: Setting) -> Self {
+        let seed = setting.seed;
+        Self {
+            now: Instant::START,
+            network: Network::new(setting.links.clone(), mixed(seed ^ 1)),
+            places: Vec::new(),
+            agenda: Agenda::default(),
+            connections: BTreeMap::new(),
+            connections_made: 0,
+            held_up: BTreeMap::new(),
+            requests: 0,
+            names: setting.operators.iter().map(|one| one.name.as_str().into()).collect(),
+            random: treefold_core::random::Random::new(mixed(seed ^ 2)),
+            events: 0,
+            trace: mixed(seed),
+            folds: 0,
+            cancels: 0,
+            setting,
+        }
+    }
+
+    /// A node begins to live at a new place; gives the place's number.
+    pub fn start(&mut self, spec: Spec) -> usize {
+        let at = self.places.len();
+        let id = name_of(at, 1, spec.is_client);
+        let node = self.fresh_node(&spec, id);
+        self.places.push(Place {
+            node,
+            id,
+            life: Life::Running,
+            lives: 1,
+            processors: spec.idle_processors(),
+            spec,
+            backlog: Vec::new(),
+            armed: None,
+            ahead: Duration::ZERO,
+            hanging: treefold_core::partitions::PartitionSet::new(),
+        });
+        self.arm(at);
+        at
+    }
+
+    fn fresh_node(&self, spec: &Spec, id: NodeId) -> Node<Ink> {
+        let seed = mixed(self.setting.seed ^ mixed(id.generation));
+        Node::new(spec.config(id, self.setting.partitions, &self.setting.operators, seed), self.now)
+    }
+
+    /// The node at `at` hears of all `whom`, as if one that knows them had told it.
+    pub fn introduce(&mut self, at: usize, whom: &[usize]) {
+        let card = |&at: &usize| {
+            let place = &self.places[at];
+            place.node.view().card(&place.id).cloned()
+        };
+        let cards: Vec<Arc<MemberCard>> = whom.iter().filter_map(card).collect();
+        let Some(first) = cards.first() else { return };
+        let from = first.node;
+        self.feed(at, Input::Message { from, message: Message::Cards(cards) }, &mut ());
+    }
+
+    /// Every node hears of every node.
+    pub fn introduce_all(&mut self) {
+        let all: Vec<usize> = (0..self.places.len()).collect();
+        all.iter().for_each(|&at| self.introduce(at, &all));
+    }
+
+    /// Everyone hears of the fronts, and the fronts of everyone: enough for calls without repairs, and what makes
+    /// ten thousand nodes affordable.
+    pub fn introduce_fronts(&mut self, fronts: &[usize]) {
+        let all: Vec<usize> = (0..self.places.len()).collect();
+        for &at in &all {
+            self.introduce(at, if fronts.contains(&at) { &all } else { fronts });
+        }
+    }
+
+    /// Makes a call at `at`, now.
+    pub fn call(&mut self, at: usize, params: Ink, options: CallOptions, watch: &mut dyn Watch) -> RequestId {
+        self.call_kind(at, 0, params, options, watch)
+    }
+
+    /// Makes a call of the `kind`-th aggregation at `at`, now.
+    pub fn call_kind(
+        &mut self,
+        at: usize,
+        kind: usize,
+        params: Ink,
+        options: CallOptions,
+        watch: &mut dyn Watch,
+    ) -> RequestId {
+        let request = self.next_request();
+        let name = self.names[kind].clone();
+        self.feed(at, Input::Command(Command::Call { request, name, params, options }), watch);
+        request
+    }
+
+    /// Plans a call.
+    pub fn call_at(&mut self, when: Instant, at: usize, params: Ink, options: CallOptions) -> RequestId {
+        let request = self.next_request();
+        let options = Box::new(options);
+        self.agenda.plan(when, Happening::Call { at, request, params, options, kind: 0 });
+        request
+    }
+
+    /// The number that the next call will have.
+    pub fn next_request_number(&self) -> u64 {
+        self.requests + 1
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId(self.requests)
+    }
+
+    /// The node at `at` is told something, now.
+    pub fn feed(&mut self, at: usize, input: Input<Ink>, watch: &mut dyn Watch) {
+        let place = &mut self.places[at];
+        match place.life {
+            Life::Gone => return,
+            Life::Stopped => return place.backlog.push(input),
+            Life::Running => {}
+        }
+        self.events += 1;
+        watch.input(self.now, at, &input);
+        let clock = place.clock(self.now);
+        place.node.handle_input(clock, input);
+        self.drain(at, watch);
+    }
+
+    /// Carries out what the node wants, then sees to its timer.
+    fn drain(&mut self, at: usize, watch: &mut dyn Watch) {
+        let mut inline = Vec::new();
+        loop {
+            while let Some(effect) = self.places[at].node.poll_effect() {
+                watch.effect(self.now, at, &effect);
+                self.carry_out(at, effect, &mut inline, watch);
+            }
+            if inline.is_empty() {
+                break;
+            }
+            for input in inline.drain(..) {
+                let clock = self.places[at].clock(self.now);
+                self.places[at].node.handle_input(clock, input);
+            }
+        }
+        self.arm(at);
+        watch.touched(self, at);
+    }
+
+    /// Plans the node's next timer, when it is earlier than the one that is planned.
+    fn arm(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        let Some(due) = place.node.poll_timeout() else { return };
+        let due = Instant::from_nanos(due.as_nanos().saturating_sub(place.ahead.as_nanos())).max(self.now);
+        if place.armed.is_none_or(|armed| due < armed) {
+            place.armed = Some(due);
+            self.agenda.plan(due, Happening::Timer { at });
+        }
+    }
+
+    /// The next thing happens; false when nothing does before `horizon`, where the clock then stands.
+    pub fn step(&mut self, horizon: Instant, watch: &mut dyn Watch) -> bool {
+        if self.agenda.next_at().is_none_or(|at| at >= horizon) {
+            self.now = self.now.max(horizon);
+            return false;
+        }
+        let (at, happening) = self.agenda.pop().expect("something is next");
+        self.now = self.now.max(at);
+        self.happen(happening, watch);
+        true
+    }
+
+    /// Lets everything happen that does before `horizon`.
+    pub fn run_until(&mut self, horizon: Instant, watch: &mut dyn Watch) {
+        while self.step(horizon, watch) {}
+    }
+
+    /// The world's clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A place.
+    pub fn place(&self, at: usize) -> &Place {
+        &self.places[at]
+    }
+
+    /// How many places there are.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The share of a node's processors at work.
+    pub fn utilisation(&self, at: usize) -> f64 {
+        self.places[at].processors.utilisation()
+    }
+
+    /// How often a node was told something, or woken.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// One number for everything that has happened, in its order.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace
+    }
+
+    /// The network, to be broken.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    fn note(&mut self, what: u64, detail: u64) {
+        self.trace = mixed(self.trace ^ what).wrapping_add(mixed(self.now.as_nanos() ^ detail));
+    }
+}

@@ -1,0 +1,205 @@
+//! The links between nodes: delay, bandwidth, loss, duplication, reordering, cuts.
+//!
+//! Datagrams are lost, doubled and overtaken. What goes over a connection arrives once and in order or, when the
+//! connection breaks, not at all; a cut holds it up until it heals or somebody gives the connection up.
+
+use super::ink::Ink;
+use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::message::{Message, Payload};
+use treefold_core::random::Random;
+use treefold_core::time::{Duration, Instant};
+
+/// How the links behave.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// From a message's sending to its arrival, beside the time its bytes take.
+    pub stream_delay: Duration,
+    /// The same for datagrams.
+    pub datagram_delay: Duration,
+    /// Up to so much more, drawn for each message and datagram. Datagrams may overtake each other.
+    pub jitter: Duration,
+    /// What a node can send, in bytes per second; `None` for any amount.
+    pub bytes_per_s: Option<f64>,
+    /// The share of datagrams lost.
+    pub loss: f64,
+    /// The share of datagrams that arrive twice.
+    pub duplication: f64,
+    /// How long a connection attempt into the void takes to fail.
+    pub connect_timeout: Duration,
+}
+
+impl Links {
+    /// The DAC paper's network: 170 µs for a message, 145 µs for a datagram (DAC §5.1).
+    pub const DAC: Self = Self {
+        stream_delay: Duration::from_micros(170),
+        datagram_delay: Duration::from_micros(145),
+        jitter: Duration::ZERO,
+        bytes_per_s: None,
+        loss: 0.0,
+        duplication: 0.0,
+        connect_timeout: Duration::from_secs(1),
+    };
+    /// The polling paper's network: half of a TCP round trip of 516 µs, half of a UDP round trip of 290 µs
+    /// (random polling §2, §3.2).
+    pub const POLLING: Self = Self {
+        stream_delay: Duration::from_micros(258),
+        datagram_delay: Duration::from_micros(145),
+        ..Self::DAC
+    };
+}
+
+/// The network of one world.
+#[derive(Debug)]
+pub struct Network {
+    /// How the links behave now.
+    pub links: Links,
+    random: Random,
+    /// Node → when its link out is idle again.
+    idle_at: BTreeMap<usize, Instant>,
+    /// (from, to) → when the last message arrives; kept while jitter could let one overtake another.
+    last_at: BTreeMap<(usize, usize), Instant>,
+    cuts: BTreeSet<(usize, usize)>,
+    /// (from, to) → further delay of that link.
+    detours: BTreeMap<(usize, usize), Duration>,
+}
+
+impl Network {
+    /// A network whose dice `seed` sets.
+    pub fn new(links: Links, seed: u64) -> Self {
+        Self {
+            links,
+            random: Random::new(seed),
+            idle_at: BTreeMap::new(),
+            last_at: BTreeMap::new(),
+            cuts: BTreeSet::new(),
+            detours: BTreeMap::new(),
+        }
+    }
+
+    /// Nothing gets from `from` to `to` until [`Network::mend`]; the other way is another cut.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.cuts.insert((from, to));
+    }
+
+    /// The link is whole again.
+    pub fn mend(&mut self, from: usize, to: usize) {
+        self.cuts.remove(&(from, to));
+    }
+
+    /// Every link is whole again; those that were cut.
+    pub fn mend_all(&mut self) -> BTreeSet<(usize, usize)> {
+        std::mem::take(&mut self.cuts)
+    }
+
+    /// True when nothing gets from `from` to `to`.
+    pub fn is_cut(&self, from: usize, to: usize) -> bool {
+        !self.cuts.is_empty() && self.cuts.contains(&(from, to))
+    }
+
+    /// What goes from `from` to `to` takes so much longer from now on.
+    pub fn detour(&mut self, from: usize, to: usize, delay: Duration) {
+        self.detours.insert((from, to), delay);
+    }
+
+    /// When a message of `bytes` sent now arrives; never before one sent earlier.
+    pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
+        let sent_at = self.leaves(now, from, bytes);
+        let at = sent_at + self.links.stream_delay + self.extra(from, to);
+        if self.links.jitter.is_zero() && self.detours.is_empty() {
+            return at;
+        }
+        let last = self.last_at.entry((from, to)).or_insert(at);
+        *last = at.max(*last);
+        *last
+    }
+
+    /// When a datagram sent now arrives: never, once or twice.
+    pub fn datagram_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> [Option<Instant>; 2] {
+        if self.is_cut(from, to) || (self.links.loss > 0.0 && self.random.unit() < self.links.loss) {
+            return [None, None];
+        }
+        let sent_at = self.leaves(now, from, bytes);
+        let delay = self.links.datagram_delay;
+        let first = sent_at + delay + self.extra(from, to);
+        let doubled = self.links.duplication > 0.0 && self.random.unit() < self.links.duplication;
+        let second = doubled.then(|| sent_at + delay + self.extra(from, to));
+        [Some(first), second]
+    }
+
+    fn extra(&mut self, from: usize, to: usize) -> Duration {
+        let jitter = self.links.jitter;
+        let drawn = if jitter.is_zero() { jitter } else { jitter.mul_f64(self.random.unit()) };
+        if self.detours.is_empty() { drawn } else { drawn + self.detours.get(&(from, to)).copied().unwrap_or_default() }
+    }
+
+    /// When the last byte has left the sender.
+    fn leaves(&mut self, now: Instant, from: usize, bytes: usize) -> Instant {
+        let Some(bytes_per_s) = self.links.bytes_per_s else { return now };
+        let takes = Duration::from_millis_f64(bytes as f64 / bytes_per_s * 1_000.0);
+        let idle_at = self.idle_at.entry(from).or_insert(now);
+        *idle_at = (*idle_at).max(now) + takes;
+        *idle_at
+    }
+}
+
+/// Bytes of a seat of a tree on the wire, roughly.
+const SEAT_BYTES: usize = 24;
+/// Bytes of a header, roughly.
+const HEADER_BYTES: usize = 64;
+
+/// How much of a link a message takes, in bytes.
+pub fn message_bytes(message: &Message<Ink>) -> usize {
+    let body = match message {
+        Message::Call(call) => {
+            call.params.map_or(0, |params| params.len()) + call.tree.seats().len() * SEAT_BYTES
+        }
+        Message::Partial(partial) => partial.payload.map_or(0, |payload| payload.len()),
+        Message::Request(request) => request.params.len(),
+        Message::Reply { outcome, .. } => outcome.value.map_or(0, |value| value.len()),
+        Message::Cards(cards) => cards.len() * HEADER_BYTES,
+        _ => 0,
+    };
+    HEADER_BYTES + body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::START + Duration::from_micros(us)
+    }
+
+    #[test]
+    fn messages_keep_their_order_and_datagrams_need_not() {
+        let links = Links { jitter: Duration::from_millis(5), ..Links::DAC };
+        let mut network = Network::new(links, 1);
+        let arrivals: Vec<Instant> = (0..200).map(|us| network.message_arrives(at(us), 1, 2, 100)).collect();
+        assert!(arrivals.is_sorted());
+        let datagrams: Vec<Instant> =
+            (0..200).filter_map(|us| network.datagram_arrives(at(us), 1, 2, 100)[0]).collect();
+        assert!(!datagrams.is_sorted());
+    }
+
+    #[test]
+    fn a_narrow_link_sends_one_after_the_other() {
+        let mut network = Network::new(Links { bytes_per_s: Some(1e6), ..Links::DAC }, 1);
+        assert_eq!(network.message_arrives(at(0), 1, 2, 1_000), at(1_170));
+        assert_eq!(network.message_arrives(at(0), 1, 3, 1_000), at(2_170));
+        assert_eq!(network.message_arrives(at(0), 4, 3, 1_000), at(1_170), "each node has its own link");
+    }
+
+    #[test]
+    fn loss_and_duplication_have_their_shares_and_a_cut_goes_one_way() {
+        let mut network = Network::new(Links { loss: 0.2, duplication: 0.1, ..Links::DAC }, 1);
+        let drawn: Vec<[Option<Instant>; 2]> =
+            (0..10_000).map(|us| network.datagram_arrives(at(us), 1, 2, 100)).collect();
+        let share = |which: usize| drawn.iter().filter(|copies| copies[which].is_some()).count();
+        assert!((7_800..8_200).contains(&share(0)), "{}", share(0));
+        assert!((700..900).contains(&share(1)), "{}", share(1));
+        network.cut(1, 2);
+        assert!(network.is_cut(1, 2) && !network.is_cut(2, 1));
+        assert_eq!(network.datagram_arrives(at(0), 1, 2, 100), [None, None]);
+        assert_eq!(network.mend_all().len(), 1);
+    }
+}

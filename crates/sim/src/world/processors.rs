@@ -1,0 +1,184 @@
+//! A node's processors: k of them, each busy with one job until it is done, folds before locals.
+//!
+//! Core keeps its own queue and hands out about as many jobs as there are processors, so the lines here are short:
+//! one fold more than there are processors may wait ([`treefold_core`]'s queue lets folds go ahead of locals that
+//! hang). In *blocking* mode, the paper's comparison (DAC §5.4), core's queue is opened wide and the discipline is
+//! here: a thread that has run a wave's local stays with the wave until its children have answered, and without a
+//! free thread no further local starts.
+
+use std::collections::{BTreeMap, VecDeque};
+use treefold_core::error::JobError;
+use treefold_core::id::{JobId, WaveId};
+use treefold_core::time::Duration;
+
+use super::ink::Ink;
+
+/// Work for a processor.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Core's number of it.
+    pub job: JobId,
+    /// The call it is for.
+    pub call: u64,
+    /// True for the fold of two partials.
+    pub is_fold: bool,
+    /// What it takes a processor of speed 1.
+    pub work: Duration,
+    /// What comes of it.
+    pub result: Result<Ink, JobError>,
+}
+
+/// The processors of one node.
+#[derive(Debug)]
+pub struct Processors {
+    count: u32,
+    busy: u32,
+    folds: VecDeque<Task>,
+    locals: VecDeque<Task>,
+    /// Work takes so many times as long.
+    slowness: f64,
+    /// Time taken by interruptions, charged to the next job.
+    stolen: Duration,
+    threads: Option<Threads>,
+}
+
+/// Threads that stay with their wave until it is answered.
+#[derive(Debug)]
+struct Threads {
+    count: usize,
+    /// Call → its wave's name.
+    held: BTreeMap<u64, Option<WaveId>>,
+    calls: BTreeMap<WaveId, u64>,
+}
+
+impl Processors {
+    /// `count` idle processors, at least one.
+    pub fn new(count: u32) -> Self {
+        Self {
+            count: count.max(1),
+            busy: 0,
+            folds: VecDeque::new(),
+            locals: VecDeque::new(),
+            slowness: 1.0,
+            stolen: Duration::ZERO,
+            threads: None,
+        }
+    }
+
+    /// The same with `threads` that block.
+    #[must_use]
+    pub fn blocking(mut self, threads: usize) -> Self {
+        self.threads = Some(Threads { count: threads, held: BTreeMap::new(), calls: BTreeMap::new() });
+        self
+    }
+
+    /// From now on what starts takes `slowness` times as long.
+    pub fn slow_down(&mut self, slowness: f64) {
+        self.slowness = slowness.max(f64::MIN_POSITIVE);
+    }
+
+    /// Something else took processor time.
+    pub fn steal(&mut self, time: Duration) {
+        self.stolen += time;
+    }
+
+    /// The share of processors at work, 0 to 1.
+    pub fn utilisation(&self) -> f64 {
+        f64::from(self.busy) / f64::from(self.count)
+    }
+
+    /// Takes work in.
+    pub fn submit(&mut self, task: Task) {
+        if task.is_fold { self.folds.push_back(task) } else { self.locals.push_back(task) }
+    }
+
+    /// The next task that a free processor begins, and how long it takes.
+    pub fn begin(&mut self) -> Option<(Task, Duration)> {
+        if self.busy >= self.count {
+            return None;
+        }
+        let task = self.folds.pop_front().or_else(|| self.next_local())?;
+        self.busy += 1;
+        let took = task.work.mul_f64(self.slowness) + std::mem::take(&mut self.stolen);
+        Some((task, took))
+    }
+
+    fn next_local(&mut self) -> Option<Task> {
+        let Some(threads) = &mut self.threads else { return self.locals.pop_front() };
+        let can_start = |task: &Task| {
+            threads.held.len() < threads.count || threads.held.contains_key(&task.call)
+        };
+        let at = self.locals.iter().position(can_start)?;
+        let task = self.locals.remove(at)?;
+        threads.held.entry(task.call).or_default();
+        Some(task)
+    }
+
+    /// A task has ended.
+    pub fn end(&mut self) {
+        self.busy = self.busy.saturating_sub(1);
+    }
+
+    /// `wave` is how the nodes call the run's `call`-th call.
+    pub fn note_wave(&mut self, wave: WaveId, call: u64) {
+        if let Some(threads) = &mut self.threads {
+            threads.calls.insert(wave, call);
+        }
+    }
+
+    /// The wave has been answered: its thread is free. True when something may start now.
+    pub fn release(&mut self, wave: WaveId) -> bool {
+        let Some(threads) = &mut self.threads else { return false };
+        threads.calls.remove(&wave).is_some_and(|call| threads.held.remove(&call).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(job: u64, is_fold: bool) -> Task {
+        let result = Ok(Ink::params(job, 1.0));
+        Task { job: JobId(job), call: job, is_fold, work: Duration::from_millis(10), result }
+    }
+
+    #[test]
+    fn folds_go_first_and_nothing_is_interrupted() {
+        let mut processors = Processors::new(2);
+        for job in 0..3 {
+            processors.submit(task(job, false));
+        }
+        processors.submit(task(9, true));
+        let begun: Vec<u64> =
+            std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
+        assert_eq!(begun, [9, 0]);
+        processors.end();
+        processors.submit(task(8, true));
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(8));
+        assert!(processors.begin().is_none());
+    }
+
+    #[test]
+    fn slowness_and_interruptions_cost_time() {
+        let mut processors = Processors::new(1);
+        processors.slow_down(5.0);
+        processors.steal(Duration::from_millis(3));
+        processors.submit(task(1, false));
+        assert_eq!(processors.begin().map(|(_, took)| took), Some(Duration::from_millis(53)));
+    }
+
+    #[test]
+    fn a_blocking_thread_stays_with_its_wave() {
+        let mut processors = Processors::new(2).blocking(1);
+        let wave = |sequence| WaveId { origin: 1, sequence };
+        for call in [1, 2] {
+            processors.note_wave(wave(call), call);
+            processors.submit(task(call, false));
+        }
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
+        processors.end();
+        assert!(processors.begin().is_none(), "a processor is idle, but no thread is free");
+        assert!(processors.release(wave(1)));
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
+    }
+}

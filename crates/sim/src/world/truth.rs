@@ -1,0 +1,34 @@
+//! Perfect knowledge, which only a simulator has: a front is told every node's load as it is at this moment.
+//!
+//! It comes as an unasked partial that carries a figure and nothing else, so core needs no door of its own for it.
+
+use super::World;
+use super::place::Life;
+use treefold_core::id::{Tag, WaveId};
+use treefold_core::input::Input;
+use treefold_core::load::figure::CostFigure;
+use treefold_core::message::{Message, Partial};
+use treefold_core::partitions::PartitionSet;
+
+impl World {
+    /// Tells the front at `front` how busy each of the others is.
+    pub fn tell_truth(&mut self, front: usize) {
+        for at in (0..self.places.len()).filter(|&at| at != front) {
+            if self.places[at].life != Life::Gone && !self.places[at].spec.partitions.is_empty() {
+                let from = self.places[at].id;
+                let partial = Partial {
+                    tag: Tag { wave: WaveId { origin: 0, sequence: 0 }, branch: 0 },
+                    payload: None,
+                    contributors: PartitionSet::new(),
+                    missing: Vec::new(),
+                    last: false,
+                    load: self.places[at].node.load_figure(),
+                    cost: CostFigure::default(),
+                    report: None,
+                };
+                let message = Message::Partial(Box::new(partial));
+                self.feed(front, Input::Message { from, message }, &mut ());
+            }
+        }
+    }
+}
