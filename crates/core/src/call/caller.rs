@@ -9,7 +9,8 @@
 //!
 //! Once its tree is formed the caller is a wave like any other, with no partitions of its own and, except with
 //! `base`, with one child. What differs: it answers to a requester, judges the coverage, and mends the loss of
-//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]). Which replicas are asked is decided in [`crate::call::choosing`].
+//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]). Which replicas are
+//! asked is decided in [`crate::call::choosing`].
 
 use crate::call::plan;
 use crate::call::{CallOptions, Outcome, Status};

@@ -86,7 +86,8 @@ impl<P: Payload> Node<P> {
         }
         let wave = WaveId { origin: self.me.generation, sequence };
         let Some(poll) = self.calls.get_mut(&wave).and_then(|call| call.polling.as_mut()) else {
-            self.counters.polls_late += 1;
+            let is_waived = |call| self.policy_of(call) == ReplicaPolicy::PrequalInline;
+            self.counters.polls_late += u64::from(!self.calls.get(&wave).is_some_and(is_waived));
             return;
         };
         if poll.0.handle_answer(node, figure, now) == Verdict::Late {
