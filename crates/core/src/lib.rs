@@ -24,7 +24,8 @@
 //!
 //! A call's way, in the order of the files that it passes:
 //!
-//! - [`call`]: `caller` checks a call, chooses replicas, forms the tree and judges the end; `provider` is a node's
+//! - [`call`]: `caller` checks a call, forms the tree and judges the end; `choosing` has replicas polled, chosen and
+//!   remembered; `provider` is a node's
 //!   part from the parent's call to the partial it sends up, with `settle`, the one place that decides; `children`
 //!   takes in what children send; `repair` takes over from those that are lost or late; `jobs` hands out operator
 //!   work; `books` keeps what a wave is charged; `plan` turns options into whole numbers.

@@ -63,6 +63,7 @@ fn call(seats: u32) -> Message<Bytes> {
         losses_max: 3,
         tree: tree(1, seats),
         explain: false,
+        loads_wanted: false,
     }))
 }
 
@@ -73,7 +74,13 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
         contributors: PartitionSet::from_range(64..128),
         missing: Vec::new(),
         last: true,
-        load: LoadFigure { queued: Span::from_micros(1_500), in_flight: 3, processors: 4 },
+        load: LoadFigure {
+            queued: Span::from_micros(1_500),
+            in_flight: 3,
+            processors: 4,
+            latency: Span::from_micros(900),
+        },
+        loads: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },
         report: None,
     }))

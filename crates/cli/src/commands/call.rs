@@ -45,7 +45,8 @@ pub(crate) struct Call {
     #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
     shape: Shape,
 
-    /// How replicas are picked: random, round_robin, polled:D; the front's own policy when left out
+    /// How replicas are picked: random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal,
+    /// prequal_inline; the front's own policy when left out
     #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
     policy: Option<ReplicaPolicy>,
 

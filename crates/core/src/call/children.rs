@@ -39,12 +39,13 @@ impl<P: Payload> Node<P> {
             self.waves.insert(own_tag, wave);
             return;
         }
+        self.note_answer(now, &wave, from, &partial);
         self.take_partial(now, &mut wave, from, partial);
         self.settle(now, wave);
     }
 
     fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, missing, last, report, .. } = partial;
+        let Partial { tag, payload, contributors, missing, last, report, load, loads, .. } = partial;
         let mut accounted = contributors.clone();
         let has_payload = payload.is_some();
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
@@ -67,6 +68,7 @@ impl<P: Payload> Node<P> {
         }
         if last {
             child.is_done = true;
+            wave.hear(now, from, load, &loads, subtree.seats().len());
             self.credit.forget(own_and_child(wave.tag, from, tag.branch));
             wave.reports.extend(report.map(|report| *report));
             self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);

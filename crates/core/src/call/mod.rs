@@ -3,6 +3,7 @@
 mod books;
 pub(crate) mod caller;
 mod children;
+pub(crate) mod choosing;
 pub(crate) mod jobs;
 mod plan;
 mod provider;

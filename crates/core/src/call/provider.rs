@@ -60,6 +60,7 @@ impl<P: Payload> Node<P> {
             waiting: call.waiting,
             losses_max: call.losses_max,
             explain: call.explain,
+            loads_wanted: call.loads_wanted,
             asked: tree.partitions(),
         };
         self.budget.earn();
@@ -91,6 +92,7 @@ impl<P: Payload> Node<P> {
             missing: vec![Missing { partitions, node: Some(self.me), reason }],
             last: true,
             load: self.load_figure(),
+            loads: Vec::new(),
             cost: self.cost_figure(self.kind_of(&call.name)),
             report: None,
         };
@@ -180,6 +182,7 @@ impl<P: Payload> Node<P> {
             losses_max: wave.losses_max,
             tree: tree.clone(),
             explain: wave.explain,
+            loads_wanted: wave.loads_wanted,
         };
         self.send(tree.root().node, Message::Call(Box::new(call)));
     }
@@ -226,8 +229,8 @@ impl<P: Payload> Node<P> {
             if now < wave.answer_at {
                 self.fold_pairs(now, &mut wave);
             }
-            if wave.own_open.is_empty() && wave.timing.own_done_at.is_none() {
-                wave.timing.own_done_at = Some(now);
+            if wave.own_open.is_empty() || now >= wave.answer_at {
+                self.note_own_done(now, &mut wave);
             }
             if wave.is_ready() || now >= wave.answer_at {
                 self.answer(now, &mut wave, &Reason::Late);
@@ -336,6 +339,7 @@ impl<P: Payload> Node<P> {
             last.last = true;
             last.missing.clone_from(&wave.answer_missing);
             last.report = report;
+            last.loads = wave.heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
         if bytes > self.config.limits.eager_bytes_max {
@@ -371,7 +375,8 @@ impl<P: Payload> Node<P> {
         last: bool,
     ) -> Partial<P> {
         let (load, cost) = (self.load_figure(), self.cost_figure(wave.kind));
-        Partial { tag: wave.tag, payload, contributors, missing, last, load, cost, report: None }
+        let loads = Vec::new();
+        Partial { tag: wave.tag, payload, contributors, missing, last, load, loads, cost, report: None }
     }
 
     /// A call came for a wave that is known: parent and subtree change, what was done stays done.

@@ -7,6 +7,7 @@
 
 use crate::error::{Missing, Reason};
 use crate::id::{JobId, NodeId, Tag};
+use crate::load::figure::{LoadFigure, LoadNews};
 use crate::load::index::Weight;
 use crate::message::{Partial, Payload, Report};
 use crate::partitions::PartitionSet;
@@ -54,6 +55,20 @@ pub(crate) struct Child {
     pub(crate) said_lost: PartitionSet,
 }
 
+/// How busy a node below was, by this node's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) node: NodeId,
+    pub(crate) figure: LoadFigure,
+    pub(crate) as_of: Instant,
+}
+
+impl Heard {
+    pub(crate) fn passed_on(&self, now: Instant) -> LoadNews {
+        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of) }
+    }
+}
+
 /// Partitions that were asked in vain.
 #[derive(Clone, Debug)]
 pub(crate) struct Try {
@@ -68,6 +83,8 @@ pub(crate) struct Timing {
     pub(crate) arrived_at: Instant,
     pub(crate) first_job_at: Option<Instant>,
     pub(crate) own_done_at: Option<Instant>,
+    /// How many others it found in flight when its first locals were queued; `None` when it had none.
+    pub(crate) in_flight_found: Option<u32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
 }
@@ -78,6 +95,7 @@ impl Timing {
             arrived_at: now,
             first_job_at: None,
             own_done_at: None,
+            in_flight_found: None,
             local: Duration::ZERO,
             reduce: Duration::ZERO,
         }
@@ -96,6 +114,7 @@ pub(crate) struct Opening<P> {
     pub(crate) waiting: Waiting,
     pub(crate) losses_max: u32,
     pub(crate) explain: bool,
+    pub(crate) loads_wanted: bool,
     pub(crate) asked: PartitionSet,
 }
 
@@ -117,6 +136,8 @@ pub(crate) struct Wave<P> {
     /// How many partitions may be lost before the call is pointless.
     pub(crate) losses_max: u32,
     pub(crate) explain: bool,
+    /// True when the answer shall bear the loads of those below.
+    pub(crate) loads_wanted: bool,
     /// Partitions to run here.
     pub(crate) own: PartitionSet,
     /// Those of them whose local has neither given a part nor failed.
@@ -132,6 +153,8 @@ pub(crate) struct Wave<P> {
     /// What was asked in vain, so that it is asked elsewhere, and not for ever.
     pub(crate) tried: Vec<Try>,
     pub(crate) reports: Vec<Report>,
+    /// How busy those below were, when that is wanted.
+    pub(crate) heard: Vec<Heard>,
     pub(crate) timing: Timing,
     /// Futures that are to be dropped when the wave is over.
     pub(crate) futures: SmallVec<[JobId; 2]>,
@@ -165,6 +188,7 @@ impl<P: Payload> Wave<P> {
             waiting: from.waiting,
             losses_max: from.losses_max,
             explain: from.explain,
+            loads_wanted: from.loads_wanted,
             own: PartitionSet::new(),
             own_open: PartitionSet::new(),
             asked: from.asked,
@@ -175,6 +199,7 @@ impl<P: Payload> Wave<P> {
             answer_missing: Vec::new(),
             tried: Vec::new(),
             reports: Vec::new(),
+            heard: Vec::new(),
             timing: Timing::starting(now),
             futures: SmallVec::new(),
             jobs_epoch: 0,
@@ -184,6 +209,17 @@ impl<P: Payload> Wave<P> {
             weight: None,
             armed: None,
         }
+    }
+
+    /// Notes what a child says of its own load and of those below it; nobody below has more to say than there are
+    /// seats.
+    pub(crate) fn hear(&mut self, now: Instant, child: NodeId, figure: LoadFigure, below: &[LoadNews], seats: usize) {
+        if !self.loads_wanted {
+            return;
+        }
+        self.heard.push(Heard { node: child, figure, as_of: now });
+        let told = below.iter().take(seats.saturating_sub(1));
+        self.heard.extend(told.map(|news| Heard { node: news.node, figure: news.figure, as_of: now - news.age }));
     }
 
     /// True when the answer can be given before its time is up.

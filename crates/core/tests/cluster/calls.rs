@@ -2,7 +2,7 @@
 
 use crate::world::{Plan, World, assert_honest, whole};
 use treefold_core::call::{CallOptions, Status};
-use treefold_core::config::Placement;
+use treefold_core::config::{Placement, Tuning};
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
@@ -35,8 +35,7 @@ fn every_shape_gives_the_answer_of_a_single_process() {
 
 #[test]
 fn every_policy_asks_each_partition_once() {
-    let policies = [ReplicaPolicy::Random, ReplicaPolicy::RoundRobin, ReplicaPolicy::Polled { polls: 2 }];
-    for policy in policies {
+    for policy in ReplicaPolicy::EXAMPLES {
         let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
         for front in 0..8 {
             let options = CallOptions { policy: Some(policy), ..CallOptions::default() };
@@ -109,5 +108,18 @@ fn a_cancelled_call_leaves_nothing_behind() {
     assert!(world.outcome(0, request).is_none());
     for i in 0..8 {
         assert_eq!(world.node(i).open_work(), Default::default(), "node {i}");
+    }
+}
+
+#[test]
+fn a_call_brings_its_front_the_load_of_everyone_who_answered() {
+    for (bears, expected) in [(true, 7), (false, 1)] {
+        let tuning = Tuning { waves_bear_loads: bears, ..Tuning::LAN };
+        let mut world = World::new(&Plan { tuning, ..Plan::default() });
+        let options = CallOptions { shape: Shape::Chain, ..CallOptions::default() };
+        world.ask(3, options);
+        let now = world.now;
+        let known = world.node(3).status(now).members.iter().filter(|one| one.load_age_ms.is_some()).count();
+        assert_eq!(known, expected, "of a chain, only the neighbours speak to the front themselves");
     }
 }

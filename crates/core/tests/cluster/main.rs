@@ -6,5 +6,6 @@ mod calls;
 mod determinism;
 mod faults;
 mod memory;
+mod policies;
 mod refusals;
 mod world;

@@ -76,6 +76,7 @@ fn answers_to_nothing_are_counted_and_dropped() {
         missing: Vec::new(),
         last: true,
         load: Default::default(),
+        loads: Vec::new(),
         cost: Default::default(),
         report: None,
     };
@@ -107,6 +108,7 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
             losses_max: 0,
             tree: Tree::leaf(root, PartitionSet::first(1)),
             explain: false,
+            loads_wanted: false,
         };
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         assert_eq!(world.node(0).open_work(), Default::default());
@@ -128,6 +130,7 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
             missing: Vec::new(),
             last: true,
             load: Default::default(),
+            loads: Vec::new(),
             cost: Default::default(),
             report: None,
         };

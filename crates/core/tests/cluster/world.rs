@@ -85,6 +85,7 @@ pub struct Plan {
     pub replicas: u32,
     pub placement: Placement,
     pub limits: Limits,
+    pub tuning: Tuning,
     pub seed: u64,
 }
 
@@ -96,6 +97,7 @@ impl Default for Plan {
             replicas: 1,
             placement: Placement::Pool,
             limits: Limits::DEFAULT,
+            tuning: Tuning::LAN,
             seed: 1,
         }
     }
@@ -142,7 +144,7 @@ impl World {
         let config = NodeConfig {
             card,
             kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement }],
-            tuning: Tuning::LAN,
+            tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i) + generation),
         };

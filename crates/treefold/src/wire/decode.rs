@@ -21,6 +21,7 @@ use prost::Message as _;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
+use crate::wire::loads::loads_of;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::time::Duration;
@@ -99,6 +100,7 @@ impl Decoder {
             losses_max: header.losses_max,
             tree: tree_of(header, &self.limits)?,
             explain: header.explain,
+            loads_wanted: header.loads_wanted,
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();
@@ -128,7 +130,9 @@ impl Decoder {
                 queued: Duration::from_micros(header.load_queued_us),
                 in_flight: header.load_in_flight,
                 processors: header.load_processors,
+                latency: Duration::from_micros(header.load_latency_us),
             },
+            loads: loads_of(header, limits)?,
             cost: CostFigure {
                 local: header.cost_local_ns.map(Duration::from_nanos),
                 reduce: header.cost_reduce_ns.map(Duration::from_nanos),

@@ -62,6 +62,8 @@ pub(super) struct CallHeader {
     pub(super) losses_max: u32,
     #[prost(bool, tag = "6")]
     pub(super) explain: bool,
+    #[prost(bool, tag = "7")]
+    pub(super) loads_wanted: bool,
     #[prost(bytes = "vec", tag = "8")]
     pub(super) sizes: Vec<u8>,
     #[prost(uint32, tag = "9")]
@@ -95,6 +97,14 @@ pub(super) struct PartialHeader {
     pub(super) missing: Vec<MissingHeader>,
     #[prost(message, optional, tag = "9")]
     pub(super) report: Option<ReportColumns>,
+    #[prost(uint64, tag = "10")]
+    pub(super) load_latency_us: u64,
+    #[prost(uint32, tag = "11")]
+    pub(super) loads_family: u32,
+    #[prost(bytes = "vec", tag = "12")]
+    pub(super) loads_nodes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "13")]
+    pub(super) loads: Vec<u8>,
 }
 
 /// Partitions that were lost, in `Partial` and `Reply`.
@@ -277,4 +287,6 @@ pub(super) struct LoadHeader {
     pub(super) in_flight: u32,
     #[prost(uint32, tag = "3")]
     pub(super) processors: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) latency_us: u64,
 }

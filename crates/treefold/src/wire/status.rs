@@ -88,13 +88,14 @@ pub(super) fn cards_of(headers: Vec<CardHeader>, limits: &Limits) -> Result<Vec<
 }
 
 fn load_header(load: LoadFigure) -> LoadHeader {
-    let LoadFigure { queued, in_flight, processors } = load;
-    LoadHeader { queued_us: queued.as_micros(), in_flight, processors }
+    let LoadFigure { queued, in_flight, processors, latency } = load;
+    LoadHeader { queued_us: queued.as_micros(), in_flight, processors, latency_us: latency.as_micros() }
 }
 
 fn load_of(header: Option<LoadHeader>) -> Result<LoadFigure, WireError> {
-    let LoadHeader { queued_us, in_flight, processors } = header.ok_or(malformed("load"))?;
-    Ok(LoadFigure { queued: Duration::from_micros(queued_us), in_flight, processors })
+    let LoadHeader { queued_us, in_flight, processors, latency_us } = header.ok_or(malformed("load"))?;
+    let (queued, latency) = (Duration::from_micros(queued_us), Duration::from_micros(latency_us));
+    Ok(LoadFigure { queued, in_flight, processors, latency })
 }
 
 /// A status's header.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::message::{Call, Message, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
@@ -117,10 +117,8 @@ fn missing() -> impl Strategy<Value = Vec<Missing>> {
 }
 
 fn load() -> impl Strategy<Value = LoadFigure> {
-    (micros(), any::<u32>(), any::<u32>()).prop_map(|(queued, in_flight, processors)| LoadFigure {
-        queued,
-        in_flight,
-        processors,
+    (micros(), any::<u32>(), any::<u32>(), micros()).prop_map(|(queued, in_flight, processors, latency)| {
+        LoadFigure { queued, in_flight, processors, latency }
     })
 }
 
@@ -129,21 +127,42 @@ fn cost() -> impl Strategy<Value = CostFigure> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<u32>(), any::<bool>());
+    let times = (micros(), micros(), waiting(), any::<u32>(), any::<bool>(), any::<bool>());
     (tag(), shared_text(), option::of(payload()), times, tree()).prop_map(
-        |(tag, name, params, (deadline_left, answer_left, waiting, losses_max, explain), tree)| {
-            let call =
-                Call { tag, name, params, deadline_left, answer_left, waiting, losses_max, tree, explain };
-            Message::Call(Box::new(call))
+        |(tag, name, params, options, tree)| {
+            let (deadline_left, answer_left, waiting, losses_max, explain, loads_wanted) = options;
+            Message::Call(Box::new(Call {
+                tag,
+                name,
+                params,
+                deadline_left,
+                answer_left,
+                waiting,
+                losses_max,
+                tree,
+                explain,
+                loads_wanted,
+            }))
         },
     )
 }
 
+/// What others say of a third is as exact as 32 bits of microseconds.
+fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
+    let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
+        |(node, age, queued, in_flight, processors, latency)| {
+            LoadNews { node, age, figure: LoadFigure { queued, in_flight, processors, latency } }
+        },
+    );
+    prop::collection::vec(news, 0..9)
+}
+
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
-    let rest = (any::<bool>(), load(), cost(), option::of(report()));
+    let rest = (any::<bool>(), load(), loads(), cost(), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
-        |(tag, payload, contributors, missing, (last, load, cost, report))| {
-            let partial = Partial { tag, payload, contributors, missing, last, load, cost, report };
+        |(tag, payload, contributors, missing, (last, load, loads, cost, report))| {
+            let partial = Partial { tag, payload, contributors, missing, last, load, loads, cost, report };
             Message::Partial(Box::new(partial))
         },
     )
@@ -162,6 +181,11 @@ fn options() -> impl Strategy<Value = CallOptions> {
     let policy = prop_oneof![
         Just(ReplicaPolicy::Random),
         Just(ReplicaPolicy::RoundRobin),
+        Just(ReplicaPolicy::Announced),
+        Just(ReplicaPolicy::AnnouncedRaw),
+        Just(ReplicaPolicy::PeakEwma),
+        Just(ReplicaPolicy::Prequal),
+        Just(ReplicaPolicy::PrequalInline),
         (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
     ];
     // Without negative zero, which protobuf does not tell from zero.
