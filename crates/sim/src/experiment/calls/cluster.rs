@@ -79,6 +79,13 @@ impl Scheme {
         self
     }
 
+    /// The same with loads known by gossip alone.
+    #[must_use]
+    pub fn by_gossip(mut self) -> Self {
+        self.tuning.waves_bear_loads = false;
+        self
+    }
+
     /// The options of its calls.
     pub fn options(&self) -> CallOptions {
         CallOptions { shape: self.shape, waiting: self.waiting, ..CallOptions::default() }

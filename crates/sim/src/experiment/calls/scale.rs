@@ -9,7 +9,7 @@
 //! Larger clusters are run for a shorter time: a response time there is that of the latest of many nodes, which
 //! varies less, and a second of theirs costs as much as a minute of a small one's.
 
-use super::cluster::{Cluster, Scheme, WARM_UP};
+use super::cluster::{Cluster, Scheme};
 use super::compared::{Fit, at};
 use crate::evaluation::Finding;
 use crate::experiment::runs::averaged;
@@ -167,6 +167,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cluster::WARM_UP;
     use super::*;
 
     #[test]

@@ -99,7 +99,8 @@ fn schemes() -> Vec<Scheme> {
         ("adaptive", Shape::Adaptive),
         ("earliest-ready", Shape::EarliestReady),
     ];
-    shapes.map(|(name, shape)| Scheme::new(name, shape)).into()
+    let schemes = shapes.into_iter().map(|(name, shape)| Scheme::new(name, shape));
+    schemes.chain([Scheme::new("adaptive:gossip", Shape::Adaptive).by_gossip()]).collect()
 }
 
 fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, rates: &[f64]) -> Vec<Point> {
