@@ -185,6 +185,7 @@ impl<P: Payload> Node<P> {
         let options = &call.options;
         let deadline_at = call.started_at + options.deadline;
         let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
+        let losses_max = plan::losses_max(call.asked.len(), options.min_coverage);
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
@@ -194,7 +195,9 @@ impl<P: Payload> Node<P> {
             deadline_at,
             answer_at: deadline_at - margin,
             waiting: options.waiting,
-            losses_max: plan::losses_max(call.asked.len(), options.min_coverage),
+            losses_max,
+            spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
+            hedge: options.hedge,
             explain: options.explain,
             asked: call.asked.clone(),
         };
@@ -297,7 +300,9 @@ impl<P: Payload> Node<P> {
         if let Some(mut call) = self.calls.remove(&wave) {
             self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
         }
-        self.handle_cancel(Tag { wave, branch: CALLER_BRANCH });
+        if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+            self.drop_wave(&mut own);
+        }
     }
 
     /// A client is gone: so are its calls.
