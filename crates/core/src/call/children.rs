@@ -97,7 +97,7 @@ impl<P: Payload> Node<P> {
             let partitions = contributors.difference(wave.parts.claimed());
             let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
             wave.note_loss(loss, self.config.limits.missing_max);
-            self.ask_again(now, wave, &partitions);
+            self.ask_again(now, wave, &partitions, from);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Repair is for the silent; a hedge is for the slow. When a call asks for it, and a leaf has been at work for
 //! longer than nineteen of twenty leaves of that aggregation take here, its parent asks replicas for what the
-//! leaf has not given; likewise a node for its own partitions. The first answer wins and the other's sender gets
+//! leaf has not given; and a node that has children asks them for its own partitions. The first answer wins and the other's sender gets
 //! `Cancel`. A replica is asked as in a retry, by a branch of its own, and it counts as a try; that nothing
 //! counts twice is the business of [`crate::wave::contributors`].
 //!
@@ -32,9 +32,9 @@ impl<P: Payload> Node<P> {
         self.unusual_at(now, wave)
     }
 
-    /// When replicas of this node itself shall be asked.
+    /// When replicas of this node itself shall be asked. A leaf leaves that to its parent, or both would ask.
     pub(crate) fn plan_own_hedge(&mut self, now: Instant, wave: &mut Wave<P>) {
-        if wave.hedge && !wave.own_open.is_empty() {
+        if wave.hedge && !wave.own_open.is_empty() && !wave.children.is_empty() {
             wave.hedge_own_at = self.unusual_at(now, wave);
         }
     }
@@ -73,13 +73,15 @@ impl<P: Payload> Node<P> {
         self.counters.hedges += self.ask_replicas(now, wave, &open);
     }
 
-    /// Of `partitions`, those that nobody else is at work on: a hedge may still give what its rival did not.
-    pub(crate) fn unpromised(wave: &Wave<P>, partitions: &PartitionSet) -> PartitionSet {
+    /// Of `partitions`, which did not come from `node`, those that nobody else is at work on: a hedge may still
+    /// give what its rival did not.
+    pub(crate) fn unpromised(wave: &Wave<P>, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
         if !wave.hedge {
             return partitions.clone();
         }
         let rest = partitions.difference(&wave.own_open);
-        wave.children.iter().fold(rest, |rest, child| rest.difference(&child.promises()))
+        let others = wave.children.iter().filter(|child| child.node != node);
+        others.fold(rest, |rest, child| rest.difference(&child.promises()))
     }
 
     /// Whoever is at work on nothing but what has come by another way need not be any more.

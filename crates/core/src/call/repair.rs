@@ -144,17 +144,28 @@ impl<P: Payload> Node<P> {
         partitions: &PartitionSet,
         failed: NodeId,
     ) {
-        wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
-        let partitions = Self::unpromised(wave, partitions);
+        // Who was hedged before it failed counts once.
+        let is_known = |one: &Try| one.failed == Some(failed) && partitions.is_subset(&one.partitions);
+        if !wave.tried.iter().any(is_known) {
+            wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
+        }
+        let partitions = Self::unpromised(wave, partitions, failed);
         self.counters.retries += self.ask_replicas(now, wave, &partitions);
     }
 
     /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
     /// same node may be asked, and answers for itself then. It counts as a try, or two ways that keep crossing
     /// would be asked for ever.
-    pub(crate) fn ask_again(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
+    pub(crate) fn ask_again(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        partitions: &PartitionSet,
+        giver: NodeId,
+    ) {
+        let partitions = Self::unpromised(wave, partitions, giver);
         wave.tried.push(Try { partitions: partitions.clone(), failed: None });
-        self.counters.retries += self.ask_replicas(now, wave, partitions);
+        self.counters.retries += self.ask_replicas(now, wave, &partitions);
     }
 
     /// Asks a replica for each of the partitions that is not here; gives how many trees were asked.

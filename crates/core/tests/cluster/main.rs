@@ -7,4 +7,5 @@ mod determinism;
 mod faults;
 mod memory;
 mod refusals;
+mod waits;
 mod world;

@@ -95,8 +95,10 @@ impl Decoder {
             params,
             deadline_left: Duration::from_micros(header.deadline_left_us),
             answer_left: Duration::from_micros(header.answer_left_us),
-            waiting: waiting_of(header.waiting)?,
+            waiting: waiting_of(header.waiting, header.slope_min, header.slope_max)?,
             losses_max: header.losses_max,
+            spare: header.spare,
+            hedge: header.hedge,
             tree: tree_of(header, &self.limits)?,
             explain: header.explain,
         };
