@@ -114,7 +114,9 @@ pub(crate) fn policy(text: &str) -> Result<ReplicaPolicy> {
 
 /// A waiting rule, as core reads it.
 pub(crate) fn waiting(text: &str) -> Result<Waiting> {
-    named("waiting", text, "staged, uniform")
+    let allowed =
+        "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned, staged_reversed, uniform";
+    named("waiting", text, allowed)
 }
 
 /// Anything that reads itself, refused under the name of its field.

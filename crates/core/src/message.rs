@@ -107,6 +107,10 @@ pub struct Call<P> {
     pub waiting: Waiting,
     /// How many partitions the call may lose before its answer is worth nothing.
     pub losses_max: u32,
+    /// How many of the receiver's partitions its waiting rule may give up.
+    pub spare: u32,
+    /// True when replicas of what is late shall be asked as well.
+    pub hedge: bool,
     /// The receiver's subtree, itself at the root.
     pub tree: Tree,
     /// True when the answer shall say how the time was spent at each node.

@@ -37,6 +37,7 @@ use crate::timer::{Timers, Wake};
 use crate::wave::credit::Credit;
 use crate::wave::keep::Kept;
 use crate::wave::state::Wave;
+use crate::wave::times::ChildTimes;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -62,6 +63,7 @@ pub struct Node<P> {
     costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
     pub(crate) replicas: Replicas,
+    pub(crate) child_times: ChildTimes,
     #[allow(clippy::vec_box)]
     pub(crate) waves: BTreeMap<Tag, Box<Wave<P>>>,
     pub(crate) kept: Kept<P>,
@@ -79,6 +81,7 @@ pub struct Node<P> {
     pub(crate) jobs_stuck: usize,
     pub(crate) processors_busy: u32,
     pub(crate) budget: RetryBudget,
+    pub(crate) hedge_budget: RetryBudget,
     pub(crate) timers: Timers,
     pub(crate) effects: VecDeque<Effect<P>>,
     to_self: VecDeque<Message<P>>,
@@ -122,6 +125,7 @@ impl<P: Payload> Node<P> {
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
             replicas: Replicas::new(config.limits.peers_max),
+            child_times: ChildTimes::default(),
             waves: BTreeMap::new(),
             kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),
             kept_armed: None,
@@ -137,6 +141,7 @@ impl<P: Payload> Node<P> {
             jobs_stuck: 0,
             processors_busy: 0,
             budget: RetryBudget::new(),
+            hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),
             timers: Timers::default(),
             effects: VecDeque::new(),
             to_self: VecDeque::new(),
@@ -214,7 +219,7 @@ impl<P: Payload> Node<P> {
             Message::Partial(partial) => self.handle_partial(now, from, *partial),
             Message::Offer { tag, bytes } => self.handle_offer(from, tag, bytes),
             Message::Grant { tag } => self.handle_grant(from, tag),
-            Message::Cancel { tag } => self.handle_cancel(tag),
+            Message::Cancel { tag } => self.handle_cancel(from, tag),
             Message::Request(request) => {
                 let request = *request;
                 let requester = Requester::Peer(from, request.id);

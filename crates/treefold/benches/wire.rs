@@ -60,6 +60,8 @@ fn call(seats: u32) -> Message<Bytes> {
         deadline_left: Span::from_millis(200),
         answer_left: Span::from_millis(180),
         waiting: Waiting::Staged,
+        spare: 0,
+        hedge: false,
         losses_max: 3,
         tree: tree(1, seats),
         explain: false,

@@ -157,6 +157,7 @@ impl<P: Payload> Node<P> {
         let options = &call.options;
         let deadline_at = call.started_at + options.deadline;
         let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
+        let losses_max = plan::losses_max(call.asked.len(), options.min_coverage);
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
@@ -166,7 +167,9 @@ impl<P: Payload> Node<P> {
             deadline_at,
             answer_at: deadline_at - margin,
             waiting: options.waiting,
-            losses_max: plan::losses_max(call.asked.len(), options.min_coverage),
+            losses_max,
+            spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
+            hedge: options.hedge,
             explain: options.explain,
             loads_wanted: self.asks_for_news(now),
             asked: call.asked.clone(),
@@ -260,7 +263,9 @@ impl<P: Payload> Node<P> {
             self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
             self.replicas.cancelled(core::mem::take(&mut call.placed));
         }
-        self.handle_cancel(Tag { wave, branch: CALLER_BRANCH });
+        if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+            self.drop_wave(&mut own);
+        }
     }
 
     /// A client is gone: so are its calls.

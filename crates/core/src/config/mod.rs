@@ -75,11 +75,14 @@ pub struct Tuning {
     pub hop_margin: Duration,
     /// What the front keeps of the deadline to get its answer out.
     pub reply_margin: Duration,
-    /// The share of its time after which a wave that is still open gives its parent a sign of life.
+    /// The share of its time after which a wave that is still open gives its parent a sign of life. At 1 and
+    /// above: never.
     pub sign_of_life: f64,
     /// The share of its time that a silent leaf is given before its parent turns to a replica; above
     /// [`Tuning::sign_of_life`]. A child over `h` levels is given `1 + h/(h+2)` times as much, so that of all
-    /// who wait for a fault to mend itself, the one nearest to it loses patience first.
+    /// who wait for a fault to mend itself, the one nearest to it loses patience first. Where that makes 1 and
+    /// above nobody is ever late: with `patience` at 1 silence is never repaired, and with [`Tuning::tries_max`]
+    /// at 1 too nothing is asked twice. What is left of repair is the takeover from those who are lost.
     pub patience: f64,
     /// Calls bring back the load of each node that answers, borne upward on their waves. Off, a front knows the
     /// others' load by gossip and polls alone.
@@ -102,6 +105,9 @@ pub struct Tuning {
     pub announce_directly: bool,
     /// True when a front adds what it has just placed on a node to what that node last said of its load.
     pub anticipate: bool,
+    /// Of the leaves asked in calls that are hedged, the share that may be asked of a replica too; from 0 (none)
+    /// to 1.
+    pub hedge_share: f64,
 }
 
 impl Tuning {
@@ -122,6 +128,7 @@ impl Tuning {
         announce_every: Duration::from_millis(500),
         announce_directly: false,
         anticipate: true,
+        hedge_share: 0.05,
     };
     /// Between machine rooms.
     pub const WAN: Self = Self {

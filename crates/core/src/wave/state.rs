@@ -15,6 +15,7 @@ use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
 use crate::wave::wait::Waiting;
+use crate::wave::wait::stop::{Progress, Stop};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -45,9 +46,12 @@ pub(crate) struct Child {
     pub(crate) node: NodeId,
     pub(crate) branch: u32,
     pub(crate) tree: Tree,
+    pub(crate) asked_at: Instant,
     pub(crate) answer_at: Instant,
     /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
     pub(crate) repair_at: Option<Instant>,
+    /// When a replica is asked as well, if the call is hedged and the child a leaf.
+    pub(crate) hedge_at: Option<Instant>,
     pub(crate) is_done: bool,
     /// Nothing more is to be hoped for: it is silent, or it gave what it had and waits for who is silent.
     pub(crate) is_hopeless: bool,
@@ -66,6 +70,16 @@ pub(crate) struct Heard {
 impl Heard {
     pub(crate) fn passed_on(&self, now: Instant) -> LoadNews {
         LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of) }
+    }
+}
+
+impl Child {
+    /// The partitions that may still come of it.
+    pub(crate) fn promises(&self) -> PartitionSet {
+        if self.is_done || self.is_hopeless {
+            return PartitionSet::new();
+        }
+        self.tree.partitions().difference(&self.said_lost)
     }
 }
 
@@ -113,6 +127,9 @@ pub(crate) struct Opening<P> {
     pub(crate) answer_at: Instant,
     pub(crate) waiting: Waiting,
     pub(crate) losses_max: u32,
+    /// How many of its partitions its waiting rule may give up.
+    pub(crate) spare: u32,
+    pub(crate) hedge: bool,
     pub(crate) explain: bool,
     pub(crate) loads_wanted: bool,
     pub(crate) asked: PartitionSet,
@@ -135,9 +152,15 @@ pub(crate) struct Wave<P> {
     pub(crate) waiting: Waiting,
     /// How many partitions may be lost before the call is pointless.
     pub(crate) losses_max: u32,
+    /// The waiting rule at work.
+    pub(crate) stop: Stop,
+    /// True when replicas of what is late shall be asked as well.
+    pub(crate) hedge: bool,
     pub(crate) explain: bool,
     /// True when the answer shall bear the loads of those below.
     pub(crate) loads_wanted: bool,
+    /// When replicas are asked for the own partitions that are still open then.
+    pub(crate) hedge_own_at: Option<Instant>,
     /// Partitions to run here.
     pub(crate) own: PartitionSet,
     /// Those of them whose local has neither given a part nor failed.
@@ -187,8 +210,11 @@ impl<P: Payload> Wave<P> {
             sign_at: None,
             waiting: from.waiting,
             losses_max: from.losses_max,
+            stop: Stop::new(from.spare),
+            hedge: from.hedge,
             explain: from.explain,
             loads_wanted: from.loads_wanted,
+            hedge_own_at: None,
             own: PartitionSet::new(),
             own_open: PartitionSet::new(),
             asked: from.asked,
@@ -235,14 +261,30 @@ impl<P: Payload> Wave<P> {
     }
 
     /// When the wave next wants to be woken.
-    pub(crate) fn wake_at(&self) -> Instant {
+    pub(crate) fn wake_at(&self, now: Instant) -> Instant {
         match self.phase {
             Phase::Kept | Phase::Ended => self.deadline_at,
             Phase::Open => {
                 let open = self.children.iter().filter(|child| !child.is_done);
-                let repairs = open.filter_map(|child| child.repair_at);
-                repairs.chain(self.sign_at).fold(self.answer_at, Instant::min)
+                let children = open.flat_map(|child| [child.repair_at, child.hedge_at]).flatten();
+                // A stop that has passed waits for folds, and their end is an input.
+                let stop_at = self.stop.at().filter(|&at| at > now);
+                children
+                    .chain(self.sign_at)
+                    .chain(self.hedge_own_at)
+                    .chain(stop_at)
+                    .fold(self.answer_at, Instant::min)
             }
+        }
+    }
+
+    /// How far the wave has come, for its waiting rule.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            asked: self.asked.len(),
+            came: self.parts.claimed().len(),
+            lost: if self.losses.is_empty() { 0 } else { self.lost_for_good().len() },
+            spare: self.stop.spare as usize,
         }
     }
 

@@ -18,10 +18,13 @@ const SHAPES: [Shape; 7] = [
     Shape::EarliestReady,
 ];
 
+const WAITINGS: [Waiting; 5] =
+    [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed, Waiting::SLOPE, Waiting::Learned];
+
 #[test]
 fn every_shape_gives_the_answer_of_a_single_process() {
     for placement in [Placement::Pool, Placement::Inline, Placement::Measured] {
-        for waiting in [Waiting::Uniform, Waiting::Staged] {
+        for waiting in WAITINGS {
             for shape in SHAPES {
                 let mut world = World::new(&Plan { placement, ..Plan::default() });
                 let outcome = world.ask(0, CallOptions { shape, waiting, ..CallOptions::default() });
@@ -30,6 +33,17 @@ fn every_shape_gives_the_answer_of_a_single_process() {
                 assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(16)), "{shape}");
             }
         }
+    }
+}
+
+#[test]
+fn where_nothing_may_be_missing_no_rule_gives_up_on_anyone() {
+    for (waiting, shape) in WAITINGS.into_iter().flat_map(|waiting| SHAPES.map(|shape| (waiting, shape))) {
+        let mut world = World::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+        world.behaviour.slow.insert(7, Duration::from_millis(300));
+        let outcome = world.ask(0, CallOptions { shape, waiting, ..CallOptions::default() });
+        assert_honest(&outcome);
+        assert_eq!(outcome.status, Status::Full, "{waiting} {shape} {outcome:?}");
     }
 }
 

@@ -8,4 +8,5 @@ mod faults;
 mod memory;
 mod policies;
 mod refusals;
+mod waits;
 mod world;

@@ -106,6 +106,8 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
             answer_left: Duration::from_secs(1),
             waiting: Waiting::Staged,
             losses_max: 0,
+            spare: 0,
+            hedge: false,
             tree: Tree::leaf(root, PartitionSet::first(1)),
             explain: false,
             loads_wanted: false,

@@ -74,6 +74,14 @@ pub(super) struct CallHeader {
     pub(super) run_counts: Vec<u8>,
     #[prost(bytes = "vec", tag = "12")]
     pub(super) runs: Vec<u8>,
+    #[prost(uint32, tag = "13")]
+    pub(super) spare: u32,
+    #[prost(double, tag = "14")]
+    pub(super) slope_min: f64,
+    #[prost(double, tag = "15")]
+    pub(super) slope_max: f64,
+    #[prost(bool, tag = "16")]
+    pub(super) hedge: bool,
 }
 
 /// `Partial`.
@@ -176,6 +184,12 @@ pub(super) struct RequestHeader {
     pub(super) chosen: bool,
     #[prost(bytes = "vec", tag = "10")]
     pub(super) partitions: Vec<u8>,
+    #[prost(double, tag = "11")]
+    pub(super) slope_min: f64,
+    #[prost(double, tag = "12")]
+    pub(super) slope_max: f64,
+    #[prost(bool, tag = "13")]
+    pub(super) hedge: bool,
 }
 
 /// `Reply`.

@@ -150,7 +150,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
 }
 
 /// Where each counter of a row belongs.
-fn counter_places(counters: &mut Counters) -> [&mut u64; 17] {
+fn counter_places(counters: &mut Counters) -> [&mut u64; 18] {
     [
         &mut counters.calls_started,
         &mut counters.calls_full,
@@ -169,6 +169,7 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 17] {
         &mut counters.retries,
         &mut counters.polls_late,
         &mut counters.bad_messages,
+        &mut counters.hedges,
     ]
 }
 

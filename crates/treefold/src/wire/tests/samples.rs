@@ -52,6 +52,8 @@ pub(super) fn call() -> Call<Bytes> {
         answer_left: Duration::from_millis(180),
         waiting: Waiting::Staged,
         losses_max: 1,
+        spare: 0,
+        hedge: false,
         tree: tree(),
         explain: false,
         loads_wanted: false,
@@ -145,7 +147,11 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         partitions: Some(set([0, 1, 2, 3])),
         ..CallOptions::default()
     };
+    let slope = Waiting::Slope { f_min: 0.25, f_max: 0.5 };
+    let hedged = CallOptions { waiting: slope, hedge: true, ..options.clone() };
     let request = Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust"), options };
+    let request_hedged = Request { options: hedged, ..request.clone() };
+    let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
     let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
@@ -153,12 +159,14 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call", Message::Call(Box::new(call()))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
+        ("call-hedged", Message::Call(Box::new(call_hedged))),
         ("partial", Message::Partial(Box::new(partial("sum")))),
         ("partial-of-nothing", Message::Partial(Box::new(lossy))),
         ("offer", Message::Offer { tag: tag(1), bytes: 300_000 }),
         ("grant", Message::Grant { tag: tag(1) }),
         ("cancel", Message::Cancel { tag: Tag { branch: 5, ..tag(1) } }),
         ("request", Message::Request(Box::new(request))),
+        ("request-hedged", Message::Request(Box::new(request_hedged))),
         ("reply", Message::Reply { id: 7, outcome: Box::new(outcome()) }),
         ("cancel-request", Message::CancelRequest { id: 7 }),
         ("cards", Message::Cards(vec![Arc::new(card())])),

@@ -86,7 +86,10 @@ fn report() -> impl Strategy<Value = Box<Report>> {
 }
 
 fn waiting() -> impl Strategy<Value = Waiting> {
-    prop_oneof![Just(Waiting::Uniform), Just(Waiting::Staged)]
+    let slope = (0.0..=1.0, 0.0..=1.0)
+        .prop_map(|(a, b): (f64, f64)| Waiting::Slope { f_min: a.min(b), f_max: a.max(b) });
+    let others = [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed, Waiting::Learned].to_vec();
+    prop_oneof![2 => proptest::sample::select(others), 1 => slope]
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
@@ -127,10 +130,10 @@ fn cost() -> impl Strategy<Value = CostFigure> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<u32>(), any::<bool>(), any::<bool>());
+    let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), any::<[bool; 3]>());
     (tag(), shared_text(), option::of(payload()), times, tree()).prop_map(
-        |(tag, name, params, options, tree)| {
-            let (deadline_left, answer_left, waiting, losses_max, explain, loads_wanted) = options;
+        |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree)| {
+            let ([losses_max, spare], [hedge, explain, loads_wanted]) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
                 name,
@@ -139,6 +142,8 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 answer_left,
                 waiting,
                 losses_max,
+                spare,
+                hedge,
                 tree,
                 explain,
                 loads_wanted,
@@ -190,17 +195,10 @@ fn options() -> impl Strategy<Value = CallOptions> {
     ];
     // Without negative zero, which protobuf does not tell from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
-    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<bool>()).prop_map(
-        |(deadline, min_coverage, shape, policy, waiting, partitions, explain)| CallOptions {
-            deadline,
-            min_coverage,
-            shape,
-            policy,
-            waiting,
-            partitions,
-            explain,
-        },
-    )
+    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<[bool; 2]>())
+        .prop_map(|(deadline, min_coverage, shape, policy, waiting, partitions, [hedge, explain])| {
+            CallOptions { deadline, min_coverage, shape, policy, waiting, hedge, partitions, explain }
+        })
 }
 
 fn verdict() -> impl Strategy<Value = Status> {
