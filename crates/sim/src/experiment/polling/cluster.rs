@@ -114,7 +114,9 @@ impl Case {
         let per_s = self.busy * SERVERS as f64 * 1_000.0 / self.workload.mean_ms();
         let mut world = World::new(setting.clone());
         let server = Spec { processors: 1, tuning: self.server.clone(), ..Spec::holding(PartitionSet::first(1)) };
-        (0..SERVERS).for_each(|_| drop(world.start(server.clone())));
+        for _ in 0..SERVERS {
+            world.start(server.clone());
+        }
         let fronts = start_fronts(&mut world, &self.front);
         let mut trial = trial(world, &setting, fronts, per_s, self.calls);
         trial.arrivals = self.workload.arrivals(seed, per_s, trial.world.now());
