@@ -34,6 +34,9 @@ use alloc::vec::Vec;
 /// The branch of a wave that is the caller's own part.
 pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
 
+/// Polling takes no more than this part of a call's time, however short that is.
+const POLLING_PART: u64 = 4;
+
 /// Who gets the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Requester {
@@ -83,7 +86,8 @@ impl<P: Payload> Node<P> {
             for node in poll.targets() {
                 self.send_poll(node, wave.sequence);
             }
-            self.timers.rearm(&mut call.armed, Some(poll.give_up_at()), Wake::Polls(wave));
+            let give_up_at = poll.give_up_at().min(now + call.options.deadline.div(POLLING_PART));
+            self.timers.rearm(&mut call.armed, Some(give_up_at), Wake::Polls(wave));
             call.polling = Some((poll, params));
             self.calls.insert(wave, call);
         } else {

@@ -1,7 +1,7 @@
 //! What can go wrong at a place or between two: crash, restart, stall, slowness, a clock that jumps, a cut.
 
 use super::ink::Ink;
-use super::place::{Life, name_of};
+use super::place::{Failing, Life, name_of};
 use super::{Watch, World};
 use treefold_core::input::{Command, Input};
 use treefold_core::partitions::PartitionSet;
@@ -32,7 +32,7 @@ impl World {
         place.node = node;
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
-        place.hanging = PartitionSet::new();
+        (place.hanging, place.hung, place.failing) = (PartitionSet::new(), 0, Failing::default());
         self.arm(at);
     }
 
@@ -74,6 +74,11 @@ impl World {
     /// The locals of `partitions` never return at `at`, until there are none.
     pub fn hang(&mut self, at: usize, partitions: PartitionSet) {
         self.places[at].hanging = partitions;
+    }
+
+    /// What fails at `at` from now on.
+    pub fn fail(&mut self, at: usize, failing: Failing) {
+        self.places[at].failing = failing;
     }
 
     /// The clock of `at` jumps ahead, as after a machine's sleep. It never goes back: nodes read monotonic clocks.
