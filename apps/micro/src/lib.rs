@@ -2,34 +2,44 @@
 //!
 //! The paper measures with a service that computes nothing and takes known time: locals and reduces whose
 //! durations are fixed or drawn from an exponential distribution. Whatever such a run shows is the
-//! middleware's. Three aggregations, all of which sum one number per partition (its own if it was registered
+//! middleware's. Four aggregations, all of which sum one number per partition (its own if it was registered
 //! with an `i64`, its id otherwise), so that every answer can be checked:
 //!
 //! | name | takes | for |
 //! |---|---|---|
 //! | [`sum()`] | next to nothing | round trips and waves per second |
 //! | [`spin`](Spin) | a processor, for the time asked | load, queueing and adaptive trees on real processors |
-//! | [`hold`](Hold) | one of the node's *emulated* processors | many more nodes on one machine than it has processors |
+//! | [`hold`](Hold) | one of the node's processors, for about the time asked, and nothing of the machine's | trying things with many more nodes on one machine than it has processors |
+//! | [`emulated`](Emulated) | one of the node's *emulated* processors, for exactly the time asked | the same, for figures: exact queues, nodes that are slow or have more processors |
 //!
 //! `spin` and `hold` share their parameters ([`Work`]): mean durations, the distribution, a seed, a payload's size,
 //! and which partitions misbehave, since failing, panicking and never returning are durations too. A run can
 //! be repeated: each duration is a function of the seed and of what it is for ([`draw`]). Callers that want
-//! other durations at each call give another seed at each call.
+//! other durations at each call give another seed at each call. `emulated` has parameters of its own
+//! ([`Emulation`]), drawn from in the same way.
 //!
 //! This crate knows no network: it exports aggregations, and whoever runs a node registers them.
 #![forbid(unsafe_code)]
 
 mod cpu;
 pub mod draw;
+mod emulated;
+mod emulation;
 mod folded;
 mod hold;
+mod processors;
 mod spin;
 mod work;
 
+pub use emulated::{Emulated, Timed};
+pub use emulation::Emulation;
 pub use folded::Folded;
 pub use hold::Hold;
 pub use spin::Spin;
-pub use work::{DURATION_MS_MAX, Distribution, LISTED_MAX, Misbehaviour, PAYLOAD_BYTES_MAX, Work, WorkError};
+pub use work::{
+    DURATION_MS_MAX, Distribution, FACTOR_MAX, LISTED_MAX, Misbehaviour, PAYLOAD_BYTES_MAX, PROCESSORS_MAX,
+    Work, WorkError,
+};
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -40,15 +50,25 @@ use treefold_operators::{Aggregation, Operator, Partition, Placement, erase, era
 pub const SERVICE: &str = "micro";
 
 /// Its aggregations, each with a line on what it is for.
-pub const DESCRIPTIONS: [(&str, &str); 3] = [
+pub const DESCRIPTIONS: [(&str, &str); 4] = [
     ("sum", "one number per partition, summed as cheaply as can be; no parameters"),
     ("spin", "spins a processor: local_ms, reduce_ms, distribution, seed, payload_bytes, fail, stall, panic"),
-    ("hold", "takes the same time without a processor, holding one of the node's emulated ones"),
+    ("hold", "takes the same time without a processor, holding one of those the node says it has"),
+    (
+        "emulated",
+        "takes turns on exactly emulated processors: local_ms, reduce_ms, distribution, seed, processors, \
+         processors_of, slow",
+    ),
 ];
 
-/// The three by name, ready to be registered.
+/// All by name, ready to be registered; for one node, since some have a state that is a node's.
 pub fn aggregations() -> Vec<(&'static str, Arc<dyn Operator>)> {
-    vec![("sum", erase(sum())), ("spin", erase(Spin)), ("hold", erase_async(Hold))]
+    vec![
+        ("sum", erase(sum())),
+        ("spin", erase(Spin)),
+        ("hold", erase_async(Hold)),
+        ("emulated", Arc::new(Emulated::default())),
+    ]
 }
 
 /// No parameters: nil, or a map without entries.

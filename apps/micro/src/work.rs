@@ -1,4 +1,4 @@
-//! What a caller may ask of `spin` and `hold`, and the limits of it.
+//! What a caller may ask of `spin` and `hold`, and the limits of what may be asked.
 //!
 //! All of it comes from outside, so all of it is checked as it is read: a [`Work`] that exists is within its
 //! limits. Fields that aren't known are refused, since a misspelt duration that is silently the default makes
@@ -17,6 +17,12 @@ pub const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 
 /// How many partitions may be listed as misbehaving in one way.
 pub const LISTED_MAX: usize = 4096;
+
+/// The most emulated processors of one node.
+pub const PROCESSORS_MAX: u32 = 4096;
+
+/// The most that a node may be asked to be slower by.
+pub const FACTOR_MAX: f64 = 10_000.0;
 
 /// Parameters of `spin` and `hold`. Nil, and a map without entries, are the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,6 +94,20 @@ pub enum WorkError {
         /// How long it was.
         listed: usize,
     },
+    /// No processors, or more than any node has.
+    #[error("{field} says {given} processors, which is outside of 1 to {PROCESSORS_MAX}")]
+    Processors {
+        /// Where.
+        field: &'static str,
+        /// What it was.
+        given: u32,
+    },
+    /// A factor to be slower by that is no number, below 1 or too large.
+    #[error("slow has the factor {given}, which is outside of 1 to {FACTOR_MAX}")]
+    Factor {
+        /// What it was.
+        given: f64,
+    },
 }
 
 impl Default for Work {
@@ -111,19 +131,13 @@ impl Work {
     /// # Errors
     /// The first field that isn't.
     pub fn check(&self) -> Result<(), WorkError> {
-        for (field, ms) in [("local_ms", self.local_ms), ("reduce_ms", self.reduce_ms)] {
-            // NaN is in no range.
-            if !(0.0..=DURATION_MS_MAX).contains(&ms) {
-                return Err(WorkError::Duration { field, ms });
-            }
-        }
+        check_duration("local_ms", self.local_ms)?;
+        check_duration("reduce_ms", self.reduce_ms)?;
         if self.payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(WorkError::Payload { bytes: self.payload_bytes });
         }
         for (field, list) in [("fail", &self.fail), ("stall", &self.stall), ("panic", &self.panic)] {
-            if list.len() > LISTED_MAX {
-                return Err(WorkError::Listed { field, listed: list.len() });
-            }
+            check_listed(field, list.len())?;
         }
         Ok(())
     }
@@ -140,9 +154,27 @@ impl Work {
 
     /// How long the operator known as `purpose` with mean `mean_ms` takes.
     pub(crate) fn duration(&self, mean_ms: f64, purpose: u64) -> Duration {
-        let drawn_ms = match self.distribution {
-            Distribution::Fixed => mean_ms,
-            Distribution::Exponential => draw::exponential(mean_ms, self.seed, purpose),
+        self.distribution.duration(mean_ms, self.seed, purpose)
+    }
+}
+
+/// Whether a mean duration is within its limits.
+pub(crate) fn check_duration(field: &'static str, ms: f64) -> Result<(), WorkError> {
+    // NaN is in no range.
+    if (0.0..=DURATION_MS_MAX).contains(&ms) { Ok(()) } else { Err(WorkError::Duration { field, ms }) }
+}
+
+/// Whether a list of partitions is within its limit.
+pub(crate) fn check_listed(field: &'static str, listed: usize) -> Result<(), WorkError> {
+    if listed <= LISTED_MAX { Ok(()) } else { Err(WorkError::Listed { field, listed }) }
+}
+
+impl Distribution {
+    /// How long something takes of mean `mean_ms`: a function of the seed and of what it is.
+    pub(crate) fn duration(self, mean_ms: f64, seed: u64, purpose: u64) -> Duration {
+        let drawn_ms = match self {
+            Self::Fixed => mean_ms,
+            Self::Exponential => draw::exponential(mean_ms, seed, purpose),
         };
         Duration::from_secs_f64(drawn_ms.min(DURATION_MS_MAX) / 1000.0)
     }

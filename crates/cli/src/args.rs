@@ -6,10 +6,13 @@ use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
 use crate::commands::node::NodeArgs;
 use crate::commands::replay::Replay;
+use crate::commands::sim::Sim;
 use crate::commands::status::Status;
 use crate::commands::tree::TreeArgs;
+use crate::exit::Failure;
 use crate::output::Format;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+use treefold::CallError;
 
 /// One call reaches every partition; partial answers are folded up a tree and are there by the deadline.
 ///
@@ -30,10 +33,44 @@ pub(crate) struct Cli {
         hide_possible_values = true,
         display_order = 900
     )]
-    pub(crate) output: Format,
+    pub(crate) output: Output,
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What `-o` can ask for. Answers have two forms; points of an experiment, which are rows, have a third.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// For scripts.
+    Json,
+    /// For spreadsheets and plots; of `treefold sim run` only.
+    #[value(hide = true)]
+    Csv,
+}
+
+impl Output {
+    /// The form of a command's answer, refused where it is one of rows.
+    pub(crate) fn for_answers(self) -> Result<Format, Failure> {
+        match self {
+            Self::Text => Ok(Format::Text),
+            Self::Json => Ok(Format::Json),
+            Self::Csv => Err(Failure::Rejected(CallError::bad_field(
+                "output",
+                "csv",
+                "text, json; csv with `treefold sim run`",
+            ))),
+        }
+    }
+
+    /// The form in which a failure is told.
+    pub(crate) fn for_failures(self) -> Format {
+        if self == Self::Json { Format::Json } else { Format::Text }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,6 +82,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Replay(Replay),
     Bench(Bench),
+    Sim(Sim),
     Completions(Completions),
 }
 

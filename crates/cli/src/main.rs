@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse_arguments(&error),
     };
     log_to_stderr();
-    let format = cli.output;
+    let format = cli.output.for_failures();
     match run(cli) {
         Ok(verdict) => verdict.into(),
         Err(failure) => failure.report(format),
@@ -41,9 +41,13 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Verdict, Failure> {
-    let format = cli.output;
+    if let Command::Sim(sim) = cli.command {
+        return sim.run(cli.output);
+    }
+    let format = cli.output.for_answers()?;
     match cli.command {
-        // These two need no runtime.
+        Command::Sim(_) => unreachable!("invariant: it has returned"),
+        // These need no runtime.
         Command::Tree(tree) => tree.run(format),
         Command::Completions(completions) => completions.run(),
         Command::Replay(replay) => replay.run(format),

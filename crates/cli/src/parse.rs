@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use treefold::core::replica::POLLS_PER_PARTITION_MAX;
+use treefold::core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
 use treefold::core::tree::TREE_NODES_MAX;
 use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
 
@@ -108,13 +108,15 @@ pub(crate) fn shape(text: &str) -> Result<Shape> {
 
 /// A replica policy, as core reads it.
 pub(crate) fn policy(text: &str) -> Result<ReplicaPolicy> {
-    let allowed = format_args!("random, round_robin, polled:D (D from 1 to {POLLS_PER_PARTITION_MAX})");
+    let allowed = format_args!("{POLICY_NAMES} (D from 1 to {POLLS_PER_PARTITION_MAX})");
     named("policy", text, allowed)
 }
 
 /// A waiting rule, as core reads it.
 pub(crate) fn waiting(text: &str) -> Result<Waiting> {
-    named("waiting", text, "staged, uniform")
+    let allowed =
+        "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned, staged_reversed, uniform";
+    named("waiting", text, allowed)
 }
 
 /// Anything that reads itself, refused under the name of its field.

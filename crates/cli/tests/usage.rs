@@ -45,6 +45,7 @@ fn shapes_policies_and_partitions_are_checked() {
         ("--shape", "kary:0", "shape"),
         ("--policy", "nearest", "policy"),
         ("--waiting", "forever", "waiting"),
+        ("--waiting", "slope:0.5,0.1", "waiting"),
         ("--partitions", "3-1", "partitions"),
     ] {
         let refused = run(&format!("{CALL} {flag} {value} -o json"));

@@ -133,6 +133,23 @@ impl Reason {
         }
     }
 
+    /// True when it speaks against the node that had the partitions, which a front remembers when it chooses
+    /// replicas. That a local fails may be the call's own fault; so may fronts be wrong about half of the replicas.
+    pub fn is_fault_of_node(&self) -> bool {
+        match self {
+            Self::Lost
+            | Self::Late
+            | Self::TooBusy
+            | Self::Full(_)
+            | Self::UnknownAggregation
+            | Self::NotHosted
+            | Self::LocalFailed(_)
+            | Self::LocalPanicked(_)
+            | Self::ShuttingDown => true,
+            Self::NoReplica | Self::ReduceFailed(_) | Self::Overlap | Self::Cancelled => false,
+        }
+    }
+
     /// True when another replica may well succeed where this one did not.
     pub fn is_worth_a_retry(&self) -> bool {
         !matches!(self, Self::LocalFailed(_) | Self::ReduceFailed(_) | Self::Cancelled | Self::NoReplica)

@@ -24,15 +24,17 @@
 //!
 //! A call's way, in the order of the files that it passes:
 //!
-//! - [`call`]: `caller` checks a call, chooses replicas, forms the tree and judges the end; `provider` is a node's
+//! - [`call`]: `caller` checks a call, forms the tree and judges the end; `choosing` has replicas polled, chosen and
+//!   remembered; `provider` is a node's
 //!   part from the parent's call to the partial it sends up, with `settle`, the one place that decides; `children`
-//!   takes in what children send; `repair` takes over from those that are lost or late; `jobs` hands out operator
-//!   work; `books` keeps what a wave is charged; `plan` turns options into whole numbers.
+//!   takes in what children send; `repair` takes over from those that are lost or late; `hedge` asks replicas of
+//!   those that are slow; `waiting` tells a wave's rule how it goes; `jobs` hands out operator work; `books` keeps
+//!   what a wave is charged; `plan` turns options into whole numbers.
 //! - [`replica`]: which of a partition's replicas takes part, one policy a file.
 //! - [`tree`]: trees as rows of seats, and the shapes they can have; `adaptive` is the one that looks at load.
 //! - [`wave`]: one node's part in a wave. `state` is the machine, `contributors` sees that nobody counts twice,
-//!   [`wave::wait`] sets the children's time, `credit` bounds the bytes on their way here, `keep` those kept for
-//!   repair.
+//!   [`wave::wait`] sets the children's time and ends a wait that is not worth it, `times` remembers what children
+//!   took, `credit` bounds the bytes on their way here, `keep` those kept for repair.
 //! - `schedule`: the queue before the processors, and how many retries slowness may cause.
 //!
 //! What calls rest on:

@@ -3,7 +3,7 @@
 use crate::call::{CallOptions, Outcome};
 use crate::error::Missing;
 use crate::id::{NodeId, Tag};
-use crate::load::figure::{CostFigure, LoadFigure};
+use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
 use crate::membership::card::MemberCard;
 use crate::partitions::PartitionSet;
 use crate::time::Duration;
@@ -107,10 +107,16 @@ pub struct Call<P> {
     pub waiting: Waiting,
     /// How many partitions the call may lose before its answer is worth nothing.
     pub losses_max: u32,
+    /// How many of the receiver's partitions its waiting rule may give up.
+    pub spare: u32,
+    /// True when replicas of what is late shall be asked as well.
+    pub hedge: bool,
     /// The receiver's subtree, itself at the root.
     pub tree: Tree,
     /// True when the answer shall say how the time was spent at each node.
     pub explain: bool,
+    /// True when the answer shall bear the load of each node that it comes from.
+    pub loads_wanted: bool,
 }
 
 /// What a child's subtree has to give. A child may send several for one wave, disjoint; the last says so.
@@ -129,6 +135,8 @@ pub struct Partial<P> {
     pub last: bool,
     /// The sender's load now.
     pub load: LoadFigure,
+    /// The loads of those below the sender, when they are wanted; on the last partial.
+    pub loads: Vec<LoadNews>,
     /// What the aggregation has been costing the sender.
     pub cost: CostFigure,
     /// How the time was spent, when the call asked.

@@ -21,13 +21,14 @@ use crate::input::{Command, Input};
 use crate::load::cost::CostTable;
 use crate::load::figure::{CostFigure, LoadFigure};
 use crate::load::index::LoadIndex;
+use crate::load::latency::Latencies;
 use crate::load::table::LoadTable;
 use crate::membership::sight::Sight;
 use crate::membership::view::View;
 use crate::message::{Message, Partial, Payload};
 use crate::partitions::PartitionSet;
 use crate::random::Random;
-use crate::replica::round_robin::RoundRobin;
+use crate::replica::policies::Replicas;
 use crate::schedule::queue::Queue;
 use crate::schedule::retry_budget::RetryBudget;
 use crate::status::Counters;
@@ -36,6 +37,7 @@ use crate::timer::{Timers, Wake};
 use crate::wave::credit::Credit;
 use crate::wave::keep::Kept;
 use crate::wave::state::Wave;
+use crate::wave::times::ChildTimes;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -59,7 +61,9 @@ pub struct Node<P> {
     pub(crate) costs: CostTable,
     /// What calls of aggregations have cost those who ran them, for a caller that runs none itself.
     costs_heard: BTreeMap<Arc<str>, CostFigure>,
-    pub(crate) round_robin: RoundRobin,
+    pub(crate) latencies: Latencies,
+    pub(crate) replicas: Replicas,
+    pub(crate) child_times: ChildTimes,
     #[allow(clippy::vec_box)]
     pub(crate) waves: BTreeMap<Tag, Box<Wave<P>>>,
     pub(crate) kept: Kept<P>,
@@ -69,12 +73,16 @@ pub struct Node<P> {
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     pub(crate) calls_started: u64,
+    /// When a call last asked for the loads of those who answer.
+    pub(crate) news_asked_at: Option<Instant>,
     pub(crate) queue: Queue<P>,
     pub(crate) jobs: BTreeMap<JobId, OpenJob>,
     pub(crate) jobs_started: u64,
+    pub(crate) jobs_epochs: u64,
     pub(crate) jobs_stuck: usize,
     pub(crate) processors_busy: u32,
     pub(crate) budget: RetryBudget,
+    pub(crate) hedge_budget: RetryBudget,
     pub(crate) timers: Timers,
     pub(crate) effects: VecDeque<Effect<P>>,
     to_self: VecDeque<Message<P>>,
@@ -108,11 +116,17 @@ impl<P: Payload> Node<P> {
             kinds,
             sight: Sight::new(&config, now, &mut random),
             random,
-            loads: LoadTable::new(config.limits.peers_max),
+            loads: if config.tuning.anticipate {
+                LoadTable::new(config.limits.peers_max)
+            } else {
+                LoadTable::new(config.limits.peers_max).as_told()
+            },
             load_index: LoadIndex::new(config.card.processors),
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
-            round_robin: RoundRobin::new(),
+            latencies: Latencies::new(),
+            replicas: Replicas::new(config.limits.peers_max),
+            child_times: ChildTimes::default(),
             waves: BTreeMap::new(),
             kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),
             kept_armed: None,
@@ -121,12 +135,15 @@ impl<P: Payload> Node<P> {
             calls: BTreeMap::new(),
             requests: BTreeMap::new(),
             calls_started: 0,
+            news_asked_at: None,
             queue: Queue::new(config.limits.jobs_queued_max),
             jobs: BTreeMap::new(),
             jobs_started: 0,
+            jobs_epochs: 0,
             jobs_stuck: 0,
             processors_busy: 0,
             budget: RetryBudget::new(),
+            hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),
             timers: Timers::default(),
             effects: VecDeque::new(),
             to_self: VecDeque::new(),
@@ -204,7 +221,7 @@ impl<P: Payload> Node<P> {
             Message::Partial(partial) => self.handle_partial(now, from, *partial),
             Message::Offer { tag, bytes } => self.handle_offer(from, tag, bytes),
             Message::Grant { tag } => self.handle_grant(from, tag),
-            Message::Cancel { tag } => self.handle_cancel(tag),
+            Message::Cancel { tag } => self.handle_cancel(from, tag),
             Message::Request(request) => {
                 let request = *request;
                 let requester = Requester::Peer(from, request.id);
@@ -296,7 +313,8 @@ impl<P: Payload> Node<P> {
 
     /// How busy this node is, as it tells others.
     pub fn load_figure(&self) -> LoadFigure {
-        self.load_index.figure()
+        let latency = self.latencies.expected(self.load_index.in_flight());
+        LoadFigure { latency, ..self.load_index.figure() }
     }
 
     pub(crate) fn cost_figure(&self, kind: Option<u32>) -> CostFigure {

@@ -106,4 +106,6 @@ counters! {
     polls_late,
     /// Messages and datagrams dropped as senseless.
     bad_messages,
+    /// Replicas asked for what was late, while the first asked was still at work.
+    hedges,
 }

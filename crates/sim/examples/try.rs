@@ -12,16 +12,17 @@ fn main(){
         let setting = Setting::micro(1, n as u32);
         let mut world = World::new(setting.clone());
         let mut tuning = Tuning::LAN;
+        if std::env::var("NOANT").is_ok() {tuning.anticipate=false;} if std::env::var("NONEWS").is_ok() {tuning.waves_bear_loads=false;}
         if !gossip { tuning.membership = MembershipConfig::still(); }
         let mut k = 0;
         for i in 0..n { let mut spec = Spec::holding([i as u32].into_iter().collect()); spec.tuning = tuning.clone(); if het && i>=n-4 {spec.processors=4;} k+=spec.processors; world.start(spec); }
         let mut spec = Spec::front(); spec.tuning=tuning.clone();
-        let front = world.start(spec);
-        if gossip { world.introduce_all(); } else { world.introduce_fronts(&[front]); }
+        let nf: usize = std::env::var("FRONTS").ok().map_or(1,|x|x.parse().unwrap()); let fronts: Vec<usize> = (0..nf).map(|_| world.start(spec.clone())).collect();
+        if gossip { world.introduce_all(); } else { world.introduce_fronts(&fronts); }
         let s=0.025; let r=0.005;
         let cap = k as f64/(n as f64*s+(n as f64-1.0)*r);
         let t0=std::time::Instant::now();
-        let mut trial = Trial::poisson(world,&setting,vec![front],cap*load,secs);
+        let mut trial = Trial::poisson(world,&setting,fronts,cap*load,secs);
         trial.options = CallOptions{shape: shape.parse::<Shape>().unwrap(), ..CallOptions::default()};
         if a.len()>7 { trial.before_call = Some(|w,f| w.tell_truth(f)); }
         let (ledger, world) = trial.run_watched();

@@ -7,6 +7,8 @@
 //! - [`explore`]: worlds that are broken at random, and what must hold all the same.
 #![forbid(unsafe_code)]
 
+pub mod evaluation;
 pub mod experiment;
 pub mod explore;
+pub mod plot;
 pub mod world;

@@ -60,9 +60,12 @@ fn call(seats: u32) -> Message<Bytes> {
         deadline_left: Span::from_millis(200),
         answer_left: Span::from_millis(180),
         waiting: Waiting::Staged,
+        spare: 0,
+        hedge: false,
         losses_max: 3,
         tree: tree(1, seats),
         explain: false,
+        loads_wanted: false,
     }))
 }
 
@@ -73,7 +76,13 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
         contributors: PartitionSet::from_range(64..128),
         missing: Vec::new(),
         last: true,
-        load: LoadFigure { queued: Span::from_micros(1_500), in_flight: 3, processors: 4 },
+        load: LoadFigure {
+            queued: Span::from_micros(1_500),
+            in_flight: 3,
+            processors: 4,
+            latency: Span::from_micros(900),
+        },
+        loads: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },
         report: None,
     }))

@@ -81,6 +81,13 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
+    /// Asks replicas too of what takes unusually long: for a steadier response time, and some more work. At most
+    /// `Tuning::hedge_share` of the nodes asked are asked twice.
+    pub fn hedge(mut self, hedge: bool) -> Self {
+        self.options.hedge = hedge;
+        self
+    }
+
     /// The partitions to ask; all of the service by default.
     pub fn partitions(mut self, partitions: PartitionSet) -> Self {
         self.options.partitions = Some(partitions);

@@ -45,13 +45,20 @@ pub(crate) struct Call {
     #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
     shape: Shape,
 
-    /// How replicas are picked: random, round_robin, polled:D; the front's own policy when left out
+    /// How replicas are picked: random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal,
+    /// prequal_inline; the front's own policy when left out
     #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
     policy: Option<ReplicaPolicy>,
 
-    /// How nodes wait for their children: staged (each level answers before the one above) or uniform
+    /// How nodes wait for their children: staged (each level answers before the one above), slope or
+    /// slope:FMIN,FMAX (the more is in, the shorter, once the minimum coverage is), learned (as long as the
+    /// children's times say is worth it), staged_reversed, uniform
     #[arg(long, value_name = "RULE", default_value = "staged", value_parser = parse::waiting)]
     waiting: Waiting,
+
+    /// Ask replicas too of what takes unusually long
+    #[arg(long)]
+    hedge: bool,
 
     /// The partitions to ask, as in 0-3,7; all of the service when left out
     #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
@@ -89,6 +96,7 @@ impl Call {
             .min_coverage(self.min_coverage)
             .shape(self.shape)
             .waiting(self.waiting)
+            .hedge(self.hedge)
             .explain(self.explain);
         if let Some(policy) = self.policy {
             call = call.policy(policy);

@@ -143,6 +143,8 @@ struct Member {
     #[serde(serialize_with = "crate::output::rounded")]
     load_ms: f64,
     in_flight: u32,
+    /// What requests lately took there that found it as busy; null when there were none.
+    latency_us: Option<u64>,
     /// How old that is; null when nothing was ever heard, 0 for the node itself.
     load_age_ms: Option<u64>,
     services: BTreeMap<String, Hosted>,
@@ -180,6 +182,7 @@ impl Member {
             roles: role_names(card),
             processors: card.processors,
             load_ms: load_ms_per_processor(load),
+            latency_us: (!load.latency.is_zero()).then(|| load.latency.as_micros()),
             in_flight: load.in_flight,
             load_age_ms,
             services: services.collect(),
@@ -236,7 +239,12 @@ mod tests {
 
     #[test]
     fn the_load_index_is_per_processor() {
-        let load = LoadFigure { queued: Duration::from_millis(30), in_flight: 2, processors: 4 };
+        let load = LoadFigure {
+            queued: Duration::from_millis(30),
+            in_flight: 2,
+            processors: 4,
+            latency: Duration::ZERO,
+        };
         assert_eq!(load_ms_per_processor(load), 7.5);
     }
 }

@@ -11,7 +11,6 @@ pub(crate) struct Style {
 
 impl Style {
     /// No colour.
-    #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { on: false };
 
     /// As standard output wants it.

@@ -11,7 +11,7 @@ pub(crate) enum Align {
 
 /// A table being filled, row by row.
 pub(crate) struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
@@ -21,7 +21,15 @@ const GAP: &str = "  ";
 impl Table {
     /// A table of these columns; a column whose cells are all empty is not shown.
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        let columns = columns.iter().map(|&(heading, align)| (heading.to_owned(), align));
+        Self { columns: columns.collect(), rows: Vec::new() }
+    }
+
+    /// The table with one column more, before it has rows.
+    pub(crate) fn with_column(mut self, heading: impl Into<String>, align: Align) -> Self {
+        assert!(self.rows.is_empty(), "invariant: columns come before rows");
+        self.columns.push((heading.into(), align));
+        self
     }
 
     /// Adds a row with a cell for each column. Cells are plain text: colour would count as width.
@@ -36,7 +44,7 @@ impl Table {
             (0..self.columns.len()).filter(|&at| self.rows.iter().any(|row| !row[at].is_empty())).collect();
         let width_of = |at: usize| {
             let cells = self.rows.iter().map(|row| seen_width(&row[at]));
-            cells.chain([seen_width(self.columns[at].0)]).max().unwrap_or(0)
+            cells.chain([seen_width(&self.columns[at].0)]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = shown.iter().map(|&at| width_of(at)).collect();
         let line = |cell_of: &dyn Fn(usize) -> String| {
@@ -50,7 +58,7 @@ impl Table {
             });
             cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
         };
-        let heading = style.dim(line(&|at| self.columns[at].0.to_owned()));
+        let heading = style.dim(line(&|at| self.columns[at].0.clone()));
         let rows = self.rows.iter().map(|row| line(&|at| row[at].clone()));
         std::iter::once(heading).chain(rows).collect::<Vec<_>>().join("\n")
     }

@@ -19,6 +19,7 @@ impl<P: Payload> Node<P> {
             self.load_index.remove(weight);
         }
         let Some(kind) = wave.kind else { return };
+        wave.timing.in_flight_found.get_or_insert(self.load_index.in_flight());
         let cost = self.costs.of(kind);
         let own = wave.own_open.len();
         let reductions = (own + wave.children.len()).saturating_sub(1) as u32;
@@ -30,6 +31,19 @@ impl<P: Payload> Node<P> {
         let cost = self.costs.of(kind);
         if let Some(weight) = &mut wave.weight {
             self.load_index.lighten(weight, if is_fold { cost.reduce_ms() } else { cost.local_ms() });
+        }
+    }
+
+    /// The wave's own locals are done, or their time is up: so long do they take here now. If some of them were
+    /// lost it says nothing, since failing is quick.
+    pub(crate) fn note_own_done(&mut self, now: Instant, wave: &mut Wave<P>) {
+        if wave.timing.own_done_at.is_some() {
+            return;
+        }
+        wave.timing.own_done_at = Some(now);
+        let has_failed = || wave.losses.iter().any(|loss| loss.node == Some(self.me));
+        if let Some(found) = wave.timing.in_flight_found.filter(|_| !has_failed()) {
+            self.latencies.observe(found, wave.timing.arrived_at.until(now));
         }
     }
 
@@ -55,7 +69,9 @@ impl<P: Payload> Node<P> {
         if self.kept_armed.is_none() {
             self.timers.rearm(&mut self.kept_armed, Some(wave.deadline_at), Wake::Kept);
         }
-        self.kept.push(wave);
+        for unfetched in self.kept.push(wave) {
+            self.withdraw_offer(&unfetched);
+        }
     }
 
     /// Some kept waves may have passed their deadline.

@@ -9,10 +9,10 @@
 //!
 //! Once its tree is formed the caller is a wave like any other, with no partitions of its own and, except with
 //! `base`, with one child. What differs: it answers to a requester, judges the coverage, and mends the loss of
-//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]).
+//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]). Which replicas are
+//! asked is decided in [`crate::call::choosing`].
 
 use crate::call::plan;
-use crate::call::repair::service_of;
 use crate::call::{CallOptions, Outcome, Status};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
@@ -20,9 +20,9 @@ use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload};
 use crate::node::Node;
 use crate::partitions::PartitionSet;
-use crate::replica::ReplicaPolicy;
 use crate::replica::choice::Choice;
-use crate::replica::polled::{Poll, Verdict};
+use crate::replica::in_flight::PlacedCall;
+use crate::replica::polled::Poll;
 use crate::time::Instant;
 use crate::timer::Wake;
 use crate::tree::shape::{Candidate, Shape, form};
@@ -50,13 +50,17 @@ pub(crate) enum Requester {
 #[derive(Debug)]
 pub(crate) struct OpenCall<P> {
     requester: Requester,
-    name: Arc<str>,
-    options: CallOptions,
-    asked: PartitionSet,
+    pub(crate) name: Arc<str>,
+    pub(crate) options: CallOptions,
+    pub(crate) asked: PartitionSet,
     started_at: Instant,
+    /// True when some partition has several replicas.
+    pub(crate) has_choice: bool,
     /// While replicas are polled: the poll, and the parameters that wait for it.
-    polling: Option<(Poll, P)>,
-    armed: Option<Instant>,
+    pub(crate) polling: Option<(Poll, P)>,
+    /// What it has in flight with whom, when it had a choice.
+    pub(crate) placed: PlacedCall,
+    pub(crate) armed: Option<Instant>,
 }
 
 impl<P: Payload> Node<P> {
@@ -79,8 +83,18 @@ impl<P: Payload> Node<P> {
         self.counters.calls_started += 1;
         self.calls_started += 1;
         let wave = WaveId { origin: self.me.generation, sequence: self.calls_started };
-        let mut call =
-            OpenCall { requester, name, options, asked, started_at: now, polling: None, armed: None };
+        let mut call = OpenCall {
+            requester,
+            name,
+            options,
+            asked,
+            started_at: now,
+            has_choice: false,
+            polling: None,
+            placed: PlacedCall::default(),
+            armed: None,
+        };
+        call.has_choice = self.has_choice(&call);
         self.requests.insert(requester, wave);
         if let Some(poll) = self.begin_poll(now, &call) {
             for node in poll.targets() {
@@ -132,63 +146,22 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// The poll that the call's policy asks for, unless nobody has a choice.
-    fn begin_poll(&mut self, now: Instant, call: &OpenCall<P>) -> Option<Poll> {
-        let ReplicaPolicy::Polled { polls } = self.policy_of(call) else { return None };
-        let Self { sight, random, .. } = self;
-        let service = service_of(&call.name);
-        let wanted = call.asked.iter().map(|p| (p, sight.view().providers(service, p)));
-        let poll = Poll::begin(wanted, polls, now, random);
-        (!poll.is_complete()).then_some(poll)
-    }
-
-    fn policy_of(&self, call: &OpenCall<P>) -> ReplicaPolicy {
-        call.options.policy.unwrap_or(self.config.tuning.replica_policy)
-    }
-
-    /// A replica says how busy it is.
-    pub(crate) fn handle_poll_answer(
+    /// Forms the tree and sets the wave going.
+    pub(crate) fn launch(
         &mut self,
         now: Instant,
-        node: NodeId,
-        sequence: u64,
-        figure: crate::load::figure::LoadFigure,
+        wave: WaveId,
+        mut call: OpenCall<P>,
+        poll: Option<&Poll>,
+        params: P,
     ) {
-        self.loads.learn(node, figure, now);
-        let wave = WaveId { origin: self.me.generation, sequence };
-        let Some(call) = self.calls.get_mut(&wave) else {
-            self.counters.polls_late += 1;
-            return;
-        };
-        let Some((poll, _)) = &mut call.polling else {
-            self.counters.polls_late += 1;
-            return;
-        };
-        if poll.handle_answer(node, figure, now) == Verdict::Late {
-            self.counters.polls_late += 1;
-        }
-        if poll.is_complete() {
-            self.handle_polls_over(now, wave);
-        }
-    }
-
-    /// All answers are in, or no more are waited for.
-    pub(crate) fn handle_polls_over(&mut self, now: Instant, wave: WaveId) {
-        let Some(mut call) = self.calls.remove(&wave) else { return };
-        self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
-        match call.polling.take() {
-            Some((poll, params)) => self.launch(now, wave, call, Some(&poll), params),
-            None => drop(self.calls.insert(wave, call)),
-        }
-    }
-
-    /// Forms the tree and sets the wave going.
-    fn launch(&mut self, now: Instant, wave: WaveId, call: OpenCall<P>, poll: Option<&Poll>, params: P) {
-        let choice = self.choose(&call, poll);
+        let choice = self.choose(now, &call, poll);
         let trees = self.form(now, &call, &choice);
+        self.note_launch(now, &mut call, &choice, &trees);
         let options = &call.options;
         let deadline_at = call.started_at + options.deadline;
         let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
+        let losses_max = plan::losses_max(call.asked.len(), options.min_coverage);
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
@@ -198,9 +171,13 @@ impl<P: Payload> Node<P> {
             deadline_at,
             answer_at: deadline_at - margin,
             waiting: options.waiting,
-            losses_max: plan::losses_max(call.asked.len(), options.min_coverage),
+            losses_max,
+            spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
+            hedge: options.hedge,
             explain: options.explain,
+            loads_wanted: self.asks_for_news(now),
             asked: call.asked.clone(),
+            jobs_epoch: self.next_jobs_epoch(),
         };
         let mut state = Box::new(Wave::open(now, opening));
         let nobody = Missing { partitions: choice.unplaced, node: None, reason: Reason::NoReplica };
@@ -214,19 +191,6 @@ impl<P: Payload> Node<P> {
             self.answer(now, &mut state, &Reason::Cancelled);
         }
         self.settle(now, state);
-    }
-
-    fn choose(&mut self, call: &OpenCall<P>, poll: Option<&Poll>) -> Choice {
-        let policy = self.policy_of(call);
-        let local_ms = self.local_estimate(self.kind_of(&call.name), &call.name).as_millis_f64();
-        let Self { sight, random, round_robin, .. } = self;
-        let service = service_of(&call.name);
-        let wanted = call.asked.iter().map(|p| (p, sight.view().providers(service, p)));
-        match (policy, poll) {
-            (ReplicaPolicy::RoundRobin, _) => round_robin.choose(service, wanted, random),
-            (_, Some(poll)) => poll.choose(wanted, local_ms, random),
-            _ => crate::replica::random::choose(wanted, random),
-        }
     }
 
     fn form(&mut self, now: Instant, call: &OpenCall<P>, choice: &Choice) -> Vec<crate::tree::Tree> {
@@ -255,12 +219,14 @@ impl<P: Payload> Node<P> {
 
     /// The caller's wave has ended: judges it and tells the requester.
     pub(crate) fn finish_call(&mut self, now: Instant, wave: &mut Wave<P>, mut missing: Vec<Missing>) {
-        let Some(call) = self.calls.remove(&wave.tag.wave) else { return };
+        let Some(mut call) = self.calls.remove(&wave.tag.wave) else { return };
+        wave.heard.iter().for_each(|heard| self.loads.learn(heard.node, heard.figure, heard.as_of));
         self.requests.remove(&call.requester);
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();
             missing = wave.missing(self.me, &Reason::Late);
         }
+        self.note_end(now, &mut call, &wave.losses, &missing);
         let contributed = wave.parts.claimed().clone();
         let lost = call.asked.len() - contributed.len();
         let status = match lost {
@@ -300,8 +266,11 @@ impl<P: Payload> Node<P> {
         self.counters.calls_cancelled += 1;
         if let Some(mut call) = self.calls.remove(&wave) {
             self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
+            self.replicas.cancelled(core::mem::take(&mut call.placed));
         }
-        self.handle_cancel(Tag { wave, branch: CALLER_BRANCH });
+        if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+            self.drop_wave(&mut own);
+        }
     }
 
     /// A client is gone: so are its calls.

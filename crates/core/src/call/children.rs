@@ -39,14 +39,16 @@ impl<P: Payload> Node<P> {
             self.waves.insert(own_tag, wave);
             return;
         }
+        self.note_answer(now, &wave, from, &partial);
         self.take_partial(now, &mut wave, from, partial);
         self.settle(now, wave);
     }
 
     fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, missing, last, report, .. } = partial;
+        let Partial { tag, payload, contributors, missing, last, report, load, loads, .. } = partial;
         let mut accounted = contributors.clone();
         let has_payload = payload.is_some();
+        let is_answer = last && has_payload;
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
             self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
             self.take_part(now, wave, from, Part { payload, contributors });
@@ -59,6 +61,15 @@ impl<P: Payload> Node<P> {
             return;
         };
         let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
+        if is_answer {
+            let took = child.asked_at.until(now);
+            if child.asked_at == wave.timing.arrived_at {
+                wave.stop.observe(took);
+            }
+            if subtree.root().size == 1 && !child.is_hopeless {
+                self.child_times.observe_leaf(&wave.name, took);
+            }
+        }
         if !last {
             child.is_hopeless |= has_payload;
             missing.iter().for_each(|loss| child.said_lost.union_with(&loss.partitions));
@@ -67,6 +78,7 @@ impl<P: Payload> Node<P> {
         }
         if last {
             child.is_done = true;
+            wave.hear(now, from, load, &loads, subtree.seats().len());
             self.credit.forget(own_and_child(wave.tag, from, tag.branch));
             wave.reports.extend(report.map(|report| *report));
             self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
@@ -87,7 +99,7 @@ impl<P: Payload> Node<P> {
             let partitions = contributors.difference(wave.parts.claimed());
             let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
             wave.note_loss(loss, self.config.limits.missing_max);
-            self.ask_again(now, wave, &partitions);
+            self.ask_again(now, wave, &partitions, from);
         }
     }
 

@@ -3,10 +3,13 @@
 mod books;
 pub(crate) mod caller;
 mod children;
+pub(crate) mod choosing;
+mod hedge;
 pub(crate) mod jobs;
 mod plan;
 mod provider;
 pub(crate) mod repair;
+mod waiting;
 
 use crate::error::{CallError, Missing};
 use crate::message::Report;
@@ -32,6 +35,8 @@ pub struct CallOptions {
     pub policy: Option<ReplicaPolicy>,
     /// How nodes wait for their children.
     pub waiting: Waiting,
+    /// True when replicas of leaves that take unusually long shall be asked as well.
+    pub hedge: bool,
     /// The partitions to ask; `None` for all of the service.
     pub partitions: Option<PartitionSet>,
     /// True when the outcome shall say how the time was spent at each node.
@@ -46,6 +51,7 @@ impl Default for CallOptions {
             shape: Shape::Adaptive,
             policy: None,
             waiting: Waiting::Staged,
+            hedge: false,
             partitions: None,
             explain: false,
         }

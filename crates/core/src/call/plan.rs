@@ -15,6 +15,9 @@ pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<()
     if !(0.0..=1.0).contains(&options.min_coverage) {
         return Err(CallError::bad_field("min_coverage", options.min_coverage, "0 to 1"));
     }
+    if !options.waiting.is_valid() {
+        return Err(CallError::bad_field("waiting", options.waiting, "slope:FMIN,FMAX, 0 ≤ FMIN ≤ FMAX ≤ 1"));
+    }
     Ok(())
 }
 
@@ -30,6 +33,7 @@ pub(crate) fn losses_max(asked: usize, min_coverage: f64) -> u32 {
 mod tests {
     use super::*;
     use crate::time::Duration;
+    use crate::wave::wait::Waiting;
     use std::string::ToString;
 
     #[test]
@@ -57,6 +61,9 @@ mod tests {
         for coverage in [0.0, 1.0] {
             assert_eq!(refusal(CallOptions { min_coverage: coverage, ..base.clone() }), "");
         }
+        let waiting = Waiting::Slope { f_min: 0.5, f_max: 0.1 };
+        let text = refusal(CallOptions { waiting, ..base.clone() });
+        assert!(text.contains("waiting is slope:0.5,0.1"), "{text}");
         let text = refusal(CallOptions { deadline: Duration::ZERO, ..base });
         assert!(text.contains("deadline") && text.contains("above 0"), "{text}");
     }

@@ -12,18 +12,20 @@
 //! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the one place that
 //! decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
 
+use crate::call::waiting::spare_of;
 use crate::config::Placement;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
 use crate::message::{Call, Message, Partial, Payload};
 use crate::node::Node;
 use crate::partitions::PartitionSet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::contributors::Parts;
 use crate::wave::state::{Child, Opening, Parent, Phase, Wave};
+use crate::wave::wait::staged::Rank;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,6 +33,9 @@ use smallvec::SmallVec;
 
 /// With less than this many hops' margin left, a repair would come too late.
 const MENDING_HOPS: f64 = 8.0;
+/// Nobody loses patience sooner than this. A share of what is left, and again of what is left then, comes to an end
+/// only because of it.
+const PATIENCE_MIN: Duration = Duration::from_micros(100);
 
 impl<P: Payload> Node<P> {
     /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
@@ -59,8 +64,12 @@ impl<P: Payload> Node<P> {
             answer_at: (now + call.answer_left).min(deadline_at),
             waiting: call.waiting,
             losses_max: call.losses_max,
+            spare: call.spare,
+            hedge: call.hedge,
             explain: call.explain,
+            loads_wanted: call.loads_wanted,
             asked: tree.partitions(),
+            jobs_epoch: self.next_jobs_epoch(),
         };
         self.budget.earn();
         self.open(now, Box::new(Wave::open(now, opening)), &tree);
@@ -91,6 +100,7 @@ impl<P: Payload> Node<P> {
             missing: vec![Missing { partitions, node: Some(self.me), reason }],
             last: true,
             load: self.load_figure(),
+            loads: Vec::new(),
             cost: self.cost_figure(self.kind_of(&call.name)),
             report: None,
         };
@@ -105,6 +115,7 @@ impl<P: Payload> Node<P> {
         self.adopt(now, &mut wave, branch, &children);
         let own = tree.root().partitions.clone();
         self.start_locals(now, &mut wave, &own);
+        self.plan_own_hedge(now, &mut wave);
         self.settle(now, wave);
     }
 
@@ -117,15 +128,17 @@ impl<P: Payload> Node<P> {
         let is_asked_again =
             |child: &Child| child.branch == branch && trees.iter().any(|tree| tree.root().node == child.node);
         wave.children.retain(|child| !is_asked_again(child));
+        self.watch_children(wave, trees);
         let reduce = self.reduce_estimate(wave.kind, &wave.name);
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
         by_size.sort_by_key(|&at| trees[at].root().size);
-        for (below, &at) in by_size.iter().enumerate() {
+        for (smaller, &at) in by_size.iter().enumerate() {
             let tree = trees[at].clone();
-            let rank = below as u32 + 1;
+            let rank = Rank::new(smaller as u32, trees.len() as u32);
             let margin = self.config.tuning.hop_margin;
             let answer_at = wave.waiting.child_answer_at(now, wave.answer_at, rank, reduce, margin);
             let repair_at = self.patience_ends(now, answer_at, tree.height());
+            let hedge_at = self.hedge_at(now, wave, &tree);
             let node = tree.root().node;
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &tree, answer_at, true);
             let said_lost = PartitionSet::new();
@@ -133,8 +146,10 @@ impl<P: Payload> Node<P> {
                 node,
                 branch,
                 tree,
+                asked_at: now,
                 answer_at,
                 repair_at,
+                hedge_at,
                 is_done: false,
                 is_hopeless: false,
                 said_lost,
@@ -147,17 +162,20 @@ impl<P: Payload> Node<P> {
     pub(crate) fn patience_ends(&self, now: Instant, answer_at: Instant, height: usize) -> Option<Instant> {
         let levels = height as f64;
         let share = self.config.tuning.patience * (1.0 + levels / (levels + 2.0));
-        self.is_worth_mending(now, answer_at).then(|| now + now.until(answer_at).mul_f64(share))
+        self.after_share(now, answer_at, share)
     }
 
     /// When a wave that is still open shall give its parent a sign of life.
     pub(crate) fn next_sign_at(&self, now: Instant, answer_at: Instant) -> Option<Instant> {
-        let share = self.config.tuning.sign_of_life;
-        self.is_worth_mending(now, answer_at).then(|| now + now.until(answer_at).mul_f64(share))
+        self.after_share(now, answer_at, self.config.tuning.sign_of_life)
     }
 
-    fn is_worth_mending(&self, now: Instant, answer_at: Instant) -> bool {
-        now.until(answer_at) > self.config.tuning.hop_margin.mul_f64(MENDING_HOPS)
+    /// When `share` of the time until `answer_at` has passed, if that leaves time to mend anything.
+    fn after_share(&self, now: Instant, answer_at: Instant, share: f64) -> Option<Instant> {
+        let left = now.until(answer_at);
+        let is_worth_mending = left > self.config.tuning.hop_margin.mul_f64(MENDING_HOPS);
+        let wait = left.mul_f64(share).max(PATIENCE_MIN);
+        (is_worth_mending && share < 1.0 && wait < left).then(|| now + wait)
     }
 
     /// Sends a child its call; without parameters when it has them already.
@@ -178,8 +196,11 @@ impl<P: Payload> Node<P> {
             answer_left: now.until(answer_at),
             waiting: wave.waiting,
             losses_max: wave.losses_max,
+            spare: spare_of(wave, tree),
+            hedge: wave.hedge,
             tree: tree.clone(),
             explain: wave.explain,
+            loads_wanted: wave.loads_wanted,
         };
         self.send(tree.root().node, Message::Call(Box::new(call)));
     }
@@ -223,13 +244,14 @@ impl<P: Payload> Node<P> {
     /// The one place that decides what a wave does next; the wave goes back into the table if it lives on.
     pub(crate) fn settle(&mut self, now: Instant, mut wave: Box<Wave<P>>) {
         if wave.phase == Phase::Open {
+            self.dismiss_rivals(now, &mut wave);
             if now < wave.answer_at {
                 self.fold_pairs(now, &mut wave);
             }
-            if wave.own_open.is_empty() && wave.timing.own_done_at.is_none() {
-                wave.timing.own_done_at = Some(now);
+            if wave.own_open.is_empty() || now >= wave.answer_at {
+                self.note_own_done(now, &mut wave);
             }
-            if wave.is_ready() || now >= wave.answer_at {
+            if wave.is_ready() || now >= wave.answer_at || self.stops_early(now, &mut wave) {
                 self.answer(now, &mut wave, &Reason::Late);
             } else if self.is_pointless(&wave) {
                 self.answer(now, &mut wave, &Reason::Cancelled);
@@ -246,7 +268,7 @@ impl<P: Payload> Node<P> {
             Phase::Open => {
                 // An inline job comes back before anything else does, and the timer is seen to then.
                 if wave.jobs_inline == 0 {
-                    let at = wave.wake_at();
+                    let at = wave.wake_at(now);
                     self.timers.rearm(&mut wave.armed, Some(at), Wake::Wave(wave.tag));
                 }
                 self.waves.insert(wave.tag, wave);
@@ -298,6 +320,7 @@ impl<P: Payload> Node<P> {
     /// Gives the wave's answer: sends it up, or ends the call.
     pub(crate) fn answer(&mut self, now: Instant, wave: &mut Wave<P>, otherwise: &Reason) {
         self.release(wave);
+        self.learn_from_wave(now, wave);
         self.cancel_children(wave);
         wave.parts.close();
         let missing = if wave.asked.is_subset(wave.parts.claimed()) {
@@ -336,6 +359,7 @@ impl<P: Payload> Node<P> {
             last.last = true;
             last.missing.clone_from(&wave.answer_missing);
             last.report = report;
+            last.loads = wave.heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
         if bytes > self.config.limits.eager_bytes_max {
@@ -344,6 +368,19 @@ impl<P: Payload> Node<P> {
         } else {
             self.send_partials(parent, partials);
         }
+    }
+
+    /// What was offered to the parent had to make room before it was fetched: the parent hears that it won't come,
+    /// and may ask a replica, rather than wait for it until its time is up.
+    pub(crate) fn withdraw_offer(&mut self, wave: &Wave<P>) {
+        let Parent::Node(parent) = wave.parent else { return };
+        let mut partitions = PartitionSet::new();
+        wave.offered.iter().for_each(|partial| partitions.union_with(&partial.contributors));
+        let reason = Reason::Full("kept_bytes_max".into());
+        let mut missing = wave.answer_missing.clone();
+        missing.push(Missing { partitions, node: Some(self.me), reason });
+        let partial = self.partial(wave, None, PartitionSet::new(), missing, true);
+        self.send(parent, Message::Partial(Box::new(partial)));
     }
 
     /// Sends partials as they are.
@@ -371,7 +408,8 @@ impl<P: Payload> Node<P> {
         last: bool,
     ) -> Partial<P> {
         let (load, cost) = (self.load_figure(), self.cost_figure(wave.kind));
-        Partial { tag: wave.tag, payload, contributors, missing, last, load, cost, report: None }
+        let loads = Vec::new();
+        Partial { tag: wave.tag, payload, contributors, missing, last, load, loads, cost, report: None }
     }
 
     /// A call came for a wave that is known: parent and subtree change, what was done stays done.
@@ -381,6 +419,7 @@ impl<P: Payload> Node<P> {
             wave.parts.take_back();
         }
         wave.answer_at = (now + call.answer_left).min(wave.deadline_at);
+        wave.stop.spare = call.spare;
         wave.sign_at = self.next_sign_at(now, wave.answer_at);
         wave.asked = call.tree.partitions();
         let wanted: Vec<Tree> = call.tree.children().collect();
@@ -424,9 +463,15 @@ impl<P: Payload> Node<P> {
     }
 
     /// The parent wants nothing any more of this part of the wave; neither does this node of its children.
-    pub(crate) fn handle_cancel(&mut self, tag: Tag) {
-        if let Some(mut wave) = self.take_wave(&tag) {
-            self.drop_wave(&mut wave);
+    /// Whoever is no longer its parent has no say in it.
+    pub(crate) fn handle_cancel(&mut self, from: NodeId, tag: Tag) {
+        let Some(mut wave) = self.take_wave(&tag) else { return };
+        if wave.parent == Parent::Node(from) {
+            return self.drop_wave(&mut wave);
+        }
+        match wave.phase {
+            Phase::Open => drop(self.waves.insert(tag, wave)),
+            Phase::Kept | Phase::Ended => self.keep(wave),
         }
     }
 

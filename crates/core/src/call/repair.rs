@@ -39,6 +39,7 @@ impl<P: Payload> Node<P> {
             for (child, branch) in late {
                 self.repair(now, &mut wave, child, branch, &Reason::Late);
             }
+            self.hedge_late(now, &mut wave);
             if is_due(wave.sign_at) {
                 self.give_sign_of_life(now, &mut wave);
             }
@@ -130,7 +131,7 @@ impl<P: Payload> Node<P> {
         self.adopt(now, wave, branch, &[promoted]);
     }
 
-    fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
+    pub(crate) fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
         let service = service_of(&wave.name);
         partitions.iter().any(|p| self.view().providers(service, p).iter().any(|&node| node != failed))
     }
@@ -143,23 +144,41 @@ impl<P: Payload> Node<P> {
         partitions: &PartitionSet,
         failed: NodeId,
     ) {
-        wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
-        self.ask_replicas(now, wave, partitions);
+        // Who was hedged before it failed counts once.
+        let is_known = |one: &Try| one.failed == Some(failed) && partitions.is_subset(&one.partitions);
+        if !wave.tried.iter().any(is_known) {
+            wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
+        }
+        let partitions = Self::unpromised(wave, partitions, failed);
+        self.counters.retries += self.ask_replicas(now, wave, &partitions);
     }
 
     /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
     /// same node may be asked, and answers for itself then. It counts as a try, or two ways that keep crossing
     /// would be asked for ever.
-    pub(crate) fn ask_again(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
+    pub(crate) fn ask_again(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        partitions: &PartitionSet,
+        giver: NodeId,
+    ) {
+        let partitions = Self::unpromised(wave, partitions, giver);
         wave.tried.push(Try { partitions: partitions.clone(), failed: None });
-        self.ask_replicas(now, wave, partitions);
+        self.counters.retries += self.ask_replicas(now, wave, &partitions);
     }
 
-    fn ask_replicas(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
+    /// Asks a replica for each of the partitions that is not here; gives how many trees were asked.
+    pub(crate) fn ask_replicas(
+        &mut self,
+        now: Instant,
+        wave: &mut Wave<P>,
+        partitions: &PartitionSet,
+    ) -> u64 {
         let wanted = partitions.difference(wave.parts.claimed());
         let shortest = self.config.tuning.hop_margin;
         if wanted.is_empty() || now.until(wave.answer_at) <= shortest {
-            return;
+            return 0;
         }
         let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
         for partition in wanted.iter() {
@@ -173,11 +192,12 @@ impl<P: Payload> Node<P> {
             let head = trees.swap_remove(0);
             trees = alloc::vec![Tree::join(head.root().node, head.root().partitions.clone(), &trees)];
         }
+        let asked = trees.len() as u64;
         for tree in trees {
             let least = tree.partitions().least().expect("a retried tree has partitions");
-            self.counters.retries += 1;
             self.adopt(now, wave, least + 1, &[tree]);
         }
+        asked
     }
 
     /// A replica of `partition` that has not failed this wave; the least loaded one in sight.

@@ -75,12 +75,18 @@ pub struct Tuning {
     pub hop_margin: Duration,
     /// What the front keeps of the deadline to get its answer out.
     pub reply_margin: Duration,
-    /// The share of its time after which a wave that is still open gives its parent a sign of life.
+    /// The share of its time after which a wave that is still open gives its parent a sign of life. At 1 and
+    /// above: never.
     pub sign_of_life: f64,
     /// The share of its time that a silent leaf is given before its parent turns to a replica; above
     /// [`Tuning::sign_of_life`]. A child over `h` levels is given `1 + h/(h+2)` times as much, so that of all
-    /// who wait for a fault to mend itself, the one nearest to it loses patience first.
+    /// who wait for a fault to mend itself, the one nearest to it loses patience first. Where that makes 1 and
+    /// above nobody is ever late: with `patience` at 1 silence is never repaired, and with [`Tuning::tries_max`]
+    /// at 1 too nothing is asked twice. What is left of repair is the takeover from those who are lost.
     pub patience: f64,
+    /// Calls bring back the load of each node that answers, borne upward on their waves. Off, a front knows the
+    /// others' load by gossip and polls alone.
+    pub waves_bear_loads: bool,
     /// A reduction measured below this runs on the driver's loop.
     pub inline_cost_max: Duration,
     /// Weight of the newest measurement in the cost averages.
@@ -89,6 +95,19 @@ pub struct Tuning {
     pub stuck_after: Duration,
     /// Replicas tried for one partition of one call, the first one included.
     pub tries_max: u32,
+    /// How long a call waits for the answers of the replicas that it asked how busy they are. Later ones are
+    /// dropped.
+    pub poll_timeout: Duration,
+    /// The mean time between two announcements of a node's load; each wait is drawn from 0.5 to 1.5 of it.
+    pub announce_every: Duration,
+    /// True when a node tells its load to every member it knows by a datagram each, changed or not, instead of
+    /// leaving it to gossip. For comparison: a cluster of n nodes sends n² datagrams for it.
+    pub announce_directly: bool,
+    /// True when a front adds what it has just placed on a node to what that node last said of its load.
+    pub anticipate: bool,
+    /// Of the leaves asked in calls that are hedged, the share that may be asked of a replica too; from 0 (none)
+    /// to 1.
+    pub hedge_share: f64,
 }
 
 impl Tuning {
@@ -100,10 +119,16 @@ impl Tuning {
         reply_margin: Duration::from_millis(4),
         sign_of_life: 0.3,
         patience: 0.4,
+        waves_bear_loads: true,
         inline_cost_max: Duration::from_micros(10),
         cost_weight: 0.1,
         stuck_after: Duration::from_secs(1),
         tries_max: 3,
+        poll_timeout: Duration::from_millis(10),
+        announce_every: Duration::from_millis(500),
+        announce_directly: false,
+        anticipate: true,
+        hedge_share: 0.05,
     };
     /// Between machine rooms.
     pub const WAN: Self = Self {

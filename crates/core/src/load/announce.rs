@@ -2,7 +2,8 @@
 //!
 //! A figure rides on every partial for nothing. Between those a node announces it in gossip, never at a fixed
 //! period, since fixed periods drift into step with each other, and only when it changed by an amount that
-//! could change a decision: an idle cluster says nothing.
+//! could change a decision: an idle cluster says nothing. (With `Tuning::announce_directly` a node tells every
+//! member itself, changed or not, which is the broadcast policy of the random polling paper, §2.2.)
 //!
 //! A figure is old by the time it is used. If all callers took stale figures at their word, all would turn to
 //! the node that was idle last, until the next figures arrive: flocking. So a figure is corrected at random,
@@ -17,10 +18,10 @@ use super::figure::LoadFigure;
 use crate::random::Random;
 use crate::time::Duration;
 
-/// The mean time between two announcements.
-pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
+/// The mean time between two announcements is not taken for less than this.
+pub const ANNOUNCE_EVERY_MIN: Duration = Duration::from_millis(1);
 
-/// By how much of [`ANNOUNCE_EVERY`] the time to the next announcement may differ from it, either way.
+/// By how much of its mean the time to the next announcement may differ from it, either way.
 pub const ANNOUNCE_JITTER: f64 = 0.5;
 
 /// A change of the load index by less than this share of it is not told.
@@ -29,15 +30,19 @@ pub const CHANGE_SHARE_MIN: f64 = 0.1;
 /// A change of the load index by less than this many ms is not told.
 pub const CHANGE_MS_MIN: f64 = 0.5;
 
-/// σ of a figure that is one [`ANNOUNCE_EVERY`] old.
+/// Within this time a load is taken to walk as far as [`SPREAD_AT_ONE_PERIOD`] says. How often figures are told
+/// makes no difference to how fast they age.
+const SPREAD_PERIOD: Duration = Duration::from_millis(500);
+
+/// σ of a figure that is one [`SPREAD_PERIOD`] old.
 const SPREAD_AT_ONE_PERIOD: f64 = 0.5;
 
 /// σ of the oldest figure.
 const SPREAD_MAX: f64 = 1.0;
 
-/// How long to wait until the next announcement: 500 ms ± 50 %, each length in between equally likely.
-pub fn next_announcement_in(random: &mut Random) -> Duration {
-    ANNOUNCE_EVERY.mul_f64(random.between(1.0 - ANNOUNCE_JITTER, 1.0 + ANNOUNCE_JITTER))
+/// How long to wait until the next announcement: `every` ± 50 %, each length in between equally likely.
+pub fn next_announcement_in(every: Duration, random: &mut Random) -> Duration {
+    every.max(ANNOUNCE_EVERY_MIN).mul_f64(random.between(1.0 - ANNOUNCE_JITTER, 1.0 + ANNOUNCE_JITTER))
 }
 
 /// True when `now` differs from what was told last by more than a tenth (of the larger) and more than half a
@@ -50,7 +55,7 @@ pub fn worth_announcing(last: LoadFigure, now: LoadFigure) -> bool {
 
 /// σ of the correction of a figure of that age.
 pub fn spread(age: Duration) -> f64 {
-    let periods = age.as_millis_f64() / ANNOUNCE_EVERY.as_millis_f64();
+    let periods = age.as_millis_f64() / SPREAD_PERIOD.as_millis_f64();
     (SPREAD_AT_ONE_PERIOD * libm::sqrt(periods)).min(SPREAD_MAX)
 }
 
@@ -70,7 +75,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn figure(queued_ms: f64) -> LoadFigure {
-        LoadFigure { queued: Duration::from_millis_f64(queued_ms), in_flight: 1, processors: 1 }
+        LoadFigure {
+            queued: Duration::from_millis_f64(queued_ms),
+            in_flight: 1,
+            processors: 1,
+            ..LoadFigure::default()
+        }
     }
 
     #[test]
@@ -85,18 +95,19 @@ mod tests {
 
     #[test]
     fn announcements_never_fall_into_step() {
-        let mut random = Random::new(1);
-        let drawn: Vec<Duration> = (0..1_000).map(|_| next_announcement_in(&mut random)).collect();
+        let (every, mut random) = (Duration::from_millis(500), Random::new(1));
+        let drawn: Vec<Duration> = (0..1_000).map(|_| next_announcement_in(every, &mut random)).collect();
         let bounds = Duration::from_millis(250)..=Duration::from_millis(750);
         assert!(drawn.iter().all(|wait| bounds.contains(wait)));
         assert!(drawn.iter().min() < Some(&Duration::from_millis(260)));
         assert!(drawn.iter().max() > Some(&Duration::from_millis(740)));
+        assert!(!next_announcement_in(Duration::ZERO, &mut random).is_zero(), "a timer must come to rest");
     }
 
     #[test]
     fn the_spread_grows_with_age_up_to_one() {
         assert_eq!(spread(Duration::ZERO), 0.0);
-        assert!((spread(ANNOUNCE_EVERY) - 0.5).abs() < 1e-9);
+        assert!((spread(SPREAD_PERIOD) - 0.5).abs() < 1e-9);
         assert!((spread(Duration::from_secs(2)) - 1.0).abs() < 1e-9);
         assert_eq!(spread(Duration::MAX), 1.0);
     }

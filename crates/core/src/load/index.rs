@@ -72,9 +72,15 @@ impl LoadIndex {
         self.figure().load_ms()
     }
 
-    /// The index as it travels.
+    /// How many requests are entered.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The index as it travels; of latencies it knows nothing.
     pub fn figure(&self) -> LoadFigure {
-        LoadFigure { queued: self.queued, in_flight: self.in_flight, processors: self.processors }
+        let Self { queued, in_flight, processors } = *self;
+        LoadFigure { queued, in_flight, processors, latency: Duration::ZERO }
     }
 }
 
@@ -92,7 +98,12 @@ mod tests {
         assert!((index.load_ms() - 20.0).abs() < 1e-9);
         assert_eq!(
             index.figure(),
-            LoadFigure { queued: Duration::from_millis(40), in_flight: 1, processors: 2 }
+            LoadFigure {
+                queued: Duration::from_millis(40),
+                in_flight: 1,
+                processors: 2,
+                ..LoadFigure::default()
+            }
         );
         index.remove(weight);
         assert_eq!(index, LoadIndex::new(2));

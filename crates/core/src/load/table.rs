@@ -1,84 +1,185 @@
-//! What this node knows of the others' load.
+//! What this node knows of the others' load, and what it makes of it.
 //!
-//! The last figure of each, with the time it came in. It may have come on a partial, by gossip or in answer
-//! to a poll; the newer replaces the older. The table is bounded by the number of peers, and when a stranger
-//! comes to a full table, what was heard longest ago goes: it says the least.
+//! The last figure of each is kept with the time at which it was true. It may have come on a partial, borne upward by
+//! a wave, by gossip or in answer to a poll; the newer replaces the older.
+//!
+//! A figure is a tenth of a second old when it is used, and in that time a queue of fine-grained work is another: a
+//! tree formed by figures at their word is worse than one formed by lot (`treefold sim run calls-homogeneous`, series
+//! `adaptive:gossip`). So a figure is brought *up to date*, by what is known for certain:
+//!
+//! ```text
+//!   queued │╲            placed here: the queue grows
+//!          │ ╲        │╲╱
+//!          │  ╲  ┌────╯ ╲        between: it runs off, a millisecond per millisecond and processor
+//!          │   ╲╱        ╲__
+//!          └──────────────────▶
+//!          as of           now
+//! ```
+//!
+//! What this node has placed since the figure was true is in it from then on; what was placed before, the figure has
+//! counted. What others have placed is not known; for that the figure is
+//! [corrected at random](super::announce::corrected), by more the older it is, so that callers do not flock.
+//!
+//! The table is bounded by the number of peers, and when a stranger comes to a full table, what was heard longest ago
+//! goes: it says the least. Of one node the last [`PLACED_MAX`] placings are kept.
 
 use super::announce::corrected;
 use super::figure::LoadFigure;
 use crate::id::NodeId;
 use crate::random::Random;
-use crate::time::Instant;
-use alloc::collections::BTreeMap;
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// Placings remembered of one node.
+pub const PLACED_MAX: usize = 64;
 
 /// A figure and when it was true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// What the node said.
     pub figure: LoadFigure,
-    /// When it was heard, by this node's clock.
+    /// When it was true, by this node's clock.
     pub as_of: Instant,
 }
 
-/// The last figure of each other node.
+/// What this node knows of another: what that said last, and the work that was placed there since.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Row {
+    known: Option<Known>,
+    /// Oldest first.
+    placed: VecDeque<(Instant, Duration)>,
+    /// For what is placed where nothing was heard.
+    processors: u32,
+}
+
+/// The last figure of each other node, and what has been placed there since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadTable {
-    known: BTreeMap<NodeId, Known>,
+    rows: BTreeMap<NodeId, Row>,
     peers_max: usize,
+    keeps_up: bool,
 }
 
 impl LoadTable {
     /// An empty table for up to `peers_max` nodes, at least one.
     pub fn new(peers_max: usize) -> Self {
-        Self { known: BTreeMap::new(), peers_max: peers_max.max(1) }
+        Self { rows: BTreeMap::new(), peers_max: peers_max.max(1), keeps_up: true }
+    }
+
+    /// The same, which takes figures as they were told and brings nothing up to date.
+    #[must_use]
+    pub fn as_told(self) -> Self {
+        Self { keeps_up: false, ..self }
     }
 
     /// Takes in what was heard of `node`; something older than what is known changes nothing.
     pub fn learn(&mut self, node: NodeId, figure: LoadFigure, as_of: Instant) {
-        if let Some(known) = self.known.get_mut(&node) {
-            if known.as_of <= as_of {
-                *known = Known { figure, as_of };
+        let row = self.row(node);
+        if row.known.is_none_or(|known| known.as_of <= as_of) {
+            row.known = Some(Known { figure, as_of });
+            while row.placed.front().is_some_and(|&(at, _)| at < as_of) {
+                row.placed.pop_front();
             }
+        }
+    }
+
+    /// This node has just placed a wave of so much predicted `work` on `node`, which has so many processors.
+    pub fn anticipate(&mut self, node: NodeId, work: Duration, processors: u32, now: Instant) {
+        if !self.keeps_up {
             return;
         }
-        if self.known.len() >= self.peers_max {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.as_of);
-            let oldest = oldest.map(|(&node, _)| node);
-            oldest.map(|node| self.known.remove(&node));
+        let row = self.row(node);
+        if row.placed.len() >= PLACED_MAX {
+            row.placed.pop_front();
         }
-        self.known.insert(node, Known { figure, as_of });
+        row.placed.push_back((now, work));
+        row.processors = processors;
+    }
+
+    fn row(&mut self, node: NodeId) -> &mut Row {
+        if !self.rows.contains_key(&node) && self.rows.len() >= self.peers_max {
+            let silent_longest = self.rows.iter().min_by_key(|(_, row)| row.known.map(|known| known.as_of));
+            let silent_longest = silent_longest.map(|(&node, _)| node);
+            silent_longest.map(|node| self.rows.remove(&node));
+        }
+        self.rows.entry(node).or_default()
     }
 
     /// Forgets a node that has left or died.
     pub fn forget(&mut self, node: NodeId) {
-        self.known.remove(&node);
+        self.rows.remove(&node);
     }
 
-    /// What is known of `node`.
+    /// What `node` said last, and when.
     pub fn of(&self, node: NodeId) -> Option<Known> {
-        self.known.get(&node).copied()
+        self.rows.get(&node)?.known
     }
 
-    /// The load index of `node` in ms per processor, corrected for its age.
+    /// What `node` is taken to be loaded with by now. `None` when it never said anything, and what was placed
+    /// there has run off.
+    pub fn figure(&self, node: NodeId, now: Instant) -> Option<LoadFigure> {
+        let row = self.rows.get(&node)?;
+        if self.keeps_up { row.by_now(row.known, now) } else { row.known.map(|known| known.figure) }
+    }
+
+    /// As [`LoadTable::figure`], with what the node said corrected at random for its age. What this node has
+    /// placed it knows at first hand: that is not corrected.
+    pub fn corrected_figure(&self, node: NodeId, now: Instant, random: &mut Random) -> Option<LoadFigure> {
+        let row = self.rows.get(&node)?;
+        let known = row.known.map(|Known { figure, as_of }| {
+            let queued_ms = corrected(figure.queued.as_millis_f64(), now.since(as_of), random);
+            let queued = Duration::from_millis_f64(queued_ms);
+            Known { figure: LoadFigure { queued, ..figure }, as_of }
+        });
+        if self.keeps_up { row.by_now(known, now) } else { known.map(|known| known.figure) }
+    }
+
+    /// The load index of `node` in ms per processor, by [`LoadTable::corrected_figure`].
     pub fn load_ms(&self, node: NodeId, now: Instant, random: &mut Random) -> Option<f64> {
-        self.of(node).map(|known| corrected(known.figure.load_ms(), now.since(known.as_of), random))
+        self.corrected_figure(node, now, random).map(|figure| figure.load_ms())
     }
 
     /// How many nodes are known.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.rows.len()
     }
 
     /// True when nothing is known of anybody.
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.rows.is_empty()
     }
+}
+
+impl Row {
+    /// What was `known`, brought up to date: see the module's essay.
+    fn by_now(&self, known: Option<Known>, now: Instant) -> Option<LoadFigure> {
+        let first = self.placed.front().map_or(now, |&(at, _)| at);
+        let processors = self.processors.max(1);
+        let unheard = Known { figure: LoadFigure { processors, ..LoadFigure::default() }, as_of: first };
+        let Known { mut figure, as_of } = known.unwrap_or(unheard);
+        let mut at = as_of;
+        for &(placed_at, work) in &self.placed {
+            figure = run_off(figure, at.until(placed_at));
+            figure.queued += work;
+            figure.in_flight = figure.in_flight.saturating_add(1);
+            at = at.max(placed_at);
+        }
+        figure = run_off(figure, at.until(now));
+        (known.is_some() || !figure.queued.is_zero()).then_some(figure)
+    }
+}
+
+/// What is left after the node has worked on it for `time`. An empty queue has nothing in flight.
+fn run_off(figure: LoadFigure, time: Duration) -> LoadFigure {
+    let done = time.mul_f64(f64::from(figure.processors.max(1)));
+    let queued = figure.queued.saturating_sub(done);
+    let in_flight = if queued.is_zero() && !time.is_zero() { 0 } else { figure.in_flight };
+    LoadFigure { queued, in_flight, ..figure }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -87,7 +188,12 @@ mod tests {
     }
 
     fn figure(queued_ms: u64) -> LoadFigure {
-        LoadFigure { queued: Duration::from_millis(queued_ms), in_flight: 1, processors: 2 }
+        LoadFigure {
+            queued: Duration::from_millis(queued_ms),
+            in_flight: 1,
+            processors: 2,
+            ..LoadFigure::default()
+        }
     }
 
     fn at(millis: u64) -> Instant {
@@ -106,7 +212,9 @@ mod tests {
             Some(10.0),
             "fresh, so taken at its word"
         );
-        assert_ne!(table.load_ms(node(1), at(900), &mut Random::new(1)), Some(10.0), "stale, so corrected");
+        let stale = table.load_ms(node(1), at(8), &mut Random::new(1));
+        assert_ne!(stale, Some(8.0), "stale, so corrected");
+        assert_eq!(table.load_ms(node(1), at(900), &mut Random::new(1)), Some(0.0), "run off long since");
         table.forget(node(1));
         assert!(table.is_empty());
         assert_eq!(table.load_ms(node(1), at(6), &mut Random::new(1)), None);
@@ -123,12 +231,56 @@ mod tests {
         assert!(table.of(node(1)).is_some() && table.of(node(3)).is_some());
     }
 
+    fn queued_ms(table: &LoadTable, millis: u64) -> u64 {
+        table.figure(node(1), at(millis)).map_or(0, |figure| figure.queued.as_millis())
+    }
+
+    #[test]
+    fn a_queue_runs_off_and_what_is_placed_goes_on_top() {
+        let mut table = LoadTable::new(8);
+        table.learn(node(1), figure(40), at(0));
+        assert_eq!(queued_ms(&table, 5), 30, "two processors");
+        table.anticipate(node(1), Duration::from_millis(20), 2, at(5));
+        assert_eq!((queued_ms(&table, 5), queued_ms(&table, 10)), (50, 40));
+        assert_eq!(queued_ms(&table, 90), 0);
+        table.anticipate(node(1), Duration::from_millis(20), 2, at(90));
+        assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero in the meantime");
+        assert_eq!(table.of(node(1)).map(|known| known.figure), Some(figure(40)), "what it said is kept");
+    }
+
+    #[test]
+    fn a_figure_has_in_it_what_was_placed_before_and_nothing_that_was_placed_after() {
+        let mut table = LoadTable::new(8);
+        table.learn(node(1), figure(10), at(0));
+        table.anticipate(node(1), Duration::from_millis(20), 2, at(2));
+        table.anticipate(node(1), Duration::from_millis(30), 2, at(6));
+        table.learn(node(1), figure(26), at(4));
+        assert_eq!(queued_ms(&table, 6), 22 + 30);
+    }
+
+    #[test]
+    fn a_table_may_take_figures_as_they_were_told() {
+        let mut table = LoadTable::new(8).as_told();
+        table.learn(node(1), figure(40), at(0));
+        table.anticipate(node(1), Duration::from_millis(20), 2, at(5));
+        assert_eq!(queued_ms(&table, 900), 40);
+    }
+
+    #[test]
+    fn who_never_said_anything_is_unknown_again_when_what_was_placed_is_done() {
+        let mut table = LoadTable::new(8);
+        table.anticipate(node(1), Duration::from_millis(20), 1, at(0));
+        assert_eq!(table.load_ms(node(1), at(5), &mut Random::new(1)), Some(15.0));
+        assert_eq!(table.figure(node(1), at(20)), None);
+    }
+
     proptest! {
         #[test]
         fn it_never_outgrows_its_bound(heard: Vec<(u8, u16)>, peers_max in 0_usize..9) {
             let mut table = LoadTable::new(peers_max);
             for (number, millis) in heard {
                 table.learn(node(number), figure(1), at(u64::from(millis)));
+                table.anticipate(node(number / 2), Duration::from_millis(1), 1, at(u64::from(millis)));
                 prop_assert!(table.len() <= peers_max.max(1));
             }
         }

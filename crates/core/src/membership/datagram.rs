@@ -87,6 +87,7 @@ pub(super) fn put_item(out: &mut Vec<u8>, item: &Item) {
             put_varint(out, figure.queued.as_micros());
             put_varint(out, figure.in_flight.into());
             put_varint(out, figure.processors.into());
+            put_varint(out, figure.latency.as_micros());
         }
         Item::Sync { after: None } => out.push(SYNC_ALL),
         Item::Sync { after: Some(node) } => {
@@ -126,6 +127,7 @@ fn read_item(reader: &mut Reader<'_>) -> Decoded<Item> {
                 queued: Duration::from_micros(reader.varint("load.queued_us", u64::MAX / 1_000)?),
                 in_flight: reader.varint_u32("load.in_flight", u32::MAX)?,
                 processors: reader.varint_u32("load.processors", u32::MAX)?,
+                latency: Duration::from_micros(reader.varint("load.latency_us", u64::MAX / 1_000)?),
             },
         },
         SYNC_ALL => Item::Sync { after: None },

@@ -4,6 +4,7 @@
 //! the question of one caller to one node how busy it is, and is answered at once from the load index.
 
 use super::{Leaving, Node};
+use crate::call::choosing::UNASKED;
 use crate::effect::{Effect, Event, TracePoint};
 use crate::id::NodeId;
 use crate::load::announce::{next_announcement_in, worth_announcing};
@@ -30,7 +31,7 @@ impl<P: Payload> Node<P> {
         let (wake, wait) = if self.me.is_client() {
             (Wake::Exchange, EXCHANGE_EVERY)
         } else {
-            (Wake::Announce, next_announcement_in(&mut self.random))
+            (Wake::Announce, next_announcement_in(self.config.tuning.announce_every, &mut self.random))
         };
         self.arm(wake, now + wait);
     }
@@ -75,7 +76,7 @@ impl<P: Payload> Node<P> {
                     let node = NodeId::new(from, generation);
                     return self.handle_poll_answer(now, node, sequence, figure);
                 }
-                None => "poll answer: not 32 bytes".into(),
+                None => "poll answer: not 40 bytes".into(),
             },
             _ => "datagram kind: unknown".into(),
         };
@@ -101,12 +102,18 @@ impl<P: Payload> Node<P> {
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
-    /// Tells the others of this node's load, when it has changed enough to matter.
+    /// Tells the others of this node's load: in gossip when it has changed enough to matter, or each of them
+    /// directly whether it has or not.
     pub(super) fn announce_load(&mut self, now: Instant) {
-        let wait = next_announcement_in(&mut self.random);
+        let wait = next_announcement_in(self.config.tuning.announce_every, &mut self.random);
         self.arm(Wake::Announce, now + wait);
         let figure = self.load_figure();
-        if worth_announcing(self.announced, figure) {
+        if self.config.tuning.announce_directly {
+            let bytes = encode_poll_answer(self.me.generation, UNASKED, figure);
+            for &node in self.sight.view().alive().filter(|node| **node != self.me) {
+                self.effects.push_back(Effect::Datagram { to: node.addr, bytes: bytes.clone() });
+            }
+        } else if worth_announcing(self.announced, figure) {
             self.announced = figure;
             self.sight.announce_load(now, figure);
         }
@@ -159,6 +166,7 @@ impl<P: Payload> Node<P> {
             }
             MembershipEvent::Left(node) => {
                 self.loads.forget(node);
+                self.replicas.forget(node);
                 self.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
                 // Who leaves in good order still answers what it has open, and closes the connection itself; who
                 // is dead stops giving signs of life.
@@ -168,29 +176,40 @@ impl<P: Payload> Node<P> {
                 }
             }
             MembershipEvent::CardWanted(node) => self.send(node, Message::WantCards),
-            MembershipEvent::Load { node, figure, as_of } => self.loads.learn(node, figure, as_of),
+            MembershipEvent::Load { node, figure, as_of } => {
+                // A rumour has been on its way for a round or two, which nobody has measured.
+                let on_its_way = self.config.tuning.membership.load_interval;
+                self.loads.learn(node, figure, as_of - on_its_way);
+            }
         }
     }
 }
 
-/// Kind, generation, sequence, queued nanoseconds, waves in flight, processors; integers little-endian.
+/// Kind, generation, sequence, queued nanoseconds, waves in flight, processors, latency nanoseconds; integers
+/// little-endian.
 fn encode_poll_answer(generation: u64, sequence: u64, figure: LoadFigure) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(33);
+    let mut bytes = Vec::with_capacity(41);
     bytes.push(POLL_ANSWER);
     bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(&sequence.to_le_bytes());
     bytes.extend_from_slice(&figure.queued.as_nanos().to_le_bytes());
     bytes.extend_from_slice(&figure.in_flight.to_le_bytes());
     bytes.extend_from_slice(&figure.processors.to_le_bytes());
+    bytes.extend_from_slice(&figure.latency.as_nanos().to_le_bytes());
     bytes
 }
 
 fn decode_poll_answer(bytes: &[u8]) -> Option<(u64, u64, LoadFigure)> {
-    let bytes: &[u8; 32] = bytes.try_into().ok()?;
+    let bytes: &[u8; 40] = bytes.try_into().ok()?;
     let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
     let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
-    let queued = Duration::from_nanos(u64_at(16));
-    Some((u64_at(0), u64_at(8), LoadFigure { queued, in_flight: u32_at(24), processors: u32_at(28) }))
+    let figure = LoadFigure {
+        queued: Duration::from_nanos(u64_at(16)),
+        in_flight: u32_at(24),
+        processors: u32_at(28),
+        latency: Duration::from_nanos(u64_at(32)),
+    };
+    Some((u64_at(0), u64_at(8), figure))
 }
 
 #[cfg(test)]
@@ -199,7 +218,12 @@ mod tests {
 
     #[test]
     fn a_poll_answer_is_read_as_it_was_written() {
-        let figure = LoadFigure { queued: Duration::from_millis(7), in_flight: 3, processors: 2 };
+        let figure = LoadFigure {
+            queued: Duration::from_millis(7),
+            in_flight: 3,
+            processors: 2,
+            latency: Duration::from_micros(9),
+        };
         let bytes = encode_poll_answer(11, 12, figure);
         assert_eq!(decode_poll_answer(&bytes[1..]), Some((11, 12, figure)));
         assert_eq!(decode_poll_answer(&bytes), None);

@@ -6,6 +6,7 @@
 
 use crate::id::{NodeId, PartitionId};
 use crate::partitions::PartitionSet;
+use crate::random::Random;
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
@@ -77,6 +78,29 @@ pub(super) fn choose_each<'a>(
         placing.place(partition, node);
     }
     placing.finish()
+}
+
+/// Of equals any by lot: the node of the least weight. Weights that do not compare count as equal.
+pub(super) fn least_by_lot<W: PartialOrd + Copy>(
+    weighed: impl Iterator<Item = (W, NodeId)>,
+    random: &mut Random,
+) -> Option<NodeId> {
+    let mut least: Option<(W, NodeId)> = None;
+    let mut equals = 0;
+    for (weight, node) in weighed {
+        match least {
+            Some((least, _)) if weight > least => {}
+            Some((best, _)) if weight >= best => {
+                // The k-th of k equals takes the place with probability 1/k: each is equally likely in the end.
+                equals += 1;
+                if random.below(equals) == 0 {
+                    least = Some((weight, node));
+                }
+            }
+            _ => (least, equals) = (Some((weight, node)), 1),
+        }
+    }
+    least.map(|(_, node)| node)
 }
 
 #[cfg(test)]

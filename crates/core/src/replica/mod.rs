@@ -3,7 +3,14 @@
 //! A policy is a plain value, one file each:
 //! * [`random`]: any, by lot. Knows nothing, costs nothing.
 //! * [`round_robin`]: each in its turn.
+//! * [`announced`]: the least loaded by what nodes have said of themselves.
 //! * [`polled`]: ask a few at random how busy they are, wait 10 ms at most, take the least loaded.
+//! * [`peak_ewma`]: latency × in flight, the better of two.
+//! * [`prequal`]: requests in flight first, latency second, by probes; off the critical path or in line.
+//!
+//! What they share: [`choice`] is what each is asked and answers, [`least_loaded`] compares costs, [`ejection`] keeps
+//! off who keeps failing, [`in_flight`] counts what this front has open. [`policies`] holds what a front remembers
+//! for all of them.
 //!
 //! All read the same [`Wanted`] and make the same [`Choice`]: node → its partitions of this call. A node that
 //! is chosen for several partitions appears once. A partition without a living replica is not an error here:
@@ -13,8 +20,15 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
+pub mod announced;
 pub mod choice;
+pub mod ejection;
+pub mod in_flight;
+pub mod least_loaded;
+pub mod peak_ewma;
+pub mod policies;
 pub mod polled;
+pub mod prequal;
 pub mod random;
 pub mod round_robin;
 
@@ -23,7 +37,12 @@ pub use choice::{Choice, Wanted};
 /// How many replicas of one partition can be polled at most.
 pub const POLLS_PER_PARTITION_MAX: u32 = 16;
 
-/// How replicas are picked. Written as `random`, `round_robin` and `polled:D`.
+/// What [`ReplicaPolicy`]s are called, for people who have misspelt one.
+pub const POLICY_NAMES: &str =
+    "random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal and prequal_inline";
+
+/// How replicas are picked. Written as `random`, `round_robin`, `announced`, `announced_raw`, `polled:D`,
+/// `peak_ewma`, `prequal` and `prequal_inline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -37,11 +56,33 @@ pub enum ReplicaPolicy {
         /// How many replicas of each partition are asked.
         polls: u32,
     },
+    /// The least loaded by announcements, corrected at random for their age.
+    Announced,
+    /// The least loaded by announcements, taken at their word: for comparison, since it flocks.
+    AnnouncedRaw,
+    /// Least latency × in flight of two.
+    PeakEwma,
+    /// Requests in flight and latency, by probes of earlier calls.
+    Prequal,
+    /// Requests in flight and latency, by probes of this call.
+    PrequalInline,
 }
 
 impl ReplicaPolicy {
     /// Two polls: near ideal in the paper's measurements, and more polls cost more than they gain.
     pub const DEFAULT: Self = Self::Polled { polls: 2 };
+
+    /// One of each, for tests and comparisons.
+    pub const EXAMPLES: [Self; 8] = [
+        Self::Random,
+        Self::RoundRobin,
+        Self::Announced,
+        Self::AnnouncedRaw,
+        Self::Polled { polls: 2 },
+        Self::PeakEwma,
+        Self::Prequal,
+        Self::PrequalInline,
+    ];
 }
 
 impl Default for ReplicaPolicy {
@@ -70,10 +111,7 @@ impl fmt::Display for ReplicaPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { text } => {
-                write!(
-                    f,
-                    "no replica policy is called {text:?}; the policies are random, round_robin and polled:D"
-                )
+                write!(f, "no replica policy is called {text:?}; the policies are {POLICY_NAMES}")
             }
             Self::Polls { text } => {
                 write!(
@@ -92,7 +130,12 @@ impl fmt::Display for ReplicaPolicy {
         match self {
             Self::Random => f.pad("random"),
             Self::RoundRobin => f.pad("round_robin"),
+            Self::Announced => f.pad("announced"),
+            Self::AnnouncedRaw => f.pad("announced_raw"),
             Self::Polled { polls } => write!(f, "polled:{polls}"),
+            Self::PeakEwma => f.pad("peak_ewma"),
+            Self::Prequal => f.pad("prequal"),
+            Self::PrequalInline => f.pad("prequal_inline"),
         }
     }
 }
@@ -104,6 +147,11 @@ impl FromStr for ReplicaPolicy {
         Ok(match text {
             "random" => Self::Random,
             "round_robin" => Self::RoundRobin,
+            "announced" => Self::Announced,
+            "announced_raw" => Self::AnnouncedRaw,
+            "peak_ewma" => Self::PeakEwma,
+            "prequal" => Self::Prequal,
+            "prequal_inline" => Self::PrequalInline,
             _ => match text.strip_prefix("polled:") {
                 Some(polls) => Self::Polled { polls: parse_polls(polls)? },
                 None => return Err(ReplicaPolicyError::Unknown { text: text.into() }),
@@ -131,6 +179,11 @@ mod tests {
             ("round_robin", ReplicaPolicy::RoundRobin),
             ("polled:2", ReplicaPolicy::default()),
             ("polled:16", ReplicaPolicy::Polled { polls: 16 }),
+            ("announced", ReplicaPolicy::Announced),
+            ("announced_raw", ReplicaPolicy::AnnouncedRaw),
+            ("peak_ewma", ReplicaPolicy::PeakEwma),
+            ("prequal", ReplicaPolicy::Prequal),
+            ("prequal_inline", ReplicaPolicy::PrequalInline),
         ] {
             assert_eq!(text.parse(), Ok(policy));
             assert_eq!(policy.to_string(), text);
@@ -142,7 +195,8 @@ mod tests {
         let unknown = "nearest".parse::<ReplicaPolicy>().unwrap_err().to_string();
         assert_eq!(
             unknown,
-            "no replica policy is called \"nearest\"; the policies are random, round_robin and polled:D"
+            "no replica policy is called \"nearest\"; the policies are random, round_robin, announced, announced_raw, \
+             polled:D, peak_ewma, prequal and prequal_inline"
         );
         for text in ["polled:0", "polled:17", "polled:", "polled:two", "polled:+2"] {
             let message = text.parse::<ReplicaPolicy>().unwrap_err().to_string();

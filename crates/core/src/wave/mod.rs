@@ -4,4 +4,5 @@ pub(crate) mod contributors;
 pub(crate) mod credit;
 pub(crate) mod keep;
 pub(crate) mod state;
+pub(crate) mod times;
 pub mod wait;

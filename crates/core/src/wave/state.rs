@@ -7,6 +7,7 @@
 
 use crate::error::{Missing, Reason};
 use crate::id::{JobId, NodeId, Tag};
+use crate::load::figure::{LoadFigure, LoadNews};
 use crate::load::index::Weight;
 use crate::message::{Partial, Payload, Report};
 use crate::partitions::PartitionSet;
@@ -14,6 +15,7 @@ use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
 use crate::wave::wait::Waiting;
+use crate::wave::wait::stop::{Progress, Stop};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -44,14 +46,41 @@ pub(crate) struct Child {
     pub(crate) node: NodeId,
     pub(crate) branch: u32,
     pub(crate) tree: Tree,
+    pub(crate) asked_at: Instant,
     pub(crate) answer_at: Instant,
     /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
     pub(crate) repair_at: Option<Instant>,
+    /// When a replica is asked as well, if the call is hedged and the child a leaf.
+    pub(crate) hedge_at: Option<Instant>,
     pub(crate) is_done: bool,
     /// Nothing more is to be hoped for: it is silent, or it gave what it had and waits for who is silent.
     pub(crate) is_hopeless: bool,
     /// What it has said to be lost while it is still at work on the rest.
     pub(crate) said_lost: PartitionSet,
+}
+
+/// How busy a node below was, by this node's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) node: NodeId,
+    pub(crate) figure: LoadFigure,
+    pub(crate) as_of: Instant,
+}
+
+impl Heard {
+    pub(crate) fn passed_on(&self, now: Instant) -> LoadNews {
+        LoadNews { node: self.node, figure: self.figure, age: now.since(self.as_of) }
+    }
+}
+
+impl Child {
+    /// The partitions that may still come of it.
+    pub(crate) fn promises(&self) -> PartitionSet {
+        if self.is_done || self.is_hopeless {
+            return PartitionSet::new();
+        }
+        self.tree.partitions().difference(&self.said_lost)
+    }
 }
 
 /// Partitions that were asked in vain.
@@ -68,6 +97,8 @@ pub(crate) struct Timing {
     pub(crate) arrived_at: Instant,
     pub(crate) first_job_at: Option<Instant>,
     pub(crate) own_done_at: Option<Instant>,
+    /// How many others it found in flight when its first locals were queued; `None` when it had none.
+    pub(crate) in_flight_found: Option<u32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
 }
@@ -78,6 +109,7 @@ impl Timing {
             arrived_at: now,
             first_job_at: None,
             own_done_at: None,
+            in_flight_found: None,
             local: Duration::ZERO,
             reduce: Duration::ZERO,
         }
@@ -95,8 +127,13 @@ pub(crate) struct Opening<P> {
     pub(crate) answer_at: Instant,
     pub(crate) waiting: Waiting,
     pub(crate) losses_max: u32,
+    /// How many of its partitions its waiting rule may give up.
+    pub(crate) spare: u32,
+    pub(crate) hedge: bool,
     pub(crate) explain: bool,
+    pub(crate) loads_wanted: bool,
     pub(crate) asked: PartitionSet,
+    pub(crate) jobs_epoch: u64,
 }
 
 /// A node's part in a wave.
@@ -116,7 +153,15 @@ pub(crate) struct Wave<P> {
     pub(crate) waiting: Waiting,
     /// How many partitions may be lost before the call is pointless.
     pub(crate) losses_max: u32,
+    /// The waiting rule at work.
+    pub(crate) stop: Stop,
+    /// True when replicas of what is late shall be asked as well.
+    pub(crate) hedge: bool,
     pub(crate) explain: bool,
+    /// True when the answer shall bear the loads of those below.
+    pub(crate) loads_wanted: bool,
+    /// When replicas are asked for the own partitions that are still open then.
+    pub(crate) hedge_own_at: Option<Instant>,
     /// Partitions to run here.
     pub(crate) own: PartitionSet,
     /// Those of them whose local has neither given a part nor failed.
@@ -132,11 +177,13 @@ pub(crate) struct Wave<P> {
     /// What was asked in vain, so that it is asked elsewhere, and not for ever.
     pub(crate) tried: Vec<Try>,
     pub(crate) reports: Vec<Report>,
+    /// How busy those below were, when that is wanted.
+    pub(crate) heard: Vec<Heard>,
     pub(crate) timing: Timing,
     /// Futures that are to be dropped when the wave is over.
     pub(crate) futures: SmallVec<[JobId; 2]>,
     /// Rises whenever the wave gives up its jobs, so that what comes of them later is told from what is awaited.
-    pub(crate) jobs_epoch: u32,
+    pub(crate) jobs_epoch: u64,
     /// Inline jobs that are out, and so back before anything else happens.
     pub(crate) jobs_inline: u32,
     /// What waits for the parent's grant.
@@ -164,7 +211,11 @@ impl<P: Payload> Wave<P> {
             sign_at: None,
             waiting: from.waiting,
             losses_max: from.losses_max,
+            stop: Stop::new(from.spare),
+            hedge: from.hedge,
             explain: from.explain,
+            loads_wanted: from.loads_wanted,
+            hedge_own_at: None,
             own: PartitionSet::new(),
             own_open: PartitionSet::new(),
             asked: from.asked,
@@ -175,15 +226,27 @@ impl<P: Payload> Wave<P> {
             answer_missing: Vec::new(),
             tried: Vec::new(),
             reports: Vec::new(),
+            heard: Vec::new(),
             timing: Timing::starting(now),
             futures: SmallVec::new(),
-            jobs_epoch: 0,
+            jobs_epoch: from.jobs_epoch,
             jobs_inline: 0,
             offered: Vec::new(),
             charged_bytes: 0,
             weight: None,
             armed: None,
         }
+    }
+
+    /// Notes what a child says of its own load and of those below it; nobody below has more to say than there are
+    /// seats.
+    pub(crate) fn hear(&mut self, now: Instant, child: NodeId, figure: LoadFigure, below: &[LoadNews], seats: usize) {
+        if !self.loads_wanted {
+            return;
+        }
+        self.heard.push(Heard { node: child, figure, as_of: now });
+        let told = below.iter().take(seats.saturating_sub(1));
+        self.heard.extend(told.map(|news| Heard { node: news.node, figure: news.figure, as_of: now - news.age }));
     }
 
     /// True when the answer can be given before its time is up.
@@ -199,14 +262,30 @@ impl<P: Payload> Wave<P> {
     }
 
     /// When the wave next wants to be woken.
-    pub(crate) fn wake_at(&self) -> Instant {
+    pub(crate) fn wake_at(&self, now: Instant) -> Instant {
         match self.phase {
             Phase::Kept | Phase::Ended => self.deadline_at,
             Phase::Open => {
                 let open = self.children.iter().filter(|child| !child.is_done);
-                let repairs = open.filter_map(|child| child.repair_at);
-                repairs.chain(self.sign_at).fold(self.answer_at, Instant::min)
+                let children = open.flat_map(|child| [child.repair_at, child.hedge_at]).flatten();
+                // A stop that has passed waits for folds, and their end is an input.
+                let stop_at = self.stop.at().filter(|&at| at > now);
+                children
+                    .chain(self.sign_at)
+                    .chain(self.hedge_own_at)
+                    .chain(stop_at)
+                    .fold(self.answer_at, Instant::min)
             }
+        }
+    }
+
+    /// How far the wave has come, for its waiting rule.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            asked: self.asked.len(),
+            came: self.parts.claimed().len(),
+            lost: if self.losses.is_empty() { 0 } else { self.lost_for_good().len() },
+            spare: self.stop.spare as usize,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{Plan, World, assert_honest, whole};
 use treefold_core::call::{CallOptions, Status};
-use treefold_core::config::Placement;
+use treefold_core::config::{Placement, Tuning};
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
@@ -18,10 +18,13 @@ const SHAPES: [Shape; 7] = [
     Shape::EarliestReady,
 ];
 
+const WAITINGS: [Waiting; 5] =
+    [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed, Waiting::SLOPE, Waiting::Learned];
+
 #[test]
 fn every_shape_gives_the_answer_of_a_single_process() {
     for placement in [Placement::Pool, Placement::Inline, Placement::Measured] {
-        for waiting in [Waiting::Uniform, Waiting::Staged] {
+        for waiting in WAITINGS {
             for shape in SHAPES {
                 let mut world = World::new(&Plan { placement, ..Plan::default() });
                 let outcome = world.ask(0, CallOptions { shape, waiting, ..CallOptions::default() });
@@ -34,9 +37,19 @@ fn every_shape_gives_the_answer_of_a_single_process() {
 }
 
 #[test]
+fn where_nothing_may_be_missing_no_rule_gives_up_on_anyone() {
+    for (waiting, shape) in WAITINGS.into_iter().flat_map(|waiting| SHAPES.map(|shape| (waiting, shape))) {
+        let mut world = World::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+        world.behaviour.slow.insert(7, Duration::from_millis(300));
+        let outcome = world.ask(0, CallOptions { shape, waiting, ..CallOptions::default() });
+        assert_honest(&outcome);
+        assert_eq!(outcome.status, Status::Full, "{waiting} {shape} {outcome:?}");
+    }
+}
+
+#[test]
 fn every_policy_asks_each_partition_once() {
-    let policies = [ReplicaPolicy::Random, ReplicaPolicy::RoundRobin, ReplicaPolicy::Polled { polls: 2 }];
-    for policy in policies {
+    for policy in ReplicaPolicy::EXAMPLES {
         let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
         for front in 0..8 {
             let options = CallOptions { policy: Some(policy), ..CallOptions::default() };
@@ -109,5 +122,18 @@ fn a_cancelled_call_leaves_nothing_behind() {
     assert!(world.outcome(0, request).is_none());
     for i in 0..8 {
         assert_eq!(world.node(i).open_work(), Default::default(), "node {i}");
+    }
+}
+
+#[test]
+fn a_call_brings_its_front_the_load_of_everyone_who_answered() {
+    for bears in [true, false] {
+        let tuning = Tuning { waves_bear_loads: bears, ..Tuning::LAN };
+        let mut world = World::new(&Plan { tuning, ..Plan::default() });
+        let options = CallOptions { shape: Shape::Chain, ..CallOptions::default() };
+        world.ask(3, options);
+        let now = world.now;
+        let known = world.node(3).status(now).members.iter().filter(|one| one.load_age_ms.is_some()).count();
+        assert_eq!(known == 7, bears, "of a chain, few speak to the front themselves; {known} are known");
     }
 }

@@ -6,5 +6,7 @@ mod calls;
 mod determinism;
 mod faults;
 mod memory;
+mod policies;
 mod refusals;
+mod waits;
 mod world;

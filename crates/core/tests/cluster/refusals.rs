@@ -76,6 +76,7 @@ fn answers_to_nothing_are_counted_and_dropped() {
         missing: Vec::new(),
         last: true,
         load: Default::default(),
+        loads: Vec::new(),
         cost: Default::default(),
         report: None,
     };
@@ -105,8 +106,11 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
             answer_left: Duration::from_secs(1),
             waiting: Waiting::Staged,
             losses_max: 0,
+            spare: 0,
+            hedge: false,
             tree: Tree::leaf(root, PartitionSet::first(1)),
             explain: false,
+            loads_wanted: false,
         };
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         assert_eq!(world.node(0).open_work(), Default::default());
@@ -128,6 +132,7 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
             missing: Vec::new(),
             last: true,
             load: Default::default(),
+            loads: Vec::new(),
             cost: Default::default(),
             report: None,
         };

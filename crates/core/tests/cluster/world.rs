@@ -38,6 +38,8 @@ pub struct Behaviour {
     /// Partition → how its local ends instead.
     pub failing: BTreeMap<u32, JobError>,
     pub never_returning: BTreeSet<u32>,
+    /// Node → how much longer each local takes there.
+    pub slow: BTreeMap<u32, Duration>,
     pub partial_bytes: usize,
 }
 
@@ -85,6 +87,7 @@ pub struct Plan {
     pub replicas: u32,
     pub placement: Placement,
     pub limits: Limits,
+    pub tuning: Tuning,
     pub seed: u64,
 }
 
@@ -96,6 +99,7 @@ impl Default for Plan {
             replicas: 1,
             placement: Placement::Pool,
             limits: Limits::DEFAULT,
+            tuning: Tuning::LAN,
             seed: 1,
         }
     }
@@ -142,7 +146,7 @@ impl World {
         let config = NodeConfig {
             card,
             kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement }],
-            tuning: Tuning::LAN,
+            tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i) + generation),
         };
@@ -295,7 +299,8 @@ impl World {
                     Some(error) => Err(error.clone()),
                     None => Ok(Sum { counts: [(partition, 1)].into(), bytes: self.behaviour.partial_bytes }),
                 };
-                (result, self.behaviour.local)
+                let slow = self.behaviour.slow.iter().find(|&(&i, _)| self.id(i) == of);
+                (result, slow.map_or(self.behaviour.local, |(_, &more)| self.behaviour.local + more))
             }
             Work::Reduce { mut a, b, .. } => {
                 b.counts.into_iter().for_each(|(p, count)| *a.counts.entry(p).or_default() += count);

@@ -4,9 +4,12 @@
 //! seed to points. Its points are independent runs of the simulator, each with a seed of its own, so they run on
 //! as many threads as there are processors and come out the same on any number of them.
 
+pub mod calls;
 pub mod point;
+pub mod runs;
 pub mod trial;
 
+use crate::evaluation::Findings;
 pub use point::{Point, Value};
 
 /// One experiment.
@@ -21,6 +24,8 @@ pub struct Experiment {
     pub charts: &'static [Chart],
     /// Runs it.
     pub run: fn(&Plan, &dyn Progress) -> Vec<Point>,
+    /// What its points say beside the paper.
+    pub findings: Findings,
 }
 
 /// How to run an experiment.
@@ -42,6 +47,15 @@ pub trait Progress: Sync {
     fn total(&self, runs: usize);
     /// One run is over.
     fn done(&self);
+}
+
+/// Nobody is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn total(&self, _runs: usize) {}
+    fn done(&self) {}
 }
 
 /// One picture of an experiment's points.
@@ -94,4 +108,12 @@ impl Measure {
 }
 
 /// Every experiment, in the order of the papers.
-pub const ALL: &[Experiment] = &[];
+pub const ALL: &[Experiment] = &[
+    calls::shapes::HOMOGENEOUS,
+    calls::shapes::HETEROGENEOUS,
+    calls::event_driven::EVENT_DRIVEN,
+    calls::unresponsive::UNRESPONSIVE,
+    calls::staged::STAGED,
+    calls::waiting::WAITING,
+    calls::scale::SCALE,
+];

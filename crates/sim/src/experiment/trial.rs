@@ -9,7 +9,9 @@ use crate::world::ink::{Ink, mixed};
 use crate::world::{Setting, Watch, World};
 use std::collections::BTreeMap;
 use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::effect::Effect;
 use treefold_core::id::RequestId;
+use treefold_core::message::Message;
 use treefold_core::time::{Duration, Instant};
 
 /// A cluster that stands and a workload for it.
@@ -82,11 +84,11 @@ impl Trial {
             let scale = self.scale.draw_for_ms(mixed(self.seed ^ 0x7363_616c), number as u64);
             let params = Ink::params(number as u64, scale);
             let request = RequestId(self.world.next_request_number());
-            ledger.begun(request, at);
+            ledger.begun(request, number as u64, at);
             self.world.call(front, params, self.options.clone(), &mut ledger);
         }
         let last = end + self.options.deadline + Duration::from_millis(100);
-        self.world.run_until(last, &mut ledger);
+        while !ledger.open.is_empty() && self.world.step(last, &mut ledger) {}
         (ledger, self.world)
     }
 }
@@ -117,17 +119,33 @@ pub struct Ledger {
     from: Instant,
     measured: Duration,
     open: BTreeMap<RequestId, Instant>,
+    /// Calls by their number in the run whose front has not yet chosen whom to ask.
+    choosing: BTreeMap<u64, Instant>,
+    /// How long the front took to choose whom to ask, polls included, of each call that counts, in ms.
+    pub choosing_ms: Vec<f64>,
     /// The calls that were made while it counted, as they ended.
     pub ended: Vec<Ended>,
 }
 
 impl Ledger {
     fn new(from: Instant, measured: Duration) -> Self {
-        Self { from, measured, open: BTreeMap::new(), ended: Vec::new() }
+        Self {
+            from,
+            measured,
+            open: BTreeMap::new(),
+            choosing: BTreeMap::new(),
+            choosing_ms: Vec::new(),
+            ended: Vec::new(),
+        }
     }
 
-    fn begun(&mut self, request: RequestId, at: Instant) {
+    fn begun(&mut self, request: RequestId, number: u64, at: Instant) {
         self.open.insert(request, at);
+        self.choosing.insert(number, at);
+    }
+
+    fn counts(&self, began: Instant) -> bool {
+        began >= self.from && began < self.from + self.measured
     }
 
     /// The response times of those that were answered, ascending, in ms.
@@ -138,7 +156,13 @@ impl Ledger {
         all
     }
 
-    /// The trial as a point of `series` at `x`.
+    /// The calls that ended between two times, counted from the end of the warm-up.
+    pub fn ended_between(&self, from: Duration, until: Duration) -> impl Iterator<Item = &Ended> {
+        let (from, until) = (self.from + from, self.from + until);
+        self.ended.iter().filter(move |call| (from..until).contains(&call.ended))
+    }
+
+    /// The trial as a point of `series` at `x`. Where nothing was answered there is no response time (NaN).
     pub fn point(&self, series: impl Into<String>, x: f64) -> Point {
         let response_ms = self.response_ms();
         let calls = self.ended.len();
@@ -146,8 +170,8 @@ impl Ledger {
         let mut point = Point {
             series: series.into(),
             x,
-            response_ms_mean: mean(&response_ms),
-            response_ms_p99: quantile(&response_ms, 0.99),
+            response_ms_mean: if response_ms.is_empty() { f64::NAN } else { mean(&response_ms) },
+            response_ms_p99: if response_ms.is_empty() { f64::NAN } else { quantile(&response_ms, 0.99) },
             throughput_per_s: response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0),
             coverage_mean: coverage / calls.max(1) as f64,
             more: BTreeMap::new(),
@@ -158,10 +182,20 @@ impl Ledger {
 }
 
 impl Watch for Ledger {
+    fn effect(&mut self, now: Instant, _at: usize, effect: &Effect<Ink>) {
+        // The first to be sent of a call leaves its front: whom to ask has been chosen.
+        if let Effect::Send { message: Message::Call(call), .. } = effect
+            && let Some(params) = &call.params
+            && let Some(began) = self.choosing.remove(&params.call)
+            && self.counts(began)
+        {
+            self.choosing_ms.push(began.until(now).as_millis_f64());
+        }
+    }
+
     fn outcome(&mut self, now: Instant, _at: usize, request: RequestId, outcome: &Outcome<Ink>) {
         let Some(began) = self.open.remove(&request) else { return };
-        let counts = began >= self.from && began < self.from + self.measured;
-        if counts && !matches!(outcome.status, Status::Rejected(_)) {
+        if self.counts(began) && !matches!(outcome.status, Status::Rejected(_)) {
             let answered = matches!(outcome.status, Status::Full | Status::Partial);
             self.ended.push(Ended { began, ended: now, answered, coverage: outcome.coverage() });
         }

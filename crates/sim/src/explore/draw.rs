@@ -5,13 +5,11 @@
 //! a hop and clocks that jump. Each ingredient is therefore drawn by itself, and each is left out of most scenarios,
 //! so that few of them hide each other.
 
-use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather};
+use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
 use std::collections::BTreeMap;
-use treefold_core::call::CallOptions;
 use treefold_core::config::Placement;
 use treefold_core::random::Random;
 use treefold_core::replica::ReplicaPolicy;
-use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
@@ -31,13 +29,25 @@ const SHAPES: [Shape; 9] = [
     Shape::Adaptive,
     Shape::EarliestReady,
 ];
-const WAITING: [Waiting; 2] = [Waiting::Staged, Waiting::Uniform];
-const POLICIES: [ReplicaPolicy; 5] = [
+const WAITING: [Waiting; 6] = [
+    Waiting::Staged,
+    Waiting::Uniform,
+    Waiting::StagedReversed,
+    Waiting::SLOPE,
+    Waiting::Slope { f_min: 0.0, f_max: 0.0 },
+    Waiting::Learned,
+];
+const POLICIES: [ReplicaPolicy; 10] = [
     ReplicaPolicy::Random,
     ReplicaPolicy::RoundRobin,
     ReplicaPolicy::Polled { polls: 1 },
     ReplicaPolicy::Polled { polls: 2 },
     ReplicaPolicy::Polled { polls: 5 },
+    ReplicaPolicy::Announced,
+    ReplicaPolicy::AnnouncedRaw,
+    ReplicaPolicy::PeakEwma,
+    ReplicaPolicy::Prequal,
+    ReplicaPolicy::PrequalInline,
 ];
 const PLACEMENTS: [Placement; 6] = [
     Placement::Pool,
@@ -108,7 +118,7 @@ fn draw_weather(random: &mut Random) -> Weather {
 
 fn draw_knobs(seed: u64) -> BTreeMap<Knob, u64> {
     let random = &mut Random::new(seed ^ KNOBS);
-    let table: [(Knob, &[u64]); 18] = [
+    let table: [(Knob, &[u64]); 21] = [
         (Knob::CallsOpenMax, &[1, 3]),
         (Knob::WavesOpenMax, &[0, 1, 2, 5]),
         (Knob::WavesKeptMax, &[0, 1, 3]),
@@ -127,6 +137,9 @@ fn draw_knobs(seed: u64) -> BTreeMap<Knob, u64> {
         (Knob::CostWeightPermille, &[10, 1_000]),
         (Knob::StuckAfterMs, &[0, 20]),
         (Knob::TriesMax, &[1, 10]),
+        (Knob::PollTimeoutUs, &[0, 300, 1_000_000]),
+        (Knob::AnnounceEveryMs, &[10]),
+        (Knob::HedgeSharePermille, &[0, 1_000]),
     ];
     let turned = if one_in(random, 3) { 0 } else { 1 + random.below(4) };
     (0..turned)
@@ -158,7 +171,7 @@ fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
                 at_us: random.below(span_us as usize) as u64,
                 front,
                 through,
-                options: draw_options(random, scenario, deadline_us, usual_shape),
+                wish: draw_wish(random, scenario, deadline_us, usual_shape),
                 cancelled_after_us: one_in(random, 4).then(|| random.below(deadline_us as usize + 1_000) as u64),
                 scale: pick(random, &[1.0, 1.0, 1.0, 0.0, 10.0]),
             }
@@ -166,17 +179,18 @@ fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
         .collect()
 }
 
-fn draw_options(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_shape: Shape) -> CallOptions {
+fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_shape: Shape) -> Wish {
     let chosen = |random: &mut Random| {
         let all = scenario.partitions as usize;
         (0..random.below(all + 1)).map(|_| random.below(all) as u32).collect()
     };
-    CallOptions {
-        deadline: Duration::from_micros(deadline_us),
+    Wish {
+        deadline_us,
         min_coverage: pick(random, &[0.0, 0.0, 0.5, 0.9, 1.0]),
         shape: if one_in(random, 3) { pick(random, &SHAPES) } else { usual_shape },
         policy: one_in(random, 4).then(|| pick(random, &POLICIES)),
         waiting: pick(random, &WAITING),
+        hedge: one_in(random, 3),
         partitions: one_in(random, 6).then(|| chosen(random)),
         explain: one_in(random, 4),
     }

@@ -8,7 +8,7 @@
 //! gone) does nothing and is not counted.
 
 use super::invariant::{Inspection, Violation, converges, leaves_nothing};
-use super::scenario::{Fault, PlannedCall, Scenario, Weather};
+use super::scenario::{Fault, PlannedCall, Scenario, Weather, Wish};
 use super::timeline::Timeline;
 use crate::world::ink::Ink;
 use crate::world::place::{Failing, Life, Spec};
@@ -267,8 +267,8 @@ impl<'a> Stage<'a> {
     }
 
     fn call(&mut self, number: usize) {
-        let PlannedCall { front, through, options, scale, .. } = &self.scenario.calls[number];
-        let (front, options) = (self.place(*front), self.fitting(options));
+        let PlannedCall { front, through, wish, scale, .. } = &self.scenario.calls[number];
+        let (front, options) = (self.place(*front), wish.options(self.scenario.partitions));
         let params = Ink::params(number as u64 + 1, *scale);
         match through.map(|member| self.member(member)) {
             Some(member) if self.is_client(front) => {
@@ -281,14 +281,6 @@ impl<'a> Stage<'a> {
                 self.made.insert(number, (front, Some(request), front));
             }
         }
-    }
-
-    /// Partitions that the service no longer has are not asked for.
-    fn fitting(&self, options: &treefold_core::call::CallOptions) -> treefold_core::call::CallOptions {
-        let all = PartitionSet::first(self.scenario.partitions);
-        let within = |chosen: &PartitionSet| chosen.difference(&chosen.difference(&all));
-        let partitions = options.partitions.as_ref().map(within);
-        treefold_core::call::CallOptions { partitions, ..options.clone() }
     }
 
     fn cancel(&mut self, number: usize) {
@@ -526,7 +518,8 @@ impl<'a> Stage<'a> {
             let number = (self.scenario.calls.len() + number) as u64 + 1;
             let request = RequestId(self.world.next_request_number());
             self.watch.last.insert(request, PartitionSet::new());
-            let options = Scenario::plain_options(LAST_DEADLINE);
+            let deadline_us = LAST_DEADLINE.as_micros();
+            let options = Wish { deadline_us, ..Wish::default() }.options(self.scenario.partitions);
             self.world.call(front, Ink::params(number, 1.0), options, &mut self.watch);
             let by = self.world.now() + LAST_DEADLINE;
             while self.watch.inspection.has_open(front) && self.world.now() < by {

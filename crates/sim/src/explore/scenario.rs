@@ -92,12 +92,70 @@ pub struct PlannedCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u32>,
     /// What it asks for.
-    pub options: CallOptions,
+    pub wish: Wish,
     /// When it is cancelled, from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_after_us: Option<u64>,
     /// Its work takes so many times as long as usual.
     pub scale: f64,
+}
+
+/// What a call asks for: [`CallOptions`] as they are kept, with a default for whatever is added to them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wish {
+    /// The deadline.
+    pub deadline_us: u64,
+    /// The least coverage.
+    pub min_coverage: f64,
+    /// The tree's shape.
+    pub shape: Shape,
+    /// How replicas are picked; as the front does it if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<ReplicaPolicy>,
+    /// How nodes wait.
+    pub waiting: Waiting,
+    /// Whether slow leaves are hedged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hedge: bool,
+    /// Whom it asks; everyone if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Vec<u32>>,
+    /// Whether it wants a report.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub explain: bool,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            deadline_us: 200_000,
+            min_coverage: 0.0,
+            shape: Shape::Flat,
+            policy: None,
+            waiting: Waiting::Staged,
+            hedge: false,
+            partitions: None,
+            explain: false,
+        }
+    }
+}
+
+impl Wish {
+    /// The same as core has it, of a service of so many partitions.
+    pub fn options(&self, partitions: u32) -> CallOptions {
+        let of = |chosen: &Vec<u32>| chosen.iter().copied().filter(|&p| p < partitions).collect();
+        CallOptions {
+            deadline: Duration::from_micros(self.deadline_us),
+            min_coverage: self.min_coverage,
+            shape: self.shape,
+            policy: self.policy,
+            waiting: self.waiting,
+            hedge: self.hedge,
+            partitions: self.partitions.as_ref().map(of),
+            explain: self.explain,
+        }
+    }
 }
 
 /// A fault and when it strikes.
@@ -200,6 +258,9 @@ pub enum Knob {
     CostWeightPermille,
     StuckAfterMs,
     TriesMax,
+    PollTimeoutUs,
+    AnnounceEveryMs,
+    HedgeSharePermille,
 }
 
 impl Knob {
@@ -223,6 +284,9 @@ impl Knob {
             Self::InlineCostMaxUs => tuning.inline_cost_max = Duration::from_micros(value),
             Self::CostWeightPermille => tuning.cost_weight = share,
             Self::StuckAfterMs => tuning.stuck_after = Duration::from_millis(value),
+            Self::PollTimeoutUs => tuning.poll_timeout = Duration::from_micros(value),
+            Self::AnnounceEveryMs => tuning.announce_every = Duration::from_millis(value),
+            Self::HedgeSharePermille => tuning.hedge_share = share,
             Self::TriesMax => tuning.tries_max = u32::try_from(value).unwrap_or(u32::MAX),
         }
     }
@@ -262,9 +326,14 @@ impl Scenario {
         (tuning, limits)
     }
 
-    /// True when limits are so tight that a node refuses work though it has nothing else to do.
+    /// True when limits are so tight that a node refuses work, or what comes of it, though it has nothing else to do.
     pub fn refuses_work(&self) -> bool {
-        [Knob::WavesOpenMax, Knob::JobsQueuedMax, Knob::CallsOpenMax].iter().any(|knob| self.knobs.contains_key(knob))
+        let limits = self.habits().1;
+        let refuses = [Knob::WavesOpenMax, Knob::JobsQueuedMax, Knob::CallsOpenMax];
+        let drops = [Knob::WavesKeptMax, Knob::KeptBytesMax];
+        let is_offered = self.partial_bytes as usize > limits.eager_bytes_max;
+        let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
+        refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }
 
     /// What its world is made of.
@@ -305,7 +374,7 @@ impl Scenario {
 
     /// The longest that any call may take.
     pub fn deadline_max(&self) -> Duration {
-        self.calls.iter().map(|call| call.options.deadline).max().unwrap_or(Duration::ZERO)
+        Duration::from_micros(self.calls.iter().map(|call| call.wish.deadline_us).max().unwrap_or(0))
     }
 
     /// How much longer than usual work can take at the slowest node.
@@ -315,16 +384,5 @@ impl Scenario {
             _ => 1,
         });
         times.max().unwrap_or(1).max(1)
-    }
-
-    /// The plainest call there is, to be varied.
-    pub fn plain_options(deadline: Duration) -> CallOptions {
-        CallOptions {
-            deadline,
-            min_coverage: 0.0,
-            shape: Shape::Flat,
-            waiting: Waiting::Staged,
-            ..CallOptions::default()
-        }
     }
 }

@@ -8,7 +8,6 @@ use super::scenario::{Scenario, Weather};
 use std::time::Instant;
 use treefold_core::config::Placement;
 use treefold_core::replica::ReplicaPolicy;
-use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
@@ -108,19 +107,20 @@ fn simplifications() -> Vec<Simpler> {
 type SimplerCall = fn(&mut Scenario, usize);
 
 /// Every way to make one call simpler.
-fn call_simplifications() -> [SimplerCall; 11] {
+fn call_simplifications() -> [SimplerCall; 12] {
     [
         |s, at| s.calls[at].cancelled_after_us = None,
         |s, at| s.calls[at].through = None,
         |s, at| s.calls[at].front = 0,
         |s, at| s.calls[at].scale = 1.0,
-        |s, at| s.calls[at].options.shape = Shape::Flat,
-        |s, at| s.calls[at].options.waiting = Waiting::Staged,
-        |s, at| s.calls[at].options.policy = None,
-        |s, at| s.calls[at].options.partitions = None,
-        |s, at| s.calls[at].options.explain = false,
-        |s, at| s.calls[at].options.min_coverage = 0.0,
-        |s, at| s.calls[at].options.deadline = Duration::from_millis(200),
+        |s, at| s.calls[at].wish.shape = Shape::Flat,
+        |s, at| s.calls[at].wish.waiting = Waiting::Staged,
+        |s, at| s.calls[at].wish.policy = None,
+        |s, at| s.calls[at].wish.partitions = None,
+        |s, at| s.calls[at].wish.explain = false,
+        |s, at| s.calls[at].wish.hedge = false,
+        |s, at| s.calls[at].wish.min_coverage = 0.0,
+        |s, at| s.calls[at].wish.deadline_us = 200_000,
     ]
 }
 

@@ -6,6 +6,7 @@ use super::place::{Life, place_at, place_of};
 use super::processors::Task;
 use super::{Happening, Sabotage, Watch, World};
 use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
+use treefold_core::error::JobError;
 use treefold_core::id::NodeId;
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
@@ -37,6 +38,11 @@ impl World {
                 {
                     self.places[to_at].processors.note_wave(call.tag.wave, params.call);
                 }
+                if let Message::Cancel { tag } = &message
+                    && self.places[to_at].processors.release(tag.wave)
+                {
+                    self.begin_tasks(to_at);
+                }
                 self.feed(to_at, Input::Message { from, message }, watch);
             }
             Happening::Datagram { to, from, bytes } => {
@@ -53,7 +59,7 @@ impl World {
             Happening::Done { at, lives, task, took } => {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
-                    self.places[at].processors.end();
+                    self.places[at].processors.end(task.call);
                     let done = Input::JobDone { job: task.job, result: task.result, cost: took };
                     self.feed(at, done, watch);
                     self.begin_tasks(at);
@@ -113,9 +119,13 @@ impl World {
     }
 
     /// Sends over the connection, which is made first if need be.
-    pub(super) fn send(&mut self, from_at: usize, to: NodeId, message: Message<Ink>) {
+    pub(super) fn send(&mut self, from_at: usize, to: NodeId, mut message: Message<Ink>) {
         if self.is_sabotaged(&message) {
             return;
+        }
+        if let (Message::Partial(partial), Some(_)) = (&mut message, self.places[from_at].spec.blocking_threads) {
+            // Core was told of more processors than there are, for the threads to decide; others are told the truth.
+            partial.load.processors = self.places[from_at].spec.processors;
         }
         if let Message::Partial(partial) = &message
             && partial.last
@@ -253,7 +263,10 @@ impl World {
                 (params.call, true, ms, error.map_or(Ok(folded), Err))
             }
         };
-        let work = Duration::from_millis_f64(ms);
+        let (work, result) = match self.places[at].fails_after.filter(|_| !is_fold) {
+            Some(after) => (after, Err(JobError::Failed("it fails fast".into()))),
+            None => (Duration::from_millis_f64(ms), result),
+        };
         let task = Task { job: job.id, call, is_fold, work, result };
         if job.place == Where::Inline {
             inline.push(Input::JobDone { job: task.job, result: task.result, cost: work });

@@ -33,6 +33,7 @@ impl World {
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
         (place.hanging, place.hung, place.failing) = (PartitionSet::new(), 0, Failing::default());
+        place.fails_after = None;
         self.arm(at);
     }
 
@@ -79,6 +80,12 @@ impl World {
     /// What fails at `at` from now on.
     pub fn fail(&mut self, at: usize, failing: Failing) {
         self.places[at].failing = failing;
+    }
+
+    /// Every local at `at` returns an error after so much work, from now on; `None` ends it. A node that fails fast
+    /// looks idle.
+    pub fn fail_fast(&mut self, at: usize, after: Option<Duration>) {
+        self.places[at].fails_after = after;
     }
 
     /// The clock of `at` jumps ahead, as after a machine's sleep. It never goes back: nodes read monotonic clocks.

@@ -194,6 +194,7 @@ impl World {
             hanging: treefold_core::partitions::PartitionSet::new(),
             hung: 0,
             failing: place::Failing::default(),
+            fails_after: None,
         });
         self.arm(at);
         at

@@ -145,6 +145,8 @@ pub struct Place {
     pub(super) hung: u64,
     /// What fails here.
     pub(super) failing: Failing,
+    /// Set when every local returns an error here, after so much work.
+    pub(super) fails_after: Option<Duration>,
 }
 
 /// Operators that fail at a place.

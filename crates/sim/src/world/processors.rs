@@ -4,9 +4,10 @@
 //! one fold more than there are processors may wait ([`treefold_core`]'s queue lets folds go ahead of locals that
 //! hang). In *blocking* mode, the paper's comparison (DAC §5.4), core's queue is opened wide and the discipline is
 //! here: a thread that has run a wave's local stays with the wave until its children have answered, and without a
-//! free thread no further local starts.
+//! free thread no further local starts. A local whose wave is over by the time its turn comes is run all the same, as
+//! the paper's nodes clean up what has expired, but holds its thread no longer than that.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, WaveId};
 use treefold_core::time::Duration;
@@ -46,9 +47,10 @@ pub struct Processors {
 #[derive(Debug)]
 struct Threads {
     count: usize,
-    /// Call → its wave's name.
-    held: BTreeMap<u64, Option<WaveId>>,
-    calls: BTreeMap<WaveId, u64>,
+    /// The calls that hold a thread.
+    held: BTreeSet<u64>,
+    /// The waves that have not been answered, and what their calls are numbered.
+    open: BTreeMap<WaveId, u64>,
 }
 
 impl Processors {
@@ -68,7 +70,7 @@ impl Processors {
     /// The same with `threads` that block.
     #[must_use]
     pub fn blocking(mut self, threads: usize) -> Self {
-        self.threads = Some(Threads { count: threads, held: BTreeMap::new(), calls: BTreeMap::new() });
+        self.threads = Some(Threads { count: threads, held: BTreeSet::new(), open: BTreeMap::new() });
         self
     }
 
@@ -106,30 +108,35 @@ impl Processors {
     fn next_local(&mut self) -> Option<Task> {
         let Some(threads) = &mut self.threads else { return self.locals.pop_front() };
         let can_start = |task: &Task| {
-            threads.held.len() < threads.count || threads.held.contains_key(&task.call)
+            threads.held.len() < threads.count || threads.held.contains(&task.call)
         };
         let at = self.locals.iter().position(can_start)?;
         let task = self.locals.remove(at)?;
-        threads.held.entry(task.call).or_default();
+        threads.held.insert(task.call);
         Some(task)
     }
 
-    /// A task has ended.
-    pub fn end(&mut self) {
+    /// A task of `call` has ended.
+    pub fn end(&mut self, call: u64) {
         self.busy = self.busy.saturating_sub(1);
+        if let Some(threads) = &mut self.threads
+            && !threads.open.values().any(|&open| open == call)
+        {
+            threads.held.remove(&call);
+        }
     }
 
     /// `wave` is how the nodes call the run's `call`-th call.
     pub fn note_wave(&mut self, wave: WaveId, call: u64) {
         if let Some(threads) = &mut self.threads {
-            threads.calls.insert(wave, call);
+            threads.open.insert(wave, call);
         }
     }
 
-    /// The wave has been answered: its thread is free. True when something may start now.
+    /// The wave has been answered or cancelled: its thread is free. True when something may start now.
     pub fn release(&mut self, wave: WaveId) -> bool {
         let Some(threads) = &mut self.threads else { return false };
-        threads.calls.remove(&wave).is_some_and(|call| threads.held.remove(&call).is_some())
+        threads.open.remove(&wave).is_some_and(|call| threads.held.remove(&call))
     }
 }
 
@@ -152,7 +159,7 @@ mod tests {
         let begun: Vec<u64> =
             std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
         assert_eq!(begun, [9, 0]);
-        processors.end();
+        processors.end(9);
         processors.submit(task(8, true));
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(8));
         assert!(processors.begin().is_none());
@@ -176,9 +183,22 @@ mod tests {
             processors.submit(task(call, false));
         }
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
-        processors.end();
+        processors.end(1);
         assert!(processors.begin().is_none(), "a processor is idle, but no thread is free");
         assert!(processors.release(wave(1)));
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
+    }
+
+    #[test]
+    fn what_has_expired_is_cleaned_up_and_holds_no_thread_afterwards() {
+        let mut processors = Processors::new(1).blocking(1);
+        let wave = WaveId { origin: 1, sequence: 1 };
+        processors.note_wave(wave, 1);
+        processors.submit(task(1, false));
+        processors.submit(task(2, false));
+        assert!(!processors.release(wave), "its local has not begun");
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
+        processors.end(1);
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
     }
 }

@@ -23,6 +23,7 @@ impl World {
                     missing: Vec::new(),
                     last: false,
                     load: self.places[at].node.load_figure(),
+                    loads: Vec::new(),
                     cost: CostFigure::default(),
                     report: None,
                 };

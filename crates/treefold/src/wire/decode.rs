@@ -21,6 +21,7 @@ use prost::Message as _;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
+use crate::wire::loads::loads_of;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::time::Duration;
@@ -95,10 +96,13 @@ impl Decoder {
             params,
             deadline_left: Duration::from_micros(header.deadline_left_us),
             answer_left: Duration::from_micros(header.answer_left_us),
-            waiting: waiting_of(header.waiting)?,
+            waiting: waiting_of(header.waiting, header.slope_min, header.slope_max)?,
             losses_max: header.losses_max,
+            spare: header.spare,
+            hedge: header.hedge,
             tree: tree_of(header, &self.limits)?,
             explain: header.explain,
+            loads_wanted: header.loads_wanted,
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();
@@ -128,7 +132,9 @@ impl Decoder {
                 queued: Duration::from_micros(header.load_queued_us),
                 in_flight: header.load_in_flight,
                 processors: header.load_processors,
+                latency: Duration::from_micros(header.load_latency_us),
             },
+            loads: loads_of(header, limits)?,
             cost: CostFigure {
                 local: header.cost_local_ns.map(Duration::from_nanos),
                 reduce: header.cost_reduce_ns.map(Duration::from_nanos),

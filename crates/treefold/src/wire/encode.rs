@@ -7,10 +7,11 @@ use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
-use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_number};
+use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_numbers};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
 use crate::wire::tree::put_tree;
+use crate::wire::loads::put_loads;
 use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX};
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
@@ -118,9 +119,12 @@ impl Encoder {
         header.name.push_str(&call.name);
         header.deadline_left_us = call.deadline_left.as_micros();
         header.answer_left_us = call.answer_left.as_micros();
-        header.waiting = waiting_number(call.waiting)?;
+        (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(call.waiting)?;
         header.losses_max = call.losses_max;
+        header.spare = call.spare;
+        header.hedge = call.hedge;
         header.explain = call.explain;
+        header.loads_wanted = call.loads_wanted;
         put_tree(header, &call.tree, limits)?;
         append(header, out);
         if header.nodes.len() > LONG_HEADER_BYTES {
@@ -142,11 +146,16 @@ impl Encoder {
         header.load_queued_us = partial.load.queued.as_micros();
         header.load_in_flight = partial.load.in_flight;
         header.load_processors = partial.load.processors;
+        header.load_latency_us = partial.load.latency.as_micros();
         header.cost_local_ns = partial.cost.local.map(Duration::as_nanos);
         header.cost_reduce_ns = partial.cost.reduce.map(Duration::as_nanos);
         header.missing = missing_headers(&partial.missing, limits)?;
         header.report = partial.report.as_deref().map(|report| report_columns(report, limits)).transpose()?;
+        put_loads(header, &partial.loads, limits)?;
         append(header, out);
+        if header.loads_nodes.len() > LONG_HEADER_BYTES {
+            self.partial = PartialHeader::default();
+        }
         Ok(())
     }
 }

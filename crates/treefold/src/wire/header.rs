@@ -62,6 +62,8 @@ pub(super) struct CallHeader {
     pub(super) losses_max: u32,
     #[prost(bool, tag = "6")]
     pub(super) explain: bool,
+    #[prost(bool, tag = "7")]
+    pub(super) loads_wanted: bool,
     #[prost(bytes = "vec", tag = "8")]
     pub(super) sizes: Vec<u8>,
     #[prost(uint32, tag = "9")]
@@ -72,6 +74,14 @@ pub(super) struct CallHeader {
     pub(super) run_counts: Vec<u8>,
     #[prost(bytes = "vec", tag = "12")]
     pub(super) runs: Vec<u8>,
+    #[prost(uint32, tag = "13")]
+    pub(super) spare: u32,
+    #[prost(double, tag = "14")]
+    pub(super) slope_min: f64,
+    #[prost(double, tag = "15")]
+    pub(super) slope_max: f64,
+    #[prost(bool, tag = "16")]
+    pub(super) hedge: bool,
 }
 
 /// `Partial`.
@@ -95,6 +105,14 @@ pub(super) struct PartialHeader {
     pub(super) missing: Vec<MissingHeader>,
     #[prost(message, optional, tag = "9")]
     pub(super) report: Option<ReportColumns>,
+    #[prost(uint64, tag = "10")]
+    pub(super) load_latency_us: u64,
+    #[prost(uint32, tag = "11")]
+    pub(super) loads_family: u32,
+    #[prost(bytes = "vec", tag = "12")]
+    pub(super) loads_nodes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "13")]
+    pub(super) loads: Vec<u8>,
 }
 
 /// Partitions that were lost, in `Partial` and `Reply`.
@@ -166,6 +184,12 @@ pub(super) struct RequestHeader {
     pub(super) chosen: bool,
     #[prost(bytes = "vec", tag = "10")]
     pub(super) partitions: Vec<u8>,
+    #[prost(double, tag = "11")]
+    pub(super) slope_min: f64,
+    #[prost(double, tag = "12")]
+    pub(super) slope_max: f64,
+    #[prost(bool, tag = "13")]
+    pub(super) hedge: bool,
 }
 
 /// `Reply`.
@@ -277,4 +301,6 @@ pub(super) struct LoadHeader {
     pub(super) in_flight: u32,
     #[prost(uint32, tag = "3")]
     pub(super) processors: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) latency_us: u64,
 }

@@ -33,6 +33,7 @@ mod hello;
 mod inbox;
 mod lanes;
 mod line;
+mod loads;
 mod names;
 mod outbox;
 mod outcome;

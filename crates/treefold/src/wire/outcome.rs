@@ -20,22 +20,29 @@ use treefold_core::wave::wait::Waiting;
 /// The longest name of a shape or a policy.
 const RULE_BYTES_MAX: usize = 64;
 
-/// The number of a waiting rule.
-pub(super) fn waiting_number(waiting: Waiting) -> Result<u32, WireError> {
+/// The number of a waiting rule, and the factors of the one that has some.
+pub(super) fn waiting_numbers(waiting: Waiting) -> Result<(u32, f64, f64), WireError> {
     match waiting {
-        Waiting::Uniform => Ok(1),
-        Waiting::Staged => Ok(2),
+        Waiting::Uniform => Ok((1, 0.0, 0.0)),
+        Waiting::Staged => Ok((2, 0.0, 0.0)),
+        Waiting::StagedReversed => Ok((3, 0.0, 0.0)),
+        Waiting::Slope { f_min, f_max } => Ok((4, f_min, f_max)),
+        Waiting::Learned => Ok((5, 0.0, 0.0)),
         _ => Err(WireError::Inexpressible { field: "waiting" }),
     }
 }
 
-/// The waiting rule of a number.
-pub(super) fn waiting_of(number: u32) -> Result<Waiting, WireError> {
-    match number {
-        1 => Ok(Waiting::Uniform),
-        2 => Ok(Waiting::Staged),
-        _ => Err(malformed("waiting")),
-    }
+/// The waiting rule of a number, with its factors.
+pub(super) fn waiting_of(number: u32, f_min: f64, f_max: f64) -> Result<Waiting, WireError> {
+    let waiting = match number {
+        1 => Waiting::Uniform,
+        2 => Waiting::Staged,
+        3 => Waiting::StagedReversed,
+        4 => Waiting::Slope { f_min, f_max },
+        5 => Waiting::Learned,
+        _ => return Err(malformed("waiting")),
+    };
+    if waiting.is_valid() { Ok(waiting) } else { Err(malformed("waiting")) }
 }
 
 /// A row of its own for a set.
@@ -140,7 +147,8 @@ pub(super) fn put_options(
     header.min_coverage = options.min_coverage;
     header.shape = options.shape.to_string();
     header.policy = options.policy.map(|policy| policy.to_string()).unwrap_or_default();
-    header.waiting = waiting_number(options.waiting)?;
+    (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(options.waiting)?;
+    header.hedge = options.hedge;
     header.explain = options.explain;
     header.chosen = options.partitions.is_some();
     if let Some(partitions) = &options.partitions {
@@ -167,7 +175,8 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
         min_coverage: header.min_coverage,
         shape: header.shape.parse().map_err(|_| malformed("shape"))?,
         policy,
-        waiting: waiting_of(header.waiting)?,
+        waiting: waiting_of(header.waiting, header.slope_min, header.slope_max)?,
+        hedge: header.hedge,
         partitions,
         explain: header.explain,
     })

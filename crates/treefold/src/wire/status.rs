@@ -88,13 +88,14 @@ pub(super) fn cards_of(headers: Vec<CardHeader>, limits: &Limits) -> Result<Vec<
 }
 
 fn load_header(load: LoadFigure) -> LoadHeader {
-    let LoadFigure { queued, in_flight, processors } = load;
-    LoadHeader { queued_us: queued.as_micros(), in_flight, processors }
+    let LoadFigure { queued, in_flight, processors, latency } = load;
+    LoadHeader { queued_us: queued.as_micros(), in_flight, processors, latency_us: latency.as_micros() }
 }
 
 fn load_of(header: Option<LoadHeader>) -> Result<LoadFigure, WireError> {
-    let LoadHeader { queued_us, in_flight, processors } = header.ok_or(malformed("load"))?;
-    Ok(LoadFigure { queued: Duration::from_micros(queued_us), in_flight, processors })
+    let LoadHeader { queued_us, in_flight, processors, latency_us } = header.ok_or(malformed("load"))?;
+    let (queued, latency) = (Duration::from_micros(queued_us), Duration::from_micros(latency_us));
+    Ok(LoadFigure { queued, in_flight, processors, latency })
 }
 
 /// A status's header.
@@ -149,7 +150,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
 }
 
 /// Where each counter of a row belongs.
-fn counter_places(counters: &mut Counters) -> [&mut u64; 17] {
+fn counter_places(counters: &mut Counters) -> [&mut u64; 18] {
     [
         &mut counters.calls_started,
         &mut counters.calls_full,
@@ -168,6 +169,7 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 17] {
         &mut counters.retries,
         &mut counters.polls_late,
         &mut counters.bad_messages,
+        &mut counters.hedges,
     ]
 }
 

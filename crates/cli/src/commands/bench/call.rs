@@ -275,7 +275,7 @@ impl Caller {
 }
 
 /// The `share` quantile of ascending durations: the least that at least this share does not exceed.
-fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
+pub(super) fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
     let rank = (share * ascending.len() as f64).ceil() as usize;
     ascending[rank.clamp(1, ascending.len()) - 1].as_secs_f64() * 1e6
 }

@@ -1,10 +1,11 @@
-//! What a process has cost so far, as the kernel counts it.
+//! What a process has cost so far, and what the machine has done, as the kernel counts it.
 //!
 //! Processor time comes from the process's own clock (`clock_getcpuclockid`): nanoseconds, over all its threads,
 //! those that have ended included. `/proc/PID/stat` counts in ticks of 10 ms, and `/proc/PID/schedstat` knows the
 //! first thread only.
 
 use std::io;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// Processor time, user and kernel, of a process.
@@ -47,6 +48,51 @@ pub(crate) fn footprint(process: u32) -> io::Result<Footprint> {
     Ok(Footprint { resident_kib, private_kib, threads })
 }
 
+/// What all processors of the machine have done together, in seconds; of use as a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) struct Ticks {
+    /// Whatever was run, for whomever.
+    pub(crate) busy_s: f64,
+    /// That and idling.
+    pub(crate) capacity_s: f64,
+}
+
+impl Add for Ticks {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { busy_s: self.busy_s + other.busy_s, capacity_s: self.capacity_s + other.capacity_s }
+    }
+}
+
+impl Sub for Ticks {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { busy_s: self.busy_s - other.busy_s, capacity_s: self.capacity_s - other.capacity_s }
+    }
+}
+
+/// What the machine has done since it was started.
+pub(crate) fn machine_ticks() -> io::Result<Ticks> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    let line = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
+    let ticks: Option<Vec<u64>> =
+        line.and_then(|line| line.split_whitespace().map(|ticks| ticks.parse().ok()).collect());
+    // user, nice, system, idle, iowait, irq, softirq, steal; what guests took is in user already.
+    match ticks.as_deref() {
+        Some(&[user, nice, system, idle, iowait, irq, softirq, steal, ..]) => {
+            let busy = user + nice + system + irq + softirq + steal;
+            let seconds = |ticks: u64| ticks as f64 / TICKS_PER_S;
+            Ok(Ticks { busy_s: seconds(busy), capacity_s: seconds(busy + idle + iowait) })
+        }
+        _ => Err(io::Error::other("/proc/stat has no line of all processors")),
+    }
+}
+
+/// What /proc counts in, on every Linux that has it (USER_HZ).
+const TICKS_PER_S: f64 = 100.0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +108,13 @@ mod tests {
         let footprint = footprint(own).unwrap();
         assert!(footprint.resident_kib >= footprint.private_kib && footprint.private_kib > 0);
         assert!(footprint.threads >= 1);
+    }
+
+    #[test]
+    fn the_machine_is_busy_for_no_longer_than_it_runs() {
+        let ticks = machine_ticks().unwrap();
+        assert!(ticks.busy_s > 0.0 && ticks.busy_s <= ticks.capacity_s);
+        assert_eq!(ticks - ticks + ticks, ticks);
     }
 
     #[test]

@@ -65,6 +65,8 @@ impl Placement {
 pub(crate) struct Fleet {
     nodes: Vec<NodeProcess>,
     placement: Placement,
+    /// How many processors each node says it has.
+    processors: Vec<u32>,
     cluster: String,
     started_at: Instant,
 }
@@ -78,11 +80,18 @@ struct NodeProcess {
 }
 
 impl Fleet {
-    /// Starts the nodes of a placement.
+    /// Starts the nodes of a placement, of one processor each.
     pub(crate) async fn start(placement: Placement) -> Result<Self, Failure> {
+        Self::start_with(placement, vec![1; placement.nodes as usize]).await
+    }
+
+    /// Starts the nodes of a placement, each of which says that it has so many processors.
+    pub(crate) async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
+        assert_eq!(processors.len(), placement.nodes as usize, "invariant: each node has processors");
         let cluster = format!("bench-{}", std::process::id());
         let bar = progress(u64::from(placement.nodes));
-        let mut fleet = Self { nodes: Vec::new(), placement, cluster, started_at: Instant::now() };
+        let mut fleet =
+            Self { nodes: Vec::new(), placement, processors, cluster, started_at: Instant::now() };
         let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
         bar.inc(1);
         fleet.nodes.push(first);
@@ -100,7 +109,8 @@ impl Fleet {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
         let (partitions, total) = (self.placement.partitions_of(at), self.placement.partitions);
         let mut command = Command::new(std::env::current_exe().map_err(refused)?);
-        command.args(["node", "--listen", listen, "--workers", "1", "--processors", "1"]);
+        let processors = self.processors[at as usize].to_string();
+        command.args(["node", "--listen", listen, "--workers", "1", "--processors", &processors]);
         command.args([
             "--cluster",
             &self.cluster,
@@ -178,9 +188,14 @@ impl Fleet {
         }
     }
 
-    /// Where the first node listens.
+    /// Where the first node listens; a fleet has one.
     pub(crate) fn first_addr(&self) -> &str {
-        &self.nodes.first().expect("invariant: a fleet has a node").addr
+        self.addr(0)
+    }
+
+    /// Where the node at this place listens.
+    pub(crate) fn addr(&self, at: usize) -> &str {
+        &self.nodes[at].addr
     }
 
     /// The name of its cluster.

@@ -1,26 +1,28 @@
-//! `treefold bench`: what a call costs, what a node costs that is never called, and what answers are worth while
-//! nodes die.
+//! `treefold bench`: what a call costs, what a node costs that is never called, what answers are worth while
+//! nodes die, and how trees compare under load.
 //!
 //! Every node is a process of its own, started from this very executable, so that a figure is what a user would pay:
 //! sockets, context switches and scheduling included. Nothing is stubbed and every answer is checked; a benchmark
 //! that runs on while answers are wrong measures nothing.
 //!
 //! - [`fleet`]: starts the processes, waits until they know each other, and ends them, whatever happens.
-//! - [`cost`]: what a process has cost: processor time and memory.
+//! - [`cost`]: what a process has cost: processor time and memory; how busy the machine was.
 //! - [`call`] and [`idle`]: what things cost.
 //! - [`faults`]: whether answers are right and in time while nodes are killed and stopped.
+//! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
 pub(crate) mod call;
 pub(crate) mod cost;
 pub(crate) mod faults;
 pub(crate) mod fleet;
 pub(crate) mod idle;
+pub(crate) mod micro;
 
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, idle nodes, or calls while nodes die, with a process for every node
+/// Measure calls, idle nodes, calls while nodes die, or trees under load, with a process for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -32,6 +34,7 @@ enum What {
     Call(call::BenchCall),
     Idle(idle::BenchIdle),
     Faults(faults::BenchFaults),
+    Micro(Box<micro::BenchMicro>),
 }
 
 impl Bench {
@@ -40,6 +43,7 @@ impl Bench {
             What::Call(call) => call.run(format).await,
             What::Idle(idle) => idle.run(format).await,
             What::Faults(faults) => faults.run(format).await,
+            What::Micro(micro) => micro.run(format).await,
         }
     }
 }

@@ -289,7 +289,7 @@ impl Net {
         let all: Vec<SocketAddr> = self.hosts.keys().copied().collect();
         for at in all {
             let queued = Duration::from_micros(self.rng.next_u64() % 100_000);
-            let figure = LoadFigure { queued, in_flight: 3, processors: 4 };
+            let figure = LoadFigure { queued, in_flight: 3, processors: 4, latency: queued };
             self.input(at, |membership, now| membership.announce_load(now, figure));
         }
     }

@@ -9,7 +9,12 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 fn busy(queued_ms: u64) -> LoadFigure {
-    LoadFigure { queued: Duration::from_millis(queued_ms), in_flight: 1, processors: 1 }
+    LoadFigure {
+        queued: Duration::from_millis(queued_ms),
+        in_flight: 1,
+        processors: 1,
+        ..LoadFigure::default()
+    }
 }
 
 fn at(millis: u64) -> Instant {
@@ -17,7 +22,12 @@ fn at(millis: u64) -> Instant {
 }
 
 fn begin(service: &Service, polls: u32, seed: u64) -> Poll {
-    Poll::begin(wanted(service), polls, at(100), &mut Random::new(seed))
+    Poll::begin(wanted(service), polls, Duration::from_millis(10), at(100), &mut Random::new(seed))
+}
+
+/// Chooses by the answers, of locals of 1 ms, where nobody has announced anything.
+fn choose(poll: &Poll, service: &Service, seed: u64) -> Choice {
+    poll.choose(wanted(service), |_, _| LoadFigure::default(), 1.0, &mut Random::new(seed))
 }
 
 fn alike(partitions: u32, replicas: &[u8]) -> Service {
@@ -30,7 +40,7 @@ fn one_replica_each_polls_nobody() {
     let poll = begin(&service, 2, 1);
     assert!(poll.is_complete());
     assert_eq!(poll.targets().count(), 0);
-    let choice = poll.choose(wanted(&service), 1.0, &mut Random::new(1));
+    let choice = choose(&poll, &service, 1);
     assert_eq!(choice.by_node[&node(1)], PartitionSet::first(10_000));
 }
 
@@ -51,7 +61,7 @@ fn the_least_loaded_that_answered_in_time_is_taken() {
     assert_eq!(poll.handle_answer(node(2), busy(50), at(104)), Verdict::Unasked);
     assert_eq!(poll.handle_answer(node(7), busy(0), at(104)), Verdict::Unasked);
     assert_eq!((poll.late(), poll.is_complete()), (1, false));
-    let choice = poll.choose(wanted(&service), 1.0, &mut Random::new(1));
+    let choice = choose(&poll, &service, 1);
     assert_eq!(choice.by_node.into_keys().collect::<Vec<_>>(), [node(2)]);
 }
 
@@ -70,37 +80,9 @@ fn who_is_lost_is_not_waited_for() {
 fn without_any_answer_the_lot_decides_among_all() {
     let service = alike(1, &[1, 2, 3]);
     let chosen: BTreeSet<NodeId> = (0..100)
-        .flat_map(|seed| {
-            begin(&service, 2, 1).choose(wanted(&service), 1.0, &mut Random::new(seed)).by_node.into_keys()
-        })
+        .flat_map(|seed| choose(&begin(&service, 2, 1), &service, seed).by_node.into_keys())
         .collect();
     assert_eq!(chosen.len(), 3);
-}
-
-#[test]
-fn one_call_does_not_pile_up_on_the_idle_node() {
-    // Node 1 has nothing to do, node 2 has 20 ms; 60 partitions of 1 ms: 40 to the first evens it out.
-    let service = alike(60, &[1, 2]);
-    let load = |who| Some(if who == node(1) { busy(0) } else { busy(20) });
-    let choice = choose(wanted(&service), load, 1.0, &mut Random::new(1));
-    assert_eq!((choice.by_node[&node(1)].len(), choice.by_node[&node(2)].len()), (40, 20));
-}
-
-#[test]
-fn twice_the_processors_take_twice_the_partitions() {
-    let service = alike(60, &[1, 2]);
-    let load = |who| Some(LoadFigure { processors: if who == node(1) { 2 } else { 1 }, ..busy(0) });
-    let choice = choose(wanted(&service), load, 1.0, &mut Random::new(1));
-    assert_eq!((choice.by_node[&node(1)].len(), choice.by_node[&node(2)].len()), (40, 20));
-}
-
-#[test]
-fn partitions_that_leave_no_choice_are_reckoned_with_first() {
-    // Partitions 1..11 lie on node 1 only, so partition 0 goes to node 2, though it comes first.
-    let mut service = alike(1, &[1, 2]);
-    service.extend((1..11).map(|partition| (partition, vec![node(1)])));
-    let choice = choose(wanted(&service), |_| Some(busy(0)), 1.0, &mut Random::new(1));
-    assert_eq!(choice.by_node[&node(2)], PartitionSet::first(1));
 }
 
 #[test]
@@ -114,15 +96,45 @@ fn the_bound_on_polls_leaves_other_partitions_out_each_time() {
 }
 
 #[test]
-fn figures_are_looked_up_once_per_node() {
-    let service = alike(100, &[1, 2, 3]);
-    let mut asked = Vec::new();
-    let load = |who| {
-        asked.push(who);
-        Some(busy(1))
-    };
-    choose(wanted(&service), load, 1.0, &mut Random::new(1));
-    assert_eq!(asked, [node(1), node(2), node(3)]);
+fn who_the_bound_left_unasked_is_reckoned_with_by_what_it_announced() {
+    let busy_pair = |p: u32| vec![NodeId::new(([10, 2, 0, p as u8], 7700).into(), 1), node(1)];
+    // Node 1 is in every pair and answers that it is busy; most of the others are not asked.
+    let service: Service = (0..100).map(|p| (p, busy_pair(p))).collect();
+    let mut poll = begin(&service, 2, 1);
+    assert_eq!(poll.targets().count(), POLLS_PER_CALL_MAX);
+    poll.handle_answer(node(1), busy(1_000), at(101));
+    let by_the_polls = poll.choose(wanted(&service), |_, _| busy(9_000), 1.0, &mut Random::new(1));
+    assert!(by_the_polls.by_node.keys().all(|who| *who == node(1)));
+    let announced = poll.choose(wanted(&service), |_, _| busy(3), 1.0, &mut Random::new(1));
+    assert_eq!(
+        announced.by_node.len(),
+        1 + 100 - (POLLS_PER_CALL_MAX - 1),
+        "each unasked one is less loaded"
+    );
+    let few = alike(1, &[1, 2, 3]);
+    let mut poll = begin(&few, 2, 1);
+    poll.targets().collect::<Vec<_>>().into_iter().for_each(|who| {
+        poll.handle_answer(who, busy(1_000), at(101));
+    });
+    let choice = choose(&poll, &few, 1);
+    assert!(
+        choice.by_node.keys().all(|who| poll.answer_of(*who).is_some()),
+        "within the bound only the asked"
+    );
+}
+
+#[test]
+fn the_last_answer_can_be_waived_but_two_are_waited_for() {
+    let ask = |replicas: &[u8]| begin(&alike(1, replicas), 3, 1).without_the_last();
+    let mut three = ask(&[1, 2, 3]);
+    three.handle_answer(node(1), busy(1), at(101));
+    assert!(!three.is_complete());
+    three.handle_answer(node(3), busy(1), at(101));
+    assert!(three.is_complete());
+    let mut two = ask(&[1, 2]);
+    two.handle_answer(node(1), busy(1), at(101));
+    assert!(!two.is_complete());
+    assert!(two.answers().eq([(node(1), busy(1))]));
 }
 
 proptest! {
@@ -154,7 +166,7 @@ proptest! {
         for (&number, &queued_ms) in &answers {
             poll.handle_answer(node(number), busy(queued_ms), at(105));
         }
-        let choice = poll.choose(wanted(&service), 1.0, &mut Random::new(seed));
+        let choice = choose(&poll, &service, seed);
         assert_honours(&choice, &service);
         for (partition, replicas) in service.iter().filter(|(_, replicas)| replicas.len() > 1) {
             let known = replicas.iter().filter(|node| poll.answer_of(**node).is_some()).count();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::message::{Call, Message, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
@@ -52,8 +52,11 @@ pub(super) fn call() -> Call<Bytes> {
         answer_left: Duration::from_millis(180),
         waiting: Waiting::Staged,
         losses_max: 1,
+        spare: 0,
+        hedge: false,
         tree: tree(),
         explain: false,
+        loads_wanted: false,
     }
 }
 
@@ -64,7 +67,13 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
         contributors: set([1, 2]),
         missing: Vec::new(),
         last: true,
-        load: LoadFigure { queued: Duration::from_micros(1_500), in_flight: 2, processors: 4 },
+        load: LoadFigure {
+            queued: Duration::from_micros(1_500),
+            in_flight: 2,
+            processors: 4,
+            latency: Duration::from_micros(420),
+        },
+        loads: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
         report: None,
     }
@@ -114,7 +123,12 @@ pub(super) fn card() -> MemberCard {
 }
 
 fn status() -> NodeStatus {
-    let load = LoadFigure { queued: Duration::from_micros(7), in_flight: 1, processors: 2 };
+    let load = LoadFigure {
+        queued: Duration::from_micros(7),
+        in_flight: 1,
+        processors: 2,
+        latency: Duration::from_micros(13),
+    };
     NodeStatus {
         card: Arc::new(card()),
         load,
@@ -133,16 +147,26 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         partitions: Some(set([0, 1, 2, 3])),
         ..CallOptions::default()
     };
+    let slope = Waiting::Slope { f_min: 0.25, f_max: 0.5 };
+    let hedged = CallOptions { waiting: slope, hedge: true, ..options.clone() };
     let request = Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust"), options };
+    let request_hedged = Request { options: hedged, ..request.clone() };
+    let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
+    let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
+    let bearing = Partial { loads: vec![news], ..partial("sum") };
     vec![
         ("call", Message::Call(Box::new(call()))),
+        ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
+        ("partial-with-loads", Message::Partial(Box::new(bearing))),
+        ("call-hedged", Message::Call(Box::new(call_hedged))),
         ("partial", Message::Partial(Box::new(partial("sum")))),
         ("partial-of-nothing", Message::Partial(Box::new(lossy))),
         ("offer", Message::Offer { tag: tag(1), bytes: 300_000 }),
         ("grant", Message::Grant { tag: tag(1) }),
         ("cancel", Message::Cancel { tag: Tag { branch: 5, ..tag(1) } }),
         ("request", Message::Request(Box::new(request))),
+        ("request-hedged", Message::Request(Box::new(request_hedged))),
         ("reply", Message::Reply { id: 7, outcome: Box::new(outcome()) }),
         ("cancel-request", Message::CancelRequest { id: 7 }),
         ("cards", Message::Cards(vec![Arc::new(card())])),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::message::{Call, Message, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
@@ -86,7 +86,10 @@ fn report() -> impl Strategy<Value = Box<Report>> {
 }
 
 fn waiting() -> impl Strategy<Value = Waiting> {
-    prop_oneof![Just(Waiting::Uniform), Just(Waiting::Staged)]
+    let slope = (0.0..=1.0, 0.0..=1.0)
+        .prop_map(|(a, b): (f64, f64)| Waiting::Slope { f_min: a.min(b), f_max: a.max(b) });
+    let others = [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed, Waiting::Learned].to_vec();
+    prop_oneof![2 => proptest::sample::select(others), 1 => slope]
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
@@ -117,10 +120,8 @@ fn missing() -> impl Strategy<Value = Vec<Missing>> {
 }
 
 fn load() -> impl Strategy<Value = LoadFigure> {
-    (micros(), any::<u32>(), any::<u32>()).prop_map(|(queued, in_flight, processors)| LoadFigure {
-        queued,
-        in_flight,
-        processors,
+    (micros(), any::<u32>(), any::<u32>(), micros()).prop_map(|(queued, in_flight, processors, latency)| {
+        LoadFigure { queued, in_flight, processors, latency }
     })
 }
 
@@ -129,21 +130,44 @@ fn cost() -> impl Strategy<Value = CostFigure> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<u32>(), any::<bool>());
+    let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), any::<[bool; 3]>());
     (tag(), shared_text(), option::of(payload()), times, tree()).prop_map(
-        |(tag, name, params, (deadline_left, answer_left, waiting, losses_max, explain), tree)| {
-            let call =
-                Call { tag, name, params, deadline_left, answer_left, waiting, losses_max, tree, explain };
-            Message::Call(Box::new(call))
+        |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree)| {
+            let ([losses_max, spare], [hedge, explain, loads_wanted]) = (losses, flags);
+            Message::Call(Box::new(Call {
+                tag,
+                name,
+                params,
+                deadline_left,
+                answer_left,
+                waiting,
+                losses_max,
+                spare,
+                hedge,
+                tree,
+                explain,
+                loads_wanted,
+            }))
         },
     )
 }
 
+/// What others say of a third is as exact as 32 bits of microseconds.
+fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
+    let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
+    let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
+        |(node, age, queued, in_flight, processors, latency)| {
+            LoadNews { node, age, figure: LoadFigure { queued, in_flight, processors, latency } }
+        },
+    );
+    prop::collection::vec(news, 0..9)
+}
+
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
-    let rest = (any::<bool>(), load(), cost(), option::of(report()));
+    let rest = (any::<bool>(), load(), loads(), cost(), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
-        |(tag, payload, contributors, missing, (last, load, cost, report))| {
-            let partial = Partial { tag, payload, contributors, missing, last, load, cost, report };
+        |(tag, payload, contributors, missing, (last, load, loads, cost, report))| {
+            let partial = Partial { tag, payload, contributors, missing, last, load, loads, cost, report };
             Message::Partial(Box::new(partial))
         },
     )
@@ -162,21 +186,19 @@ fn options() -> impl Strategy<Value = CallOptions> {
     let policy = prop_oneof![
         Just(ReplicaPolicy::Random),
         Just(ReplicaPolicy::RoundRobin),
+        Just(ReplicaPolicy::Announced),
+        Just(ReplicaPolicy::AnnouncedRaw),
+        Just(ReplicaPolicy::PeakEwma),
+        Just(ReplicaPolicy::Prequal),
+        Just(ReplicaPolicy::PrequalInline),
         (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
     ];
     // Without negative zero, which protobuf does not tell from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
-    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<bool>()).prop_map(
-        |(deadline, min_coverage, shape, policy, waiting, partitions, explain)| CallOptions {
-            deadline,
-            min_coverage,
-            shape,
-            policy,
-            waiting,
-            partitions,
-            explain,
-        },
-    )
+    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<[bool; 2]>())
+        .prop_map(|(deadline, min_coverage, shape, policy, waiting, partitions, [hedge, explain])| {
+            CallOptions { deadline, min_coverage, shape, policy, waiting, hedge, partitions, explain }
+        })
 }
 
 fn verdict() -> impl Strategy<Value = Status> {

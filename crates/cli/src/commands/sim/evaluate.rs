@@ -1,0 +1,108 @@
+//! `treefold sim evaluate`: every experiment, its points and pictures on file, and the simulator's part of the page
+//! that says how they compare with the papers.
+
+use super::file::{self, Recorded};
+use super::named::Named;
+use super::plan::PlanArgs;
+use crate::exit::{Failure, Verdict};
+use crate::output::{Format, print, print_json};
+use clap::Args;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use treefold::CallError;
+use treefold_sim::evaluation::document::splice;
+use treefold_sim::evaluation::record::to_json;
+use treefold_sim::evaluation::section::Section;
+
+/// Run every experiment, and write points, pictures and the simulator's part of the evaluation
+///
+/// Each experiment leaves NAME.json, its points, and an SVG for each of its charts; points that are there as
+/// NAME.real.json are drawn in as hollow marks. The page is changed between its lines <!-- sim:begin --> and
+/// <!-- sim:end --> only; without both nothing is run.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Evaluate {
+    /// Where points and pictures go; beneath the page's directory, so that its links hold wherever both are moved
+    #[arg(long, value_name = "DIR", default_value = "docs/evaluation")]
+    out: PathBuf,
+
+    /// The page
+    #[arg(long, value_name = "FILE", default_value = "docs/evaluation.md")]
+    document: PathBuf,
+
+    #[command(flatten)]
+    plan: PlanArgs,
+}
+
+const EXAMPLES: &str = "\
+`make evaluation` does this in the repository, where the defaults fit. The files written are printed, one a line; with
+-o json one line: {written: [FILE, …]}.
+
+Examples:
+  treefold sim evaluate
+  treefold sim evaluate --quick --out draft/evaluation --document draft/evaluation.md";
+
+#[derive(Serialize)]
+struct Written {
+    written: Vec<PathBuf>,
+}
+
+impl Evaluate {
+    pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let files = files_seen_from(&self.document, &self.out)?;
+        // A page with no place for it is found out now, and not after an hour.
+        self.spliced("")?;
+        let (mut written, mut sections) = (Vec::new(), Vec::new());
+        for named in Named::all() {
+            let command = self.plan.command(named);
+            let points = self.plan.run(named);
+            let findings = (named.0.findings)(&points);
+            let kept = file::points_of(&self.out, named);
+            file::write(&kept, &(to_json(&points) + "\n"))?;
+            let recorded = Recorded { points, real: file::read_real(&self.out, named)? };
+            written.push(kept);
+            written.extend(file::write_charts(&self.out, named, &recorded)?);
+            let section =
+                Section { experiment: named.0, findings: &findings, files: &files, command: &command };
+            sections.push(section.to_string());
+        }
+        // Read again: somebody may have written in it meanwhile.
+        file::write(&self.document, &self.spliced(&sections.join("\n"))?)?;
+        written.push(self.document);
+        match format {
+            Format::Json => print_json(&Written { written }),
+            Format::Text => written.iter().for_each(|path| print(path.display())),
+        }
+        Ok(Verdict::Full)
+    }
+
+    fn spliced(&self, part: &str) -> Result<String, Failure> {
+        let page = file::read(&self.document)?;
+        let name = self.document.display();
+        splice(&page, part).map_err(|no_place| Failure::failed(format!("{name}: {no_place}")))
+    }
+}
+
+/// The directory `out` as links in `document` name it.
+fn files_seen_from(document: &Path, out: &Path) -> Result<String, Failure> {
+    let beside = document.parent().unwrap_or(Path::new(""));
+    let below = out.strip_prefix(beside).ok().and_then(Path::to_str);
+    below.map(|below| below.replace('\\', "/")).filter(|below| !below.is_empty()).ok_or_else(|| {
+        let limit = format!("a directory beneath {:?}, where the page is", beside.display().to_string());
+        Failure::Rejected(CallError::bad_field("out", out.display(), limit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_relative_to_the_page() {
+        let seen = |document: &str, out: &str| files_seen_from(Path::new(document), Path::new(out)).ok();
+        assert_eq!(seen("docs/evaluation.md", "docs/evaluation").as_deref(), Some("evaluation"));
+        assert_eq!(seen("evaluation.md", "out/figures").as_deref(), Some("out/figures"));
+        assert_eq!(seen("docs/evaluation.md", "elsewhere"), None);
+        assert_eq!(seen("docs/evaluation.md", "docs"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! `treefold sim run`: an experiment's points, for reading, for scripts and for other people's plots.
+
+use super::file;
+use super::named::{NameReader, Named};
+use super::plan::PlanArgs;
+use crate::args::Output;
+use crate::exit::{Failure, Verdict};
+use crate::output::print;
+use crate::output::style::Style;
+use crate::output::table::{Align, Table};
+use clap::Args;
+use std::path::PathBuf;
+use treefold_sim::evaluation::record::{cell, columns, to_csv, to_json};
+use treefold_sim::experiment::{Point, Value};
+
+/// Run one experiment and print its points
+///
+/// The experiment runs on modelled time: a minute of a cluster takes as long as its events take to be worked off. The
+/// same seed gives the same points, on any machine and any number of threads. The bar on standard error counts runs;
+/// Ctrl-C ends at once, without points.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// The experiment; `treefold sim list` says which there are
+    #[arg(value_name = "NAME", value_parser = NameReader, hide_possible_values = true)]
+    experiment: Named,
+
+    #[command(flatten)]
+    plan: PlanArgs,
+
+    /// Write the points there instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+-o says how the points are shown: as a table (text, the default), as csv, or as json. In every form a point has
+series, x (its meaning is the experiment's), response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, and
+what the experiment adds, by name. A figure that a point doesn't have is empty in a table and in CSV, null in JSON.
+JSON is one array with a point a line: `treefold sim plot --from` reads it, and so does jq.
+
+Examples:
+  treefold sim run EXPERIMENT --quick
+  treefold sim run EXPERIMENT --repeat 5 -o csv --out points.csv
+  treefold sim run EXPERIMENT -o json | jq '.[] | select(.coverage_mean < 1)'";
+
+/// Fields as a table heads them, with their units; others go by their own name.
+const HEADINGS: [(&str, &str); 4] = [
+    ("response_ms_mean", "mean (ms)"),
+    ("response_ms_p99", "p99 (ms)"),
+    ("throughput_per_s", "throughput (1/s)"),
+    ("coverage_mean", "coverage"),
+];
+
+impl Run {
+    pub(crate) fn run(self, output: Output) -> Result<Verdict, Failure> {
+        let points = self.plan.run(self.experiment);
+        let style = if self.out.is_some() { Style::PLAIN } else { Style::of_stdout() };
+        let shown = match output {
+            Output::Text => table(&points).render(style),
+            Output::Csv => to_csv(&points),
+            Output::Json => to_json(&points),
+        };
+        match &self.out {
+            None => print(shown),
+            Some(path) => file::write(path, &format!("{shown}\n"))?,
+        }
+        Ok(Verdict::Full)
+    }
+}
+
+fn table(points: &[Point]) -> Table {
+    let columns = columns(points);
+    let table = columns.iter().fold(Table::new(&[]), |table, column| {
+        let heading = HEADINGS
+            .iter()
+            .find(|(field, _)| field == column)
+            .map_or(column.as_str(), |(_, heading)| heading);
+        let mut cells = points.iter().filter_map(|point| cell(point, column));
+        let is_words = cells.any(|value| value.text().is_some());
+        table.with_column(heading, if is_words { Align::Left } else { Align::Right })
+    });
+    points.iter().fold(table, |mut table, point| {
+        let cells = columns.iter().map(|column| match cell(point, column) {
+            None => String::new(),
+            Some(Value::Number(number)) => figure(number),
+            Some(Value::Text(text)) => text,
+        });
+        table.row(cells.collect());
+        table
+    })
+}
+
+/// A figure to three decimals at most; a table is for reading.
+fn figure(number: f64) -> String {
+    let thousandths = (number * 1e3).round() / 1e3;
+    // Adding zero makes minus zero plain.
+    format!("{}", thousandths + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(series: &str, x: f64) -> Point {
+        Point {
+            series: series.into(),
+            x,
+            response_ms_mean: 83.3333,
+            response_ms_p99: f64::NAN,
+            throughput_per_s: 1200.0,
+            coverage_mean: 0.99951,
+            more: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_table_is_aligned_under_headings_with_units() {
+        let points =
+            [point("adaptive", 50.0).with("workload", "fine"), point("flat", 90.0).with("polls", 2.0)];
+        let shown = table(&points).render(Style::PLAIN);
+        assert_eq!(
+            shown,
+            "series     x  mean (ms)  throughput (1/s)  coverage  polls  workload\n\
+             adaptive  50     83.333              1200         1         fine\n\
+             flat      90     83.333              1200         1      2"
+        );
+    }
+}

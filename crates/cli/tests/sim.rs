@@ -1,0 +1,84 @@
+//! Experiments are listed by name; what names none, or has no place to go, is refused before anything is run.
+
+mod real;
+
+use real::{run, run_args};
+
+/// The experiments' names.
+fn names() -> Vec<String> {
+    let listed = run("sim list -o json").json();
+    let listed = listed.as_array().expect("an array").clone();
+    listed.iter().map(|experiment| experiment["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn experiments_are_listed_for_people_and_for_scripts() {
+    let listed = run("sim list -o json").json();
+    for experiment in listed.as_array().expect("an array") {
+        for field in ["name", "about", "paper"] {
+            assert!(
+                experiment[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field} in {experiment}"
+            );
+        }
+        assert!(experiment["charts"].is_array());
+    }
+    let table = run("sim list");
+    assert_eq!((table.code, table.stdout.lines().count()), (0, names().len() + 1), "{}", table.stdout);
+    assert!(names().iter().all(|name| table.stdout.contains(name)), "{}", table.stdout);
+}
+
+#[test]
+fn an_unknown_experiment_is_refused_with_the_names_there_are() {
+    for line in ["sim run nonsense", "sim plot nonsense"] {
+        let refused = run(line);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        let names = names().join(", ");
+        assert_eq!(refused.stderr, format!("treefold: experiment is nonsense; allowed: {names}\n"));
+    }
+    let error = run("sim run nonsense -o json").json()["error"].clone();
+    assert_eq!((&error["kind"], &error["field"]), (&"bad_field".into(), &"experiment".into()));
+}
+
+#[test]
+fn flags_that_make_no_sense_are_refused() {
+    for line in
+        ["sim plot --from . --quick", "sim run", "sim run nonsense --repeat 0", "sim evaluate --threads 0"]
+    {
+        assert_eq!(run(line).code, 2, "{line}");
+    }
+    let refused = run("tree --nodes 4 -o csv");
+    assert_eq!(refused.code, 2);
+    assert_eq!(refused.stderr, "treefold: output is csv; allowed: text, json; csv with `treefold sim run`\n");
+}
+
+#[test]
+fn a_page_with_no_place_for_it_is_left_alone_and_nothing_is_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page.md");
+    let out = directory.path().join("figures");
+    let (page_name, out_name) = (page.to_str().unwrap(), out.to_str().unwrap());
+    let evaluate =
+        |out: &str| run_args(&["sim", "evaluate", "--quick", "--document", page_name, "--out", out]);
+    assert_eq!(evaluate(out_name).code, 1, "there is no page");
+    std::fs::write(&page, "by hand\n").unwrap();
+    let refused = evaluate(out_name);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("<!-- sim:begin --> is missing"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "by hand\n");
+    assert!(!out.exists(), "nothing was written");
+    let elsewhere = evaluate("/elsewhere");
+    assert_eq!(elsewhere.code, 2, "links from the page would not hold: {}", elsewhere.stderr);
+}
+
+#[test]
+fn an_overlay_that_holds_no_points_is_refused_by_file_and_field() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), r#"[{"series": "adaptive"}]"#).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let from = directory.path().to_str().unwrap();
+    let refused = run_args(&["sim", "plot", "--from", from, "--overlay", file.path().to_str().unwrap()]);
+    assert_eq!(refused.code, 1);
+    let name = file.path().display();
+    assert_eq!(refused.stderr, format!("treefold: {name}: point 0: x is null; allowed: a number\n"));
+}

@@ -1,0 +1,165 @@
+//! How long a request takes here, by how busy it finds the node (Prequal, NSDI'24, §4).
+//!
+//! A caller that compares replicas by latency wants to know what *its* request would take, and that depends on
+//! how many are there already. So a node keeps what its requests took apart by the number in flight that each
+//! found when it came, and reports the median of those that found about as many as there are now. A median,
+//! because one partition that is slow by nature should not colour the whole node.
+//!
+//! What counts is the time from a call's arrival until the last of its own locals here was done: queueing is in
+//! it, the network and the children are not. A request that lost a local says nothing: failing is quick.
+//!
+//! * Numbers in flight are grouped by half octaves: 0, 1, 2, 3, 4–5, 6–7, 8–11, 12–15, 16–23, …
+//! * Each group keeps its last [`SAMPLES_MAX`]; a group that none of the last [`STALE_AFTER`] requests fell
+//!   into is out of date, and its nearest neighbour answers in its place.
+//! * So it is bounded, and knows no clock: what an idle node last knew stays its best guess.
+
+use crate::time::Duration;
+use alloc::vec::Vec;
+
+/// How many of its latest requests a group remembers.
+pub const SAMPLES_MAX: usize = 15;
+
+/// After this many requests to other groups, what a group remembers is out of date.
+pub const STALE_AFTER: u64 = 1_024;
+
+/// How many groups are kept apart; the last holds everything from 3,072 in flight.
+pub const GROUPS_MAX: usize = 24;
+
+/// What requests have lately taken, by the number in flight that they found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Up to the highest group that a request fell into.
+    groups: Vec<Group>,
+    /// Requests so far.
+    completions: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Group {
+    samples: [Duration; SAMPLES_MAX],
+    /// How many of the samples are there.
+    filled: usize,
+    /// Whose place the next one takes.
+    next: usize,
+    median: Duration,
+    /// [`Latencies::completions`] when the newest came.
+    newest: u64,
+}
+
+impl Latencies {
+    /// Nothing known yet.
+    pub const fn new() -> Self {
+        Self { groups: Vec::new(), completions: 0 }
+    }
+
+    /// A request that found `in_flight` others had its locals done after `took`.
+    pub fn observe(&mut self, in_flight: u32, took: Duration) {
+        let at = group_of(in_flight);
+        if self.groups.len() <= at {
+            self.groups.resize_with(at + 1, Group::default);
+        }
+        self.completions += 1;
+        // Zero says that nothing is known.
+        self.groups[at].put(took.max(Duration::from_nanos(1)), self.completions);
+    }
+
+    /// What a request that finds `in_flight` others can expect; zero when there has been none at all.
+    pub fn expected(&self, in_flight: u32) -> Duration {
+        let at = group_of(in_flight);
+        let groups = self.groups.iter().enumerate();
+        let fresh = groups.filter(|(_, group)| group.filled > 0 && !self.is_stale(group));
+        fresh.min_by_key(|(group, _)| group.abs_diff(at)).map_or(Duration::ZERO, |(_, group)| group.median)
+    }
+
+    fn is_stale(&self, group: &Group) -> bool {
+        self.completions - group.newest >= STALE_AFTER
+    }
+}
+
+impl Group {
+    fn put(&mut self, took: Duration, completion: u64) {
+        self.samples[self.next] = took;
+        self.next = (self.next + 1) % SAMPLES_MAX;
+        self.filled = (self.filled + 1).min(SAMPLES_MAX);
+        self.newest = completion;
+        let mut sorted = self.samples;
+        let sorted = &mut sorted[..self.filled];
+        self.median = *sorted.select_nth_unstable(self.filled / 2).1;
+    }
+}
+
+/// Half octaves: two groups for each doubling.
+fn group_of(in_flight: u32) -> usize {
+    let group = match in_flight.checked_ilog2() {
+        None => 0,
+        Some(0) => 1,
+        Some(octave) => 2 * octave + ((in_flight >> (octave - 1)) & 1),
+    };
+    (group as usize).min(GROUPS_MAX - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_node_that_has_done_nothing_knows_nothing() {
+        assert_eq!(Latencies::new().expected(3), Duration::ZERO);
+    }
+
+    #[test]
+    fn busier_is_slower() {
+        let mut latencies = Latencies::new();
+        for _ in 0..20 {
+            latencies.observe(0, ms(5));
+            latencies.observe(8, ms(45));
+        }
+        assert_eq!((latencies.expected(0), latencies.expected(10)), (ms(5), ms(45)));
+        assert_eq!(latencies.expected(1), ms(5), "the nearest that is known");
+        assert_eq!(latencies.expected(1_000_000), ms(45));
+    }
+
+    #[test]
+    fn one_slow_partition_does_not_colour_the_node() {
+        let mut latencies = Latencies::new();
+        (0..10).for_each(|i| latencies.observe(0, if i == 4 { ms(900) } else { ms(5) }));
+        assert_eq!(latencies.expected(0), ms(5));
+    }
+
+    #[test]
+    fn what_is_long_ago_no_longer_counts() {
+        let mut latencies = Latencies::new();
+        latencies.observe(0, ms(900));
+        (0..STALE_AFTER).for_each(|_| latencies.observe(4, ms(5)));
+        assert_eq!(latencies.expected(0), ms(5));
+        latencies.observe(0, ms(3));
+        (0..SAMPLES_MAX).for_each(|_| latencies.observe(0, ms(2)));
+        assert_eq!(latencies.expected(0), ms(2), "what a group saw last pushes out what it saw first");
+    }
+
+    #[test]
+    fn groups_are_half_octaves() {
+        let groups: Vec<usize> = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 15, 16].map(group_of).into();
+        assert_eq!(groups, [0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8]);
+        assert_eq!((group_of(3_071), group_of(3_072), group_of(u32::MAX)), (22, 23, 23));
+    }
+
+    proptest! {
+        #[test]
+        fn an_expectation_was_once_observed(
+            seen in prop::collection::vec((any::<u32>(), 1_u64..1_000), 1..200),
+            asked: u32,
+        ) {
+            let mut latencies = Latencies::new();
+            seen.iter().for_each(|&(in_flight, millis)| latencies.observe(in_flight, ms(millis)));
+            let expected = latencies.expected(asked);
+            prop_assert!(seen.iter().any(|&(_, millis)| ms(millis) == expected));
+            prop_assert!(latencies.groups.len() <= GROUPS_MAX);
+        }
+    }
+}

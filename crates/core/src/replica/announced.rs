@@ -1,0 +1,153 @@
+//! The least loaded by what the nodes themselves have announced (random polling paper §2.1; DESIGN 4.2).
+//!
+//! It asks nobody and waits for nobody: every figure that came for nothing, on partials and in gossip, is taken
+//! for what it is worth. What it is worth falls with its age, and there are two readings of that:
+//! * `announced` corrects a figure at random for its age ([`crate::load::announce`]), so that callers who have
+//!   heard the same do not all turn to the same node;
+//! * `announced_raw` takes figures at their word, as the paper's broadcast policy does. Between two
+//!   announcements every caller runs to the node that was idle last, until it is not: it flocks. It is here to
+//!   be measured.
+//!
+//! A node that has never told anything is idle: idle nodes have nothing to announce. What this front has placed
+//! on a node since is in the figure with either reading, unless `Tuning::anticipate` is off.
+
+use super::choice::{Choice, Wanted};
+use super::least_loaded::{Among, Cost, choose as choose_least};
+use crate::id::NodeId;
+use crate::load::figure::LoadFigure;
+use crate::load::table::LoadTable;
+use crate::random::Random;
+use crate::time::{Duration, Instant};
+
+/// What a front knows of loads without asking.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// What the others have said.
+    pub loads: &'a LoadTable,
+    /// The front itself, which may hold replicas too, and its own figure, which is never stale.
+    pub own: (NodeId, LoadFigure),
+    /// What time it is.
+    pub now: Instant,
+}
+
+/// How a figure is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// As it was told.
+    Raw,
+    /// Corrected at random for its age.
+    Corrected,
+}
+
+impl Announced<'_> {
+    /// What `node` is taken to be loaded with.
+    pub fn figure(&self, node: NodeId, reading: Reading, random: &mut Random) -> LoadFigure {
+        let Self { loads, own, now } = *self;
+        if node == own.0 {
+            return own.1;
+        }
+        let figure = match reading {
+            Reading::Raw => loads.figure(node, now),
+            Reading::Corrected => loads.corrected_figure(node, now, random),
+        };
+        figure.unwrap_or_default()
+    }
+
+    /// The latency that `node` reports of itself; zero when it has reported none.
+    pub fn latency(&self, node: NodeId) -> Duration {
+        if node == self.own.0 {
+            return self.own.1.latency;
+        }
+        self.loads.of(node).map_or(Duration::ZERO, |known| known.figure.latency)
+    }
+
+    /// For each partition the replica of least load; see [`choose_least`].
+    pub fn choose<'w>(
+        &self,
+        wanted: impl Wanted<'w>,
+        reading: Reading,
+        local_ms: f64,
+        random: &mut Random,
+    ) -> Choice {
+        let cost =
+            |node, random: &mut Random| Some(Cost::of_load(self.figure(node, reading, random), local_ms));
+        choose_least(wanted, Among::All, cost, random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::tests::{Service, assert_honours, node, services, wanted};
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn busy(queued_ms: u64) -> LoadFigure {
+        LoadFigure { queued: Duration::from_millis(queued_ms), processors: 1, ..LoadFigure::default() }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    /// Who is chosen for one partition by callers of different fortunes.
+    fn chosen(loads: &LoadTable, replicas: &[u8], reading: Reading, millis: u64) -> BTreeSet<NodeId> {
+        let service: Service = vec![(0, replicas.iter().map(|&number| node(number)).collect())];
+        let announced = Announced { loads, own: (node(99), busy(0)), now: at(millis) };
+        let one = |seed| announced.choose(wanted(&service), reading, 1.0, &mut Random::new(seed));
+        (0..100).flat_map(|seed| one(seed).by_node.into_keys()).collect()
+    }
+
+    fn three() -> LoadTable {
+        let mut loads = LoadTable::new(9);
+        for (number, queued_ms) in [(1, 10), (2, 12), (3, 500)] {
+            loads.learn(node(number), busy(queued_ms), at(0));
+        }
+        loads
+    }
+
+    #[test]
+    fn fresh_figures_are_taken_at_their_word() {
+        assert_eq!(chosen(&three(), &[1, 2, 3], Reading::Corrected, 0), [node(1)].into());
+    }
+
+    #[test]
+    fn stale_figures_spread_callers_and_raw_ones_make_them_flock() {
+        let loads = three().as_told();
+        assert_eq!(chosen(&loads, &[1, 2, 3], Reading::Raw, 900), [node(1)].into());
+        let spread = chosen(&loads, &[1, 2, 3], Reading::Corrected, 900);
+        assert!(spread.contains(&node(1)) && spread.contains(&node(2)));
+        assert!(!spread.contains(&node(3)), "a factor of fifty is not forgotten in a second");
+    }
+
+    #[test]
+    fn who_never_told_anything_is_idle() {
+        assert_eq!(chosen(&three(), &[1, 2, 7], Reading::Raw, 0), [node(7)].into());
+    }
+
+    #[test]
+    fn what_was_just_placed_counts() {
+        let mut loads = three();
+        loads.anticipate(node(1), Duration::from_millis(5), 1, at(0));
+        assert_eq!(chosen(&loads, &[1, 2], Reading::Raw, 0), [node(2)].into());
+    }
+
+    #[test]
+    fn the_front_knows_its_own_load() {
+        let mut loads = three();
+        loads.learn(node(99), busy(700), at(0));
+        assert_eq!(chosen(&loads, &[1, 99], Reading::Corrected, 0), [node(99)].into());
+    }
+
+    proptest! {
+        #[test]
+        fn a_choice_honours_where_the_partitions_lie(service in services(), raw: bool, seed: u64) {
+            let loads = three();
+            let announced = Announced { loads: &loads, own: (node(4), busy(3)), now: at(300) };
+            let reading = if raw { Reading::Raw } else { Reading::Corrected };
+            let choice = announced.choose(wanted(&service), reading, 1.0, &mut Random::new(seed));
+            assert_honours(&choice, &service);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What children's times have been, for those who decide how long is too long.
+//!
+//! Kept per aggregation, at the node that waited. Of leaves the 95th percentile, past which a replica is asked
+//! too ([`crate::call::hedge`]). Of all children the log-normal distribution within a call, one for each number
+//! of levels below the node, since a child over more levels waits and folds more: the past of *learned* waiting
+//! ([`crate::wave::wait::learned`]). Everything forgets, and everything is a few numbers.
+
+use crate::time::Duration;
+use crate::wave::wait::learned::LogNormal;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+/// Aggregations whose times are remembered.
+const NAMES_MAX: usize = 1_024;
+/// Numbers of levels that are told apart; what lies over more counts with the last.
+const LEVELS_MAX: usize = 8;
+/// The newest call's share in what is known of earlier ones.
+const CALL_WEIGHT: f64 = 0.1;
+
+/// Children's times, by aggregation.
+#[derive(Debug, Default)]
+pub(crate) struct ChildTimes {
+    by_name: BTreeMap<Arc<str>, Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    leaves: Percentile95,
+    levels: [Option<LogNormal>; LEVELS_MAX],
+}
+
+impl ChildTimes {
+    fn known(&mut self, name: &Arc<str>) -> Option<&mut Known> {
+        if self.by_name.len() >= NAMES_MAX && !self.by_name.contains_key(name) {
+            return None;
+        }
+        Some(self.by_name.entry(name.clone()).or_default())
+    }
+
+    /// A leaf has answered.
+    pub(crate) fn observe_leaf(&mut self, name: &Arc<str>, took: Duration) {
+        if let Some(known) = self.known(name) {
+            known.leaves.observe(took.as_millis_f64());
+        }
+    }
+
+    /// A leaf had not answered after so long, when it was no longer waited for.
+    pub(crate) fn observe_silence(&mut self, name: &Arc<str>, took: Duration) {
+        if let Some(known) = self.by_name.get_mut(name) {
+            known.leaves.observe_more_than(took.as_millis_f64());
+        }
+    }
+
+    /// What nineteen of twenty leaves take at most, once enough have answered.
+    pub(crate) fn leaf_p95(&self, name: &str) -> Option<Duration> {
+        self.by_name.get(name)?.leaves.value_ms().map(Duration::from_millis_f64)
+    }
+
+    /// How the children's times of one call of this many levels were distributed.
+    pub(crate) fn observe_call(&mut self, name: &Arc<str>, height: usize, times: LogNormal) {
+        let Some(known) = self.known(name) else { return };
+        let level = &mut known.levels[height.min(LEVELS_MAX - 1)];
+        let blend = |past: f64, new: f64| past + CALL_WEIGHT * (new - past);
+        *level = match level {
+            None => Some(times),
+            Some(past) => LogNormal::new(blend(past.mu(), times.mu()), blend(past.sigma(), times.sigma())),
+        };
+    }
+
+    /// How they were distributed in earlier calls.
+    pub(crate) fn distribution(&self, name: &str, height: usize) -> Option<LogNormal> {
+        self.by_name.get(name)?.levels[height.min(LEVELS_MAX - 1)]
+    }
+}
+
+/// The 95th percentile of a row of times, in one number that forgets.
+///
+/// Of the first twenty it is the greatest. From then on each time above it raises it by 4.75 %, and each below
+/// lowers it by 0.25 %, which balances where one of twenty lies above (stochastic approximation, Robbins and
+/// Monro). All it asks of a time is on which side it lies, so it can learn from times that were cut short.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Percentile95 {
+    value_ms: f64,
+    count: u32,
+}
+
+/// How far a time may move it.
+const STEP: f64 = 0.05;
+/// How many times it needs to begin with: the greatest of twenty is about the 95th percentile.
+const BEGIN: u32 = 20;
+const SHARE: f64 = 0.95;
+/// It grows by a share of itself, and so must not begin at nothing.
+const MILLIS_LEAST: f64 = 1e-3;
+
+impl Percentile95 {
+    fn observe(&mut self, millis: f64) {
+        if self.count < BEGIN {
+            self.count += 1;
+            self.value_ms = self.value_ms.max(millis).max(MILLIS_LEAST);
+        } else if millis > self.value_ms {
+            self.value_ms *= 1.0 + STEP * SHARE;
+        } else {
+            self.value_ms *= 1.0 - STEP * (1.0 - SHARE);
+        }
+    }
+
+    /// A time of which only a lower bound is known. It tells something when that lies above.
+    fn observe_more_than(&mut self, millis: f64) {
+        if millis > self.value_ms {
+            self.observe(millis);
+        }
+    }
+
+    fn value_ms(&self) -> Option<f64> {
+        (self.count >= BEGIN).then_some(self.value_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn one_of_twenty_lies_above_the_percentile() {
+        let mut random = Random::new(1);
+        let mut percentile = Percentile95::default();
+        for _ in 0..19 {
+            percentile.observe(10.0 + 10.0 * random.unit());
+        }
+        assert_eq!(percentile.value_ms(), None, "too few to say");
+        let mut above = 0;
+        for _ in 0..20_000 {
+            let millis = 10.0 + 10.0 * random.unit();
+            above += u32::from(percentile.value_ms().is_some_and(|value| millis > value));
+            percentile.observe(millis);
+        }
+        assert!((800..1_200).contains(&above), "{above} of 20000");
+    }
+
+    #[test]
+    fn it_follows_a_service_that_slows_down_and_one_that_recovers() {
+        let mut percentile = Percentile95::default();
+        (0..100).for_each(|_| percentile.observe(10.0));
+        (0..100).for_each(|_| percentile.observe(100.0));
+        assert!(percentile.value_ms().is_some_and(|value| value > 90.0), "{percentile:?}");
+        (0..2_000).for_each(|_| percentile.observe(10.0));
+        assert!(percentile.value_ms().is_some_and(|value| value < 12.0), "{percentile:?}");
+    }
+
+    #[test]
+    fn what_was_cut_short_raises_it_and_never_lowers_it() {
+        let mut percentile = Percentile95::default();
+        (0..BEGIN).for_each(|_| percentile.observe(10.0));
+        percentile.observe_more_than(5.0);
+        assert_eq!(percentile.value_ms(), Some(10.0));
+        percentile.observe_more_than(11.0);
+        assert!(percentile.value_ms().is_some_and(|value| value > 10.0));
+    }
+
+    #[test]
+    fn heights_and_aggregations_are_kept_apart() {
+        let mut times = ChildTimes::default();
+        let (sum, top) = (Arc::from("s/sum"), "s/topk");
+        let slow = LogNormal::new(5.0, 0.5).expect("finite");
+        times.observe_call(&sum, 3, slow);
+        assert_eq!(times.distribution(&sum, 3), Some(slow));
+        assert_eq!((times.distribution(&sum, 2), times.distribution(top, 3)), (None, None));
+        times.observe_call(&sum, 99, slow);
+        assert_eq!(times.distribution(&sum, 77), Some(slow), "beyond the last level all count together");
+    }
+}

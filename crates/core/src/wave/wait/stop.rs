@@ -1,0 +1,219 @@
+//! When a wave stops waiting before its time is up.
+//!
+//! A [`Stop`] is a wave's own copy of its rule at work. It is told of every reply and says since when waiting on
+//! is not worth it. Whether the wave may act on that is the same for every rule: only while what is missing is
+//! within its spare. A wave also has its folds finish first: it is children that are given up, not what they gave.
+
+use crate::time::{Duration, Instant};
+use crate::wave::wait::Waiting;
+use crate::wave::wait::learned::{Arrivals, CHILDREN_MIN, LogNormal, Upstream, best_wait};
+use crate::wave::wait::slope::Slope;
+
+/// How often one wave works out its wait anew: with every arrival as long as there are no more than these.
+const SCANS_MAX: usize = 64;
+
+/// How far a wave has come, in partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// All of the subtree.
+    pub(crate) asked: usize,
+    /// Those whose partials are here.
+    pub(crate) came: usize,
+    /// Those that are certain not to come.
+    pub(crate) lost: usize,
+    /// How many the rule may give up, lost ones included.
+    pub(crate) spare: usize,
+}
+
+impl Progress {
+    /// Those that may still come.
+    pub(crate) fn pending(self) -> usize {
+        self.asked.saturating_sub(self.came + self.lost)
+    }
+
+    /// True when there is something to give, and all that is not here may be given up.
+    pub(crate) fn is_covered(self) -> bool {
+        self.came > 0 && self.asked - self.came <= self.spare
+    }
+}
+
+/// The times by which a wave is bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) started_at: Instant,
+    /// The hard end of the wait.
+    pub(crate) answer_at: Instant,
+    pub(crate) deadline_at: Instant,
+    /// Deviation ÷ mean of what the levels above need; `None` when unknown, or when there are none.
+    pub(crate) variation: Option<f64>,
+}
+
+impl Bounds {
+    fn upstream(&self) -> Upstream {
+        let need_ms = self.answer_at.until(self.deadline_at).as_millis_f64();
+        let spread = self.variation.and_then(|variation| LogNormal::of_mean(need_ms, variation));
+        spread.map_or(Upstream::Step(need_ms), Upstream::Spread)
+    }
+}
+
+/// The children's times of one wave, for *learned* waiting.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) arrivals: Arrivals,
+    /// Levels below the node: what tells one distribution from another.
+    pub(crate) height: usize,
+    prior: Option<LogNormal>,
+    /// Arrivals since the wait was worked out last.
+    unseen: usize,
+    wait: Option<Duration>,
+}
+
+impl Watched {
+    /// How long the wave is worth waiting for, from its start.
+    fn wait(&mut self, bounds: Bounds) -> Option<Duration> {
+        if self.wait.is_none() || self.unseen > self.arrivals.expected() / SCANS_MAX {
+            self.unseen = 0;
+            let total_ms = bounds.started_at.until(bounds.deadline_at).as_millis_f64();
+            let times = self.arrivals.estimate(self.prior)?;
+            let wait_ms = best_wait(times, self.arrivals.expected(), bounds.upstream(), total_ms);
+            self.wait = Some(Duration::from_millis_f64(wait_ms));
+        }
+        self.wait
+    }
+}
+
+/// A wave's rule at work.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    /// How many of its partitions the wave's rule may give up.
+    pub(crate) spare: u32,
+    at: Option<Instant>,
+    /// What was here and what was lost at the last reply.
+    seen: (usize, usize),
+    slope: Slope,
+    pub(crate) watched: Option<Watched>,
+}
+
+impl Stop {
+    pub(crate) const fn new(spare: u32) -> Self {
+        Self { spare, at: None, seen: (0, 0), slope: Slope::new(), watched: None }
+    }
+
+    /// Since when waiting on is not worth it.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Children are asked, of whom earlier calls say that their times are like `prior`.
+    pub(crate) fn watch(&mut self, children: usize, height: usize, prior: Option<LogNormal>) {
+        if children >= CHILDREN_MIN {
+            let arrivals = Arrivals::new(children);
+            self.watched = Some(Watched { arrivals, height, prior, unseen: 0, wait: None });
+        }
+    }
+
+    /// A child that was asked at the start has answered.
+    pub(crate) fn observe(&mut self, took: Duration) {
+        if let Some(watched) = &mut self.watched {
+            watched.arrivals.observe(took.as_millis_f64());
+            watched.unseen += 1;
+        }
+    }
+
+    /// The wave has come so far: does it wait on?
+    pub(crate) fn handle_progress(
+        &mut self,
+        now: Instant,
+        rule: Waiting,
+        progress: Progress,
+        bounds: Bounds,
+    ) {
+        if self.seen == (progress.came, progress.lost) {
+            return;
+        }
+        self.seen = (progress.came, progress.lost);
+        self.at = match rule {
+            Waiting::Slope { f_min, f_max } => {
+                self.slope.handle_reply(now, bounds.answer_at, (f_min, f_max), progress)
+            }
+            Waiting::Learned if progress.is_covered() => {
+                let wait = self.watched.as_mut().and_then(|watched| watched.wait(bounds));
+                wait.map(|wait| (bounds.started_at + wait).max(now))
+            }
+            Waiting::Learned | Waiting::Uniform | Waiting::Staged | Waiting::StagedReversed => None,
+        };
+    }
+}
+
+/// The part of `spare` that goes with `part` of `whole` partitions, rounded down: however a whole is divided, its
+/// parts get no more than it has.
+pub(crate) fn share_of_spare(spare: u32, part: usize, whole: usize) -> u32 {
+    let share = (u64::from(spare) * part as u64).checked_div(whole as u64).unwrap_or(0);
+    u32::try_from(share).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn at_ms(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    fn bounds() -> Bounds {
+        Bounds { started_at: Instant::START, answer_at: at_ms(90), deadline_at: at_ms(100), variation: None }
+    }
+
+    fn progress(came: usize) -> Progress {
+        Progress { asked: 20, came, lost: 0, spare: 4 }
+    }
+
+    #[test]
+    fn rules_of_time_alone_never_stop_early() {
+        for rule in [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed] {
+            let mut stop = Stop::new(4);
+            stop.handle_progress(at_ms(5), rule, progress(19), bounds());
+            assert_eq!(stop.at(), None, "{rule}");
+        }
+    }
+
+    #[test]
+    fn below_ten_children_learned_is_staged() {
+        let mut stop = Stop::new(4);
+        stop.watch(CHILDREN_MIN - 1, 1, LogNormal::new(1.0, 0.1));
+        stop.handle_progress(at_ms(5), Waiting::Learned, progress(19), bounds());
+        assert_eq!(stop.at(), None);
+    }
+
+    #[test]
+    fn learned_stops_when_the_rest_would_have_come_by_now() {
+        let mut stop = Stop::new(4);
+        stop.watch(20, 1, LogNormal::new(1.0, 0.1));
+        (1..=15).for_each(|_| stop.observe(Duration::from_millis(3)));
+        stop.handle_progress(at_ms(3), Waiting::Learned, progress(15), bounds());
+        assert_eq!(stop.at(), None, "too many are missing");
+        stop.observe(Duration::from_millis(3));
+        stop.handle_progress(at_ms(3), Waiting::Learned, progress(16), bounds());
+        assert!(stop.at().is_some_and(|at| at < at_ms(20)), "{stop:?}");
+    }
+
+    #[test]
+    fn time_alone_changes_nothing() {
+        let mut stop = Stop::new(4);
+        stop.handle_progress(at_ms(10), Waiting::SLOPE, progress(17), bounds());
+        let before = stop.at();
+        stop.handle_progress(at_ms(11), Waiting::SLOPE, progress(17), bounds());
+        assert_eq!(stop.at(), before);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_given_up_twice(spare in 0_u32..1_000, parts in prop::collection::vec(0_usize..50, 0..20)) {
+            let whole: usize = parts.iter().sum();
+            let shares: Vec<u32> = parts.iter().map(|&part| share_of_spare(spare, part, whole)).collect();
+            prop_assert!(shares.iter().sum::<u32>() <= spare);
+        }
+    }
+}

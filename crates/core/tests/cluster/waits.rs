@@ -1,0 +1,171 @@
+//! Calls whose waiting rule gives up on the late, and calls that are hedged.
+
+use crate::world::{Plan, Sum, World, assert_honest, held, whole};
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::error::Reason;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+const SHAPES: [Shape; 7] = [
+    Shape::Base,
+    Shape::Flat,
+    Shape::Chain,
+    Shape::KAry(2),
+    Shape::Binomial,
+    Shape::Adaptive,
+    Shape::EarliestReady,
+];
+
+fn lost(outcome: &Outcome<Sum>) -> PartitionSet {
+    outcome.asked.difference(&outcome.contributed)
+}
+
+fn options(waiting: Waiting, shape: Shape) -> CallOptions {
+    CallOptions { deadline: MS(300), min_coverage: 0.75, shape, waiting, ..CallOptions::default() }
+}
+
+/// Twenty-four nodes with a partition each, one of them stopped, asked ten times before that.
+fn with_one_stopped(options: &CallOptions) -> Outcome<Sum> {
+    let mut world = World::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+    (0..10).for_each(|_| drop(world.ask(0, options.clone())));
+    world.stop(13);
+    let outcome = world.ask(0, options.clone());
+    assert_honest(&outcome);
+    assert_eq!(lost(&outcome), held(13, 24, 24, 1), "{outcome:?}");
+    assert!(outcome.missing.iter().all(|loss| loss.reason == Reason::Late), "{outcome:?}");
+    outcome
+}
+
+#[test]
+fn a_stopped_node_is_given_up_early_when_the_coverage_allows() {
+    for shape in [Shape::Base, Shape::Flat] {
+        let staged = with_one_stopped(&options(Waiting::Staged, shape));
+        assert!(staged.elapsed > MS(200), "the stopped node might still answer: {}", staged.elapsed);
+        for waiting in [Waiting::SLOPE, Waiting::Learned] {
+            let early = with_one_stopped(&options(waiting, shape));
+            assert!(early.elapsed < MS(100), "{shape} {waiting}: {}", early.elapsed);
+        }
+    }
+}
+
+#[test]
+fn the_factors_say_how_much_of_the_time_left_is_waited_for_the_last_one() {
+    let steep = with_one_stopped(&options(Waiting::Slope { f_min: 0.5, f_max: 1.0 }, Shape::Flat));
+    assert!((MS(120)..MS(200)).contains(&steep.elapsed), "{}", steep.elapsed);
+}
+
+#[test]
+fn however_many_give_up_they_never_give_up_the_minimum_coverage() {
+    for (waiting, shape) in [Waiting::SLOPE, Waiting::Learned]
+        .into_iter()
+        .flat_map(|waiting| SHAPES.map(|shape| (waiting, shape)))
+    {
+        for min_coverage in [1.0, 0.9, 0.75, 0.5, 0.0] {
+            let mut world = World::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+            world.behaviour.slow =
+                (0..24).filter(|i| i % 3 == 0).map(|i| (i, MS(u64::from(20 + 5 * i)))).collect();
+            for _ in 0..3 {
+                let options = CallOptions { deadline: MS(2_000), min_coverage, ..options(waiting, shape) };
+                let outcome = world.ask(1, options);
+                assert_honest(&outcome);
+                assert!(outcome.coverage() >= min_coverage, "{waiting} {shape}: {outcome:?}");
+                assert_ne!(outcome.status, Status::Insufficient, "{waiting} {shape}: {outcome:?}");
+            }
+            world.run_for(MS(3_000));
+            assert!((0..24).all(|i| world.node(i).open_work() == Default::default()), "{waiting} {shape}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_after_its_parent_gave_up_is_dropped_and_counted() {
+    let mut world = World::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+    // So far apart that its answer and the word that it is no longer wanted pass each other.
+    world.hop = MS(4);
+    world.behaviour.slow.insert(13, MS(8));
+    let outcome = world.ask(0, options(Waiting::SLOPE, Shape::Base));
+    assert_eq!(lost(&outcome), held(13, 24, 24, 1), "{outcome:?}");
+    world.run_for(MS(50));
+    assert_eq!(world.node(0).status(world.now).counters.partials_late, 1);
+}
+
+/// Eight nodes, each partition on three of them, and enough calls for the leaves' times to be known.
+fn practised(hedge: bool) -> (World, CallOptions) {
+    let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
+    let options = CallOptions { hedge, min_coverage: 1.0, ..options(Waiting::Staged, Shape::Base) };
+    for _ in 0..10 {
+        let outcome = world.ask(0, options.clone());
+        assert_eq!(outcome.status, Status::Full, "{outcome:?}");
+    }
+    (world, options)
+}
+
+#[test]
+fn a_hedge_beats_a_slow_replica() {
+    let slow = |hedge| {
+        let (mut world, options) = practised(hedge);
+        world.behaviour.slow.insert(3, MS(150));
+        let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), ..options };
+        // Until the slow node is the one that is chosen.
+        let slowest = (0..8).map(|_| {
+            let outcome = world.ask(0, some.clone());
+            assert_honest(&outcome);
+            assert_eq!(outcome.status, Status::Full, "{outcome:?}");
+            outcome.elapsed
+        });
+        let slowest = slowest.max().expect("eight calls were made");
+        (slowest, world.node(0).status(world.now).counters.hedges)
+    };
+    let ((alone, none), (hedged, some)) = (slow(false), slow(true));
+    assert_eq!(none, 0, "off unless asked for");
+    assert!(some > 0 && hedged.mul_f64(2.0) < alone, "{hedged} with {some} hedges, {alone} without");
+}
+
+#[test]
+fn when_both_answers_come_one_counts() {
+    for late_us in (0..12_000).step_by(250) {
+        let (mut world, options) = practised(true);
+        world.behaviour.slow = (1..8).map(|i| (i, Duration::from_micros(late_us))).collect();
+        for _ in 0..3 {
+            let outcome = world.ask(0, options.clone());
+            assert_honest(&outcome);
+            assert_eq!(outcome.value.map(|sum| sum.counts), Some(whole(16)), "{late_us} µs late");
+        }
+        world.run_for(MS(1_000));
+        assert!((0..8).all(|i| world.node(i).open_work() == Default::default()), "{late_us} µs late");
+    }
+}
+
+#[test]
+fn a_node_hedges_its_own_slow_locals_too() {
+    let mut world = World::new(&Plan { replicas: 3, ..Plan::default() });
+    let options = CallOptions {
+        hedge: true,
+        min_coverage: 1.0,
+        deadline: MS(2_000),
+        ..options(Waiting::Staged, Shape::Flat)
+    };
+    (0..30).for_each(|front| drop(world.ask(front % 8, options.clone())));
+    world.behaviour.slow = [(0, MS(120)), (4, MS(120))].into();
+    for front in 0..16 {
+        let outcome = world.ask(front % 8, options.clone());
+        assert_honest(&outcome);
+        assert_eq!(outcome.value.as_ref().map(|sum| &sum.counts), Some(&whole(16)), "{outcome:?}");
+    }
+    assert!((0..8).any(|i| world.node(i).status(world.now).counters.hedges > 0));
+}
+
+#[test]
+fn a_rush_is_not_answered_with_a_rush_of_hedges() {
+    let (mut world, options) = practised(true);
+    let before: u64 = (0..8).map(|i| world.node(i).status(world.now).counters.hedges).sum();
+    world.behaviour.slow = (0..8).map(|i| (i, MS(50))).collect();
+    (0..40).for_each(|_| drop(world.ask(0, options.clone())));
+    let hedges: u64 = (0..8).map(|i| world.node(i).status(world.now).counters.hedges).sum::<u64>() - before;
+    // Eight leaves a call, a twentieth of them, and a reserve of eight.
+    assert!(hedges <= 8 + 40 * 8 / 20, "{hedges} hedges");
+}

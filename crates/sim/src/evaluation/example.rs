@@ -1,0 +1,77 @@
+//! An experiment whose points are known beforehand: for the tests of whatever reads, draws or describes points.
+
+use super::Finding;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, Unwatched};
+use std::collections::BTreeMap;
+
+/// Two series over a load, with a chart of each kind.
+pub(crate) const EXAMPLE: Experiment = Experiment {
+    name: "example",
+    about: "Load from 50 to 90 % under two shapes: response time",
+    paper: "Nobody, Some Proceedings, §1: adaptive is a third faster than flat",
+    charts: &[RESPONSE, TAIL],
+    run,
+    findings,
+};
+
+/// On a linear axis, beside what the paper found.
+pub(crate) const RESPONSE: Chart = Chart {
+    file: "example-response",
+    title: "Response time by load, <24 nodes> & 2 processors",
+    x_label: "load (%)",
+    y_label: "mean response time (ms)",
+    y: Measure::ResponseMean,
+    only: None,
+    log_y: false,
+    reference: &[("flat", &[(50.0, 95.0), (90.0, 400.0)])],
+};
+
+/// On a logarithmic axis.
+pub(crate) const TAIL: Chart = Chart {
+    file: "example-tail",
+    title: "The slowest hundredth",
+    y_label: "99th percentile (ms)",
+    y: Measure::ResponseP99,
+    only: Some(("workload", "fine, \"exponential\"")),
+    log_y: true,
+    reference: &[],
+    ..RESPONSE
+};
+
+/// What the example finds.
+pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {
+    let fastest = points.iter().map(|point| point.response_ms_mean).fold(f64::INFINITY, f64::min);
+    vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"), "treefold sim run example")]
+}
+
+/// A point with its tail and its load's own additions.
+pub(crate) fn point(series: &str, x: f64, response_ms_mean: f64) -> Point {
+    let figures = Point {
+        series: series.into(),
+        x,
+        response_ms_mean,
+        response_ms_p99: response_ms_mean * 4.0,
+        throughput_per_s: 1000.0 / 3.0,
+        coverage_mean: 1.0,
+        more: BTreeMap::new(),
+    };
+    figures.with("workload", "fine, \"exponential\"").with("polls", 2.0)
+}
+
+fn run(_: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let loads = [50.0, 60.0, 70.0, 80.0, 90.0];
+    progress.total(2 * loads.len());
+    let series = [("adaptive", 0.75), ("flat", 1.0)];
+    let points = series.into_iter().flat_map(|(series, factor)| {
+        loads.map(|load| {
+            progress.done();
+            point(series, load, factor * 4_000.0 / (100.0 - load))
+        })
+    });
+    points.collect()
+}
+
+/// The example's points.
+pub(crate) fn points() -> Vec<Point> {
+    run(&Plan { seed: 1, repeat: 1, threads: 1, quick: true }, &Unwatched)
+}

@@ -1,0 +1,162 @@
+//! MICRO's cluster, and what is compared on it.
+
+use crate::experiment::trial::Trial;
+use crate::world::place::Spec;
+use crate::world::{Setting, World};
+use treefold_core::call::CallOptions;
+use treefold_core::config::Tuning;
+use treefold_core::membership::MembershipConfig;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Mean of a local of MICRO, in ms (DAC §5.1).
+pub const LOCAL_MS: f64 = 25.0;
+/// Mean of a reduction of MICRO, in ms (DAC §5.1).
+pub const REDUCE_MS: f64 = 5.0;
+/// The paper's cluster has so many nodes.
+pub const NODES: u32 = 24;
+/// Processors of the paper's common node.
+const DUAL: u32 = 2;
+/// Processors of its larger one.
+const QUAD: u32 = 4;
+
+/// Nodes with one partition each, and a front that holds none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Nodes of two processors.
+    pub duals: u32,
+    /// Nodes of four.
+    pub quads: u32,
+}
+
+/// What is compared: how trees are formed, how nodes wait for each other, and what they are made of.
+#[derive(Clone, Debug)]
+pub struct Scheme {
+    /// The series' name.
+    pub name: &'static str,
+    /// The trees' shape.
+    pub shape: Shape,
+    /// How nodes wait for their children.
+    pub waiting: Waiting,
+    /// Worker threads that block while their wave waits; `None` for nodes as they are.
+    pub blocking_threads: Option<usize>,
+    /// How nodes behave otherwise.
+    pub tuning: Tuning,
+}
+
+impl Scheme {
+    /// Treefold as it is, with trees of this shape.
+    pub fn new(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, waiting: Waiting::Staged, blocking_threads: None, tuning: Tuning::LAN }
+    }
+
+    /// The same with another waiting rule.
+    #[must_use]
+    pub fn waiting(self, waiting: Waiting) -> Self {
+        Self { waiting, ..self }
+    }
+
+    /// The same on threads that block.
+    #[must_use]
+    pub fn blocking(self, threads: usize) -> Self {
+        Self { blocking_threads: Some(threads), ..self }
+    }
+
+    /// The same on nodes whose parents never lose patience with them, as in the paper: there is no repair.
+    #[must_use]
+    pub fn without_repair(mut self) -> Self {
+        // Signs of life and patience are shares of a wave's time: past its end they never come.
+        (self.tuning.sign_of_life, self.tuning.patience) = (2.0, 2.0);
+        self.tuning.tries_max = 1;
+        self
+    }
+
+    /// The same on a cluster that all nodes know and that never changes: nothing is gossiped.
+    #[must_use]
+    pub fn still(mut self) -> Self {
+        self.tuning.membership = MembershipConfig::still();
+        self
+    }
+
+    /// The same with loads known by gossip alone.
+    #[must_use]
+    pub fn by_gossip(mut self) -> Self {
+        self.tuning.waves_bear_loads = false;
+        self
+    }
+
+    /// The options of its calls.
+    pub fn options(&self) -> CallOptions {
+        CallOptions { shape: self.shape, waiting: self.waiting, ..CallOptions::default() }
+    }
+}
+
+impl Cluster {
+    /// The paper's 24 nodes of two processors.
+    pub const HOMOGENEOUS: Self = Self::duals(NODES);
+    /// The paper's 20 nodes of two processors and four of four.
+    pub const HETEROGENEOUS: Self = Self { duals: 20, quads: 4 };
+
+    /// So many nodes of two processors.
+    pub const fn duals(duals: u32) -> Self {
+        Self { duals, quads: 0 }
+    }
+
+    /// How many nodes hold a partition.
+    pub const fn nodes(self) -> u32 {
+        self.duals + self.quads
+    }
+
+    /// What all processors can do, in calls per second: `n·k / (n·s + (n−1)·r)` with k processors per node (DAC
+    /// §5.6).
+    pub fn ideal_per_s(self) -> f64 {
+        let nodes = f64::from(self.nodes());
+        let processors = f64::from(self.duals * DUAL + self.quads * QUAD);
+        processors / ((nodes * LOCAL_MS + (nodes - 1.0) * REDUCE_MS) / 1_000.0)
+    }
+
+    /// The trial of calling `scheme`'s cluster at one front, `per_s` times a second for `seconds` seconds.
+    pub fn trial(self, scheme: &Scheme, seed: u64, per_s: f64, seconds: f64) -> Trial {
+        let setting = Setting::micro(seed, self.nodes());
+        let mut world = World::new(setting.clone());
+        for at in 0..self.nodes() {
+            let mut spec = Spec::holding([at].into_iter().collect());
+            spec.processors = if at < self.duals { DUAL } else { QUAD };
+            spec.blocking_threads = scheme.blocking_threads;
+            spec.tuning = scheme.tuning.clone();
+            world.start(spec);
+        }
+        let front = world.start(Spec { tuning: scheme.tuning.clone(), ..Spec::front() });
+        if scheme.tuning.membership.gossips { world.introduce_all() } else { world.introduce_fronts(&[front]) }
+        let mut trial = Trial::poisson(world, &setting, vec![front], per_s, seconds);
+        trial.options = scheme.options();
+        trial.warm_up = WARM_UP;
+        trial
+    }
+}
+
+/// Until queues have their usual length and nodes know what their work costs.
+pub const WARM_UP: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ideal_is_the_papers() {
+        // 45 calls per second are 75 % of the capacity by the paper's own count, 67 % by its formula.
+        assert!((Cluster::HOMOGENEOUS.ideal_per_s() - 67.13).abs() < 0.01);
+        assert!((Cluster::HETEROGENEOUS.ideal_per_s() - 78.32).abs() < 0.01);
+        assert!((Cluster::duals(512).ideal_per_s() - 66.69).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_cluster_answers_in_full() {
+        let scheme = Scheme::new("adaptive", Shape::Adaptive).still();
+        let ledger = Cluster::duals(4).trial(&scheme, 1, 20.0, 5.0).run();
+        let point = ledger.point("adaptive", 20.0);
+        assert_eq!(point.coverage_mean, 1.0);
+        assert!(point.throughput_per_s > 15.0 && point.response_ms_mean > LOCAL_MS);
+    }
+}

@@ -1,0 +1,16 @@
+//! The DAC paper's experiments: trees under load, workers that don't block, nodes that don't respond, and scale.
+//!
+//! All of them run MICRO (DAC §5.1): locals of 25 ms and reductions of 5 ms, both exponential, Poisson arrivals, a
+//! deadline of 2 s, nodes of two processors, one partition each. [`cluster`] sets it up, [`compared`] reads gains and
+//! fits off the points; each other file is one experiment or two of a kind.
+
+pub mod cluster;
+pub mod compared;
+pub mod event_driven;
+pub mod scale;
+pub mod shapes;
+pub mod staged;
+pub mod unresponsive;
+pub mod waiting;
+
+pub use cluster::{Cluster, Scheme};

@@ -1,0 +1,186 @@
+//! From 4 to 512 nodes (DAC §5.6, figures 21 and 22).
+//!
+//! Every node is called for every request, so the rate that a cluster can bear hardly depends on its size: `n·k /
+//! (n·s + (n−1)·r)` calls per second with n nodes of k processors is what its processors could do. Loads are shares of
+//! that. Response times should grow with the tree's height, as log n.
+//!
+//! The series `30/s` has the sizes and the rate of the paper's small cluster, for real runs to be drawn beside it.
+//!
+//! Larger clusters are run for a shorter time: a response time there is that of the latest of many nodes, which
+//! varies less, and a second of theirs costs as much as a minute of a small one's.
+
+use super::cluster::{Cluster, Scheme};
+use super::compared::{Fit, at};
+use crate::evaluation::Finding;
+use crate::experiment::runs::averaged;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use treefold_core::tree::shape::Shape;
+
+/// The rate of the runs that are compared with real ones, per second.
+const REAL_PER_S: f64 = 30.0;
+/// Their series.
+const REAL: &str = "30/s";
+/// The series of loads, and the loads.
+const LOADS: [(&str, f64); 5] = [("50%", 0.5), ("60%", 0.6), ("70%", 0.7), ("80%", 0.8), ("90%", 0.9)];
+/// Nodes times measured seconds, at most: what a run may cost.
+const NODE_SECONDS: f64 = 8_192.0;
+
+/// 4 to 512 nodes at 50 to 90 %.
+pub const SCALE: Experiment = Experiment {
+    name: "scale",
+    about: "Clusters of 4 to 512 nodes at 50 to 90 % of what their processors can do, and of 4 to 24 at 30 calls per \
+            second: response time and throughput",
+    paper: "DAC §5.6, figures 21 and 22: throughput is very close to the ideal n·k/(n·s+(n−1)·r) at every size, \
+            response time grows as log n, the simulation differs from the real run by a small constant",
+    charts: &[
+        RESPONSE,
+        Chart {
+            file: "scale-throughput",
+            title: "Throughput by cluster size",
+            y_label: "answers per second",
+            y: Measure::Throughput,
+            reference: &[("ideal", &IDEAL_PER_S)],
+            ..RESPONSE
+        },
+        Chart {
+            file: "scale-small",
+            title: "30 calls per second at small clusters",
+            x_label: "nodes",
+            only: Some(("view", "small")),
+            ..RESPONSE
+        },
+    ],
+    run,
+    findings,
+};
+
+const RESPONSE: Chart = Chart {
+    file: "scale-response",
+    title: "Response time by cluster size",
+    x_label: "nodes (log2)",
+    y_label: "mean response time (ms)",
+    y: Measure::ResponseMean,
+    only: Some(("view", "large")),
+    log_y: false,
+    reference: &[],
+};
+
+/// The paper's formula for k = 2, s = 25 ms, r = 5 ms, by log2 of the nodes.
+const IDEAL_PER_S: [(f64, f64); 8] = [
+    (2.0, 69.565),
+    (3.0, 68.085),
+    (4.0, 67.368),
+    (5.0, 67.016),
+    (6.0, 66.841),
+    (7.0, 66.754),
+    (8.0, 66.710),
+    (9.0, 66.688),
+];
+
+/// One point.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    nodes: u32,
+    series: &'static str,
+    per_s: f64,
+    is_small: bool,
+}
+
+fn sizes(quick: bool) -> Vec<Size> {
+    let (large, small): (&[u32], &[u32]) = match quick {
+        true => (&[4, 16, 64], &[4, 24]),
+        false => (&[512, 256, 128, 64, 32, 16, 8, 4], &[24, 20, 16, 12, 8, 4]),
+    };
+    let large = large.iter().flat_map(|&nodes| {
+        let of_load = move |(series, load)| {
+            let per_s = load * Cluster::duals(nodes).ideal_per_s();
+            Size { nodes, series, per_s, is_small: false }
+        };
+        LOADS.map(of_load)
+    });
+    let small = small.iter().map(|&nodes| Size { nodes, series: REAL, per_s: REAL_PER_S, is_small: true });
+    large.chain(small).collect()
+}
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let scheme = Scheme::new("adaptive", Shape::Adaptive).still();
+    let seconds_max = if plan.quick { 20.0 } else { 60.0 };
+    let mut points = averaged(plan, progress, &sizes(plan.quick), |size, seed| {
+        let cluster = Cluster::duals(size.nodes);
+        let seconds = (NODE_SECONDS / f64::from(size.nodes)).min(seconds_max);
+        let ledger = cluster.trial(&scheme, seed, size.per_s, seconds).run();
+        let x = if size.is_small { f64::from(size.nodes) } else { f64::from(size.nodes).log2() };
+        let point = ledger.point(size.series, x).with("nodes", f64::from(size.nodes));
+        let point = point.with("view", if size.is_small { "small" } else { "large" });
+        vec![point.with("asked_per_s", size.per_s).with("ideal_throughput_per_s", cluster.ideal_per_s())]
+    });
+    points.sort_by(|a, b| a.series.cmp(&b.series).then(a.x.total_cmp(&b.x)));
+    for (series, _) in LOADS {
+        let Some(fit) = growth(&points, series) else { continue };
+        for point in points.iter_mut().filter(|point| point.series == series) {
+            point.more.insert("fit".into(), fit.of(point.x).into());
+        }
+    }
+    points
+}
+
+/// How a series' response time grows with log2 of the nodes, in ms.
+pub fn growth(points: &[Point], series: &str) -> Option<Fit> {
+    let of_series = points.iter().filter(|point| point.series == series && point.response_ms_mean.is_finite());
+    Fit::through(&of_series.map(|point| (point.x, point.response_ms_mean)).collect::<Vec<_>>())
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    const COMMAND: &str = "treefold sim run scale";
+    let mut findings = Vec::new();
+    for (series, load) in LOADS {
+        if let Some(fit) = growth(points, series) {
+            let ours = format!(
+                "{:.0} ms {} {:.1} ms · log2 n, which explains {:.1} % of the variance",
+                fit.base,
+                if fit.slope < 0.0 { "−" } else { "+" },
+                fit.slope.abs(),
+                fit.explained * 100.0
+            );
+            let what = format!("response time at {:.0} % from 4 to 512 nodes", load * 100.0);
+            findings.push(Finding::new(what, "grows as log n", ours, COMMAND));
+        }
+    }
+    let share = |point: &Point| {
+        let asked = point.more.get("asked_per_s")?.number()?;
+        Some(point.throughput_per_s / asked * 100.0)
+    };
+    let shares: Vec<f64> = points.iter().filter(|point| point.series == "90%").filter_map(share).collect();
+    if let (Some(least), Some(most)) =
+        (shares.iter().copied().min_by(f64::total_cmp), shares.iter().copied().max_by(f64::total_cmp))
+    {
+        let ours = format!("{least:.1} to {most:.1} % of what was asked");
+        findings.push(Finding::new("throughput at 90 % of the ideal, over sizes", "very close to ideal", ours, COMMAND));
+    }
+    if let (Some(few), Some(many)) = (at(points, REAL, 4.0), at(points, REAL, 24.0)) {
+        let ours = format!("{:.0} ms at 4 nodes, {:.0} ms at 24", few.response_ms_mean, many.response_ms_mean);
+        let paper = "simulation within a small constant of the real run";
+        findings.push(Finding::new("response time at 30 calls per second", paper, ours, COMMAND));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cluster::WARM_UP;
+    use super::*;
+
+    #[test]
+    fn the_reference_is_the_formula() {
+        for (log2, per_s) in IDEAL_PER_S {
+            let nodes = 2_u32.pow(log2 as u32);
+            assert!((Cluster::duals(nodes).ideal_per_s() - per_s).abs() < 0.001, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn a_large_cluster_is_measured_after_its_warm_up_for_long_enough() {
+        let shortest = NODE_SECONDS / 512.0;
+        assert!(shortest > WARM_UP.as_millis_f64() / 1_000.0);
+    }
+}

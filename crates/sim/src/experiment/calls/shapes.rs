@@ -1,0 +1,153 @@
+//! Trees under load: throughput and response time of each shape as the request rate grows (DAC §5.3, figures 14–17).
+//!
+//! The paper's LAT knows loads by multicast and by polls for every call. Ours hears them from the very nodes that
+//! answer, borne upward on each wave. `adaptive:gossip` shows what that is worth: the same trees from figures that
+//! come by gossip alone, a few hundred ms old.
+
+use super::cluster::{Cluster, Scheme};
+use super::compared::{Wanted, best_change, largest};
+use crate::evaluation::Finding;
+use crate::experiment::runs::averaged;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use treefold_core::tree::shape::Shape;
+
+/// 24 nodes that are alike.
+pub const HOMOGENEOUS: Experiment = Experiment {
+    name: "calls-homogeneous",
+    about: "Request rate at 24 nodes of two processors: throughput and response time by tree shape",
+    paper: "DAC §5.3, figures 14 and 15: base collapses, LAT's response time is up to 38.7 % better than binomial's \
+            and 39.8 % better than flat's",
+    charts: &[
+        Chart { file: "calls-homogeneous-throughput", title: "Throughput, 24 × 2 processors", ..THROUGHPUT },
+        Chart { file: "calls-homogeneous-response", title: "Response time, 24 × 2 processors", ..RESPONSE },
+    ],
+    run: |plan, progress| {
+        run(plan, progress, Cluster::HOMOGENEOUS, &[10.0, 20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0])
+    },
+    findings: |points| findings(points, &PAPER_HOMOGENEOUS),
+};
+
+/// Twenty of them, and four of twice the size.
+pub const HETEROGENEOUS: Experiment = Experiment {
+    name: "calls-heterogeneous",
+    about: "Request rate at 20 nodes of two processors and four of four: throughput and response time by tree shape",
+    paper: "DAC §5.3, figures 16 and 17: LAT's throughput is up to 22.5 % better than binomial's and 29.3 % better \
+            than flat's, its response time 55.1 % and 62.3 %",
+    charts: &[
+        Chart {
+            file: "calls-heterogeneous-throughput",
+            title: "Throughput, 20 × 2 and 4 × 4 processors",
+            ..THROUGHPUT
+        },
+        Chart {
+            file: "calls-heterogeneous-response",
+            title: "Response time, 20 × 2 and 4 × 4 processors",
+            ..RESPONSE
+        },
+    ],
+    run: |plan, progress| {
+        run(plan, progress, Cluster::HETEROGENEOUS, &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0])
+    },
+    findings: |points| findings(points, &PAPER_HETEROGENEOUS),
+};
+
+const RESPONSE: Chart = Chart {
+    file: "",
+    title: "",
+    x_label: "requests per second",
+    y_label: "mean response time (ms)",
+    y: Measure::ResponseMean,
+    only: None,
+    log_y: false,
+    reference: &[],
+};
+
+const THROUGHPUT: Chart =
+    Chart { y_label: "answers per second", y: Measure::Throughput, ..RESPONSE };
+
+/// The paper's gains of LAT, in per cent; the paper gives no throughput for its homogeneous cluster.
+struct Gains {
+    cluster: Cluster,
+    command: &'static str,
+    /// Against binomial and flat.
+    response: [f64; 2],
+    throughput: Option<[f64; 2]>,
+}
+
+const PAPER_HOMOGENEOUS: Gains = Gains {
+    cluster: Cluster::HOMOGENEOUS,
+    command: "treefold sim run calls-homogeneous",
+    response: [-38.7, -39.8],
+    throughput: None,
+};
+
+const PAPER_HETEROGENEOUS: Gains = Gains {
+    cluster: Cluster::HETEROGENEOUS,
+    command: "treefold sim run calls-heterogeneous",
+    response: [-55.1, -62.3],
+    throughput: Some([22.5, 29.3]),
+};
+
+/// What LAT is measured against.
+const OTHERS: [&str; 2] = ["binomial", "flat"];
+
+fn schemes() -> Vec<Scheme> {
+    let shapes = [
+        ("base", Shape::Base),
+        ("flat", Shape::Flat),
+        ("binomial", Shape::Binomial),
+        ("adaptive", Shape::Adaptive),
+        ("earliest-ready", Shape::EarliestReady),
+    ];
+    let schemes = shapes.into_iter().map(|(name, shape)| Scheme::new(name, shape));
+    schemes.chain([Scheme::new("adaptive:gossip", Shape::Adaptive).by_gossip()]).collect()
+}
+
+fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, rates: &[f64]) -> Vec<Point> {
+    let (rates, seconds) = if plan.quick { (quick(rates), 20.0) } else { (rates.to_vec(), 60.0) };
+    let jobs: Vec<(Scheme, f64)> =
+        schemes().into_iter().flat_map(|scheme| rates.iter().map(move |&rate| (scheme.clone(), rate))).collect();
+    averaged(plan, progress, &jobs, |(scheme, rate), seed| {
+        let ledger = cluster.trial(scheme, seed, *rate, seconds).run();
+        vec![ledger.point(scheme.name, *rate).with("ideal_throughput_per_s", cluster.ideal_per_s().min(*rate))]
+    })
+}
+
+/// Every third rate, and the one before the last.
+fn quick(rates: &[f64]) -> Vec<f64> {
+    let last = rates.len() - 2;
+    rates.iter().enumerate().filter(|&(at, _)| at % 3 == 2 || at == last).map(|(_, &rate)| rate).collect()
+}
+
+fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
+    let ideal_per_s = paper.cluster.ideal_per_s();
+    let mut findings = Vec::new();
+    let mut compare = |what: String, of_paper: Option<f64>, pair: [&str; 2], measure, wanted| {
+        // Beyond what all processors can do, response times are those of the few that were answered.
+        let x_max = if wanted == Wanted::Less { ideal_per_s } else { f64::INFINITY };
+        if let Some(change) = best_change(points, pair, measure, wanted, x_max) {
+            let of_paper = of_paper.map_or("–".into(), |per_cent| {
+                format!("{}{:.1} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
+            });
+            findings.push(Finding::new(what, of_paper, change.to_string(), paper.command));
+        }
+    };
+    for (at, other) in OTHERS.into_iter().enumerate() {
+        let what = format!("LAT's response time against {other}, best over rates up to {ideal_per_s:.0}/s");
+        compare(what, Some(paper.response[at]), ["adaptive", other], Measure::ResponseMean, Wanted::Less);
+    }
+    for (at, other) in OTHERS.into_iter().enumerate() {
+        let what = format!("LAT's throughput against {other}, best over rates");
+        let of_paper = paper.throughput.map(|gains| gains[at]);
+        compare(what, of_paper, ["adaptive", other], Measure::Throughput, Wanted::More);
+    }
+    let what = "earliest-ready's response time against LAT, best over rates".to_owned();
+    compare(what, None, ["earliest-ready", "adaptive"], Measure::ResponseMean, Wanted::Less);
+    let what = "LAT from stale figures against binomial, best over rates".to_owned();
+    compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::Less);
+    if let Some(base) = largest(points, "base", Measure::Throughput) {
+        let ours = format!("{base:.1}/s at most, of {ideal_per_s:.1}/s that all processors can do");
+        findings.push(Finding::new("base's throughput", "drops to close to zero", ours, paper.command));
+    }
+    findings
+}

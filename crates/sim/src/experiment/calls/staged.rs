@@ -1,0 +1,170 @@
+//! What k unresponsive nodes cost, by waiting rule (DAC §4.4).
+//!
+//! A node that waits for a slow child until its own time is up answers too late for its parent, if that has the same
+//! time: the subtree is lost with the child, up to the root. With staged waiting the slow node's own parent gives it
+//! up and still has time to pass on the rest: k unresponsive nodes cost k partitions. The paper gives `min(2^(⌈log k⌉+1)
+//! − 1, n − 1)` for uniform waiting, for trees that place the unresponsive lowest.
+//!
+//! Nodes fail in two ways. The paper's are *slow*: they take part, and their work takes for ever. Their load says so,
+//! and LAT makes leaves of them. A *stopped* node (kill -STOP) does nothing and says nothing. What it said last makes it
+//! look idle, so it stands anywhere in the tree, and what stands below it is never called. Repair is for that.
+
+use super::cluster::{Cluster, NODES, Scheme};
+use super::compared::at;
+use crate::evaluation::Finding;
+use crate::experiment::runs::averaged;
+use crate::experiment::trial::Deed;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Unresponsive nodes, at most.
+const UNRESPONSIVE_MAX: usize = 8;
+/// Requests per second: a third of the capacity, so that whoever responds does so in time.
+const PER_S: f64 = 20.0;
+/// What a slow node's work takes, times the usual: 25 ms become four minutes.
+const SLOWNESS: f64 = 10_000.0;
+/// When it begins: nodes know what their work costs, and have until the end of the warm-up to show who is slow.
+const FROM: Duration = Duration::from_secs(4);
+/// Any answer is one: what is lost is what is measured.
+const MIN_COVERAGE: f64 = 0.01;
+
+/// One to eight nodes that don't respond.
+pub const STAGED: Experiment = Experiment {
+    name: "staged",
+    about: "1 to 8 of 24 nodes don't respond, being slow without end or stopped: partitions lost per call, by waiting \
+            rule, and with repair",
+    paper: "DAC §4.4: with staged waiting k unresponsive nodes cost exactly k partitions, with uniform waiting \
+            min(2^(⌈log k⌉+1) − 1, n − 1)",
+    charts: &[
+        LOST,
+        Chart {
+            file: "staged-stopped",
+            title: "Partitions lost to stopped nodes (kill -STOP), 24 nodes",
+            only: Some(("fault", "stopped")),
+            reference: &[("staged", &EXACTLY)],
+            ..LOST
+        },
+    ],
+    run,
+    findings,
+};
+
+const LOST: Chart = Chart {
+    file: "staged-slow",
+    title: "Partitions lost to nodes that are slow without end, 24 nodes",
+    x_label: "unresponsive nodes",
+    y_label: "partitions lost per call",
+    y: Measure::More(PARTITIONS_LOST),
+    only: Some(("fault", "slow")),
+    log_y: false,
+    reference: &[("uniform", &UNIFORM_LOSES), ("staged", &EXACTLY)],
+};
+
+/// What is measured.
+pub const PARTITIONS_LOST: &str = "partitions_lost";
+
+/// The paper's formula for uniform waiting at 24 nodes.
+const UNIFORM_LOSES: [(f64, f64); UNRESPONSIVE_MAX] =
+    [(1.0, 1.0), (2.0, 3.0), (3.0, 7.0), (4.0, 7.0), (5.0, 15.0), (6.0, 15.0), (7.0, 15.0), (8.0, 15.0)];
+/// Its claim for staged waiting.
+const EXACTLY: [(f64, f64); UNRESPONSIVE_MAX] =
+    [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0), (7.0, 7.0), (8.0, 8.0)];
+
+/// How a node doesn't respond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Slow,
+    Stopped,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// The first `count` nodes stop responding.
+    fn deed(self, count: usize) -> Deed {
+        Box::new(move |world| {
+            (0..count).for_each(|node| match self {
+                Self::Slow => world.slow_down(node, SLOWNESS),
+                Self::Stopped => world.stop(node),
+            });
+        })
+    }
+}
+
+fn schemes() -> Vec<Scheme> {
+    let waiting = |name, rule| Scheme::new(name, Shape::Adaptive).still().without_repair().waiting(rule);
+    vec![
+        waiting("uniform", Waiting::Uniform),
+        waiting("staged", Waiting::Staged),
+        Scheme::new("repair", Shape::Adaptive).still(),
+    ]
+}
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let (counts, seconds): (&[usize], f64) =
+        if plan.quick { (&[1, 4], 10.0) } else { (&[1, 2, 3, 4, 5, 6, 7, 8], 40.0) };
+    let mut jobs: Vec<(Scheme, Fault, usize)> = Vec::new();
+    for scheme in schemes() {
+        for fault in [Fault::Slow, Fault::Stopped] {
+            jobs.extend(counts.iter().map(|&count| (scheme.clone(), fault, count)));
+        }
+    }
+    averaged(plan, progress, &jobs, |(scheme, fault, count), seed| {
+        let mut trial = Cluster::HOMOGENEOUS.trial(scheme, seed, PER_S, seconds);
+        trial.options.min_coverage = MIN_COVERAGE;
+        trial.script = vec![(FROM, fault.deed(*count))];
+        let point = trial.run().point(scheme.name, *count as f64);
+        let lost = (1.0 - point.coverage_mean) * f64::from(NODES);
+        vec![point.with(PARTITIONS_LOST, lost).with("fault", fault.name())]
+    })
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    const COMMAND: &str = "treefold sim run staged";
+    let mut findings = Vec::new();
+    for fault in [Fault::Slow, Fault::Stopped] {
+        let of_fault: Vec<Point> = points.iter().filter(|p| is_of(p, fault)).cloned().collect();
+        for series in ["uniform", "staged", "staged-reversed", "repair"] {
+            let lost = |&count: &f64| {
+                let lost = at(&of_fault, series, count)?.more.get(PARTITIONS_LOST)?.number()?;
+                Some(format!("{lost:.1} at {count}"))
+            };
+            let ours: Vec<String> = [1.0, 2.0, 4.0, 8.0].iter().filter_map(lost).collect();
+            if ours.is_empty() {
+                continue;
+            }
+            let paper = match (fault, series) {
+                (Fault::Slow, "uniform") => "1 at 1, 3 at 2, 7 at 4, 15 at 8",
+                (Fault::Slow, "staged") => "1 at 1, 2 at 2, 4 at 4, 8 at 8",
+                _ => "–",
+            };
+            let what = format!("partitions lost to {} nodes, {series}", fault.name());
+            findings.push(Finding::new(what, paper, ours.join(", "), COMMAND));
+        }
+    }
+    findings
+}
+
+fn is_of(point: &Point, fault: Fault) -> bool {
+    point.more.get("fault").and_then(|value| value.text()) == Some(fault.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_is_the_formula() {
+        for (k, lost) in UNIFORM_LOSES {
+            let formula = 2_f64.powf(k.log2().ceil() + 1.0) - 1.0;
+            assert_eq!(formula.min(f64::from(NODES - 1)), lost, "{k}");
+        }
+    }
+}

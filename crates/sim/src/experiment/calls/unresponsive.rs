@@ -1,0 +1,153 @@
+//! Two nodes become five times as slow and recover, one after the other (DAC §5.5, figure 20).
+//!
+//! What is measured is the *quality-aware* throughput: an answer with nine tenths of the partitions counts as 0.9. Four
+//! schemes are the paper's. *Eager pruning* (EP) is load-adaptive trees and staged waiting, without it trees are
+//! binomial and waiting is uniform; *event-driven* (ED) is workers that are released while they wait, without it they
+//! block. The paper's nodes mend nothing, so repair is off for them. `ours` is Treefold as it is: EP, ED and repair.
+
+use super::cluster::{Cluster, Scheme, WARM_UP};
+use super::event_driven::BLOCKING_THREADS;
+use crate::evaluation::Finding;
+use crate::experiment::runs::averaged;
+use crate::experiment::trial::{Deed, Ended, Ledger, Trial, mean, quantile};
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use std::collections::BTreeMap;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Requests per second: by the paper's count three quarters of the capacity.
+const PER_S: f64 = 45.0;
+/// What a slow node's work takes, times the usual.
+const SLOWNESS: f64 = 5.0;
+/// Which node is slow, from which second until which.
+const SLOW: [(usize, u64, u64); 2] = [(1, 10, 30), (2, 20, 40)];
+/// A figure covers so many seconds.
+const WINDOW_S: u64 = 2;
+/// The pictures end there.
+const END_S: u64 = 60;
+/// Counting begins so much earlier, so that what ends in the first window was counted when it began.
+const LEAD_IN_S: u64 = 4;
+/// Any answer is one: its quality is what is measured.
+const MIN_COVERAGE: f64 = 0.01;
+
+/// The paper's four schemes, and ours.
+pub const UNRESPONSIVE: Experiment = Experiment {
+    name: "unresponsive",
+    about: "45 calls per second at 24 nodes; node 1 is five times as slow from second 10 to 30, node 2 from 20 to 40: \
+            throughput weighted by coverage, and coverage, over windows of 2 s",
+    paper: "DAC §5.5, figure 20: without event-driven workers throughput collapses, without eager pruning partitions \
+            of healthy nodes are lost, with both only those of the slow nodes are",
+    charts: &[
+        QUALITY,
+        Chart {
+            file: "unresponsive-coverage",
+            y_label: "mean coverage",
+            y: Measure::Coverage,
+            ..QUALITY
+        },
+    ],
+    run,
+    findings,
+};
+
+const QUALITY: Chart = Chart {
+    file: "unresponsive-throughput",
+    title: "Two of 24 nodes five times as slow: 10–30 s and 20–40 s",
+    x_label: "second",
+    y_label: "answers per second × coverage",
+    y: Measure::More("quality_throughput_per_s"),
+    only: None,
+    log_y: false,
+    reference: &[],
+};
+
+fn schemes() -> Vec<Scheme> {
+    let pruning = |name| Scheme::new(name, Shape::Adaptive).still();
+    let plain = |name| Scheme::new(name, Shape::Binomial).still().waiting(Waiting::Uniform);
+    vec![
+        plain("none").without_repair().blocking(BLOCKING_THREADS),
+        pruning("ep").without_repair().blocking(BLOCKING_THREADS),
+        plain("ed").without_repair(),
+        pruning("ep+ed").without_repair(),
+        pruning("ours"),
+    ]
+}
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    averaged(plan, progress, &schemes(), |scheme, seed| {
+        let ledger = trial(scheme, seed).run();
+        (WINDOW_S..=END_S).step_by(WINDOW_S as usize).map(|until| window(&ledger, scheme.name, until)).collect()
+    })
+}
+
+fn trial(scheme: &Scheme, seed: u64) -> Trial {
+    let mut trial = Cluster::HOMOGENEOUS.trial(scheme, seed, PER_S, (LEAD_IN_S + END_S) as f64);
+    trial.options.min_coverage = MIN_COVERAGE;
+    let mut script: Vec<(Duration, Deed)> = Vec::new();
+    for (node, from_s, until_s) in SLOW {
+        let at = |second| WARM_UP + Duration::from_secs(LEAD_IN_S + second);
+        script.push((at(from_s), Box::new(move |world| world.slow_down(node, SLOWNESS))));
+        script.push((at(until_s), Box::new(move |world| world.slow_down(node, 1.0))));
+    }
+    script.sort_by_key(|&(at, _)| at);
+    trial.script = script;
+    trial
+}
+
+/// What ended in the window that closes at second `until_s`.
+fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
+    let second = |second| Duration::from_secs(LEAD_IN_S + second);
+    let ended: Vec<&Ended> = ledger.ended_between(second(until_s - WINDOW_S), second(until_s)).collect();
+    let answered = || ended.iter().filter(|call| call.answered);
+    let mut response_ms: Vec<f64> = answered().map(|call| call.response_ms()).collect();
+    response_ms.sort_unstable_by(f64::total_cmp);
+    let coverage: f64 = answered().map(|call| call.coverage).sum();
+    let per_s = |count: f64| count / WINDOW_S as f64;
+    let point = Point {
+        series: series.into(),
+        x: until_s as f64,
+        response_ms_mean: mean(&response_ms),
+        response_ms_p99: quantile(&response_ms, 0.99),
+        throughput_per_s: per_s(response_ms.len() as f64),
+        coverage_mean: coverage / ended.len() as f64,
+        more: BTreeMap::new(),
+    };
+    point.with("quality_throughput_per_s", per_s(coverage))
+}
+
+/// The seconds in which a scheme has got used to one slow node, and to two.
+const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    const COMMAND: &str = "treefold sim run unresponsive";
+    let mut findings = Vec::new();
+    for (nodes, (what, from, until)) in (1..).zip(SPELLS) {
+        for series in ["none", "ep", "ed", "ep+ed", "ours"] {
+            let Some(spell) = spell(points, series, from, until) else { continue };
+            let paper = match series {
+                "none" => "worst",
+                "ep" if nodes == 1 => "better than none",
+                "ep" => "collapses",
+                "ed" => "high, partitions of healthy nodes lost",
+                "ep+ed" => "best, only slow nodes' partitions lost",
+                _ => "–",
+            };
+            let what = format!("{series} with {what}: quality-aware throughput of {PER_S} asked, mean coverage");
+            let ours = format!("{:.1}/s, {:.1} %", spell.0, spell.1 * 100.0);
+            findings.push(Finding::new(what, paper, ours, COMMAND));
+        }
+    }
+    findings
+}
+
+/// Mean quality-aware throughput and coverage of the windows that close in a spell.
+pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f64, f64)> {
+    let within: Vec<&Point> =
+        points.iter().filter(|p| p.series == series && p.x > from && p.x <= until).collect();
+    let mean_of = |measure: Measure| {
+        let figures: Vec<f64> = within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite()).collect();
+        mean(&figures)
+    };
+    (!within.is_empty()).then(|| (mean_of(QUALITY.y), mean_of(Measure::Coverage)))
+}

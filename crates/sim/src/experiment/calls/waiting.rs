@@ -1,0 +1,176 @@
+//! How long to wait when some calls are slow altogether (DAC §4.4; Vespa; Cedar, EuroSys'16 §5).
+//!
+//! With a distribution of times that never changes, a fixed division of the deadline is as good as any. So here calls
+//! differ: the work of each is its own multiple, log-normal, of the usual. A tree of two levels with ten children at
+//! each node is what *learned* waiting was made for; with fewer children it is *staged*.
+//!
+//! Two views. In `deadline`, answers are taken whatever they hold, and the deadline is tight: how much is in by then?
+//! In `coverage` the deadline is ample and a share of the partitions is enough: how long are the slowest answers, if
+//! a rule may give up what is not needed, and how much do they hold?
+
+use super::compared::at;
+use crate::evaluation::Finding;
+use crate::experiment::runs::averaged;
+use crate::experiment::trial::Trial;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::world::distribution::Distribution;
+use crate::world::place::{Operators, Spec};
+use crate::world::{Setting, World};
+use treefold_core::config::Tuning;
+use treefold_core::membership::MembershipConfig;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// A root, its children and theirs.
+const NODES: u32 = 1 + FAN_OUT + FAN_OUT * FAN_OUT;
+const FAN_OUT: u32 = 10;
+/// A tenth of what the processors can do: what is waited for is work, not queues.
+const PER_S: f64 = 8.0;
+/// Locals: as skewed as Cedar's search trace.
+const LOCAL: Distribution = Distribution::LogNormal { mean_ms: 25.0, deviation_ms: 25.0 };
+const REDUCE: Distribution = Distribution::Fixed(0.5);
+/// By how much calls differ from each other.
+const SCALE: Distribution = Distribution::LogNormal { mean_ms: 1.0, deviation_ms: 0.7 };
+/// The tight deadlines, in ms.
+const DEADLINES_MS: [f64; 6] = [40.0, 60.0, 80.0, 120.0, 160.0, 240.0];
+/// The shares of the partitions that are enough.
+const COVERAGES: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
+/// The ample deadline.
+const AMPLE: Duration = Duration::from_secs(1);
+
+/// Waiting rules when calls differ.
+pub const WAITING: Experiment = Experiment {
+    name: "waiting",
+    about: "111 nodes in two levels of ten, calls whose work differs by a log-normal factor: coverage by deadline, and \
+            the slowest answers by the coverage that is enough, by waiting rule",
+    paper: "Cedar, EuroSys'16 §5: waiting that learns from arrivals improves quality at equal deadlines by 10 to 100 % \
+            over fixed divisions where calls differ; Vespa: the slope trades the last few per cent for the tail",
+    charts: &[
+        Chart {
+            file: "waiting-deadline",
+            title: "Coverage by the deadline, 111 nodes in two levels",
+            x_label: "deadline (ms)",
+            y_label: "mean coverage",
+            y: Measure::Coverage,
+            only: Some(("view", DEADLINE)),
+            log_y: false,
+            reference: &[],
+        },
+        TAIL,
+        Chart { file: "waiting-coverage", y_label: "mean coverage", y: Measure::Coverage, log_y: false, ..TAIL },
+    ],
+    run,
+    findings,
+};
+
+const TAIL: Chart = Chart {
+    file: "waiting-tail",
+    title: "The slowest answers when a share of the partitions is enough",
+    x_label: "minimum coverage",
+    y_label: "99th percentile of response time (ms)",
+    y: Measure::ResponseP99,
+    only: Some(("view", COVERAGE)),
+    log_y: true,
+    reference: &[],
+};
+
+const DEADLINE: &str = "deadline";
+const COVERAGE: &str = "coverage";
+
+/// The rules compared.
+const RULES: [(&str, Waiting); 2] = [("uniform", Waiting::Uniform), ("staged", Waiting::Staged)];
+
+/// One point of one of the two views.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    name: &'static str,
+    rule: Waiting,
+    deadline: Duration,
+    min_coverage: f64,
+    view: &'static str,
+    x: f64,
+}
+
+fn jobs(quick: bool) -> Vec<Job> {
+    let every = if quick { 3 } else { 1 };
+    let of_rule = |(name, rule)| {
+        let tight = DEADLINES_MS.into_iter().step_by(every).map(move |ms| Job {
+            name,
+            rule,
+            deadline: Duration::from_millis_f64(ms),
+            // Half is enough, so that a rule that gives up early may; none of the others minds.
+            min_coverage: 0.0,
+            view: DEADLINE,
+            x: ms,
+        });
+        let ample = COVERAGES.into_iter().step_by(every).map(move |coverage| Job {
+            name,
+            rule,
+            deadline: AMPLE,
+            min_coverage: coverage,
+            view: COVERAGE,
+            x: coverage,
+        });
+        tight.chain(ample)
+    };
+    RULES.into_iter().flat_map(of_rule).collect()
+}
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let seconds = if plan.quick { 10.0 } else { 60.0 };
+    averaged(plan, progress, &jobs(plan.quick), |job, seed| {
+        let ledger = trial(job, seed, seconds).run();
+        vec![ledger.point(job.name, job.x).with("view", job.view)]
+    })
+}
+
+fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
+    let operators = Operators { local: LOCAL, reduce: REDUCE, ..Operators::micro() };
+    let setting = Setting { operators: vec![operators], ..Setting::micro(seed, NODES) };
+    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
+    let mut world = World::new(setting.clone());
+    for at in 0..NODES {
+        world.start(Spec { tuning: tuning.clone(), ..Spec::holding([at].into_iter().collect()) });
+    }
+    let front = world.start(Spec { tuning, ..Spec::front() });
+    world.introduce_fronts(&[front]);
+    let mut trial = Trial::poisson(world, &setting, vec![front], PER_S, seconds);
+    trial.options.shape = Shape::KAry(FAN_OUT);
+    trial.options.waiting = job.rule;
+    trial.options.deadline = job.deadline;
+    trial.options.min_coverage = job.min_coverage;
+    trial.scale = SCALE;
+    trial
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    const COMMAND: &str = "treefold sim run waiting";
+    let mut findings = Vec::new();
+    let of_view = |view: &str| -> Vec<Point> {
+        let is_of = |point: &&Point| point.more.get("view").and_then(|value| value.text()) == Some(view);
+        points.iter().filter(is_of).cloned().collect()
+    };
+    let tight = of_view(DEADLINE);
+    let coverages = |series: &str| -> Vec<String> {
+        let coverage = |&ms: &f64| Some(format!("{:.0} % at {ms}", at(&tight, series, ms)?.coverage_mean * 100.0));
+        DEADLINES_MS.iter().filter_map(coverage).collect()
+    };
+    let ample = of_view(COVERAGE);
+    let tails = |series: &str| -> Vec<String> {
+        let tail = |&enough: &f64| {
+            let point = at(&ample, series, enough)?;
+            let (ms, coverage) = (point.response_ms_p99, point.coverage_mean * 100.0);
+            Some(format!("{ms:.0} ms ({coverage:.1} %) at {:.0} %", enough * 100.0))
+        };
+        COVERAGES.iter().filter_map(tail).collect()
+    };
+    for (series, _) in RULES {
+        let what = format!("coverage by the deadline in ms, {series}");
+        findings.push(Finding::new(what, "–", coverages(series).join(", "), COMMAND));
+        let what = format!("99th percentile (mean coverage) by minimum coverage, {series}");
+        findings.push(Finding::new(what, "–", tails(series).join(", "), COMMAND));
+    }
+    findings.retain(|finding| !finding.ours.is_empty());
+    findings
+}

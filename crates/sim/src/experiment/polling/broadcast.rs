@@ -1,0 +1,130 @@
+//! Servers that announce their load now and then (random polling §2.2, figure 3).
+//!
+//! Every server tells every front its load after waits of half to one and a half of the mean interval, and a front
+//! takes the least loaded by what it was told last. The rarer the news, the more it is wrong, and worse: between two
+//! announcements all fronts flock to the one server that seemed idle.
+//!
+//! Series `50%` and `90%` are the paper's policy: a figure is taken at its word. The other two are Treefold's own,
+//! `announced`, at the same intervals: a front adds to a figure what it has itself placed there since, believes an old
+//! figure less, and learns from every answer, which carries its sender's figure for nothing.
+
+use super::cluster::{Case, Chooser};
+use super::find;
+use super::workload::Workload;
+use crate::evaluation::Finding;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::time::Duration;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "broadcast",
+    about: "The mean interval between load announcements of 16 servers: response time by that under perfect knowledge",
+    paper: "random polling §2.2, figure 3: at 90 % load and 1 s an order of magnitude slower than ideal for fine-grain \
+            services, up to 3 times at 50 %; close to ideal at 31 ms",
+    charts: &[
+        chart("broadcast-poisson-exp", "Poisson/Exp (50 ms), 16 servers", "poisson-exp"),
+        chart("broadcast-fine-grain", "Fine-grain (22.2 ms), 16 servers", "fine-grain"),
+        chart("broadcast-medium-grain", "Medium-grain (208.9 ms), 16 servers", "medium-grain"),
+    ],
+    run,
+    findings,
+};
+
+const fn chart(file: &'static str, title: &'static str, workload: &'static str) -> Chart {
+    Chart {
+        file,
+        title,
+        x_label: "mean broadcast interval (ms)",
+        y_label: "mean response time (normalised to ideal)",
+        y: Measure::More("normalised"),
+        only: Some(("workload", workload)),
+        log_y: true,
+        reference: &[],
+    }
+}
+
+/// Mean intervals, in ms.
+const INTERVALS: [f64; 6] = [31.25, 62.5, 125.0, 250.0, 500.0, 1_000.0];
+const INTERVALS_QUICK: [f64; 2] = [31.25, 1_000.0];
+/// The paper's policy by load, and ours.
+const SERIES: [(&str, f64, Reading); 4] = [
+    ("50%", 0.5, Reading::AtItsWord),
+    ("90%", 0.9, Reading::AtItsWord),
+    ("50% announced", 0.5, Reading::Treefolds),
+    ("90% announced", 0.9, Reading::Treefolds),
+];
+/// Calls that a run counts.
+const CALLS: f64 = 20_000.0;
+const CALLS_QUICK: f64 = 4_000.0;
+
+/// What a front makes of an announcement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    AtItsWord,
+    Treefolds,
+}
+
+fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let intervals: &[f64] = if plan.quick { &INTERVALS_QUICK } else { &INTERVALS };
+    let calls = if plan.quick { CALLS_QUICK } else { CALLS };
+    let mut cases = Vec::new();
+    for workload in Workload::ALL {
+        for load in [0.5, 0.9] {
+            cases.push(Case { x: load, ..Case::new("ideal", 0.0, &workload, load, calls) });
+        }
+        for (series, load, reading) in SERIES {
+            cases.extend(intervals.iter().map(|&ms| case(series, ms, &workload, load, reading, calls)));
+        }
+    }
+    let points = runs::averaged(plan, progress, &cases, |case, seed| vec![case.point(seed)]);
+    normalised(points)
+}
+
+fn case(series: &str, interval_ms: f64, workload: &Workload, load: f64, reading: Reading, calls: f64) -> Case {
+    let policy = match reading {
+        Reading::AtItsWord => ReplicaPolicy::AnnouncedRaw,
+        Reading::Treefolds => ReplicaPolicy::Announced,
+    };
+    let mut case = Case::new(&policy.to_string(), interval_ms, workload, load, calls);
+    case.series = series.into();
+    case.chooser = Chooser::Policy(policy);
+    case.server.announce_directly = true;
+    case.server.announce_every = Duration::from_millis_f64(interval_ms);
+    case.front.anticipate = reading == Reading::Treefolds;
+    case
+}
+
+/// The points by the ideal of their load and workload, which are left out then.
+fn normalised(points: Vec<Point>) -> Vec<Point> {
+    let (ideals, mut points): (Vec<Point>, Vec<Point>) =
+        points.into_iter().partition(|point| point.series == "ideal");
+    for point in &mut points {
+        let load = SERIES.iter().find(|(series, ..)| *series == point.series).map_or(0.0, |&(_, load, _)| load);
+        let workload = super::word(point, "workload").to_owned();
+        if let Some(ideal) = find(&ideals, "ideal", load, &[("workload", workload.as_str())]) {
+            point.more.insert("ideal_ms".into(), ideal.response_ms_mean.into());
+            point.more.insert("normalised".into(), (point.response_ms_mean / ideal.response_ms_mean).into());
+        }
+    }
+    points
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    const COMMAND: &str = "treefold sim run broadcast";
+    let rows = [
+        ("90%", 1_000.0, "poisson-exp", "an order of magnitude"),
+        ("90%", 1_000.0, "fine-grain", "an order of magnitude"),
+        ("90%", 31.25, "poisson-exp", "close to 1"),
+        ("50%", 1_000.0, "fine-grain", "up to 3"),
+        ("90% announced", 1_000.0, "poisson-exp", "not there"),
+        ("90% announced", 1_000.0, "fine-grain", "not there"),
+    ];
+    let finding = |&(series, x, workload, paper): &(&str, f64, &str, &str)| {
+        let point = find(points, series, x, &[("workload", workload)])?;
+        let normalised = point.more.get("normalised")?.number()?;
+        let what = format!("response time by ideal, {workload}, {series}, announcements every {x} ms");
+        Some(Finding::new(what, paper, format!("{normalised:.1}"), COMMAND))
+    };
+    rows.iter().filter_map(finding).collect()
+}

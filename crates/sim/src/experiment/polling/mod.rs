@@ -1,0 +1,53 @@
+//! Which replica? The experiments of the random polling paper (Shen, Yang, Chu: *Cluster Load Balancing for
+//! Fine-Grain Network Services*), and the same question asked of every policy that there is.
+//!
+//! - [`load_inaccuracy`]: how wrong a load figure is after a while (§2.1, figure 2).
+//! - [`broadcast`]: servers that announce their load now and then (§2.2, figure 3).
+//! - [`poll_size`]: fronts that ask a few servers before each call (§2.3, figure 4; §4.1, figure 6).
+//! - [`poll_discard`]: and do not wait for slow answers (§4.2, table 2).
+//! - [`replica_policies`]: all policies, also on clusters that are not the paper's.
+//!
+//! [`workload`] is what is asked, [`cluster`] who answers, [`cost`] what polls cost.
+//!
+//! # Load index
+//! The paper's index is the queue's length. Ours is the predicted work in the queue, which is the same times the mean
+//! service time as each server has learned it: an average that forgets, so it differs a little from server to server.
+
+pub mod broadcast;
+pub mod cluster;
+pub mod cost;
+pub mod load_inaccuracy;
+pub mod poll_discard;
+pub mod poll_size;
+pub mod replica_policies;
+mod scene;
+pub mod workload;
+
+use super::Point;
+use super::point::Value;
+
+/// The word `name` of a point; empty when it has none.
+pub(crate) fn word<'a>(point: &'a Point, name: &str) -> &'a str {
+    point.more.get(name).and_then(Value::text).unwrap_or_default()
+}
+
+/// The point of `series` at `x` that bears these words.
+pub(crate) fn find<'a>(points: &'a [Point], series: &str, x: f64, words: &[(&str, &str)]) -> Option<&'a Point> {
+    points.iter().find(|point| {
+        point.series == series
+            && (point.x - x).abs() < 1e-9
+            && words.iter().all(|(name, expected)| word(point, name) == *expected)
+    })
+}
+
+/// Adds to each point its mean response time by that of the series `ideal` at the same x with the same `words`.
+pub(crate) fn normalise(points: &mut [Point], words: &[&str]) {
+    let ideals: Vec<Point> = points.iter().filter(|point| point.series == "ideal").cloned().collect();
+    for point in points {
+        let of_point: Vec<(&str, &str)> = words.iter().map(|name| (*name, word(point, name))).collect();
+        if let Some(ideal) = find(&ideals, "ideal", point.x, &of_point) {
+            let normalised = point.response_ms_mean / ideal.response_ms_mean;
+            point.more.insert("normalised".into(), normalised.into());
+        }
+    }
+}

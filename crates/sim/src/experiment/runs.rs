@@ -1,0 +1,170 @@
+//! Many runs on a few threads, and one order of results.
+//!
+//! A point of an experiment is the mean over [`Plan::repeat`] runs, each with a seed of its own. All runs are
+//! independent, so they go into one queue from which every thread takes the next. What comes out is put in the
+//! order of what went in: the same on any number of threads.
+//!
+//! The runs of one seed differ between series in nothing but what is compared (common random numbers), so a
+//! difference of two means is surer than either of them. How sure a mean is in itself is said beside it.
+
+use super::point::{Point, Value};
+use super::{Plan, Progress};
+use crate::world::ink::mixed;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// The standard error of the mean response time over the seeds, in ms; there with two seeds and more.
+pub const ERROR: &str = "response_ms_error";
+
+/// Runs every job on as many threads as planned; results are in the order of the jobs.
+pub fn in_parallel<T: Sync, R: Send>(
+    plan: &Plan,
+    progress: &dyn Progress,
+    jobs: &[T],
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    progress.total(jobs.len());
+    let (next, run) = (&AtomicUsize::new(0), &run);
+    let (done, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads.clamp(1, jobs.len().max(1)) {
+            let done = done.clone();
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { break };
+                    done.send((at, run(job))).expect("invariant: results are received after the last thread");
+                    progress.done();
+                }
+            });
+        }
+    });
+    drop(done);
+    let mut results: Vec<(usize, R)> = results.into_iter().collect();
+    results.sort_unstable_by_key(|&(at, _)| at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs every job with each of the plan's seeds and gives its points, each the mean over the seeds. What a job gives
+/// differs from seed to seed in its figures only.
+pub fn averaged<T: Sync>(
+    plan: &Plan,
+    progress: &dyn Progress,
+    jobs: &[T],
+    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
+) -> Vec<Point> {
+    let repeat = plan.repeat.max(1);
+    let runs: Vec<(usize, u64)> =
+        (0..jobs.len()).flat_map(|job| (0..repeat).map(move |nth| (job, seed_of(plan, nth)))).collect();
+    let points = in_parallel(plan, progress, &runs, |&(job, seed)| run(&jobs[job], seed));
+    points.chunks(repeat as usize).flat_map(means).collect()
+}
+
+/// The seed of a plan's `nth` run of every point.
+pub fn seed_of(plan: &Plan, nth: u32) -> u64 {
+    mixed(plan.seed).wrapping_add(mixed(u64::from(nth)))
+}
+
+/// The points of one job, over all seeds.
+fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
+    let places = seeds.iter().map(Vec::len).min().unwrap_or(0);
+    let of_place = |at: usize| seeds.iter().map(|points| &points[at]).collect::<Vec<&Point>>();
+    (0..places).map(|at| mean_point(&of_place(at))).collect()
+}
+
+fn mean_point(points: &[&Point]) -> Point {
+    let first = points[0];
+    let over = |figure: &dyn Fn(&Point) -> f64| mean_of(points.iter().map(|point| figure(point)));
+    let more = first.more.iter().map(|(name, value)| {
+        let number = |point: &Point| point.more.get(name).and_then(Value::number).unwrap_or(f64::NAN);
+        let value = match value {
+            Value::Number(_) => Value::Number(over(&number)),
+            Value::Text(text) => Value::Text(text.clone()),
+        };
+        (name.clone(), value)
+    });
+    let mut mean = Point {
+        series: first.series.clone(),
+        x: first.x,
+        response_ms_mean: over(&|point| point.response_ms_mean),
+        response_ms_p99: over(&|point| point.response_ms_p99),
+        throughput_per_s: over(&|point| point.throughput_per_s),
+        coverage_mean: over(&|point| point.coverage_mean),
+        more: more.collect(),
+    };
+    if let Some(error) = standard_error(points.iter().map(|point| point.response_ms_mean)) {
+        mean.more.insert(ERROR.into(), error.into());
+    }
+    mean
+}
+
+/// The mean of what is a number; NaN when nothing is.
+fn mean_of(figures: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = figures.filter(|figure| figure.is_finite()).fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
+    sum / count
+}
+
+fn standard_error(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
+    if figures.len() < 2 {
+        return None;
+    }
+    let count = figures.len() as f64;
+    let mean = figures.iter().sum::<f64>() / count;
+    let squares = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+    Some((squares / (count - 1.0) / count).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+    use std::collections::BTreeMap;
+
+    fn plan(threads: usize, repeat: u32) -> Plan {
+        Plan { seed: 7, repeat, threads, quick: true }
+    }
+
+    fn point(x: f64, response_ms_mean: f64) -> Point {
+        let figures = Point {
+            series: "s".into(),
+            x,
+            response_ms_mean,
+            response_ms_p99: 2.0 * response_ms_mean,
+            throughput_per_s: 1.0,
+            coverage_mean: 1.0,
+            more: BTreeMap::new(),
+        };
+        figures.with("lost", response_ms_mean + 1.0).with("view", "all")
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_jobs_on_any_number_of_threads() {
+        let jobs: Vec<u64> = (0..50).collect();
+        for threads in [1, 2, 7, 100] {
+            let squares = in_parallel(&plan(threads, 1), &Unwatched, &jobs, |job| job * job);
+            assert_eq!(squares, jobs.iter().map(|job| job * job).collect::<Vec<_>>());
+        }
+        assert!(in_parallel(&plan(2, 1), &Unwatched, &[], |job: &u64| *job).is_empty());
+    }
+
+    #[test]
+    fn a_point_is_the_mean_over_seeds_and_says_how_sure_it_is() {
+        let plan = plan(2, 3);
+        let figure = |seed: u64| 10.0 * (1 + (0..3).position(|nth| seed_of(&plan, nth) == seed).unwrap()) as f64;
+        let points = averaged(&plan, &Unwatched, &[1.0, 2.0], |&x, seed| vec![point(x, figure(seed))]);
+        assert_eq!(points.len(), 2);
+        let mean = &points[1];
+        assert_eq!((mean.x, mean.response_ms_mean, mean.response_ms_p99), (2.0, 20.0, 40.0));
+        assert_eq!((mean.more["lost"].number(), mean.more["view"].text()), (Some(21.0), Some("all")));
+        assert!((mean.more[ERROR].number().unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_without_an_answer_does_not_spoil_the_mean_of_the_others() {
+        let none = point(1.0, f64::NAN);
+        let mean = means(&[vec![none.clone()], vec![point(1.0, 30.0)]]);
+        assert_eq!(mean[0].response_ms_mean, 30.0);
+        assert!(means(&[vec![none]])[0].response_ms_mean.is_nan());
+    }
+}

@@ -1,0 +1,78 @@
+//! What a chart shows: curves of ours, the paper's beside them, and marks of real runs.
+//!
+//! A series has one look in all charts of its experiment, so its look is taken from its place among all points and
+//! not among those that this chart shows. The paper's curve, and real runs, of the same name share its colour.
+
+use super::look::Look;
+use crate::experiment::{Chart, Point, Value};
+
+/// Where a curve comes from, which decides how it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The simulator: a line with markers.
+    Ours,
+    /// The paper: a dashed line.
+    Paper,
+    /// Real processes: hollow markers.
+    Real,
+}
+
+/// One entry of the legend, and its places on the axes.
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    pub(super) label: String,
+    pub(super) origin: Origin,
+    pub(super) look: Look,
+    /// Ascending by x, all finite.
+    pub(super) at: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    pub(super) fn is_reference(&self) -> bool {
+        self.origin == Origin::Paper
+    }
+}
+
+/// The curves of a chart in the order of its legend; those without a point are left out.
+pub(super) fn gather(chart: &Chart, points: &[Point], real: &[Point]) -> Vec<Curve> {
+    let mut names: Vec<&str> = Vec::new();
+    let series = points.iter().map(|point| point.series.as_str());
+    let series = series.chain(chart.reference.iter().map(|(name, _)| *name));
+    for name in series.chain(real.iter().map(|point| point.series.as_str())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let shown = |points: &[Point], name: &str| -> Vec<(f64, f64)> {
+        let points = points.iter().filter(|point| point.series == name && is_shown(chart, point));
+        points.filter_map(|point| Some((point.x, chart.y.of(point)?))).collect()
+    };
+    let curve = |place: usize, origin: Origin, at: Vec<(f64, f64)>| {
+        let name = names[place];
+        let label = match origin {
+            Origin::Ours => name.to_owned(),
+            Origin::Paper => format!("{name} (paper)"),
+            Origin::Real => format!("real {name}"),
+        };
+        Curve { label, origin, look: Look::of(place), at: in_order(chart, at) }
+    };
+    let places = || names.iter().copied().enumerate();
+    let ours = places().map(|(place, name)| curve(place, Origin::Ours, shown(points, name)));
+    let paper = places().flat_map(|(place, name)| {
+        let named = chart.reference.iter().filter(move |(of, _)| *of == name);
+        named.map(move |(_, at)| curve(place, Origin::Paper, at.to_vec()))
+    });
+    let real = places().map(|(place, name)| curve(place, Origin::Real, shown(real, name)));
+    ours.chain(paper).chain(real).filter(|curve| !curve.at.is_empty()).collect()
+}
+
+fn is_shown(chart: &Chart, point: &Point) -> bool {
+    chart.only.is_none_or(|(name, word)| point.more.get(name).and_then(Value::text) == Some(word))
+}
+
+/// Ascending by x, without what has no place on the axes.
+fn in_order(chart: &Chart, mut at: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    at.retain(|&(x, y)| x.is_finite() && y.is_finite() && (y > 0.0 || !chart.log_y));
+    at.sort_by(|a, b| a.0.total_cmp(&b.0));
+    at
+}

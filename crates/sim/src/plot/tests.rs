@@ -1,0 +1,100 @@
+//! What a reader, and git, rely on.
+
+use super::{NothingToDraw, draw};
+use crate::evaluation::example::{EXAMPLE, RESPONSE, TAIL, point, points};
+use crate::evaluation::record::{from_json, rounded, to_json};
+use crate::experiment::{ALL, Chart, Point};
+use std::collections::BTreeSet;
+
+/// The text of each element that shows some, entities resolved.
+fn texts(svg: &str) -> Vec<String> {
+    let after_tag = svg.split('>').map(|piece| piece.split('<').next().unwrap_or_default().trim());
+    let shown = after_tag.filter(|text| !text.is_empty());
+    shown.map(|text| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).collect()
+}
+
+#[test]
+fn the_same_points_give_the_same_bytes() {
+    let drawn = |points: &[Point]| draw(&RESPONSE, points, &[]).unwrap();
+    let points = rounded(points());
+    assert_eq!(drawn(&points), drawn(&points));
+    assert_eq!(drawn(&points), drawn(&from_json(&to_json(&points)).unwrap()), "a file is as good as a run");
+    let mut moved = points.clone();
+    moved[0].response_ms_mean += 1.0;
+    assert_ne!(drawn(&points), drawn(&moved));
+}
+
+#[test]
+fn title_axes_and_every_series_are_named() {
+    for chart in EXAMPLE.charts {
+        let svg = draw(chart, &points(), &[]).unwrap();
+        let texts = texts(&svg);
+        for text in [chart.title, chart.x_label, chart.y_label, "adaptive", "flat"] {
+            assert!(texts.iter().any(|shown| shown == text), "{}: {text:?} in {texts:?}", chart.file);
+        }
+    }
+}
+
+#[test]
+fn the_papers_curve_is_dashed_and_named_as_the_papers() {
+    let svg = draw(&RESPONSE, &points(), &[]).unwrap();
+    assert!(texts(&svg).contains(&"flat (paper)".to_owned()));
+    assert!(svg.contains("stroke-dasharray"));
+    assert!(!draw(&TAIL, &points(), &[]).unwrap().contains("stroke-dasharray"));
+}
+
+#[test]
+fn real_runs_are_marks_in_the_colour_of_their_series() {
+    let real = [point("flat", 60.0, 130.0), point("unheard", 60.0, 90.0)];
+    let svg = draw(&RESPONSE, &points(), &real).unwrap();
+    let texts = texts(&svg);
+    assert!(texts.contains(&"real flat".to_owned()) && texts.contains(&"real unheard".to_owned()));
+    let hollow = svg.lines().filter(|line| line.contains(r##"fill="#ffffff" stroke="#d55e00""##));
+    assert_eq!(hollow.count(), 2, "one in the data, one in the legend");
+}
+
+#[test]
+fn a_chart_shows_only_what_it_asks_for() {
+    let other = Point { series: "coarse".into(), ..point("", 70.0, 1.0).with("workload", "coarse") };
+    let mut all = points();
+    all.push(other);
+    assert!(!texts(&draw(&TAIL, &all, &[]).unwrap()).contains(&"coarse".to_owned()));
+    assert!(texts(&draw(&RESPONSE, &all, &[]).unwrap()).contains(&"coarse".to_owned()));
+}
+
+#[test]
+fn what_has_no_place_on_the_axes_is_not_drawn() {
+    let zero = [point("flat", 50.0, 0.0), point("adaptive", 50.0, f64::NAN)];
+    let nothing = Err(NothingToDraw { file: "example-tail", points: 2 });
+    assert_eq!(draw(&TAIL, &zero, &[]), nothing, "no logarithm of zero");
+    assert!(draw(&RESPONSE, &zero, &[]).is_ok());
+    assert!(draw(&RESPONSE, &[], &[]).is_err(), "the paper's curve alone is none of ours");
+}
+
+#[test]
+fn every_place_is_within_the_picture() {
+    let long_named =
+        point("a series whose name is as long as names of series ever become, and then some", 50.0, 9e5);
+    for points in [points(), vec![long_named], vec![point("flat", 4.0, 1e-3), point("flat", 4e6, 1e9)]] {
+        let svg = draw(&RESPONSE, &points, &[]).unwrap();
+        let number = |line: &str, name: &str| -> Option<f64> {
+            line.split_once(&format!(" {name}=\""))?.1.split('"').next()?.parse().ok()
+        };
+        let width = number(&svg, "width").unwrap();
+        for line in svg.lines() {
+            let inside = |name, max: f64| number(line, name).is_none_or(|at| (0.0..=max).contains(&at));
+            assert!(["x", "x1", "x2"].iter().all(|name| inside(name, width)), "{line}");
+            assert!(["y", "y1", "y2"].iter().all(|name| inside(name, 440.0)), "{line}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+}
+
+#[test]
+fn no_two_files_of_all_experiments_have_one_name() {
+    let charts: Vec<&Chart> = ALL.iter().flat_map(|experiment| experiment.charts).collect();
+    let names: BTreeSet<&str> = charts.iter().map(|chart| chart.file).collect();
+    assert_eq!(names.len(), charts.len(), "one picture would be written over another");
+    let experiments: BTreeSet<&str> = ALL.iter().map(|experiment| experiment.name).collect();
+    assert_eq!(experiments.len(), ALL.len());
+}
