@@ -439,7 +439,15 @@ impl<P: Payload> Node<P> {
         }
         let extra = call.tree.root().partitions.difference(&wave.own);
         if wave.phase == Phase::Kept {
-            if fresh.is_empty() && extra.is_empty() {
+            let is_nothing_new = fresh.is_empty() && extra.is_empty();
+            if let Some(reason) = self.may_take_part(call).err().filter(|_| !is_nothing_new) {
+                // What it has it gives; new work for an old wave is refused as it is for a new one.
+                self.counters.waves_refused += 1;
+                wave.answer_missing.push(Missing { partitions: extra, node: Some(self.me), reason });
+                self.send_answer(now, &mut wave, from);
+                return self.keep(wave);
+            }
+            if is_nothing_new {
                 self.send_answer(now, &mut wave, from);
                 return self.keep(wave);
             }
@@ -479,6 +487,9 @@ impl<P: Payload> Node<P> {
     fn cancel_children(&mut self, wave: &Wave<P>) {
         for child in wave.children.iter().filter(|child| !child.is_done) {
             self.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..wave.tag } });
+        }
+        for &(node, branch) in &wave.deposed {
+            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
         }
     }
 

@@ -168,6 +168,9 @@ pub(crate) struct Wave<P> {
     pub(crate) own_open: PartitionSet,
     pub(crate) asked: PartitionSet,
     pub(crate) children: Vec<Child>,
+    /// Former roots in whose place another was promoted. The heir may have no need to ask them, and then nobody else
+    /// would tell them when the wave is over.
+    pub(crate) deposed: SmallVec<[(NodeId, u32); 1]>,
     pub(crate) parts: Parts<P>,
     pub(crate) losses: Vec<Missing>,
     /// Own partitions lost of which the parent has not been told.
@@ -220,6 +223,7 @@ impl<P: Payload> Wave<P> {
             own_open: PartitionSet::new(),
             asked: from.asked,
             children: Vec::new(),
+            deposed: SmallVec::new(),
             parts: Parts::new(),
             losses: Vec::new(),
             unsaid: PartitionSet::new(),

@@ -132,7 +132,7 @@ fn draw_knobs(seed: u64) -> BTreeMap<Knob, u64> {
         (Knob::HopMarginUs, &[0, 100, 30_000]),
         (Knob::ReplyMarginUs, &[0, 500, 50_000]),
         (Knob::SignOfLifePermille, &[50, 200]),
-        (Knob::PatiencePermille, &[60, 250, 900]),
+        (Knob::PatiencePermille, &[350, 900, 1_000]),
         (Knob::InlineCostMaxUs, &[0, 1_000_000]),
         (Knob::CostWeightPermille, &[10, 1_000]),
         (Knob::StuckAfterMs, &[0, 20]),

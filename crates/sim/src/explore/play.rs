@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
     fn new(scenario: &'a Scenario, sabotage: Option<Sabotage>, timeline: Option<&'a mut Timeline>) -> Self {
         let weather = scenario.weather;
         let hop = Duration::from_micros((weather.delay_us + weather.jitter_us) * 2 + 200);
-        let inspection = Inspection::new(scenario.partial_bytes, hop);
+        let inspection = Inspection::new(scenario, hop);
         Self {
             scenario,
             world: World::new(scenario.setting(sabotage)),
@@ -493,6 +493,9 @@ impl<'a> Stage<'a> {
     }
 
     fn converge(&mut self) -> Result<(), Found> {
+        // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
+        let settled_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
+        self.run_until(settled_at)?;
         let by = self.world.now() + converges::WITHIN;
         loop {
             let says = converges::sees_all(&self.world, &self.running(false), &self.running(true));

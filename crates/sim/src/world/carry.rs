@@ -241,7 +241,8 @@ impl World {
         let seed = self.setting.workload_seed;
         let (call, is_fold, ms, result) = match job.work {
             Work::Local { partition, params } => {
-                if self.places[at].hanging.contains(partition) {
+                // On the loop nothing hangs but the whole node, and that is a stall.
+                if job.place != Where::Inline && self.places[at].hanging.contains(partition) {
                     self.places[at].hung += 1;
                     return;
                 }

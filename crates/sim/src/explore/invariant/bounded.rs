@@ -5,7 +5,8 @@
 //!   are bounded by `calls_open_max`.
 //! - `jobs_queued_max` refuses locals. Folds are never refused: there is less than one for each partial that is here.
 //! - `held_bytes_max` stops what is offered. What a node's own locals give is not asked for, and each wave with
-//!   nothing to fold is granted one partial whatever is held, so that waves don't wait for each other's room. Partials
+//!   nothing to fold is granted one answer whatever is held, so that waves don't wait for each other's room; a child
+//!   that ran out of time has not folded all that its answer consists of. Partials
 //!   of no more than `eager_bytes_max` come unasked, and are not what the limit is for.
 
 use crate::world::World;
@@ -15,6 +16,8 @@ use crate::world::World;
 pub struct Bounded {
     /// The size of every partial.
     pub partial_bytes: usize,
+    /// How many partitions there are.
+    pub partitions: usize,
 }
 
 impl Bounded {
@@ -32,7 +35,8 @@ impl Bounded {
         within("stuck_jobs_max", open.jobs_stuck, limits.stuck_jobs_max)?;
         within("waves in the load index", place.node().load_figure().in_flight as usize, open.waves)?;
         if self.partial_bytes > limits.eager_bytes_max {
-            let uninvited = open.waves * (place.spec().partitions.len() + 1) * self.partial_bytes;
+            let most = place.spec().partitions.len() + self.partitions;
+            let uninvited = open.waves * most * self.partial_bytes;
             within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(uninvited))?;
         }
         Ok(())

@@ -13,6 +13,7 @@ pub mod leaves_nothing;
 pub mod partitioned;
 pub mod silent;
 
+use super::scenario::Scenario;
 use crate::world::ink::Ink;
 use crate::world::{Watch, World};
 use serde::{Deserialize, Serialize};
@@ -79,14 +80,17 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// An inspection of a world in which messages take at most `hop` and every partial is `partial_bytes` large.
-    pub fn new(partial_bytes: u32, hop: Duration) -> Self {
+    /// An inspection of a scenario's world, in which messages take at most `hop`.
+    pub fn new(scenario: &Scenario, hop: Duration) -> Self {
         Self {
             open: BTreeMap::new(),
             ends_once: ends_once::EndsOnce::default(),
             silent: silent::Silent::default(),
             leaves_nothing: leaves_nothing::LeavesNothing::new(hop),
-            bounded: bounded::Bounded { partial_bytes: partial_bytes as usize },
+            bounded: bounded::Bounded {
+                partial_bytes: scenario.partial_bytes as usize,
+                partitions: scenario.partitions as usize,
+            },
             waves: BTreeMap::new(),
             drained: Vec::new(),
             calls: 0,
