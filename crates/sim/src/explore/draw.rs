@@ -57,8 +57,7 @@ const PLACEMENTS: [Placement; 6] = [
     Placement::Async { holds_processor: true },
     Placement::Async { holds_processor: false },
 ];
-const DEADLINES_US: [u64; 10] =
-    [1, 50, 400, 2_000, 8_000, 20_000, 60_000, 200_000, 600_000, 2_500_000];
+const DEADLINES_US: [u64; 10] = [1, 50, 400, 2_000, 8_000, 20_000, 60_000, 200_000, 600_000, 2_500_000];
 
 fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len())].clone()
@@ -164,15 +163,16 @@ fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
             } else {
                 random.below(scenario.nodes as usize) as u32
             };
-            let through = (is_client && one_in(random, 2)).then(|| random.below(scenario.nodes as usize) as u32);
-            let deadline_us =
-                if one_in(random, 3) { pick(random, &DEADLINES_US) } else { usual_deadline_us };
+            let through =
+                (is_client && one_in(random, 2)).then(|| random.below(scenario.nodes as usize) as u32);
+            let deadline_us = if one_in(random, 3) { pick(random, &DEADLINES_US) } else { usual_deadline_us };
             PlannedCall {
                 at_us: random.below(span_us as usize) as u64,
                 front,
                 through,
                 wish: draw_wish(random, scenario, deadline_us, usual_shape),
-                cancelled_after_us: one_in(random, 4).then(|| random.below(deadline_us as usize + 1_000) as u64),
+                cancelled_after_us: one_in(random, 4)
+                    .then(|| random.below(deadline_us as usize + 1_000) as u64),
                 scale: pick(random, &[1.0, 1.0, 1.0, 0.0, 10.0]),
             }
         })
@@ -239,8 +239,14 @@ fn draw_fault(random: &mut Random, scenario: &Scenario, kind: usize) -> (Fault, 
         5 => (Fault::CutOneWay(node, other), Some(Fault::Mend)),
         6 => (Fault::BreakConnection(node, other), None),
         7 => (Fault::Hang(other, some(random)), Some(Fault::Hang(other, Vec::new()))),
-        8 => (Fault::FailLocals(other, some(random), panics), Some(Fault::FailLocals(other, Vec::new(), panics))),
-        9 => (Fault::FailReduces(other, pick(random, &[1, 2, 5]), panics), Some(Fault::FailReduces(other, 0, panics))),
+        8 => (
+            Fault::FailLocals(other, some(random), panics),
+            Some(Fault::FailLocals(other, Vec::new(), panics)),
+        ),
+        9 => (
+            Fault::FailReduces(other, pick(random, &[1, 2, 5]), panics),
+            Some(Fault::FailReduces(other, 0, panics)),
+        ),
         10 => (Fault::ClockJump(node, pick(random, &[1, 50, 1_000, 60_000])), None),
         11 => (Fault::Leave(other), Some(Fault::Restart(other))),
         _ => (Fault::Join(if panics { some(random) } else { Vec::new() }), None),

@@ -349,7 +349,8 @@ impl<'a> Stage<'a> {
                 self.alive(*node, |world, at| world.fail(at, failing))
             }
             Fault::FailReduces(node, one_reduce_in, panics) => {
-                let failing = Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..Failing::default() };
+                let failing =
+                    Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..Failing::default() };
                 self.alive(*node, |world, at| world.fail(at, failing))
             }
             Fault::ClockJump(node, by_ms) => {
@@ -444,10 +445,8 @@ impl<'a> Stage<'a> {
                 self.restart(at);
             }
         }
-        // As whoever runs them would: observers call on somebody who is there, and so do those who know nobody.
-        for at in self.running(true) {
-            self.join(at);
-        }
+        self.reconnect_observers();
+        // As whoever runs them would: those who know nobody call on somebody who is there.
         for at in self.running(false) {
             if self.world.place(at).node().view().alive_count() == 1 {
                 self.join(at);
@@ -460,14 +459,18 @@ impl<'a> Stage<'a> {
         let work_us = (self.scenario.local_us + self.scenario.reduce_us) as f64;
         let scale = self.scenario.calls.iter().map(|call| call.scale).fold(1.0, f64::max);
         let tail_ms = work_us / 1_000.0 * TAIL * scale * f64::from(self.scenario.slowness_max());
-        let by = self.world.now() + deadline.unwrap_or(Duration::ZERO) + REST_AFTER + Duration::from_millis_f64(tail_ms);
+        let by = self.world.now()
+            + deadline.unwrap_or(Duration::ZERO)
+            + REST_AFTER
+            + Duration::from_millis_f64(tail_ms);
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let idle: BTreeSet<usize> = &self.running(false) | &self.running(true);
             let is_over = self.world.now() >= by;
             let have_left = self.leaving.iter().all(|&at| self.world.place(at).life() == Life::Gone);
             if is_over && !have_left {
-                let says = Err(format!("of {:?}, who were told to leave, some have not drained", self.leaving));
+                let says =
+                    Err(format!("of {:?}, who were told to leave, some have not drained", self.leaving));
                 self.watch.inspection.hold("leaves_nothing", self.world.now(), None, None, says);
             }
             if is_over {
@@ -489,6 +492,14 @@ impl<'a> Stage<'a> {
                 self.end_process(at);
                 self.restart(at);
             }
+        }
+        self.reconnect_observers();
+    }
+
+    /// As a client's library does: it calls on somebody who is there.
+    fn reconnect_observers(&mut self) {
+        for at in self.running(true) {
+            self.join(at);
         }
     }
 
@@ -524,9 +535,13 @@ impl<'a> Stage<'a> {
             let deadline_us = LAST_DEADLINE.as_micros();
             let options = Wish { deadline_us, ..Wish::default() }.options(self.scenario.partitions);
             self.world.call(front, Ink::params(number, 1.0), options, &mut self.watch);
-            let by = self.world.now() + LAST_DEADLINE;
+            let by = self.world.now() + LAST_DEADLINE.div(2);
             while self.watch.inspection.has_open(front) && self.world.now() < by {
                 self.run_until(self.world.now() + LOOK_EVERY)?;
+            }
+            if self.watch.inspection.has_open(front) {
+                let says = Err(format!("all are well, and a call at place {front} waits for somebody"));
+                self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(number), says);
             }
             let reached = self.watch.last.remove(&request).unwrap_or_default();
             if reached != held && !self.scenario.refuses_work() {

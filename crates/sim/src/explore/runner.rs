@@ -15,15 +15,20 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a failure is made smaller.
 const SHRINK_FOR: Duration = Duration::from_secs(8);
+/// No scenario and no shrinking takes as long as this.
+const CIRCLES_AFTER: Duration = Duration::from_secs(120);
 /// Lines of a failure's timeline.
 const LINES: usize = 120;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// What is built here.
+const BUILD: (&str, Option<&str>) = (env!("CARGO_PKG_VERSION"), option_env!("TREEFOLD_COMMIT"));
 
 /// What to hunt, and for how long.
 #[derive(Clone, Debug)]
@@ -71,6 +76,10 @@ pub struct Failure {
 /// How a hunt went.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// What was hunted in.
+    pub version: &'static str,
+    /// The commit that it was built from, where the build was told (`TREEFOLD_COMMIT`).
+    pub commit: Option<&'static str>,
     /// The first seed.
     pub seed: u64,
     /// How long it took.
@@ -94,41 +103,93 @@ impl Tally {
     }
 }
 
+/// What the threads of a hunt share.
+struct Board {
+    hunt: Hunt,
+    until: Instant,
+    next: AtomicU64,
+    is_over: AtomicBool,
+    found: Mutex<(Tally, Vec<Failure>)>,
+    /// What each thread is at, and since when.
+    playing: Vec<Mutex<Option<(u64, Instant)>>>,
+}
+
+impl Board {
+    fn found(&self) -> MutexGuard<'_, (Tally, Vec<Failure>)> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_at(&self, thread: usize, what: Option<(u64, Instant)>) {
+        *self.playing[thread].lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What one thread does.
+    fn work(&self, thread: usize) {
+        while Instant::now() < self.until && !self.is_over.load(Ordering::Relaxed) {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            self.is_at(thread, Some((seed, Instant::now())));
+            let scenario = draw(seed);
+            let played = attempt(&scenario, self.hunt.sabotage, None);
+            let failure = played.violation.as_ref().and_then(|violation| {
+                let is_known = self.found().1.iter().any(|one| is_same(&one.violation, violation));
+                (!is_known).then(|| explain(&scenario, violation, self.hunt.sabotage, SHRINK_FOR))
+            });
+            let mut found = self.found();
+            found.0.add(&played);
+            found.1.extend(failure);
+            self.is_over.fetch_or(found.1.len() >= self.hunt.failures_max, Ordering::Relaxed);
+        }
+        self.is_at(thread, None);
+    }
+
+    /// A thread that does not come back from a scenario goes round in circles within core.
+    fn look_for_circles(&self) {
+        for playing in &self.playing {
+            let mut playing = playing.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((seed, _)) = playing.take_if(|(_, since)| since.elapsed() > CIRCLES_AFTER) else {
+                continue;
+            };
+            let what = format!("no end after {} s", CIRCLES_AFTER.as_secs());
+            let invariant = "comes_to_an_end".into();
+            let violation = Violation { invariant, at_us: 0, place: None, call: None, what };
+            let failure = Failure { seed, violation, scenario: draw(seed), timeline: Vec::new() };
+            self.found().1.push(failure);
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Hunt {
     /// Hunts; `tell` hears now and then how far it is, and how many failures there are.
     pub fn run(&self, tell: impl Fn(&Tally, usize)) -> Report {
         let began = Instant::now();
-        let until = began + self.time;
-        let next = AtomicU64::new(self.seed);
-        let is_over = AtomicBool::new(false);
-        let shared = Mutex::new((Tally::default(), Vec::<Failure>::new()));
-        let work = || {
-            while Instant::now() < until && !is_over.load(Ordering::Relaxed) {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                let scenario = draw(seed);
-                let played = attempt(&scenario, self.sabotage, None);
-                let failure = played.violation.as_ref().and_then(|violation| {
-                    let is_known = |one: &Failure| is_same(&one.violation, violation);
-                    let known = shared.lock().unwrap_or_else(PoisonError::into_inner).1.iter().any(is_known);
-                    (!known).then(|| explain(&scenario, violation, self.sabotage, SHRINK_FOR))
-                });
-                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                shared.0.add(&played);
-                shared.1.extend(failure);
-                is_over.fetch_or(shared.1.len() >= self.failures_max, Ordering::Relaxed);
-            }
-        };
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(work)).collect();
-            while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                std::thread::sleep(TELL_EVERY);
-                let so_far = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                tell(&so_far.0, so_far.1.len());
-            }
+        let threads = self.threads.max(1);
+        let board = Arc::new(Board {
+            hunt: self.clone(),
+            until: began + self.time,
+            next: AtomicU64::new(self.seed),
+            is_over: AtomicBool::new(false),
+            found: Mutex::default(),
+            playing: (0..threads).map(|_| Mutex::new(Some((self.seed, began)))).collect(),
         });
-        let (tally, mut failures) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for thread in 0..threads {
+            let board = Arc::clone(&board);
+            // Not a scope's: one that goes round in circles can't be waited for.
+            std::thread::spawn(move || board.work(thread));
+        }
+        let is_at_work = |playing: &Mutex<Option<(u64, Instant)>>| {
+            playing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        };
+        while board.playing.iter().any(is_at_work) {
+            std::thread::sleep(TELL_EVERY);
+            board.look_for_circles();
+            let found = board.found();
+            tell(&found.0, found.1.len());
+        }
+        let (tally, mut failures) = board.found().clone();
         failures.sort_by_key(|failure| failure.seed);
-        Report { seed: self.seed, seconds: began.elapsed().as_secs_f64(), tally, failures }
+        let (version, commit) = BUILD;
+        Report { version, commit, seed: self.seed, seconds: began.elapsed().as_secs_f64(), tally, failures }
     }
 }
 
@@ -139,7 +200,10 @@ pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Durat
     let mut tally = Tally::default();
     tally.add(&played);
     let failure = played.violation.map(|violation| explain(scenario, &violation, sabotage, shrink_for));
+    let (version, commit) = BUILD;
     Report {
+        version,
+        commit,
         seed: scenario.seed,
         seconds: began.elapsed().as_secs_f64(),
         tally,
@@ -155,7 +219,8 @@ fn explain(scenario: &Scenario, found: &Violation, sabotage: Option<Sabotage>, t
     };
     let shrunk = shrink(scenario, Instant::now() + time, fails);
     let mut timeline = Timeline::default();
-    let violation = attempt(&shrunk, sabotage, Some(&mut timeline)).violation.unwrap_or_else(|| found.clone());
+    let violation =
+        attempt(&shrunk, sabotage, Some(&mut timeline)).violation.unwrap_or_else(|| found.clone());
     let timeline = timeline.about(violation.call, LINES);
     Failure { seed: scenario.seed, violation, scenario: shrunk, timeline }
 }

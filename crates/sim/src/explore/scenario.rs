@@ -238,7 +238,10 @@ impl Fault {
 /// A limit or a habit of nodes that a scenario sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is named as the field of `Limits` or `Tuning` that it sets, with its unit")]
+#[expect(
+    missing_docs,
+    reason = "each is named as the field of `Limits` or `Tuning` that it sets, with its unit"
+)]
 pub enum Knob {
     CallsOpenMax,
     WavesOpenMax,

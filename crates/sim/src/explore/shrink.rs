@@ -134,7 +134,8 @@ mod tests {
         let scenario = (0..).map(draw).find(|s| s.calls.len() > 20 && s.faults.len() > 6).expect("some seed");
         let marked = scenario.calls[13].at_us;
         let until = Instant::now() + std::time::Duration::from_secs(60);
-        let shrunk = shrink(&scenario, until, |s| s.nodes > 1 && s.calls.iter().any(|call| call.at_us == marked));
+        let shrunk =
+            shrink(&scenario, until, |s| s.nodes > 1 && s.calls.iter().any(|call| call.at_us == marked));
         assert_eq!((shrunk.nodes, shrunk.calls.len(), shrunk.faults.len()), (2, 1, 0));
         assert!(shrunk.knobs.is_empty() && shrunk.weather == Weather::FAIR);
     }

@@ -93,7 +93,9 @@ impl Timeline {
             Effect::Run(job) => {
                 let (call, text) = match &job.work {
                     Work::Local { partition, params } => (params.call, format!("local of {partition}")),
-                    Work::Reduce { a, b, params } => (params.call, format!("fold {} and {}", a.count, b.count)),
+                    Work::Reduce { a, b, params } => {
+                        (params.call, format!("fold {} and {}", a.count, b.count))
+                    }
                 };
                 let text = format!("  job {} {:?}: {text}", job.id.0, job.place);
                 self.note(now, at, About::Call(call), text);
@@ -101,7 +103,12 @@ impl Timeline {
             Effect::Deliver(Event::CallDone { outcome, .. }) => {
                 let about = outcome.value.map_or(About::Everyone, |value| About::Call(value.call));
                 let (status, missing) = (outcome.status.name(), &outcome.missing);
-                self.note(now, at, about, format!("= {status}: {}, missing {missing:?}", outcome.contributed));
+                self.note(
+                    now,
+                    at,
+                    about,
+                    format!("= {status}: {}, missing {missing:?}", outcome.contributed),
+                );
             }
             Effect::Trace(TracePoint::Repaired { tag, child, reason }) => {
                 let text = format!("! repairs {} in {}, {reason}", name(*child), tag.branch);
@@ -146,7 +153,9 @@ fn said(message: &Message<Ink>) -> Option<(About, String)> {
             let (tag, with) = (partial.tag, &partial.contributors);
             (About::Wave(tag.wave), format!("partial .{} {with} missing {lost:?}{last}", tag.branch))
         }
-        Message::Offer { tag, bytes } => (About::Wave(tag.wave), format!("offer .{} of {bytes} bytes", tag.branch)),
+        Message::Offer { tag, bytes } => {
+            (About::Wave(tag.wave), format!("offer .{} of {bytes} bytes", tag.branch))
+        }
         Message::Grant { tag } => (About::Wave(tag.wave), format!("grant .{}", tag.branch)),
         Message::Cancel { tag } => (About::Wave(tag.wave), format!("cancel .{}", tag.branch)),
         Message::Request(request) => (About::Call(request.params.call), format!("request {}", request.id)),

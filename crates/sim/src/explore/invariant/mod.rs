@@ -156,7 +156,14 @@ impl Inspection {
     }
 
     /// Notes what an invariant says about `at`.
-    pub fn hold(&mut self, invariant: &str, now: Instant, at: Option<usize>, call: Option<u64>, says: Finding) {
+    pub fn hold(
+        &mut self,
+        invariant: &str,
+        now: Instant,
+        at: Option<usize>,
+        call: Option<u64>,
+        says: Finding,
+    ) {
         if let (Err(what), None) = (says, &self.found) {
             let at_us = now.as_nanos() / 1_000;
             self.found = Some(Violation { invariant: invariant.into(), at_us, place: at, call, what });

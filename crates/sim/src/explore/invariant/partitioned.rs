@@ -20,7 +20,9 @@ pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Result<(), S
         }
         if seen.intersects(&loss.partitions) {
             let twice = loss.partitions.difference(&loss.partitions.difference(&seen));
-            return Err(format!("{twice} is missing, and also contributed or missing otherwise: {outcome:?}"));
+            return Err(format!(
+                "{twice} is missing, and also contributed or missing otherwise: {outcome:?}"
+            ));
         }
         seen.union_with(&loss.partitions);
     }
