@@ -4,9 +4,11 @@
 //!
 //! - [`world`]: nodes, links, processors and a clock; the second driver of core.
 //! - [`experiment`]: the papers' experiments on it, and what they yield.
+//! - [`explore`]: worlds that are broken at random, and what must hold all the same.
 #![forbid(unsafe_code)]
 
 pub mod evaluation;
 pub mod experiment;
+pub mod explore;
 pub mod plot;
 pub mod world;

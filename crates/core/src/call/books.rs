@@ -69,7 +69,9 @@ impl<P: Payload> Node<P> {
         if self.kept_armed.is_none() {
             self.timers.rearm(&mut self.kept_armed, Some(wave.deadline_at), Wake::Kept);
         }
-        self.kept.push(wave);
+        for unfetched in self.kept.push(wave) {
+            self.withdraw_offer(&unfetched);
+        }
     }
 
     /// Some kept waves may have passed their deadline.

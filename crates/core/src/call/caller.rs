@@ -34,6 +34,9 @@ use alloc::vec::Vec;
 /// The branch of a wave that is the caller's own part.
 pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
 
+/// Polling takes no more than this part of a call's time, however short that is.
+const POLLING_PART: u64 = 4;
+
 /// Who gets the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Requester {
@@ -97,7 +100,8 @@ impl<P: Payload> Node<P> {
             for node in poll.targets() {
                 self.send_poll(node, wave.sequence);
             }
-            self.timers.rearm(&mut call.armed, Some(poll.give_up_at()), Wake::Polls(wave));
+            let give_up_at = poll.give_up_at().min(now + call.options.deadline.div(POLLING_PART));
+            self.timers.rearm(&mut call.armed, Some(give_up_at), Wake::Polls(wave));
             call.polling = Some((poll, params));
             self.calls.insert(wave, call);
         } else {
@@ -173,6 +177,7 @@ impl<P: Payload> Node<P> {
             explain: options.explain,
             loads_wanted: self.asks_for_news(now),
             asked: call.asked.clone(),
+            jobs_epoch: self.next_jobs_epoch(),
         };
         let mut state = Box::new(Wave::open(now, opening));
         let nobody = Missing { partitions: choice.unplaced, node: None, reason: Reason::NoReplica };

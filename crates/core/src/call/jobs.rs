@@ -28,7 +28,7 @@ pub(crate) struct OpenJob {
     contributors: PartitionSet,
     place: Place,
     /// [`Wave::jobs_epoch`] when it was handed out.
-    epoch: u32,
+    epoch: u64,
     holds_processor: bool,
     started_at: Instant,
     is_stuck: bool,
@@ -49,6 +49,7 @@ impl<P: Payload> Node<P> {
             kind,
             work: Work::Local { partition, params: wave.params.clone() },
             contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
+            epoch: wave.jobs_epoch,
         };
         if self.place_of(&job) == Place::Inline {
             return self.hand_out(now, wave, job, Place::Inline);
@@ -65,7 +66,8 @@ impl<P: Payload> Node<P> {
             let mut contributors = a.contributors;
             contributors.union_with(&b.contributors);
             let work = Work::Reduce { a: a.payload, b: b.payload, params: wave.params.clone() };
-            let job = Pending { tag: wave.tag, kind, work, contributors };
+            let epoch = wave.jobs_epoch;
+            let job = Pending { tag: wave.tag, kind, work, contributors, epoch };
             match self.place_of(&job) {
                 Place::Inline => self.hand_out(now, wave, job, Place::Inline),
                 Place::Worker | Place::Async => self.queue.push_fold(job),
@@ -97,6 +99,7 @@ impl<P: Payload> Node<P> {
         while let Some(job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
             let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
             let is_wanted = wave.phase == Phase::Open
+                && wave.jobs_epoch == job.epoch
                 && match &job.work {
                     Work::Local { partition, .. } => wave.own_open.contains(*partition),
                     Work::Reduce { .. } => wave.parts.has_open_fold(),
@@ -113,7 +116,7 @@ impl<P: Payload> Node<P> {
     fn hand_out(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>, place: Place) {
         self.jobs_started += 1;
         let id = JobId(self.jobs_started);
-        let Pending { tag, kind, work, contributors } = job;
+        let Pending { tag, kind, work, contributors, epoch } = job;
         let holds_processor = match self.config.kinds[kind as usize].placement {
             Placement::Async { holds_processor } => holds_processor,
             _ => place != Place::Inline,
@@ -130,7 +133,7 @@ impl<P: Payload> Node<P> {
             is_fold: matches!(work, Work::Reduce { .. }),
             contributors,
             place,
-            epoch: wave.jobs_epoch,
+            epoch,
             holds_processor,
             started_at: now,
             is_stuck: false,
@@ -256,10 +259,17 @@ impl<P: Payload> Node<P> {
         self.dispatch(now);
     }
 
+    /// Tells jobs of a wave from those that were handed out before it gave up its jobs, or before it was dropped
+    /// and began anew under the same tag.
+    pub(crate) fn next_jobs_epoch(&mut self) -> u64 {
+        self.jobs_epochs += 1;
+        self.jobs_epochs
+    }
+
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
         wave.jobs_inline = 0;
-        wave.jobs_epoch += 1;
+        wave.jobs_epoch = self.next_jobs_epoch();
         for id in core::mem::take(&mut wave.futures) {
             if let Some(mut job) = self.jobs.remove(&id) {
                 self.timers.rearm(&mut job.armed, None, Wake::Job(id));

@@ -19,7 +19,7 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Call, Message, Partial, Payload};
 use crate::node::Node;
 use crate::partitions::PartitionSet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
@@ -33,6 +33,9 @@ use smallvec::SmallVec;
 
 /// With less than this many hops' margin left, a repair would come too late.
 const MENDING_HOPS: f64 = 8.0;
+/// Nobody loses patience sooner than this. A share of what is left, and again of what is left then, comes to an end
+/// only because of it.
+const PATIENCE_MIN: Duration = Duration::from_micros(100);
 
 impl<P: Payload> Node<P> {
     /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
@@ -66,6 +69,7 @@ impl<P: Payload> Node<P> {
             explain: call.explain,
             loads_wanted: call.loads_wanted,
             asked: tree.partitions(),
+            jobs_epoch: self.next_jobs_epoch(),
         };
         self.budget.earn();
         self.open(now, Box::new(Wave::open(now, opening)), &tree);
@@ -170,7 +174,8 @@ impl<P: Payload> Node<P> {
     fn after_share(&self, now: Instant, answer_at: Instant, share: f64) -> Option<Instant> {
         let left = now.until(answer_at);
         let is_worth_mending = left > self.config.tuning.hop_margin.mul_f64(MENDING_HOPS);
-        (is_worth_mending && share < 1.0).then(|| now + left.mul_f64(share))
+        let wait = left.mul_f64(share).max(PATIENCE_MIN);
+        (is_worth_mending && share < 1.0 && wait < left).then(|| now + wait)
     }
 
     /// Sends a child its call; without parameters when it has them already.
@@ -365,6 +370,19 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// What was offered to the parent had to make room before it was fetched: the parent hears that it won't come,
+    /// and may ask a replica, rather than wait for it until its time is up.
+    pub(crate) fn withdraw_offer(&mut self, wave: &Wave<P>) {
+        let Parent::Node(parent) = wave.parent else { return };
+        let mut partitions = PartitionSet::new();
+        wave.offered.iter().for_each(|partial| partitions.union_with(&partial.contributors));
+        let reason = Reason::Full("kept_bytes_max".into());
+        let mut missing = wave.answer_missing.clone();
+        missing.push(Missing { partitions, node: Some(self.me), reason });
+        let partial = self.partial(wave, None, PartitionSet::new(), missing, true);
+        self.send(parent, Message::Partial(Box::new(partial)));
+    }
+
     /// Sends partials as they are.
     pub(crate) fn send_partials(&mut self, parent: NodeId, partials: SmallVec<[Partial<P>; 1]>) {
         for partial in partials {
@@ -421,7 +439,15 @@ impl<P: Payload> Node<P> {
         }
         let extra = call.tree.root().partitions.difference(&wave.own);
         if wave.phase == Phase::Kept {
-            if fresh.is_empty() && extra.is_empty() {
+            let is_nothing_new = fresh.is_empty() && extra.is_empty();
+            if let Some(reason) = self.may_take_part(call).err().filter(|_| !is_nothing_new) {
+                // What it has it gives; new work for an old wave is refused as it is for a new one.
+                self.counters.waves_refused += 1;
+                wave.answer_missing.push(Missing { partitions: extra, node: Some(self.me), reason });
+                self.send_answer(now, &mut wave, from);
+                return self.keep(wave);
+            }
+            if is_nothing_new {
                 self.send_answer(now, &mut wave, from);
                 return self.keep(wave);
             }
@@ -461,6 +487,9 @@ impl<P: Payload> Node<P> {
     fn cancel_children(&mut self, wave: &Wave<P>) {
         for child in wave.children.iter().filter(|child| !child.is_done) {
             self.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..wave.tag } });
+        }
+        for &(node, branch) in &wave.deposed {
+            self.send(node, Message::Cancel { tag: Tag { branch, ..wave.tag } });
         }
     }
 

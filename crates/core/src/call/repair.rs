@@ -128,6 +128,7 @@ impl<P: Payload> Node<P> {
         }
         let promoted = Tree::join(heir.root().node, heir.root().partitions.clone(), &children);
         wave.children.retain(|child| child.node != old.node || child.branch != branch);
+        wave.deposed.push((old.node, branch));
         self.adopt(now, wave, branch, &[promoted]);
     }
 

@@ -1,6 +1,7 @@
 //! What the node says of itself.
 
 use super::Node;
+use crate::id::WaveId;
 use crate::message::Payload;
 use crate::status::{MemberStatus, NodeStatus, OpenWork};
 use crate::time::Instant;
@@ -25,6 +26,11 @@ impl<P: Payload> Node<P> {
             open: self.open_work(),
             members: members.collect(),
         }
+    }
+
+    /// The waves that this node takes part in and has not answered; one that it has two parts in comes twice.
+    pub fn open_waves(&self) -> impl Iterator<Item = WaveId> + '_ {
+        self.waves.keys().map(|tag| tag.wave)
     }
 
     /// The sizes of the node's tables at this moment.

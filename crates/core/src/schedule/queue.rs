@@ -17,6 +17,8 @@ pub(crate) struct Pending<P> {
     pub(crate) work: Work<P>,
     /// Whose partials a fold joins; the partition of a local.
     pub(crate) contributors: PartitionSet,
+    /// Its wave's epoch when it was queued; it is stale when the wave's is another by its turn.
+    pub(crate) epoch: u64,
 }
 
 /// Two lines before the processors.
@@ -70,7 +72,7 @@ mod tests {
 
     fn job(work: Work<u8>) -> Pending<u8> {
         let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
-        Pending { tag, kind: 0, work, contributors: PartitionSet::new() }
+        Pending { tag, kind: 0, work, contributors: PartitionSet::new(), epoch: 0 }
     }
 
     #[test]

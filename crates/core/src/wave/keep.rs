@@ -14,6 +14,7 @@ use crate::time::Instant;
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 /// The answered waves, oldest first.
 #[derive(Debug)]
@@ -43,14 +44,17 @@ impl<P: Payload> Kept<P> {
         self.bytes
     }
 
-    /// Keeps a wave; the oldest ones make room.
-    pub(crate) fn push(&mut self, wave: Box<Wave<P>>) {
+    /// Keeps a wave; the oldest ones make room. Gives back those that made room while their answer was offered to
+    /// the parent and not fetched yet.
+    pub(crate) fn push(&mut self, wave: Box<Wave<P>>) -> Vec<Box<Wave<P>>> {
+        let mut unfetched = Vec::new();
         self.bytes += wave.parts.bytes();
         self.places.insert(wave.tag, self.first + self.row.len() as u64);
         self.row.push_back(Some(wave));
         while self.row.len() > self.waves_max || self.bytes > self.bytes_max {
-            self.pop_front();
+            unfetched.extend(self.pop_front().filter(|wave| !wave.offered.is_empty()));
         }
+        unfetched
     }
 
     /// Takes a wave out again.
@@ -72,17 +76,19 @@ impl<P: Payload> Kept<P> {
         while let Some(front) = self.row.front() {
             match front {
                 Some(wave) if wave.deadline_at > now => return Some(wave.deadline_at),
-                _ => self.pop_front(),
+                _ => drop(self.pop_front()),
             }
         }
         None
     }
 
-    fn pop_front(&mut self) {
-        if let Some(Some(wave)) = self.row.pop_front() {
+    fn pop_front(&mut self) -> Option<Box<Wave<P>>> {
+        let wave = self.row.pop_front()?;
+        self.first += 1;
+        if let Some(wave) = &wave {
             self.bytes -= wave.parts.bytes();
             self.places.remove(&wave.tag);
         }
-        self.first += 1;
+        wave
     }
 }

@@ -133,6 +133,7 @@ pub(crate) struct Opening<P> {
     pub(crate) explain: bool,
     pub(crate) loads_wanted: bool,
     pub(crate) asked: PartitionSet,
+    pub(crate) jobs_epoch: u64,
 }
 
 /// A node's part in a wave.
@@ -167,6 +168,9 @@ pub(crate) struct Wave<P> {
     pub(crate) own_open: PartitionSet,
     pub(crate) asked: PartitionSet,
     pub(crate) children: Vec<Child>,
+    /// Former roots in whose place another was promoted. The heir may have no need to ask them, and then nobody else
+    /// would tell them when the wave is over.
+    pub(crate) deposed: SmallVec<[(NodeId, u32); 1]>,
     pub(crate) parts: Parts<P>,
     pub(crate) losses: Vec<Missing>,
     /// Own partitions lost of which the parent has not been told.
@@ -182,7 +186,7 @@ pub(crate) struct Wave<P> {
     /// Futures that are to be dropped when the wave is over.
     pub(crate) futures: SmallVec<[JobId; 2]>,
     /// Rises whenever the wave gives up its jobs, so that what comes of them later is told from what is awaited.
-    pub(crate) jobs_epoch: u32,
+    pub(crate) jobs_epoch: u64,
     /// Inline jobs that are out, and so back before anything else happens.
     pub(crate) jobs_inline: u32,
     /// What waits for the parent's grant.
@@ -219,6 +223,7 @@ impl<P: Payload> Wave<P> {
             own_open: PartitionSet::new(),
             asked: from.asked,
             children: Vec::new(),
+            deposed: SmallVec::new(),
             parts: Parts::new(),
             losses: Vec::new(),
             unsaid: PartitionSet::new(),
@@ -228,7 +233,7 @@ impl<P: Payload> Wave<P> {
             heard: Vec::new(),
             timing: Timing::starting(now),
             futures: SmallVec::new(),
-            jobs_epoch: 0,
+            jobs_epoch: from.jobs_epoch,
             jobs_inline: 0,
             offered: Vec::new(),
             charged_bytes: 0,

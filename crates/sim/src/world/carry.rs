@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Sends over the connection, which is made first if need be.
-    fn send(&mut self, from_at: usize, to: NodeId, mut message: Message<Ink>) {
+    pub(super) fn send(&mut self, from_at: usize, to: NodeId, mut message: Message<Ink>) {
         if self.is_sabotaged(&message) {
             return;
         }
@@ -241,25 +241,34 @@ impl World {
     fn run(&mut self, at: usize, job: &Job<Ink>, inline: &mut Vec<Input<Ink>>) {
         let operators = &self.setting.operators[job.kind as usize];
         let seed = self.setting.workload_seed;
-        let (call, is_fold, ms, ink) = match job.work {
+        let (call, is_fold, ms, result) = match job.work {
             Work::Local { partition, params } => {
-                if self.places[at].hanging.contains(partition) {
+                // On the loop nothing hangs but the whole node, and that is a stall.
+                if job.place != Where::Inline && self.places[at].hanging.contains(partition) {
+                    self.places[at].hung += 1;
                     return;
                 }
                 let purpose = mixed(params.call).wrapping_add(u64::from(partition));
                 let ms = operators.local.draw_for_ms(seed, purpose) * params.scale;
-                (params.call, false, ms, Ink::of(partition, &params, operators.partial_bytes))
+                let ink = Ink::of(partition, &params, operators.partial_bytes);
+                let failing = &self.places[at].failing;
+                let result = if failing.locals.contains(partition) { Err(failing.error()) } else { Ok(ink) };
+                (params.call, false, ms, result)
             }
             Work::Reduce { a, b, params } => {
                 let folded = a.folded(b);
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
                 let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
-                (params.call, true, ms, self.sabotaged_fold(folded, b))
+                let failing = &self.places[at].failing;
+                let fails = failing.one_reduce_in > 0 && mixed(purpose).is_multiple_of(failing.one_reduce_in);
+                let error = fails.then(|| failing.error());
+                let folded = self.sabotaged_fold(folded, b);
+                (params.call, true, ms, error.map_or(Ok(folded), Err))
             }
         };
         let (work, result) = match self.places[at].fails_after.filter(|_| !is_fold) {
             Some(after) => (after, Err(JobError::Failed("it fails fast".into()))),
-            None => (Duration::from_millis_f64(ms), Ok(ink)),
+            None => (Duration::from_millis_f64(ms), result),
         };
         let task = Task { job: job.id, call, is_fold, work, result };
         if job.place == Where::Inline {

@@ -1,7 +1,7 @@
 //! What can go wrong at a place or between two: crash, restart, stall, slowness, a clock that jumps, a cut.
 
 use super::ink::Ink;
-use super::place::{Life, name_of};
+use super::place::{Failing, Life, name_of};
 use super::{Watch, World};
 use treefold_core::input::{Command, Input};
 use treefold_core::partitions::PartitionSet;
@@ -32,7 +32,7 @@ impl World {
         place.node = node;
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
-        place.hanging = PartitionSet::new();
+        (place.hanging, place.hung, place.failing) = (PartitionSet::new(), 0, Failing::default());
         place.fails_after = None;
         self.arm(at);
     }
@@ -75,6 +75,11 @@ impl World {
     /// The locals of `partitions` never return at `at`, until there are none.
     pub fn hang(&mut self, at: usize, partitions: PartitionSet) {
         self.places[at].hanging = partitions;
+    }
+
+    /// What fails at `at` from now on.
+    pub fn fail(&mut self, at: usize, failing: Failing) {
+        self.places[at].failing = failing;
     }
 
     /// Every local at `at` returns an error after so much work, from now on; `None` ends it. A node that fails fast

@@ -110,7 +110,8 @@ impl Polling {
 }
 
 /// Wrong behaviour of nodes that a hunt for bugs should find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sabotage {
     /// Every hundredth fold counts one of its two partials twice.
     CountTwice,
@@ -191,6 +192,8 @@ impl World {
             armed: None,
             ahead: Duration::ZERO,
             hanging: treefold_core::partitions::PartitionSet::new(),
+            hung: 0,
+            failing: place::Failing::default(),
             fails_after: None,
         });
         self.arm(at);
@@ -255,6 +258,14 @@ impl World {
         let options = Box::new(options);
         self.agenda.plan(when, Happening::Call { at, request, params, options, kind: 0 });
         request
+    }
+
+    /// The node at `from` is made to say something to the one at `to`, as a client's library would.
+    pub fn say(&mut self, from: usize, to: usize, message: Message<Ink>) {
+        if self.places[from].life == Life::Running {
+            let to = self.places[to].id;
+            self.send(from, to, message);
+        }
     }
 
     /// The number that the next call will have.

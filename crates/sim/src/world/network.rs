@@ -56,8 +56,10 @@ pub struct Network {
     random: Random,
     /// Node → when its link out is idle again.
     idle_at: BTreeMap<usize, Instant>,
-    /// (from, to) → when the last message arrives; kept while jitter could let one overtake another.
+    /// (from, to) → when the last message arrives; kept once jitter could let one overtake another.
     last_at: BTreeMap<(usize, usize), Instant>,
+    /// True once a message may have taken longer than one sent after it would.
+    is_uneven: bool,
     cuts: BTreeSet<(usize, usize)>,
     /// (from, to) → further delay of that link.
     detours: BTreeMap<(usize, usize), Duration>,
@@ -71,6 +73,7 @@ impl Network {
             random: Random::new(seed),
             idle_at: BTreeMap::new(),
             last_at: BTreeMap::new(),
+            is_uneven: false,
             cuts: BTreeSet::new(),
             detours: BTreeMap::new(),
         }
@@ -105,7 +108,9 @@ impl Network {
     pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
         let sent_at = self.leaves(now, from, bytes);
         let at = sent_at + self.links.stream_delay + self.extra(from, to);
-        if self.links.jitter.is_zero() && self.detours.is_empty() {
+        // Links that were uneven and are no longer still bear what was sent before.
+        self.is_uneven |= !self.links.jitter.is_zero() || !self.detours.is_empty();
+        if !self.is_uneven {
             return at;
         }
         let last = self.last_at.entry((from, to)).or_insert(at);

@@ -4,6 +4,7 @@ use super::ink::Ink;
 use super::processors::Processors;
 use core::net::SocketAddr;
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
+use treefold_core::error::JobError;
 use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
@@ -140,8 +141,30 @@ pub struct Place {
     pub(super) ahead: Duration,
     /// Partitions whose local never returns here.
     pub(super) hanging: PartitionSet,
+    /// Jobs that began and never return.
+    pub(super) hung: u64,
+    /// What fails here.
+    pub(super) failing: Failing,
     /// Set when every local returns an error here, after so much work.
     pub(super) fails_after: Option<Duration>,
+}
+
+/// Operators that fail at a place.
+#[derive(Clone, Debug, Default)]
+pub struct Failing {
+    /// Partitions whose local gives an error.
+    pub locals: PartitionSet,
+    /// One in so many reductions gives an error; none at 0.
+    pub one_reduce_in: u64,
+    /// True when the operator panics rather than returning an error.
+    pub panics: bool,
+}
+
+impl Failing {
+    /// What the operator says.
+    pub(super) fn error(&self) -> JobError {
+        if self.panics { JobError::Panicked("broken".into()) } else { JobError::Failed("broken".into()) }
+    }
 }
 
 impl Place {
@@ -163,6 +186,11 @@ impl Place {
     /// What it was started with.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Jobs of this life that never return.
+    pub fn hung(&self) -> u64 {
+        self.hung
     }
 
     /// The time on its own clock.

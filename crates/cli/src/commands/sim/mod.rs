@@ -7,9 +7,11 @@
 //! - [`run`]: an experiment's points.
 //! - [`plot`]: pictures of them, from a run or from a file.
 //! - [`evaluate`]: all of it, into `docs/evaluation.md`.
+//! - [`explore`]: the hunt for wrong behaviour, on worlds that are broken at random.
 //! - [`named`]: an experiment by its name. [`plan`]: how it is run, and how far it is. [`file`]: what is kept where.
 
 pub(crate) mod evaluate;
+pub(crate) mod explore;
 mod file;
 pub(crate) mod list;
 mod named;
@@ -34,6 +36,7 @@ enum What {
     Run(run::Run),
     Plot(plot::Plot),
     Evaluate(evaluate::Evaluate),
+    Explore(explore::Explore),
 }
 
 impl Sim {
@@ -43,6 +46,7 @@ impl Sim {
             What::Run(run) => run.run(output),
             What::Plot(plot) => plot.run(output.for_answers()?),
             What::Evaluate(evaluate) => evaluate.run(output.for_answers()?),
+            What::Explore(explore) => explore.run(output.for_answers()?),
         }
     }
 }

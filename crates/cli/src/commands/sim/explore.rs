@@ -1,0 +1,191 @@
+//! `treefold sim explore`: the hunt for wrong behaviour, and what it found again.
+
+use crate::exit::{Failure as Refused, Verdict};
+use crate::output::style::Style;
+use crate::output::{Format, print, print_json};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+use treefold_sim::explore::draw::draw;
+use treefold_sim::explore::runner::{Failure, Report, replay};
+use treefold_sim::explore::{Hunt, Scenario, Tally};
+use treefold_sim::world;
+
+/// The longest hunt: a week.
+const SECONDS_MAX: i64 = 604_800;
+/// The most threads.
+const THREADS_MAX: i64 = 1_024;
+
+/// Break simulated clusters at random, and see whether what must hold still does
+///
+/// Each seed is a scenario: a cluster, calls, and faults (crashes, stalls, cuts, losses, tiny limits, clocks that
+/// jump, …), played on modelled time by the core that nodes run. After every step the invariants are checked: a call
+/// ends once and in time, nothing counts twice, coverage is honest, tables are bounded, nothing is left behind. What
+/// breaks one is made smaller and printed with its seed, as JSON, with what the nodes said before.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Explore {
+    /// How long to hunt
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
+    seconds: u32,
+
+    /// The first seed; the others follow it
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// Threads to hunt on [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Option<u32>,
+
+    /// Stop when so many different failures are found
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    failures: u32,
+
+    /// Play the scenario of this seed, and nothing else
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seed", "seconds", "threads", "failures", "from"])]
+    scenario: Option<u64>,
+
+    /// Play the scenario in this file, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seconds", "threads", "failures"])]
+    from: Option<PathBuf>,
+
+    /// Build in wrong behaviour, to see whether the hunt finds it
+    #[arg(long, value_name = "WHAT")]
+    sabotage: Option<Sabotage>,
+}
+
+/// Wrong behaviour to build in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sabotage {
+    /// Every hundredth fold counts one of its partials twice
+    CountTwice,
+    /// Every tenth cancel is forgotten by its sender
+    DropCancel,
+}
+
+impl Sabotage {
+    fn of_world(self) -> world::Sabotage {
+        match self {
+            Self::CountTwice => world::Sabotage::CountTwice,
+            Self::DropCancel => world::Sabotage::DropCancel,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Exit codes: 0 when nothing was found; 1 when an invariant broke, or a file can't be read.
+
+A scenario that fails is worth keeping: save its JSON and play it with --from, whatever becomes of the generator.
+
+Examples:
+  treefold sim explore
+  treefold sim explore --seconds 600 --seed 1000000 -o json
+  treefold sim explore --scenario 4711
+  treefold sim explore --from failed.json
+  treefold sim explore --sabotage count-twice";
+
+impl Explore {
+    pub(crate) fn run(self, format: Format) -> Result<Verdict, Refused> {
+        let report = match self.chosen()? {
+            Some(scenario) => replay(&scenario, self.sabotage.map(Sabotage::of_world), self.shrink_for()),
+            None => self.hunt(),
+        };
+        match format {
+            Format::Json => print_json(&report),
+            Format::Text => show(&report, Style::of_stdout()),
+        }
+        match report.failures.len() {
+            0 => Ok(Verdict::Full),
+            1 => Err(Refused::failed("an invariant broke")),
+            many => Err(Refused::failed(format!("{many} invariants broke"))),
+        }
+    }
+
+    /// The one scenario that is to be played, if it is one.
+    fn chosen(&self) -> Result<Option<Scenario>, Refused> {
+        if let Some(seed) = self.scenario {
+            return Ok(Some(draw(seed)));
+        }
+        let Some(path) = &self.from else { return Ok(None) };
+        let refused = |error: &dyn std::fmt::Display| Refused::failed(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+        serde_json::from_str(&text).map(Some).map_err(|error| refused(&error))
+    }
+
+    /// What comes from a file is as small as it is wanted.
+    fn shrink_for(&self) -> Duration {
+        if self.from.is_some() { Duration::ZERO } else { Duration::from_secs(20) }
+    }
+
+    fn hunt(&self) -> Report {
+        let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let hunt = Hunt {
+            seed: self.seed,
+            time: Duration::from_secs(u64::from(self.seconds)),
+            threads: self.threads.map_or_else(available, |threads| threads as usize),
+            sabotage: self.sabotage.map(Sabotage::of_world),
+            failures_max: self.failures as usize,
+        };
+        let style = ProgressStyle::with_template("{elapsed_precise} {msg}");
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(style.expect("invariant: the template is well-formed"));
+        let report = hunt.run(|tally, failures| bar.set_message(progress(tally, failures)));
+        bar.finish_and_clear();
+        report
+    }
+}
+
+fn progress(tally: &Tally, failures: usize) -> String {
+    let faults: u64 = tally.faults.values().sum();
+    let Tally { scenarios, calls, simulated_s, .. } = tally;
+    format!(
+        "{scenarios} scenarios, {calls} calls, {faults} faults, {simulated_s:.0} s simulated, {failures} failures"
+    )
+}
+
+fn show(report: &Report, style: Style) {
+    for failure in &report.failures {
+        print(described(failure, style));
+    }
+    let commit = report.commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+    let of = format!("treefold {}{commit}, seeds from {}", report.version, report.seed);
+    print(format_args!(
+        "{}, in {:.1} s; {of}",
+        progress(&report.tally, report.failures.len()),
+        report.seconds
+    ));
+    let faults = report.tally.faults.iter().map(|(kind, count)| format!("{kind} {count}"));
+    print(format_args!("faults: {}", faults.collect::<Vec<_>>().join(", ")));
+}
+
+fn described(failure: &Failure, style: Style) -> String {
+    let violation = &failure.violation;
+    let place = violation.place.map_or_else(String::new, |place| format!(" at place {place}"));
+    let call = violation.call.map_or_else(String::new, |call| format!(", call {call}"));
+    let mut text = String::new();
+    let written = "invariant: a String takes whatever is written";
+    failure.timeline.iter().for_each(|line| writeln!(text, "{line}").expect(written));
+    let name = style.bad(&violation.invariant);
+    writeln!(text, "{name} after {} µs{place}{call}: {}", violation.at_us, violation.what).expect(written);
+    let scenario = serde_json::to_string(&failure.scenario).expect("invariant: a scenario is plain values");
+    writeln!(text, "{scenario}").expect(written);
+    write!(text, "again: treefold sim explore --scenario {}\n", failure.seed).expect(written);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_how_to_have_it_again() {
+        let report = replay(&draw(2), Some(world::Sabotage::CountTwice), Duration::ZERO);
+        let failure = report.failures.first().expect("the hundredth fold is wrong");
+        let text = described(failure, Style::PLAIN);
+        assert!(text.contains("counted_once after "), "{text}");
+        assert!(text.ends_with("again: treefold sim explore --scenario 2\n"), "{text}");
+    }
+}

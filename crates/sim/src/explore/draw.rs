@@ -1,0 +1,276 @@
+//! Scenarios drawn from a seed.
+//!
+//! Most are small, since small clusters break in the same ways as large ones and a thousand of them can be played in
+//! the time of one large one. What matters is that odd things meet: tiny limits and crashes, deadlines shorter than
+//! a hop and clocks that jump. Each ingredient is therefore drawn by itself, and each is left out of most scenarios,
+//! so that few of them hide each other.
+
+use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
+use std::collections::BTreeMap;
+use treefold_core::config::Placement;
+use treefold_core::random::Random;
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Purposes get generators of their own, so that a change to one leaves the others as they were.
+const CALLS: u64 = 0x6361_6c6c;
+const FAULTS: u64 = 0x6661_756c;
+const KNOBS: u64 = 0x6b6e_6f62;
+
+const SHAPES: [Shape; 9] = [
+    Shape::Base,
+    Shape::Flat,
+    Shape::Chain,
+    Shape::KAry(1),
+    Shape::KAry(2),
+    Shape::KAry(5),
+    Shape::Binomial,
+    Shape::Adaptive,
+    Shape::EarliestReady,
+];
+const WAITING: [Waiting; 6] = [
+    Waiting::Staged,
+    Waiting::Uniform,
+    Waiting::StagedReversed,
+    Waiting::SLOPE,
+    Waiting::Slope { f_min: 0.0, f_max: 0.0 },
+    Waiting::Learned,
+];
+const POLICIES: [ReplicaPolicy; 10] = [
+    ReplicaPolicy::Random,
+    ReplicaPolicy::RoundRobin,
+    ReplicaPolicy::Polled { polls: 1 },
+    ReplicaPolicy::Polled { polls: 2 },
+    ReplicaPolicy::Polled { polls: 5 },
+    ReplicaPolicy::Announced,
+    ReplicaPolicy::AnnouncedRaw,
+    ReplicaPolicy::PeakEwma,
+    ReplicaPolicy::Prequal,
+    ReplicaPolicy::PrequalInline,
+];
+const PLACEMENTS: [Placement; 6] = [
+    Placement::Pool,
+    Placement::Pool,
+    Placement::Inline,
+    Placement::Measured,
+    Placement::Async { holds_processor: true },
+    Placement::Async { holds_processor: false },
+];
+const DEADLINES_US: [u64; 10] = [1, 50, 400, 2_000, 8_000, 20_000, 60_000, 200_000, 600_000, 2_500_000];
+
+fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
+    from[random.below(from.len())].clone()
+}
+
+fn one_in(random: &mut Random, n: usize) -> bool {
+    random.below(n) == 0
+}
+
+/// The scenario of a seed.
+pub fn draw(seed: u64) -> Scenario {
+    let random = &mut Random::new(seed);
+    let nodes = match random.below(2_000) {
+        0 => 200,
+        1..=100 => 13 + random.below(28),
+        _ => 2 + random.below(11),
+    } as u32;
+    let observers = if one_in(random, 3) { 1 + random.below(2) as u32 } else { 0 };
+    let span_us = pick(random, &[20_000, 200_000, 1_000_000, 3_000_000]);
+    let is_stormy = !one_in(random, 4);
+    let weather = if is_stormy { draw_weather(random) } else { Weather::FAIR };
+    let mut scenario = Scenario {
+        seed,
+        nodes,
+        observers,
+        partitions: pick(random, &[1, nodes, nodes * 2, nodes + 3, 64]),
+        replicas: 1 + random.below(4) as u32,
+        processors: 1 + random.below(4) as u32,
+        placement: pick(random, &PLACEMENTS),
+        policy: pick(random, &POLICIES),
+        local_us: pick(random, &[0, 20, 1_000, 5_000, 20_000]),
+        reduce_us: pick(random, &[0, 10, 200, 2_000, 20_000]),
+        is_exponential: one_in(random, 2),
+        partial_bytes: pick(random, &[1, 100, 100, 20_000, 1_000_000]),
+        weather,
+        is_introduced: !one_in(random, 4),
+        knobs: draw_knobs(seed),
+        calls: Vec::new(),
+        faults: Vec::new(),
+    };
+    scenario.calls = draw_calls(&scenario, span_us);
+    if is_stormy {
+        scenario.faults = draw_faults(&scenario, span_us);
+    }
+    scenario
+}
+
+fn draw_weather(random: &mut Random) -> Weather {
+    Weather {
+        delay_us: pick(random, &[20, 170, 170, 1_000, 5_000]),
+        jitter_us: pick(random, &[0, 0, 100, 2_000, 30_000]),
+        loss_permille: pick(random, &[0, 0, 0, 10, 100, 300]),
+        duplication_permille: pick(random, &[0, 0, 20, 300]),
+        bytes_per_s: one_in(random, 8).then_some(10_000_000),
+    }
+}
+
+fn draw_knobs(seed: u64) -> BTreeMap<Knob, u64> {
+    let random = &mut Random::new(seed ^ KNOBS);
+    let table: [(Knob, &[u64]); 21] = [
+        (Knob::CallsOpenMax, &[1, 3]),
+        (Knob::WavesOpenMax, &[0, 1, 2, 5]),
+        (Knob::WavesKeptMax, &[0, 1, 3]),
+        (Knob::KeptBytesMax, &[0, 150, 1_000]),
+        (Knob::HeldBytesMax, &[0, 150, 30_000]),
+        (Knob::EagerBytesMax, &[0, 99, 10_000]),
+        (Knob::JobsQueuedMax, &[0, 1, 4]),
+        (Knob::StuckJobsMax, &[0, 1]),
+        (Knob::MissingMax, &[0, 1, 2]),
+        (Knob::PeersMax, &[1, 4]),
+        (Knob::HopMarginUs, &[0, 100, 30_000]),
+        (Knob::ReplyMarginUs, &[0, 500, 50_000]),
+        (Knob::SignOfLifePermille, &[50, 200]),
+        (Knob::PatiencePermille, &[350, 900, 1_000]),
+        (Knob::InlineCostMaxUs, &[0, 1_000_000]),
+        (Knob::CostWeightPermille, &[10, 1_000]),
+        (Knob::StuckAfterMs, &[0, 20]),
+        (Knob::TriesMax, &[1, 10]),
+        (Knob::PollTimeoutUs, &[0, 300, 1_000_000]),
+        (Knob::AnnounceEveryMs, &[10]),
+        (Knob::HedgeSharePermille, &[0, 1_000]),
+    ];
+    let turned = if one_in(random, 3) { 0 } else { 1 + random.below(4) };
+    (0..turned)
+        .map(|_| {
+            let (knob, values) = table[random.below(table.len())];
+            (knob, pick(random, values))
+        })
+        .collect()
+}
+
+fn draw_calls(scenario: &Scenario, span_us: u64) -> Vec<PlannedCall> {
+    let random = &mut Random::new(scenario.seed ^ CALLS);
+    let most = if scenario.nodes > 40 { 6 } else { 40 };
+    let count = 1 + random.below(most);
+    let usual_deadline_us = pick(random, &DEADLINES_US);
+    let usual_shape = pick(random, &SHAPES);
+    (0..count)
+        .map(|_| {
+            let is_client = scenario.observers > 0 && one_in(random, 2);
+            let front = if is_client {
+                scenario.nodes + random.below(scenario.observers as usize) as u32
+            } else {
+                random.below(scenario.nodes as usize) as u32
+            };
+            let through =
+                (is_client && one_in(random, 2)).then(|| random.below(scenario.nodes as usize) as u32);
+            let deadline_us = if one_in(random, 3) { pick(random, &DEADLINES_US) } else { usual_deadline_us };
+            PlannedCall {
+                at_us: random.below(span_us as usize) as u64,
+                front,
+                through,
+                wish: draw_wish(random, scenario, deadline_us, usual_shape),
+                cancelled_after_us: one_in(random, 4)
+                    .then(|| random.below(deadline_us as usize + 1_000) as u64),
+                scale: pick(random, &[1.0, 1.0, 1.0, 0.0, 10.0]),
+            }
+        })
+        .collect()
+}
+
+fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_shape: Shape) -> Wish {
+    let chosen = |random: &mut Random| {
+        let all = scenario.partitions as usize;
+        (0..random.below(all + 1)).map(|_| random.below(all) as u32).collect()
+    };
+    Wish {
+        deadline_us,
+        min_coverage: pick(random, &[0.0, 0.0, 0.5, 0.9, 1.0]),
+        shape: if one_in(random, 3) { pick(random, &SHAPES) } else { usual_shape },
+        policy: one_in(random, 4).then(|| pick(random, &POLICIES)),
+        waiting: pick(random, &WAITING),
+        hedge: one_in(random, 3),
+        partitions: one_in(random, 6).then(|| chosen(random)),
+        explain: one_in(random, 4),
+    }
+}
+
+fn draw_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
+    let random = &mut Random::new(scenario.seed ^ FAULTS);
+    let mut faults = Vec::new();
+    // Most scenarios have one or two kinds of faults, so that each is seen alone as well as together.
+    let kinds: Vec<usize> = (0..1 + random.below(3)).map(|_| random.below(FAULT_KINDS)).collect();
+    for _ in 0..1 + random.below(8) {
+        let at_us = random.below(span_us as usize) as u64;
+        let lasts_us = pick(random, &[500, 20_000, 200_000, 1_500_000]);
+        let kind = pick(random, &kinds);
+        let (fault, undone) = draw_fault(random, scenario, kind);
+        faults.push(PlannedFault { at_us, fault });
+        if let Some(undo) = undone.filter(|_| !one_in(random, 3)) {
+            faults.push(PlannedFault { at_us: at_us + lasts_us, fault: undo });
+        }
+    }
+    faults.sort_by_key(|planned| planned.at_us);
+    faults
+}
+
+const FAULT_KINDS: usize = 13;
+
+/// A fault of a kind, and what undoes it.
+fn draw_fault(random: &mut Random, scenario: &Scenario, kind: usize) -> (Fault, Option<Fault>) {
+    let node = random.below((scenario.nodes + scenario.observers) as usize) as u32;
+    let other = random.below(scenario.nodes as usize) as u32;
+    let all = scenario.partitions as usize;
+    let some = |random: &mut Random| {
+        (0..1 + random.below(4)).map(|_| random.below(all) as u32).collect::<Vec<u32>>()
+    };
+    let panics = one_in(random, 2);
+    match kind {
+        0 => (Fault::Crash(node), Some(Fault::Restart(node))),
+        1 => (Fault::Stall(node), Some(Fault::Resume(node))),
+        2 => (Fault::Slow(other, pick(random, &[2, 10, 50])), Some(Fault::Slow(other, 1))),
+        3 => (Fault::Weather(draw_weather(random)), Some(Fault::Weather(scenario.weather))),
+        4 => {
+            let half = 1 + random.below(scenario.nodes as usize);
+            let group = (0..half).map(|_| random.below(scenario.nodes as usize) as u32).collect();
+            (Fault::Split(group), Some(Fault::Mend))
+        }
+        5 => (Fault::CutOneWay(node, other), Some(Fault::Mend)),
+        6 => (Fault::BreakConnection(node, other), None),
+        7 => (Fault::Hang(other, some(random)), Some(Fault::Hang(other, Vec::new()))),
+        8 => (
+            Fault::FailLocals(other, some(random), panics),
+            Some(Fault::FailLocals(other, Vec::new(), panics)),
+        ),
+        9 => (
+            Fault::FailReduces(other, pick(random, &[1, 2, 5]), panics),
+            Some(Fault::FailReduces(other, 0, panics)),
+        ),
+        10 => (Fault::ClockJump(node, pick(random, &[1, 50, 1_000, 60_000])), None),
+        11 => (Fault::Leave(other), Some(Fault::Restart(other))),
+        _ => (Fault::Join(if panics { some(random) } else { Vec::new() }), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_scenario_and_json_keeps_it() {
+        for seed in 0..200 {
+            let scenario = draw(seed);
+            assert_eq!(scenario, draw(seed));
+            let text = serde_json::to_string(&scenario).expect("plain values");
+            assert_eq!(serde_json::from_str::<Scenario>(&text).expect("as written"), scenario);
+        }
+    }
+
+    #[test]
+    fn every_kind_of_fault_is_drawn() {
+        let kinds: std::collections::BTreeSet<&str> =
+            (0..500).flat_map(|seed| draw(seed).faults).map(|planned| planned.fault.kind()).collect();
+        assert_eq!(kinds.len(), 16, "{kinds:?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Every table of every node stays within its limit.
+//!
+//! Where a limit is not a plain maximum the rule is this:
+//! - `waves_open_max` bounds the waves that a node takes part in for others; its own calls' waves come on top, and
+//!   are bounded by `calls_open_max`.
+//! - `jobs_queued_max` refuses locals. Folds are never refused: there is less than one for each partial that is here.
+//! - `held_bytes_max` stops what is offered. What a node's own locals give is not asked for, and each wave with
+//!   nothing to fold is granted one answer whatever is held, so that waves don't wait for each other's room; a child
+//!   that ran out of time has not folded all that its answer consists of. Partials
+//!   of no more than `eager_bytes_max` come unasked, and are not what the limit is for.
+
+use crate::world::World;
+
+/// What is needed to judge a node.
+#[derive(Debug)]
+pub struct Bounded {
+    /// The size of every partial.
+    pub partial_bytes: usize,
+    /// How many partitions there are.
+    pub partitions: usize,
+}
+
+impl Bounded {
+    /// Holds one node to its limits.
+    pub fn touched(&self, world: &World, at: usize) -> Result<(), String> {
+        let place = world.place(at);
+        let (open, limits) = (place.node().open_work(), &place.spec().limits);
+        let within = |name: &str, value: usize, most: usize| {
+            if value <= most { Ok(()) } else { Err(format!("{name}: {value}, at most {most}: {open:?}")) }
+        };
+        within("calls_open_max", open.calls, limits.calls_open_max)?;
+        within("waves_open_max", open.waves, limits.waves_open_max.saturating_add(open.calls))?;
+        within("waves_kept_max", open.waves_kept, limits.waves_kept_max)?;
+        within("kept_bytes_max", open.kept_bytes, limits.kept_bytes_max)?;
+        within("stuck_jobs_max", open.jobs_stuck, limits.stuck_jobs_max)?;
+        within("waves in the load index", place.node().load_figure().in_flight as usize, open.waves)?;
+        if self.partial_bytes > limits.eager_bytes_max {
+            let most = place.spec().partitions.len() + self.partitions;
+            let uninvited = open.waves * most * self.partial_bytes;
+            within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(uninvited))?;
+        }
+        Ok(())
+    }
+}

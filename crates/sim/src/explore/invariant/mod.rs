@@ -1,0 +1,283 @@
+//! What must hold whatever happens, one file each, and the inspection that holds a world to it.
+//!
+//! An [`Inspection`] watches a world. It keeps the book of the calls that are open and passes on what it sees to the
+//! invariants; the first that is broken is the finding. All look at one effect, one outcome or one node at a time, so
+//! that they can be held after every step.
+
+pub mod bounded;
+pub mod converges;
+pub mod counted_once;
+pub mod coverage;
+pub mod ends_once;
+pub mod leaves_nothing;
+pub mod partitioned;
+pub mod silent;
+
+use super::scenario::Scenario;
+use crate::world::ink::Ink;
+use crate::world::{Watch, World};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::effect::{Effect, Event};
+use treefold_core::id::{NodeId, RequestId, WaveId};
+use treefold_core::input::{Command, Input};
+use treefold_core::message::Message;
+use treefold_core::time::{Duration, Instant};
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The invariant's name, which is its file's.
+    pub invariant: String,
+    /// When, in µs since the scenario's start.
+    pub at_us: u64,
+    /// Where; the place's number.
+    pub place: Option<usize>,
+    /// The call's number in the scenario, if it is about one.
+    pub call: Option<u64>,
+    /// What was seen.
+    pub what: String,
+}
+
+/// What an invariant says: nothing, or what is wrong.
+pub type Finding = Result<(), String>;
+
+/// Who made a call at a front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asker {
+    /// The front's own user.
+    Own(RequestId),
+    /// A client, by its own number.
+    Client(NodeId, u64),
+}
+
+/// A call that is open at a front.
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    /// Its number in the scenario.
+    pub call: u64,
+    /// When it must have ended, by the world's clock as the front's stands now.
+    pub due: Instant,
+    /// What was asked for.
+    pub options: CallOptions,
+}
+
+/// Holds a world to all invariants.
+#[derive(Debug)]
+pub struct Inspection {
+    /// What is open at which place.
+    open: BTreeMap<(usize, Asker), OpenCall>,
+    ends_once: ends_once::EndsOnce,
+    silent: silent::Silent,
+    leaves_nothing: leaves_nothing::LeavesNothing,
+    bounded: bounded::Bounded,
+    /// How nodes name a call.
+    waves: BTreeMap<u64, WaveId>,
+    drained: Vec<usize>,
+    calls: u64,
+    found: Option<Violation>,
+}
+
+impl Inspection {
+    /// An inspection of a scenario's world, in which messages take at most `hop`.
+    pub fn new(scenario: &Scenario, hop: Duration) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            ends_once: ends_once::EndsOnce::default(),
+            silent: silent::Silent::default(),
+            leaves_nothing: leaves_nothing::LeavesNothing::new(hop),
+            bounded: bounded::Bounded {
+                partial_bytes: scenario.partial_bytes as usize,
+                partitions: scenario.partitions as usize,
+            },
+            waves: BTreeMap::new(),
+            drained: Vec::new(),
+            calls: 0,
+            found: None,
+        }
+    }
+
+    /// The first broken invariant.
+    pub fn found(&self) -> Option<&Violation> {
+        self.found.as_ref()
+    }
+
+    /// How nodes name the scenario's calls.
+    pub fn waves(&self) -> &BTreeMap<u64, WaveId> {
+        &self.waves
+    }
+
+    /// How many calls have been made.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Places whose node has drained since the last question.
+    pub fn take_drained(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.drained)
+    }
+
+    /// The process at `at` is gone, and with it the calls that it was the front of.
+    pub fn killed(&mut self, at: usize) {
+        self.open.retain(|(front, _), _| *front != at);
+        self.ends_once.forget(at);
+        self.silent.forget(at);
+    }
+
+    /// The process at `at` goes on after a stall.
+    pub fn resumed(&mut self, now: Instant, at: usize) {
+        self.ends_once.resumed(now, at);
+    }
+
+    /// The clock of `at` has jumped ahead.
+    pub fn jumped(&mut self, now: Instant, at: usize, by: Duration) {
+        for ((front, _), call) in &mut self.open {
+            if *front == at {
+                call.due = call.due - by;
+            }
+        }
+        self.ends_once.jumped(now, at, by);
+    }
+
+    /// From now on messages may be lost, and nodes may go on in vain.
+    pub fn troubled(&mut self) {
+        self.leaves_nothing.troubled();
+    }
+
+    /// True when no call is open at any front.
+    pub fn has_none_open(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// True when a call is open at `front`.
+    pub fn has_open(&self, front: usize) -> bool {
+        self.open.range((front, Asker::Own(RequestId(0)))..).next().is_some_and(|((at, _), _)| *at == front)
+    }
+
+    /// Notes what an invariant says about `at`.
+    pub fn hold(
+        &mut self,
+        invariant: &str,
+        now: Instant,
+        at: Option<usize>,
+        call: Option<u64>,
+        says: Finding,
+    ) {
+        if let (Err(what), None) = (says, &self.found) {
+            let at_us = now.as_nanos() / 1_000;
+            self.found = Some(Violation { invariant: invariant.into(), at_us, place: at, call, what });
+        }
+    }
+
+    /// Nothing more should be open anywhere; `idle` are the places that must be as new.
+    pub fn hold_at_rest(&mut self, world: &World, idle: &BTreeSet<usize>, is_over: bool) {
+        self.hold("leaves_nothing", world.now(), None, None, leaves_nothing::at_rest(world, idle, is_over));
+    }
+
+    /// No call may be open that is past its time, at any place that runs.
+    pub fn hold_all_ended(&mut self, world: &World) {
+        for at in 0..world.places() {
+            let says = self.ends_once.touched(world, at);
+            self.hold_late(world.now(), at, says);
+        }
+    }
+
+    fn hold_late(&mut self, now: Instant, at: usize, says: Result<(), (Asker, String)>) {
+        if let Err((asker, what)) = says {
+            let call = self.open.get(&(at, asker)).map(|open| open.call);
+            self.hold("ends_once", now, Some(at), call, Err(what));
+        }
+    }
+
+    fn began(&mut self, now: Instant, at: usize, asker: Asker, params: &Ink, options: &CallOptions) {
+        self.calls += 1;
+        let due = now + options.deadline;
+        let open = OpenCall { call: params.call, due, options: options.clone() };
+        let is_new = self.open.insert((at, asker), open).is_none();
+        assert!(is_new, "every call of a scenario has a number of its own");
+        self.ends_once.began(at, asker, due);
+    }
+
+    /// Nobody wants the call's answer any more.
+    fn dropped(&mut self, now: Instant, at: usize, asker: Asker) {
+        let Some(open) = self.open.remove(&(at, asker)) else { return };
+        self.ends_once.ended(at, asker, open.due);
+        if let Some(&wave) = self.waves.get(&open.call) {
+            self.leaves_nothing.cancelled(now, open.call, wave);
+        }
+    }
+
+    fn ended(&mut self, now: Instant, at: usize, asker: Asker, outcome: &Outcome<Ink>) {
+        let Some(open) = self.open.remove(&(at, asker)) else {
+            let what = format!("{asker:?} ended though it was not open: {outcome:?}");
+            return self.hold("ends_once", now, Some(at), None, Err(what));
+        };
+        self.ends_once.ended(at, asker, open.due);
+        let call = Some(open.call);
+        self.hold("ends_once", now, Some(at), call, self.ends_once.in_time(now, at, open.due));
+        self.hold("counted_once", now, Some(at), call, counted_once::of_outcome(outcome));
+        self.hold("coverage", now, Some(at), call, coverage::of_outcome(&open.options, outcome));
+        self.hold("partitioned", now, Some(at), call, partitioned::of_outcome(&open.options, outcome));
+    }
+}
+
+impl Watch for Inspection {
+    fn input(&mut self, now: Instant, at: usize, input: &Input<Ink>) {
+        match input {
+            Input::Command(Command::Call { request, params, options, .. }) => {
+                self.began(now, at, Asker::Own(*request), params, options);
+            }
+            Input::Command(Command::Cancel { request }) => self.dropped(now, at, Asker::Own(*request)),
+            Input::Message { from, message: Message::Request(request) } => {
+                self.began(now, at, Asker::Client(*from, request.id), &request.params, &request.options);
+            }
+            Input::Message { from, message: Message::CancelRequest { id } } => {
+                self.dropped(now, at, Asker::Client(*from, *id));
+            }
+            Input::Lost { peer } if peer.is_client() => {
+                let of_peer = (at, Asker::Client(*peer, 0))..=(at, Asker::Client(*peer, u64::MAX));
+                let gone: Vec<Asker> = self.open.range(of_peer).map(|(&(_, asker), _)| asker).collect();
+                gone.into_iter().for_each(|asker| self.dropped(now, at, asker));
+            }
+            _ => {}
+        }
+    }
+
+    fn effect(&mut self, now: Instant, at: usize, effect: &Effect<Ink>) {
+        self.hold("silent", now, Some(at), None, self.silent.effect(at, effect));
+        match effect {
+            Effect::Deliver(Event::Drained) => {
+                self.drained.push(at);
+                let says = self.silent.drained(at);
+                self.hold("silent", now, Some(at), None, says);
+            }
+            Effect::Send { to, message: Message::Reply { id, outcome } } => {
+                self.ended(now, at, Asker::Client(*to, *id), outcome);
+            }
+            Effect::Send { message: Message::Partial(partial), .. } => {
+                self.hold("counted_once", now, Some(at), None, counted_once::of_partial(partial));
+            }
+            Effect::Send { message: Message::Call(call), .. } => {
+                if let Some(params) = &call.params {
+                    self.waves.entry(params.call).or_insert(call.tag.wave);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn outcome(&mut self, now: Instant, at: usize, request: RequestId, outcome: &Outcome<Ink>) {
+        self.ended(now, at, Asker::Own(request), outcome);
+    }
+
+    fn touched(&mut self, world: &World, at: usize) {
+        let now = world.now();
+        let says = self.ends_once.touched(world, at);
+        self.hold_late(now, at, says);
+        self.hold("bounded", now, Some(at), None, self.bounded.touched(world, at));
+        if let Err((call, what)) = self.leaves_nothing.touched(world) {
+            self.hold("leaves_nothing", now, None, Some(call), Err(what));
+        }
+    }
+}

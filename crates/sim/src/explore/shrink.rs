@@ -1,0 +1,142 @@
+//! The same failure from less: a scenario is made smaller as long as the same invariant breaks.
+//!
+//! First what is many is halved, quartered, … down to one by one (calls, faults: Zeller's ddmin, roughly), then what
+//! is large is made small and what is odd plain. Each is tried alone and kept when the failure stays. It goes round
+//! until nothing helps any more or the time is up; whatever it has by then fails just as well.
+
+use super::scenario::{Scenario, Weather};
+use std::time::Instant;
+use treefold_core::config::Placement;
+use treefold_core::replica::ReplicaPolicy;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+
+/// Makes `scenario` smaller while `fails` holds, until `until`.
+pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut best = scenario.clone();
+    loop {
+        let before = best.clone();
+        let mut keep = |best: &mut Scenario, candidate: Scenario| {
+            let is_better = candidate != *best && Instant::now() < until && fails(&candidate);
+            if is_better {
+                *best = candidate;
+            }
+            is_better
+        };
+        thin_out(&mut best, |scenario| &mut scenario.faults, &mut keep);
+        thin_out(&mut best, |scenario| &mut scenario.calls, &mut keep);
+        for simpler in simplifications() {
+            let mut candidate = best.clone();
+            simpler(&mut candidate);
+            keep(&mut best, candidate);
+        }
+        for knob in best.knobs.keys().copied().collect::<Vec<_>>() {
+            let mut candidate = best.clone();
+            candidate.knobs.remove(&knob);
+            keep(&mut best, candidate);
+        }
+        for call in 0..best.calls.len() {
+            for simpler in call_simplifications() {
+                let mut candidate = best.clone();
+                simpler(&mut candidate, call);
+                keep(&mut best, candidate);
+            }
+        }
+        if best == before || Instant::now() >= until {
+            return best;
+        }
+    }
+}
+
+/// Takes out halves, then quarters, down to single entries.
+fn thin_out<T>(
+    best: &mut Scenario,
+    row: impl Fn(&mut Scenario) -> &mut Vec<T>,
+    keep: &mut impl FnMut(&mut Scenario, Scenario) -> bool,
+) {
+    let mut piece = row(best).len().div_ceil(2);
+    while piece > 0 {
+        let mut from = 0;
+        while from < row(best).len() {
+            let mut candidate = best.clone();
+            let to = (from + piece).min(row(best).len());
+            row(&mut candidate).drain(from..to);
+            if !keep(best, candidate) {
+                from += piece;
+            }
+        }
+        piece /= 2;
+    }
+}
+
+type Simpler = Box<dyn Fn(&mut Scenario)>;
+
+/// Every way to make a whole scenario simpler.
+fn simplifications() -> Vec<Simpler> {
+    let mut ways: Vec<Simpler> = Vec::new();
+    let mut way = |simpler: fn(&mut Scenario)| ways.push(Box::new(simpler));
+    way(|s| s.nodes = (s.nodes / 2).max(1));
+    way(|s| s.nodes = (s.nodes - 1).max(1));
+    way(|s| s.partitions = (s.partitions / 2).max(1));
+    way(|s| s.partitions = (s.partitions - 1).max(1));
+    way(|s| s.replicas = 1);
+    way(|s| s.replicas = (s.replicas - 1).max(1));
+    way(|s| s.observers = 0);
+    way(|s| s.observers = s.observers.saturating_sub(1));
+    way(|s| s.processors = 1);
+    way(|s| s.placement = Placement::Pool);
+    way(|s| s.placement = Placement::Inline);
+    way(|s| s.policy = ReplicaPolicy::Random);
+    way(|s| s.weather = Weather::FAIR);
+    way(|s| s.weather = Weather { jitter_us: 0, ..s.weather });
+    way(|s| s.weather = Weather { loss_permille: 0, ..s.weather });
+    way(|s| s.weather = Weather { duplication_permille: 0, ..s.weather });
+    way(|s| s.weather = Weather { bytes_per_s: None, ..s.weather });
+    way(|s| s.weather = Weather { delay_us: Weather::FAIR.delay_us, ..s.weather });
+    way(|s| s.is_introduced = true);
+    way(|s| s.is_exponential = false);
+    way(|s| s.partial_bytes = 100);
+    way(|s| s.local_us = 0);
+    way(|s| s.local_us = 1_000);
+    way(|s| s.reduce_us = 0);
+    way(|s| s.reduce_us = 200);
+    way(|s| s.calls.iter_mut().for_each(|call| call.front = 0));
+    ways
+}
+
+type SimplerCall = fn(&mut Scenario, usize);
+
+/// Every way to make one call simpler.
+fn call_simplifications() -> [SimplerCall; 12] {
+    [
+        |s, at| s.calls[at].cancelled_after_us = None,
+        |s, at| s.calls[at].through = None,
+        |s, at| s.calls[at].front = 0,
+        |s, at| s.calls[at].scale = 1.0,
+        |s, at| s.calls[at].wish.shape = Shape::Flat,
+        |s, at| s.calls[at].wish.waiting = Waiting::Staged,
+        |s, at| s.calls[at].wish.policy = None,
+        |s, at| s.calls[at].wish.partitions = None,
+        |s, at| s.calls[at].wish.explain = false,
+        |s, at| s.calls[at].wish.hedge = false,
+        |s, at| s.calls[at].wish.min_coverage = 0.0,
+        |s, at| s.calls[at].wish.deadline_us = 200_000,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::draw::draw;
+
+    #[test]
+    fn what_has_nothing_to_do_with_it_goes() {
+        let scenario = (0..).map(draw).find(|s| s.calls.len() > 20 && s.faults.len() > 6).expect("some seed");
+        let marked = scenario.calls[13].at_us;
+        let until = Instant::now() + std::time::Duration::from_secs(60);
+        let shrunk =
+            shrink(&scenario, until, |s| s.nodes > 1 && s.calls.iter().any(|call| call.at_us == marked));
+        assert_eq!((shrunk.nodes, shrunk.calls.len(), shrunk.faults.len()), (2, 1, 0));
+        assert!(shrunk.knobs.is_empty() && shrunk.weather == Weather::FAIR);
+    }
+}

@@ -1,0 +1,71 @@
+//! Scenarios that once broke an invariant, made small and kept. Each is played from its JSON, so they outlive every
+//! change of the generator.
+//!
+//! `treefold sim explore --from crates/sim/testdata/NAME.json` plays one by hand.
+
+use std::time::Duration;
+use treefold_sim::explore::draw::draw;
+use treefold_sim::explore::{Scenario, play, runner};
+use treefold_sim::world::Sabotage;
+
+/// The file, and what it found.
+const KEPT: [(&str, &str); 6] = [
+    ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
+    ("stale_fold", "a fold queued before its wave gave up its jobs ran after the wave was taken up again"),
+    ("stale_fold_of_former_life", "the same, when the wave had been dropped and begun anew under its tag"),
+    (
+        "offer_that_made_room",
+        "an answer was offered, then dropped to keep within limits, and its parent waited",
+    ),
+    (
+        "patience_without_end",
+        "a share of nothing is nothing: a late child was repaired for ever at one instant",
+    ),
+    ("leaver_asks_children", "a node that had drained took up an old wave and asked children"),
+];
+
+fn kept(name: &str) -> Scenario {
+    let path = format!("{}/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn what_was_found_is_not_found_again() {
+    for (name, found) in KEPT {
+        let violation = play(&kept(name), None, None).violation;
+        assert_eq!(violation, None, "{name}: {found}");
+    }
+}
+
+#[test]
+fn every_kept_scenario_is_in_the_table() {
+    let directory = format!("{}/testdata", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> =
+        files.filter_map(|name| Some(name.to_str()?.strip_suffix(".json")?.to_owned())).collect();
+    names.sort();
+    let mut table = KEPT.map(|(name, _)| name);
+    table.sort_unstable();
+    assert_eq!(names, table);
+}
+
+#[test]
+fn a_seed_is_the_same_run_every_time() {
+    for seed in [3, 17, 178] {
+        let (one, other) = (play(&draw(seed), None, None), play(&draw(seed), None, None));
+        assert_eq!(one.trace_hash, other.trace_hash, "treefold sim explore --scenario {seed}");
+        assert_eq!((one.steps, one.violation), (other.steps, None), "treefold sim explore --scenario {seed}");
+    }
+}
+
+#[test]
+fn sabotage_is_found() {
+    for (sabotage, seed, invariant) in
+        [(Sabotage::CountTwice, 2, "counted_once"), (Sabotage::DropCancel, 60, "leaves_nothing")]
+    {
+        let report = runner::replay(&draw(seed), Some(sabotage), Duration::ZERO);
+        let found: Vec<&str> = report.failures.iter().map(|one| one.violation.invariant.as_str()).collect();
+        assert_eq!(found, [invariant], "{sabotage:?}");
+    }
+}
