@@ -100,7 +100,8 @@ fn mean_point(points: &[&Point]) -> Point {
 
 /// The mean of what is a number; NaN when nothing is.
 fn mean_of(figures: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = figures.filter(|figure| figure.is_finite()).fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
+    let (sum, count) =
+        figures.filter(|figure| figure.is_finite()).fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
     sum / count
 }
 
@@ -151,7 +152,8 @@ mod tests {
     #[test]
     fn a_point_is_the_mean_over_seeds_and_says_how_sure_it_is() {
         let plan = plan(2, 3);
-        let figure = |seed: u64| 10.0 * (1 + (0..3).position(|nth| seed_of(&plan, nth) == seed).unwrap()) as f64;
+        let figure =
+            |seed: u64| 10.0 * (1 + (0..3).position(|nth| seed_of(&plan, nth) == seed).unwrap()) as f64;
         let points = averaged(&plan, &Unwatched, &[1.0, 2.0], |&x, seed| vec![point(x, figure(seed))]);
         assert_eq!(points.len(), 2);
         let mean = &points[1];

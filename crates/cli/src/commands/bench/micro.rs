@@ -100,7 +100,7 @@ impl BenchMicro {
         Ok(cells.iter().flat_map(|cell| self.points_of(cell, nodes)).collect())
     }
 
-    /// A client of each front; in direct mode one that is its own.
+    /// A client of each front, connected to it.
     async fn connect_fronts(&self, fleet: &Fleet) -> Result<Vec<Client>, Failure> {
         let mut clients = Vec::new();
         for front in 0..self.fronts {

@@ -79,10 +79,17 @@ impl Scheme {
         self
     }
 
-    /// The same with loads known by gossip alone.
+    /// The same with loads that come by gossip alone; fronts still reckon what has run off and what they placed.
     #[must_use]
     pub fn by_gossip(mut self) -> Self {
         self.tuning.waves_bear_loads = false;
+        self
+    }
+
+    /// The same with loads taken at their word, however old.
+    #[must_use]
+    pub fn as_told(mut self) -> Self {
+        self.tuning.anticipate = false;
         self
     }
 
@@ -128,7 +135,11 @@ impl Cluster {
             world.start(spec);
         }
         let front = world.start(Spec { tuning: scheme.tuning.clone(), ..Spec::front() });
-        if scheme.tuning.membership.gossips { world.introduce_all() } else { world.introduce_fronts(&[front]) }
+        if scheme.tuning.membership.gossips {
+            world.introduce_all()
+        } else {
+            world.introduce_fronts(&[front])
+        }
         let mut trial = Trial::poisson(world, &setting, vec![front], per_s, seconds);
         trial.options = scheme.options();
         trial.warm_up = WARM_UP;

@@ -78,7 +78,8 @@ impl Fit {
         let yy = mean(&|at| (at.1 - y).powi(2));
         let xy = mean(&|at| (at.0 - x) * (at.1 - y));
         let slope = xy / xx;
-        let fit = Self { base: y - slope * x, slope, explained: if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 } };
+        let fit =
+            Self { base: y - slope * x, slope, explained: if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 } };
         slope.is_finite().then_some(fit)
     }
 
@@ -107,9 +108,13 @@ mod tests {
 
     #[test]
     fn the_best_change_is_in_the_sense_asked_for_and_within_bounds() {
-        let points = [("a", 1.0, 90.0), ("a", 2.0, 60.0), ("a", 3.0, 10.0), ("b", 1.0, 100.0), ("b", 2.0, 80.0)];
-        let points: Vec<Point> =
-            points.into_iter().map(|(series, x, ms)| point(series, x, ms)).chain([point("b", 3.0, 100.0)]).collect();
+        let points =
+            [("a", 1.0, 90.0), ("a", 2.0, 60.0), ("a", 3.0, 10.0), ("b", 1.0, 100.0), ("b", 2.0, 80.0)];
+        let points: Vec<Point> = points
+            .into_iter()
+            .map(|(series, x, ms)| point(series, x, ms))
+            .chain([point("b", 3.0, 100.0)])
+            .collect();
         let best = |measure, wanted, x_max| best_change(&points, ["a", "b"], measure, wanted, x_max).unwrap();
         assert_eq!(best(Measure::ResponseMean, Wanted::Less, 2.0), Change { per_cent: -25.0, x: 2.0 });
         assert_eq!(best(Measure::ResponseMean, Wanted::Less, 9.0).x, 3.0);

@@ -5,6 +5,9 @@
 //! up and still has time to pass on the rest: k unresponsive nodes cost k partitions. The paper gives `min(2^(⌈log k⌉+1)
 //! − 1, n − 1)` for uniform waiting, for trees that place the unresponsive lowest.
 //!
+//! LAT places who is slow without end on leaves, yet not always right below the root, as the paper's formula has it: the
+//! deeper such a leaf, the more of its ancestors answer too late. So ours loses more than the formula with *uniform*.
+//!
 //! Nodes fail in two ways. The paper's are *slow*: they take part, and their work takes for ever. Their load says so,
 //! and LAT makes leaves of them. A *stopped* node (kill -STOP) does nothing and says nothing. What it said last makes it
 //! look idle, so it stands anywhere in the tree, and what stands below it is never called. Repair is for that.

@@ -76,8 +76,8 @@ const LOOKS: usize = 4;
 const DELAYS: [usize; 9] = [2, 4, 8, 20, 40, 80, 160, 240, 400];
 /// How long to look, in mean service times: the longest delay many times over, since a queue that is 90 % busy
 /// needs hundreds of service times to forget where it was.
-const SPAN: usize = 60_000;
-const SPAN_QUICK: usize = 8_000;
+const SPAN: usize = 300_000;
+const SPAN_QUICK: usize = 10_000;
 
 /// Of Poisson/Exp, for figures of any age: see the module's essay.
 pub fn bound(load: f64) -> f64 {

@@ -58,7 +58,7 @@ const OPTIMIZED: &str = "optimized";
 /// Full, in the paper's sense; see [`super::workload`].
 const LOAD: f64 = 0.9;
 /// Calls that a run counts; many, since the effect is of a few in a hundred.
-const CALLS: f64 = 80_000.0;
+const CALLS: f64 = 240_000.0;
 const CALLS_QUICK: f64 = 8_000.0;
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {

@@ -63,7 +63,7 @@ const SERIES: [&str; 6] = ["random", "2", "3", "4", "8", "ideal"];
 const LOADS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 const LOADS_QUICK: [f64; 1] = [0.9];
 /// Calls that a run counts.
-const CALLS: f64 = 24_000.0;
+const CALLS: f64 = 40_000.0;
 const CALLS_QUICK: f64 = 6_000.0;
 
 fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
@@ -102,7 +102,8 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         find(points, series, 0.9, &[("workload", workload.name), ("cost", cost)])
     };
     for workload in &Workload::ALL {
-        for (series, paper) in [("random", "far worse"), ("2", "near 1"), ("8", "little better than 2")] {
+        for (series, paper) in [("random", "far worse"), ("2", "competitive"), ("8", "little better than 2")]
+        {
             let Some(point) = at(series, workload, "free") else { continue };
             let Some(normalised) = point.more.get("normalised").and_then(super::Value::number) else {
                 continue;
