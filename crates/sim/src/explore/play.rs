@@ -131,6 +131,8 @@ struct Stage<'a> {
     /// Places told to leave.
     leaving: BTreeSet<usize>,
     exits: Vec<(Instant, usize)>,
+    /// Places whose node was not there from the start, or is not the one that was.
+    late: BTreeSet<usize>,
     /// Who makes each call, as it was made: the front's place and the request, or the client's place.
     made: BTreeMap<usize, (usize, Option<RequestId>, usize)>,
     steps: u64,
@@ -148,6 +150,7 @@ impl<'a> Stage<'a> {
             faults: BTreeMap::new(),
             leaving: BTreeSet::new(),
             exits: Vec::new(),
+            late: BTreeSet::new(),
             made: BTreeMap::new(),
             steps: 0,
         }
@@ -415,6 +418,7 @@ impl<'a> Stage<'a> {
 
     /// Joins by up to three members that are there.
     fn join(&mut self, at: usize) {
+        self.late.insert(at);
         let others = self.running(false).into_iter().filter(|&other| other != at);
         let seeds: Vec<usize> = others.take(SEEDS).collect();
         self.world.join(at, &seeds, &mut self.watch);
@@ -446,11 +450,10 @@ impl<'a> Stage<'a> {
             }
         }
         self.reconnect_observers();
-        // As whoever runs them would: those who know nobody call on somebody who is there.
-        for at in self.running(false) {
-            if self.world.place(at).node().view().alive_count() == 1 {
-                self.join(at);
-            }
+        // Those who joined while nobody was there to answer are given other seeds, as whoever runs them would.
+        let late = std::mem::take(&mut self.late);
+        for &at in self.running(false).intersection(&late) {
+            self.join(at);
         }
     }
 
