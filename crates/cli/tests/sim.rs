@@ -3,6 +3,7 @@
 mod real;
 
 use real::{run, run_args};
+use serde_json::json;
 
 /// The experiments' names.
 fn names() -> Vec<String> {
@@ -38,6 +39,43 @@ fn an_unknown_experiment_is_refused_with_the_names_there_are() {
     }
     let error = run("sim run nonsense -o json").json()["error"].clone();
     assert_eq!((&error["kind"], &error["field"]), (&"bad_field".into(), &"experiment".into()));
+}
+
+#[test]
+fn examples_in_the_help_name_experiments_that_there_are() {
+    for command in ["run", "plot"] {
+        let help = run(&format!("sim {command} --help")).stdout;
+        let start = format!("  treefold sim {command} ");
+        let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+        assert!(!examples.is_empty(), "{help}");
+        for example in examples {
+            let first = example.split(' ').next().unwrap_or_default();
+            assert!(first.starts_with("--") || names().contains(&first.to_owned()), "{first} in {example}");
+        }
+    }
+}
+
+#[test]
+fn pictures_are_drawn_from_points_on_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_directory = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let name = "calls-homogeneous";
+    let points = |series: &str| {
+        let at =
+            |x: f64| json!({"series": series, "x": x, "response_ms_mean": 2.0 * x, "throughput_per_s": x});
+        json!([at(10.0), at(20.0)]).to_string()
+    };
+    std::fs::write(in_directory(&format!("{name}.json")), points("adaptive")).unwrap();
+    std::fs::write(in_directory(&format!("{name}.real.json")), points("adaptive")).unwrap();
+    let out = in_directory("pictures");
+    let drawn =
+        run_args(&["sim", "plot", name, "--from", &in_directory(""), "--out", &out, "-o", "json"]).json();
+    let files = drawn["written"].as_array().expect("an array");
+    assert!(!files.is_empty());
+    for file in files {
+        let picture = std::fs::read_to_string(file.as_str().unwrap()).unwrap();
+        assert!(picture.starts_with("<svg ") && picture.contains("real adaptive"), "{picture}");
+    }
 }
 
 #[test]

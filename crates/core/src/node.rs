@@ -330,7 +330,9 @@ impl<P: Payload> Node<P> {
         if from == self.me {
             return;
         }
-        self.loads.learn(from, partial.load, now);
+        if self.config.tuning.waves_bear_loads {
+            self.loads.learn(from, partial.load, now);
+        }
         let own = Tag { branch: crate::call::caller::CALLER_BRANCH, ..partial.tag };
         let Some(wave) = self.waves.get(&own) else { return };
         if partial.cost == CostFigure::default() {

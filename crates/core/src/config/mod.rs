@@ -84,8 +84,8 @@ pub struct Tuning {
     /// above nobody is ever late: with `patience` at 1 silence is never repaired, and with [`Tuning::tries_max`]
     /// at 1 too nothing is asked twice. What is left of repair is the takeover from those who are lost.
     pub patience: f64,
-    /// Calls bring back the load of each node that answers, borne upward on their waves. Off, a front knows the
-    /// others' load by gossip and polls alone.
+    /// Calls bring back the load of each node that answers, borne upward on their waves. Off, partials are not
+    /// looked at for loads, and a front knows the others' by gossip, announcements and polls alone.
     pub waves_bear_loads: bool,
     /// A reduction measured below this runs on the driver's loop.
     pub inline_cost_max: Duration,

@@ -80,7 +80,7 @@ impl Replicas {
             Some(spared) => Poll::begin(spared.wanted(), polls, timeout, now, random),
             None => Poll::begin(wanted, polls, timeout, now, random),
         };
-        let poll = if is_inline { poll.without_the_last() } else { poll };
+        let poll = if is_inline { poll.without_the_last(random) } else { poll };
         (!poll.is_complete()).then_some(poll)
     }
 

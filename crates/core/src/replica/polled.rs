@@ -37,6 +37,8 @@ pub struct Poll {
     waiting: usize,
     /// How many of them need not be waited for.
     waived: usize,
+    /// Which of those to be asked, in the order of their names, is asked first.
+    first: usize,
     /// True when the bound left replicas unasked that would have been asked.
     is_cut: bool,
     give_up_at: Instant,
@@ -86,19 +88,25 @@ impl Poll {
             draw_targets(replicas, polls as usize, &mut answers, random);
         }
         let waiting = answers.len();
-        Self { answers, waiting, waived: 0, is_cut, give_up_at: now + timeout, late: 0 }
+        Self { answers, waiting, waived: 0, first: 0, is_cut, give_up_at: now + timeout, late: 0 }
     }
 
     /// Does not wait for the last answer, as long as two are waited for.
+    ///
+    /// Where all are equally near, the last to answer is the last that was asked, and in a fixed order that would be
+    /// the same few nodes over and over, which then would get no work: it begins with any by lot.
     #[must_use]
-    pub fn without_the_last(mut self) -> Self {
-        self.waived = usize::from(self.answers.len() > 2);
+    pub fn without_the_last(mut self, random: &mut Random) -> Self {
+        if self.answers.len() > 2 {
+            self.waived = 1;
+            self.first = random.below(self.answers.len());
+        }
         self
     }
 
     /// Whom to ask: each node once, [`POLLS_PER_CALL_MAX`] at most.
     pub fn targets(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.answers.keys().copied()
+        self.answers.keys().skip(self.first).chain(self.answers.keys().take(self.first)).copied()
     }
 
     /// Takes in an answer.

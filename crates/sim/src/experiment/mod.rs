@@ -6,6 +6,7 @@
 
 pub mod calls;
 pub mod point;
+pub mod polling;
 pub mod runs;
 pub mod trial;
 
@@ -116,4 +117,9 @@ pub const ALL: &[Experiment] = &[
     calls::staged::STAGED,
     calls::waiting::WAITING,
     calls::scale::SCALE,
+    polling::load_inaccuracy::EXPERIMENT,
+    polling::broadcast::EXPERIMENT,
+    polling::poll_size::EXPERIMENT,
+    polling::poll_discard::EXPERIMENT,
+    polling::replica_policies::EXPERIMENT,
 ];

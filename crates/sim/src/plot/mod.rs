@@ -45,7 +45,7 @@ pub struct NothingToDraw {
 /// When no point has a finite figure for this chart; on a logarithmic axis, one above zero.
 pub fn draw(chart: &Chart, points: &[Point], real: &[Point]) -> Result<String, NothingToDraw> {
     let curves = curve::gather(chart, points, real);
-    if curves.iter().all(|curve| curve.is_reference()) {
+    if curves.iter().all(curve::Curve::is_reference) {
         return Err(NothingToDraw { file: chart.file, points: points.len() });
     }
     Ok(figure::Figure::new(chart, &curves).to_svg())

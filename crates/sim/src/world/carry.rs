@@ -105,10 +105,10 @@ impl World {
     ) {
         match effect {
             Effect::Send { to, message } => self.send(at, to, message),
-            Effect::Datagram { to, bytes } => self.send_datagram(at, to, bytes),
+            Effect::Datagram { to, bytes } => self.send_datagram(at, to, &bytes),
             Effect::Connect { addr } => self.connect(at, addr),
             Effect::Disconnect { peer } => self.disconnect(at, peer),
-            Effect::Run(job) => self.run(at, job, inline),
+            Effect::Run(job) => self.run(at, &job, inline),
             Effect::Deliver(Event::CallDone { request, outcome }) => {
                 self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
                 watch.outcome(self.now, at, request, &outcome);
@@ -123,7 +123,9 @@ impl World {
         if self.is_sabotaged(&message) {
             return;
         }
-        if let (Message::Partial(partial), Some(_)) = (&mut message, self.places[from_at].spec.blocking_threads) {
+        if let (Message::Partial(partial), Some(_)) =
+            (&mut message, self.places[from_at].spec.blocking_threads)
+        {
             // Core was told of more processors than there are, for the threads to decide; others are told the truth.
             partial.load.processors = self.places[from_at].spec.processors;
         }
@@ -210,13 +212,13 @@ impl World {
         }
     }
 
-    fn send_datagram(&mut self, from_at: usize, to: core::net::SocketAddr, bytes: Vec<u8>) {
+    fn send_datagram(&mut self, from_at: usize, to: core::net::SocketAddr, bytes: &[u8]) {
         let Some(to_at) = place_at(to).filter(|&to_at| to_at < self.places.len()) else { return };
         let from = self.places[from_at].id.addr;
         let arrivals = self.network.datagram_arrives(self.now, from_at, to_at, bytes.len());
         for at in arrivals.into_iter().flatten() {
             let at = if bytes.first() == Some(&POLL) { at + self.polled(to_at) } else { at };
-            self.agenda.plan(at, Happening::Datagram { to: to_at, from, bytes: bytes.clone() });
+            self.agenda.plan(at, Happening::Datagram { to: to_at, from, bytes: bytes.to_vec() });
         }
     }
 
@@ -236,7 +238,7 @@ impl World {
     }
 
     /// Begins a job: at once, when it is for the loop, or when a processor is free.
-    fn run(&mut self, at: usize, job: Job<Ink>, inline: &mut Vec<Input<Ink>>) {
+    fn run(&mut self, at: usize, job: &Job<Ink>, inline: &mut Vec<Input<Ink>>) {
         let operators = &self.setting.operators[job.kind as usize];
         let seed = self.setting.workload_seed;
         let (call, is_fold, ms, result) = match job.work {
@@ -279,8 +281,8 @@ impl World {
 
     fn sabotaged_fold(&mut self, folded: Ink, again: Ink) -> Ink {
         self.folds += 1;
-        let is_wrong = self.setting.sabotage == Some(Sabotage::CountTwice)
-            && self.folds.is_multiple_of(SABOTAGED_FOLD);
+        let is_wrong =
+            self.setting.sabotage == Some(Sabotage::CountTwice) && self.folds.is_multiple_of(SABOTAGED_FOLD);
         if is_wrong { folded.folded(again) } else { folded }
     }
 

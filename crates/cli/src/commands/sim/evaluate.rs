@@ -35,8 +35,8 @@ pub(crate) struct Evaluate {
 }
 
 const EXAMPLES: &str = "\
-`make evaluation` does this in the repository, where the defaults fit. The files written are printed, one a line; with
--o json one line: {written: [FILE, …]}.
+`make evaluation` does this in the repository, where the defaults fit. The files written are printed, one a
+line; with -o json one line: {written: [FILE, …]}.
 
 Examples:
   treefold sim evaluate
@@ -56,7 +56,12 @@ impl Evaluate {
         for named in Named::all() {
             let command = self.plan.command(named);
             let points = self.plan.run(named);
-            let findings = (named.0.findings)(&points);
+            let mut findings = (named.0.findings)(&points);
+            // Findings name the run with its defaults; what is on the page must say how it was run.
+            let plain = PlanArgs::default().command(named);
+            findings.iter_mut().filter(|finding| finding.command == plain).for_each(|finding| {
+                finding.command.clone_from(&command);
+            });
             let kept = file::points_of(&self.out, named);
             file::write(&kept, &(to_json(&points) + "\n"))?;
             let recorded = Recorded { points, real: file::read_real(&self.out, named)? };

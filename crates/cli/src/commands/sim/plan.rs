@@ -39,6 +39,13 @@ pub(crate) struct PlanArgs {
 const SEED: u64 = 1;
 const REPEAT: u32 = 1;
 
+impl Default for PlanArgs {
+    /// What is run when nothing is said.
+    fn default() -> Self {
+        Self { seed: SEED, repeat: REPEAT, threads: None, quick: false }
+    }
+}
+
 impl PlanArgs {
     fn plan(self) -> Plan {
         let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -83,5 +90,20 @@ impl Progress for Bar {
 
     fn done(&self) {
         self.0.inc(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_says_what_differs_from_the_defaults() {
+        let Some(&named) = Named::all().first() else { return };
+        let plain = format!("treefold sim run {}", named.0.name);
+        assert_eq!(PlanArgs::default().command(named), plain);
+        assert_eq!(PlanArgs { threads: Some(3), ..PlanArgs::default() }.command(named), plain);
+        let other = PlanArgs { seed: 7, repeat: 3, threads: None, quick: true };
+        assert_eq!(other.command(named), plain + " --seed 7 --repeat 3 --quick");
     }
 }

@@ -38,14 +38,14 @@ pub(crate) struct Plot {
 }
 
 const EXAMPLES: &str = "\
-An overlay is a JSON array of points as `treefold sim run -o json` prints them; series and x are needed, figures may be
-absent. With --from, points in DIR/NAME.real.json are drawn in without being asked for. The files written are printed,
-one a line; with -o json one line: {written: [FILE, …]}.
+An overlay is a JSON array of points as `treefold sim run -o json` prints them; series and x are needed,
+figures may be absent. With --from, points in DIR/NAME.real.json are drawn in without being asked for. The
+files written are printed, one a line; with -o json one line: {written: [FILE, …]}.
 
 Examples:
   treefold sim plot --quick --out pictures
-  treefold sim plot EXPERIMENT --from docs/evaluation
-  treefold sim plot EXPERIMENT --from docs/evaluation --overlay real-runs.json --out pictures";
+  treefold sim plot scale --from docs/evaluation
+  treefold sim plot scale --from docs/evaluation --overlay real-runs.json --out pictures";
 
 #[derive(Serialize)]
 struct Pictures {

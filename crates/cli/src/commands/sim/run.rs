@@ -25,24 +25,24 @@ pub(crate) struct Run {
     #[arg(value_name = "NAME", value_parser = NameReader, hide_possible_values = true)]
     experiment: Named,
 
-    #[command(flatten)]
-    plan: PlanArgs,
-
     /// Write the points there instead of to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 const EXAMPLES: &str = "\
--o says how the points are shown: as a table (text, the default), as csv, or as json. In every form a point has
-series, x (its meaning is the experiment's), response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, and
-what the experiment adds, by name. A figure that a point doesn't have is empty in a table and in CSV, null in JSON.
-JSON is one array with a point a line: `treefold sim plot --from` reads it, and so does jq.
+-o says how the points are shown: as a table (text, the default), as csv, or as json. In every form a point
+has series, x (its meaning is the experiment's), response_ms_mean, response_ms_p99, throughput_per_s,
+coverage_mean, and what the experiment adds, by name. A figure that a point doesn't have is empty in a table
+and in CSV, null in JSON. JSON is one array with a point a line, which `treefold sim plot --from` reads.
 
 Examples:
-  treefold sim run EXPERIMENT --quick
-  treefold sim run EXPERIMENT --repeat 5 -o csv --out points.csv
-  treefold sim run EXPERIMENT -o json | jq '.[] | select(.coverage_mean < 1)'";
+  treefold sim run calls-homogeneous --quick
+  treefold sim run scale --repeat 5 -o csv --out scale.csv
+  treefold sim run unresponsive -o json | jq '.[] | select(.coverage_mean < 1)'";
 
 /// Fields as a table heads them, with their units; others go by their own name.
 const HEADINGS: [(&str, &str); 4] = [

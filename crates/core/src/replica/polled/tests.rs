@@ -124,8 +124,18 @@ fn who_the_bound_left_unasked_is_reckoned_with_by_what_it_announced() {
 }
 
 #[test]
+fn who_is_asked_last_and_waived_is_nobody_in_particular() {
+    let last = |seed| {
+        let poll = begin(&alike(1, &[1, 2, 3]), 3, 1).without_the_last(&mut Random::new(seed));
+        poll.targets().last()
+    };
+    let all: BTreeSet<_> = (0..50).map(last).collect();
+    assert_eq!(all, [1, 2, 3].map(|number| Some(node(number))).into());
+}
+
+#[test]
 fn the_last_answer_can_be_waived_but_two_are_waited_for() {
-    let ask = |replicas: &[u8]| begin(&alike(1, replicas), 3, 1).without_the_last();
+    let ask = |replicas: &[u8]| begin(&alike(1, replicas), 3, 1).without_the_last(&mut Random::new(1));
     let mut three = ask(&[1, 2, 3]);
     three.handle_answer(node(1), busy(1), at(101));
     assert!(!three.is_complete());

@@ -31,19 +31,22 @@ fn an_answer_lasts_as_the_paper_says() {
     assert!((uses(16, 100) - 2.0 / 1.52).abs() < 1e-9);
     assert!(uses(16, 1_000_000) < 1.001 && uses(0, 16) >= 1.0, "never less than once");
     for few in [0, 1, 16, 24] {
-        assert_eq!(uses(16, few), f64::from(USES_MAX), "{few} nodes: there is no balance to strike");
+        assert_eq!(uses(16, few), 1.0, "{few} nodes: the pool is never full");
     }
+    assert_eq!(uses(16, 25), f64::from(USES_MAX), "hardly ever full");
     let mut random = Random::new(1);
     let mean = (0..10_000).map(|_| f64::from(rounded(1.3, &mut random))).sum::<f64>() / 10_000.0;
     assert!((mean - 1.3).abs() < 0.02, "{mean}");
 }
 
 #[test]
-fn three_are_probed_of_sixteen_and_as_many_more_of_more() {
-    for (nodes, probes, places) in [(3, 3, 16), (16, 3, 16), (17, 6, 32), (64, 12, 64)] {
+fn three_are_probed_for_each_partition_as_far_as_there_are_nodes() {
+    for (partitions, nodes, probes, places) in
+        [(1, 16, 3, 16), (2, 16, 4, 32), (5, 64, 7, 80), (100, 64, 64, 1_024), (100, 3, 3, 1_024)]
+    {
         let mut prequal = Prequal::new();
-        let targets = prequal.probe(wanted(&ring(100, nodes)), &mut Random::new(1));
-        assert_eq!((targets.len(), prequal.places()), (probes, places), "{nodes} nodes");
+        let targets = prequal.probe(wanted(&ring(partitions, nodes)), &mut Random::new(1));
+        assert_eq!((targets.len(), prequal.places()), (probes, places), "{partitions} on {nodes} nodes");
     }
 }
 

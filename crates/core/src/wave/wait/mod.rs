@@ -7,7 +7,7 @@
 //!
 //! What may be given up is a number of partitions, the wave's *spare*. At the caller it is what the minimum
 //! coverage leaves. Every parent shares its own among its children in proportion to their partitions, rounding
-//! down, and [`stop`] holds every wave to it. So however many nodes give up on someone, together they never give
+//! down, and `stop` holds every wave to it. So however many nodes give up on someone, together they never give
 //! up what the minimum coverage needs. What else is lost meanwhile at the other end of the tree nobody can know.
 
 pub mod learned;

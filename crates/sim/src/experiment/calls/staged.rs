@@ -103,6 +103,7 @@ fn schemes() -> Vec<Scheme> {
     vec![
         waiting("uniform", Waiting::Uniform),
         waiting("staged", Waiting::Staged),
+        waiting("staged-reversed", Waiting::StagedReversed),
         Scheme::new("repair", Shape::Adaptive).still(),
     ]
 }

@@ -79,7 +79,12 @@ const DEADLINE: &str = "deadline";
 const COVERAGE: &str = "coverage";
 
 /// The rules compared.
-const RULES: [(&str, Waiting); 2] = [("uniform", Waiting::Uniform), ("staged", Waiting::Staged)];
+const RULES: [(&str, Waiting); 4] = [
+    ("uniform", Waiting::Uniform),
+    ("staged", Waiting::Staged),
+    ("slope", Waiting::SLOPE),
+    ("learned", Waiting::Learned),
+];
 
 /// One point of one of the two views.
 #[derive(Clone, Copy, Debug)]

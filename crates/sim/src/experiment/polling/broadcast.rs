@@ -81,7 +81,14 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     normalised(points)
 }
 
-fn case(series: &str, interval_ms: f64, workload: &Workload, load: f64, reading: Reading, calls: f64) -> Case {
+fn case(
+    series: &str,
+    interval_ms: f64,
+    workload: &Workload,
+    load: f64,
+    reading: Reading,
+    calls: f64,
+) -> Case {
     let policy = match reading {
         Reading::AtItsWord => ReplicaPolicy::AnnouncedRaw,
         Reading::Treefolds => ReplicaPolicy::Announced,
@@ -91,7 +98,10 @@ fn case(series: &str, interval_ms: f64, workload: &Workload, load: f64, reading:
     case.chooser = Chooser::Policy(policy);
     case.server.announce_directly = true;
     case.server.announce_every = Duration::from_millis_f64(interval_ms);
-    case.front.anticipate = reading == Reading::Treefolds;
+    (case.front.anticipate, case.front.waves_bear_loads) = match reading {
+        Reading::AtItsWord => (false, false),
+        Reading::Treefolds => (true, true),
+    };
     case
 }
 
@@ -100,7 +110,8 @@ fn normalised(points: Vec<Point>) -> Vec<Point> {
     let (ideals, mut points): (Vec<Point>, Vec<Point>) =
         points.into_iter().partition(|point| point.series == "ideal");
     for point in &mut points {
-        let load = SERIES.iter().find(|(series, ..)| *series == point.series).map_or(0.0, |&(_, load, _)| load);
+        let load =
+            SERIES.iter().find(|(series, ..)| *series == point.series).map_or(0.0, |&(_, load, _)| load);
         let workload = super::word(point, "workload").to_owned();
         if let Some(ideal) = find(&ideals, "ideal", load, &[("workload", workload.as_str())]) {
             point.more.insert("ideal_ms".into(), ideal.response_ms_mean.into());

@@ -113,7 +113,8 @@ impl Case {
         let setting = setting(seed, self.workload.service.clone(), self.polling);
         let per_s = self.busy * SERVERS as f64 * 1_000.0 / self.workload.mean_ms();
         let mut world = World::new(setting.clone());
-        let server = Spec { processors: 1, tuning: self.server.clone(), ..Spec::holding(PartitionSet::first(1)) };
+        let server =
+            Spec { processors: 1, tuning: self.server.clone(), ..Spec::holding(PartitionSet::first(1)) };
         for _ in 0..SERVERS {
             world.start(server.clone());
         }

@@ -20,7 +20,7 @@ pub mod load_inaccuracy;
 pub mod poll_discard;
 pub mod poll_size;
 pub mod replica_policies;
-mod scene;
+pub mod scene;
 pub mod workload;
 
 use super::Point;
@@ -32,7 +32,12 @@ pub(crate) fn word<'a>(point: &'a Point, name: &str) -> &'a str {
 }
 
 /// The point of `series` at `x` that bears these words.
-pub(crate) fn find<'a>(points: &'a [Point], series: &str, x: f64, words: &[(&str, &str)]) -> Option<&'a Point> {
+pub(crate) fn find<'a>(
+    points: &'a [Point],
+    series: &str,
+    x: f64,
+    words: &[(&str, &str)],
+) -> Option<&'a Point> {
     points.iter().find(|point| {
         point.series == series
             && (point.x - x).abs() < 1e-9

@@ -106,7 +106,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let percent = |from: f64, to: f64| 100.0 * (1.0 - to / from);
         let (was, is) = (original.response_ms_mean, optimized.response_ms_mean);
         findings.push(Finding::new(
-            format!("3 polls, {}, 90 %, all awaited and dropped after 10 ms (gain; without polling time)", workload.name),
+            format!(
+                "3 polls, {}, 90 %, all awaited and dropped after 10 ms (gain; without polling time)",
+                workload.name
+            ),
             format!("{original_ms} and {optimized_ms} ms ({gain} %; {gain_without_polling} %)"),
             format!(
                 "{was:.1} and {is:.1} ms ({:.1} %; {:.1} %)",
@@ -120,7 +123,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     if let Some(point) = profiled {
         let percent = |name| 100.0 * point.more.get(name).and_then(Value::number).unwrap_or(0.0);
         findings.push(Finding::new(
-            "3 polls not complete within 10 and 20 ms (what the cost model is fitted to)",
+            "3 polls, fine-grain, not complete within 10 and 20 ms (the cost model is fitted to it)",
             "8.1 and 5.6 %",
             format!("{:.1} and {:.1} %", percent("later_than_10ms"), percent("later_than_20ms")),
             COMMAND,

@@ -104,8 +104,11 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     for workload in &Workload::ALL {
         for (series, paper) in [("random", "far worse"), ("2", "near 1"), ("8", "little better than 2")] {
             let Some(point) = at(series, workload, "free") else { continue };
-            let Some(normalised) = point.more.get("normalised").and_then(super::Value::number) else { continue };
-            let what = format!("{series}, {}, 90 %, free polls: response time by ideal", word(point, "workload"));
+            let Some(normalised) = point.more.get("normalised").and_then(super::Value::number) else {
+                continue;
+            };
+            let what =
+                format!("{series}, {}, 90 %, free polls: response time by ideal", word(point, "workload"));
             findings.push(Finding::new(what, paper, format!("{normalised:.2}"), COMMAND));
         }
     }

@@ -79,8 +79,9 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
             jobs.extend(loads.iter().map(|&load| (scene, series, load)));
         }
     }
-    let mut points =
-        runs::averaged(plan, progress, &jobs, |&(scene, series, load), seed| vec![measure(plan, scene, series, load, seed)]);
+    let mut points = runs::averaged(plan, progress, &jobs, |&(scene, series, load), seed| {
+        vec![measure(plan, scene, series, load, seed)]
+    });
     normalise(&mut points, &["workload"]);
     points
 }
