@@ -27,7 +27,7 @@ const EXIT_AFTER: Duration = Duration::from_millis(200);
 /// How often it is looked whether all is at rest, or all see all.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Whatever takes more steps than this without an end is going round in circles.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 3_000_000;
 /// What follows the last deadline: cancels and last words travel, kept waves expire every 100 ms, stuck jobs are
 /// given up after a second.
 const REST_AFTER: Duration = Duration::from_secs(3);
@@ -177,7 +177,9 @@ impl<'a> Stage<'a> {
         for &at in members.iter().chain(&observers) {
             if scenario.is_introduced {
                 self.world.introduce(at, &members);
-            } else if at > 0 {
+            }
+            // A seed is also whom a node calls on that has lost everyone.
+            if at > 0 && members.contains(&at) {
                 self.world.join(at, &[0], &mut self.watch);
             }
         }
