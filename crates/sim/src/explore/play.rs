@@ -178,9 +178,9 @@ impl<'a> Stage<'a> {
             if scenario.is_introduced {
                 self.world.introduce(at, &members);
             }
-            // A seed is also whom a node calls on that has lost everyone.
-            if at > 0 && members.contains(&at) {
+            if at > 0 && members.contains(&at) && !scenario.is_introduced {
                 self.world.join(at, &[0], &mut self.watch);
+                self.late.insert(at);
             }
         }
         for (number, &at) in observers.iter().enumerate() {
