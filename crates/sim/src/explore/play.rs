@@ -371,15 +371,16 @@ impl<'a> Stage<'a> {
                 }
                 strikes
             }
-            Fault::Join(partitions) => {
-                let all = PartitionSet::first(self.scenario.partitions);
-                let held = set(partitions);
-                let held = held.difference(&held.difference(&all));
-                let at = self.world.start(self.spec(held, false));
-                self.join(at);
-                true
-            }
+            Fault::Join(partitions) => self.arrive(set(partitions)),
         }
+    }
+
+    fn arrive(&mut self, holding: PartitionSet) -> bool {
+        let all = PartitionSet::first(self.scenario.partitions);
+        let held = holding.difference(&holding.difference(&all));
+        let at = self.world.start(self.spec(held, false));
+        self.join(at);
+        true
     }
 
     fn alive(&mut self, node: u32, strike: impl FnOnce(&mut World, usize)) -> bool {
