@@ -371,11 +371,11 @@ impl<'a> Stage<'a> {
                 }
                 strikes
             }
-            Fault::Join(partitions) => self.arrive(set(partitions)),
+            Fault::Join(partitions) => self.arrive(&set(partitions)),
         }
     }
 
-    fn arrive(&mut self, holding: PartitionSet) -> bool {
+    fn arrive(&mut self, holding: &PartitionSet) -> bool {
         let all = PartitionSet::first(self.scenario.partitions);
         let held = holding.difference(&holding.difference(&all));
         let at = self.world.start(self.spec(held, false));
