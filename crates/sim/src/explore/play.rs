@@ -502,9 +502,12 @@ impl<'a> Stage<'a> {
         self.reconnect_observers();
     }
 
-    /// As a client's library does: it calls on somebody who is there.
+    /// As a client's library does: it lets go of its connections and calls on somebody who is there.
     fn reconnect_observers(&mut self) {
         for at in self.running(true) {
+            for member in self.running(false) {
+                self.world.break_link(at, member);
+            }
             self.join(at);
         }
     }
@@ -513,6 +516,8 @@ impl<'a> Stage<'a> {
         // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
         let settled_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
         self.run_until(settled_at)?;
+        self.reconnect_observers();
+        self.run_until(settled_at + LOOK_EVERY)?;
         let by = self.world.now() + converges::WITHIN;
         loop {
             let says = converges::sees_all(&self.world, &self.running(false), &self.running(true));

@@ -115,8 +115,8 @@ impl World {
             }
             // A job that is given up keeps its processor until it is done, as a thread does; a future that has not
             // begun is dropped.
-            Effect::Abandon { job, .. } => self.places[at].processors.drop_waiting(job),
-            Effect::Deliver(_) | Effect::Trace(_) => {}
+            Effect::Abandon { job, replace_worker: false } => self.places[at].processors.drop_waiting(job),
+            Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
     }
 
