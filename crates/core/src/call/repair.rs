@@ -90,12 +90,21 @@ impl<P: Payload> Node<P> {
         self.counters.repairs += 1;
         let trace = TracePoint::Repaired { tag: wave.tag, child: node, reason: reason.clone() };
         self.effects.push_back(Effect::Trace(trace));
+        let is_lost = *reason == Reason::Lost;
         if wave.parent == Parent::Caller && tree.root().size > 1 {
-            return self.promote(now, wave, &tree, branch);
+            if self.promote(now, wave, &tree, branch) {
+                return;
+            }
+            if !is_lost {
+                // Everyone below was given up before it. It stays, and may answer yet.
+                if let Some(child) = wave.child_mut(node, branch) {
+                    child.is_hopeless = true;
+                }
+                return;
+            }
         }
         let own = tree.root().partitions.clone();
         let orphans: Vec<Tree> = tree.children().collect();
-        let is_lost = *reason == Reason::Lost;
         if let Some(child) = wave.child_mut(node, branch) {
             child.is_done = is_lost;
             child.is_hopeless = !is_lost;
@@ -115,12 +124,20 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat.
-    fn promote(&mut self, now: Instant, wave: &mut Wave<P>, tree: &Tree, branch: u32) {
+    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat; false
+    /// when there is no fit one.
+    ///
+    /// Who was root before is none: two that are both gone would be promoted in turns, as fast as connections to
+    /// them are refused, and every refusal would be met by as many calls as are open.
+    fn promote(&mut self, now: Instant, wave: &mut Wave<P>, tree: &Tree, branch: u32) -> bool {
         let old = tree.root();
         let mut heirs: Vec<Tree> = tree.children().collect();
-        let at = (0..heirs.len()).max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at)));
-        let heir = heirs.swap_remove(at.expect("a promoted tree has children"));
+        let is_fit = |tree: &Tree| wave.deposed.iter().all(|&(node, _)| node != tree.root().node);
+        let fit = (0..heirs.len()).filter(|&at| is_fit(&heirs[at]));
+        let Some(at) = fit.max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at))) else {
+            return false;
+        };
+        let heir = heirs.swap_remove(at);
         let mut children: Vec<Tree> = heir.children().collect();
         children.append(&mut heirs);
         if !old.partitions.is_empty() {
@@ -130,6 +147,7 @@ impl<P: Payload> Node<P> {
         wave.children.retain(|child| child.node != old.node || child.branch != branch);
         wave.deposed.push((old.node, branch));
         self.adopt(now, wave, branch, &[promoted]);
+        true
     }
 
     pub(crate) fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {

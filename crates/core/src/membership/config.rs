@@ -22,6 +22,8 @@ pub const DATAGRAM_BYTES_MAX: usize = 1_400;
 pub const RUMOUR_ROOM_BYTES: usize = 300;
 /// Addresses remembered from [`Membership::join`](super::Membership::join).
 pub const SEEDS_MAX: usize = 64;
+/// Addresses of members that are gone on which a node calls when it has lost everyone.
+pub const DEPARTED_MAX: usize = 16;
 /// Datagrams in answer to one request for cards.
 pub const SYNC_DATAGRAMS_MAX: usize = 12;
 /// Dead members named in answer to one request for cards.

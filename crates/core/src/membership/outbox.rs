@@ -5,7 +5,7 @@
 //! carry the digest of the view as it is by then.
 
 use super::alarms::Alarm;
-use super::config::{LOAD_TRANSMISSIONS, transmissions};
+use super::config::{DEPARTED_MAX, LOAD_TRANSMISSIONS, transmissions};
 use super::datagram::{Draft, Item, card_tag, put_item};
 use super::event::MembershipEvent;
 use super::identity::SwimId;
@@ -82,6 +82,8 @@ impl Membership {
             }
             if let Some(old) = seen {
                 self.forget(&old);
+                self.departed.retain(|&other| other != addr);
+                self.departed.push(addr);
             }
             if let Some(new) = alive {
                 self.view.join(new);
@@ -89,6 +91,7 @@ impl Membership {
             }
             self.pace.learnt(now, &self.config);
         }
+        self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
         let count = self.view.alive_count();
         if was_alone && count > 1 {
             // What was said before went to addresses at which nobody may have listened.

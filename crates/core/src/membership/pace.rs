@@ -167,18 +167,29 @@ impl Membership {
 
     /// Looks for absent seeds at the shortest wait from now on.
     pub(super) fn seek_soon(&mut self, now: Instant) {
-        if !self.seeds.is_empty() {
+        if self.wanted().next().is_some() {
             self.pace.seek_wait = self.config.seek_interval;
             let wait = self.vary(self.pace.seek_wait, 25);
             self.pace.seek_at = Some(now + wait);
         }
     }
 
+    /// On whom to call: absent seeds, and for a node that has lost everyone also those whom it lost. foca rests while
+    /// there is nobody and calls on the dead no more; should they hold this node for dead as well, and no seed be
+    /// left, they would never meet again.
+    fn wanted(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        let is_alone = self.view.alive_count() == 1;
+        let departed = self.departed.iter().filter(move |addr| is_alone && !self.seeds.contains(addr));
+        self.seeds.iter().chain(departed).copied()
+    }
+
     fn seek(&mut self, now: Instant) {
-        let absent: Vec<SocketAddr> =
-            self.seeds.iter().copied().filter(|&addr| self.view.at(addr).is_none()).collect();
+        let absent: Vec<SocketAddr> = self.wanted().filter(|&addr| self.view.at(addr).is_none()).collect();
         for addr in absent {
             self.call_on(addr);
+        }
+        if self.wanted().next().is_none() {
+            return;
         }
         self.pace.seek_wait = (self.pace.seek_wait + self.pace.seek_wait).min(self.config.seek_interval_max);
         let wait = self.vary(self.pace.seek_wait, 25);

@@ -62,6 +62,8 @@ pub struct Membership {
     pub(super) load_sequences: BTreeMap<NodeId, u64>,
     pub(super) own_load: Option<LoadRumour>,
     pub(super) seeds: Vec<SocketAddr>,
+    /// Where members were that are gone, the last at the end.
+    pub(super) departed: Vec<SocketAddr>,
     pub(super) transmits: VecDeque<(SocketAddr, Bytes)>,
     pub(super) events: VecDeque<MembershipEvent>,
     pub(super) transmissions: u8,
@@ -101,6 +103,7 @@ impl Membership {
             load_sequences: BTreeMap::new(),
             own_load: None,
             seeds: Vec::new(),
+            departed: Vec::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             transmissions,

@@ -244,13 +244,24 @@ impl<P: Payload> Wave<P> {
 
     /// Notes what a child says of its own load and of those below it; nobody below has more to say than there are
     /// seats.
-    pub(crate) fn hear(&mut self, now: Instant, child: NodeId, figure: LoadFigure, below: &[LoadNews], seats: usize) {
+    pub(crate) fn hear(
+        &mut self,
+        now: Instant,
+        child: NodeId,
+        figure: LoadFigure,
+        below: &[LoadNews],
+        seats: usize,
+    ) {
         if !self.loads_wanted {
             return;
         }
         self.heard.push(Heard { node: child, figure, as_of: now });
         let told = below.iter().take(seats.saturating_sub(1));
-        self.heard.extend(told.map(|news| Heard { node: news.node, figure: news.figure, as_of: now - news.age }));
+        self.heard.extend(told.map(|news| Heard {
+            node: news.node,
+            figure: news.figure,
+            as_of: now - news.age,
+        }));
     }
 
     /// True when the answer can be given before its time is up.

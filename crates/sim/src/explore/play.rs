@@ -27,7 +27,7 @@ const EXIT_AFTER: Duration = Duration::from_millis(200);
 /// How often it is looked whether all is at rest, or all see all.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Whatever takes more steps than this without an end is going round in circles.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 3_000_000;
 /// What follows the last deadline: cancels and last words travel, kept waves expire every 100 ms, stuck jobs are
 /// given up after a second.
 const REST_AFTER: Duration = Duration::from_secs(3);
@@ -131,6 +131,8 @@ struct Stage<'a> {
     /// Places told to leave.
     leaving: BTreeSet<usize>,
     exits: Vec<(Instant, usize)>,
+    /// Places whose node was not there from the start, or is not the one that was.
+    late: BTreeSet<usize>,
     /// Who makes each call, as it was made: the front's place and the request, or the client's place.
     made: BTreeMap<usize, (usize, Option<RequestId>, usize)>,
     steps: u64,
@@ -148,6 +150,7 @@ impl<'a> Stage<'a> {
             faults: BTreeMap::new(),
             leaving: BTreeSet::new(),
             exits: Vec::new(),
+            late: BTreeSet::new(),
             made: BTreeMap::new(),
             steps: 0,
         }
@@ -174,8 +177,10 @@ impl<'a> Stage<'a> {
         for &at in members.iter().chain(&observers) {
             if scenario.is_introduced {
                 self.world.introduce(at, &members);
-            } else if at > 0 {
+            }
+            if at > 0 && members.contains(&at) && !scenario.is_introduced {
                 self.world.join(at, &[0], &mut self.watch);
+                self.late.insert(at);
             }
         }
         for (number, &at) in observers.iter().enumerate() {
@@ -366,15 +371,16 @@ impl<'a> Stage<'a> {
                 }
                 strikes
             }
-            Fault::Join(partitions) => {
-                let all = PartitionSet::first(self.scenario.partitions);
-                let held = set(partitions);
-                let held = held.difference(&held.difference(&all));
-                let at = self.world.start(self.spec(held, false));
-                self.join(at);
-                true
-            }
+            Fault::Join(partitions) => self.arrive(&set(partitions)),
         }
+    }
+
+    fn arrive(&mut self, holding: &PartitionSet) -> bool {
+        let all = PartitionSet::first(self.scenario.partitions);
+        let held = holding.difference(&holding.difference(&all));
+        let at = self.world.start(self.spec(held, false));
+        self.join(at);
+        true
     }
 
     fn alive(&mut self, node: u32, strike: impl FnOnce(&mut World, usize)) -> bool {
@@ -415,6 +421,7 @@ impl<'a> Stage<'a> {
 
     /// Joins by up to three members that are there.
     fn join(&mut self, at: usize) {
+        self.late.insert(at);
         let others = self.running(false).into_iter().filter(|&other| other != at);
         let seeds: Vec<usize> = others.take(SEEDS).collect();
         self.world.join(at, &seeds, &mut self.watch);
@@ -446,11 +453,10 @@ impl<'a> Stage<'a> {
             }
         }
         self.reconnect_observers();
-        // As whoever runs them would: those who know nobody call on somebody who is there.
-        for at in self.running(false) {
-            if self.world.place(at).node().view().alive_count() == 1 {
-                self.join(at);
-            }
+        // Those who joined while nobody was there to answer are given other seeds, as whoever runs them would.
+        let late = std::mem::take(&mut self.late);
+        for &at in self.running(false).intersection(&late) {
+            self.join(at);
         }
     }
 
@@ -496,9 +502,12 @@ impl<'a> Stage<'a> {
         self.reconnect_observers();
     }
 
-    /// As a client's library does: it calls on somebody who is there.
+    /// As a client's library does: it lets go of its connections and calls on somebody who is there.
     fn reconnect_observers(&mut self) {
         for at in self.running(true) {
+            for member in self.running(false) {
+                self.world.break_link(at, member);
+            }
             self.join(at);
         }
     }
@@ -507,6 +516,8 @@ impl<'a> Stage<'a> {
         // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
         let settled_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
         self.run_until(settled_at)?;
+        self.reconnect_observers();
+        self.run_until(settled_at + LOOK_EVERY)?;
         let by = self.world.now() + converges::WITHIN;
         loop {
             let says = converges::sees_all(&self.world, &self.running(false), &self.running(true));

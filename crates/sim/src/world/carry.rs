@@ -113,7 +113,9 @@ impl World {
                 self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
                 watch.outcome(self.now, at, request, &outcome);
             }
-            // A job that is given up keeps its processor until it is done, as a thread does.
+            // A job that is given up keeps its processor until it is done, as a thread does; a future that has not
+            // begun is dropped.
+            Effect::Abandon { job, replace_worker: false } => self.places[at].processors.drop_waiting(job),
             Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
     }

@@ -94,6 +94,12 @@ impl Processors {
         if task.is_fold { self.folds.push_back(task) } else { self.locals.push_back(task) }
     }
 
+    /// A task that has not begun never will.
+    pub fn drop_waiting(&mut self, job: JobId) {
+        self.folds.retain(|task| task.job != job);
+        self.locals.retain(|task| task.job != job);
+    }
+
     /// The next task that a free processor begins, and how long it takes.
     pub fn begin(&mut self) -> Option<(Task, Duration)> {
         if self.busy >= self.count {
@@ -107,9 +113,7 @@ impl Processors {
 
     fn next_local(&mut self) -> Option<Task> {
         let Some(threads) = &mut self.threads else { return self.locals.pop_front() };
-        let can_start = |task: &Task| {
-            threads.held.len() < threads.count || threads.held.contains(&task.call)
-        };
+        let can_start = |task: &Task| threads.held.len() < threads.count || threads.held.contains(&task.call);
         let at = self.locals.iter().position(can_start)?;
         let task = self.locals.remove(at)?;
         threads.held.insert(task.call);
@@ -156,8 +160,7 @@ mod tests {
             processors.submit(task(job, false));
         }
         processors.submit(task(9, true));
-        let begun: Vec<u64> =
-            std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
+        let begun: Vec<u64> = std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
         assert_eq!(begun, [9, 0]);
         processors.end(9);
         processors.submit(task(8, true));

@@ -172,7 +172,7 @@ fn described(failure: &Failure, style: Style) -> String {
     writeln!(text, "{name} after {} µs{place}{call}: {}", violation.at_us, violation.what).expect(written);
     let scenario = serde_json::to_string(&failure.scenario).expect("invariant: a scenario is plain values");
     writeln!(text, "{scenario}").expect(written);
-    write!(text, "again: treefold sim explore --scenario {}\n", failure.seed).expect(written);
+    writeln!(text, "again: treefold sim explore --scenario {}", failure.seed).expect(written);
     text
 }
 
