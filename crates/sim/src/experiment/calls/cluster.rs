@@ -136,9 +136,9 @@ impl Cluster {
         }
         let front = world.start(Spec { tuning: scheme.tuning.clone(), ..Spec::front() });
         if scheme.tuning.membership.gossips {
-            world.introduce_all()
+            world.introduce_all();
         } else {
-            world.introduce_fronts(&[front])
+            world.introduce_fronts(&[front]);
         }
         let mut trial = Trial::poisson(world, &setting, vec![front], per_s, seconds);
         trial.options = scheme.options();

@@ -27,7 +27,7 @@ pub const HOMOGENEOUS: Experiment = Experiment {
     run: |plan, progress| {
         let base = [5.0, 10.0, 15.0, 20.0, 30.0].map(|rate| (Scheme::new("base", Shape::Base), rate));
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0]);
-        run(plan, progress, Cluster::HOMOGENEOUS, base.into_iter().chain(trees).collect())
+        run(plan, progress, Cluster::HOMOGENEOUS, &base.into_iter().chain(trees).collect::<Vec<_>>())
     },
     findings: |points| findings(points, &PAPER_HOMOGENEOUS),
 };
@@ -52,7 +52,7 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     ],
     run: |plan, progress| {
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
-        run(plan, progress, Cluster::HETEROGENEOUS, trees)
+        run(plan, progress, Cluster::HETEROGENEOUS, &trees)
     },
     findings: |points| findings(points, &PAPER_HETEROGENEOUS),
 };
@@ -115,9 +115,9 @@ fn jobs(plan: &Plan, rates: &[f64]) -> Vec<(Scheme, f64)> {
     schemes().into_iter().flat_map(at_rates).collect()
 }
 
-fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: Vec<(Scheme, f64)>) -> Vec<Point> {
+fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: &[(Scheme, f64)]) -> Vec<Point> {
     let seconds = if plan.quick { 20.0 } else { 60.0 };
-    averaged(plan, progress, &jobs, |(scheme, rate), seed| {
+    averaged(plan, progress, jobs, |(scheme, rate), seed| {
         let point = cluster.trial(scheme, seed, *rate, seconds).run().point(scheme.name, *rate);
         vec![point.with("ideal_throughput_per_s", cluster.ideal_per_s())]
     })
