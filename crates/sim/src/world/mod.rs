@@ -105,8 +105,7 @@ pub struct Polling {
 
 impl Polling {
     /// Answers come at once and cost nothing.
-    pub const FREE: Self =
-        Self { wait_share: 0.0, wait_mean: Duration::ZERO, cost: Duration::ZERO };
+    pub const FREE: Self = Self { wait_share: 0.0, wait_mean: Duration::ZERO, cost: Duration::ZERO };
 }
 
 /// Wrong behaviour of nodes that a hunt for bugs should find.
@@ -123,13 +122,38 @@ pub enum Sabotage {
 #[derive(Debug)]
 enum Happening {
     /// A message arrives over a connection; (from, to) by place, and the lives it is meant for.
-    Message { from: NodeId, to: NodeId, connection: u64, message: Message<Ink> },
-    Datagram { to: usize, from: core::net::SocketAddr, bytes: Vec<u8> },
+    Message {
+        from: NodeId,
+        to: NodeId,
+        connection: u64,
+        message: Message<Ink>,
+    },
+    Datagram {
+        to: usize,
+        from: core::net::SocketAddr,
+        bytes: Vec<u8>,
+    },
     /// Anything else that a node learns.
-    Input { to: NodeId, input: Input<Ink> },
-    Done { at: usize, lives: u32, task: Task, took: Duration },
-    Timer { at: usize },
-    Call { at: usize, request: RequestId, params: Ink, options: Box<CallOptions>, kind: usize },
+    Input {
+        to: NodeId,
+        input: Input<Ink>,
+    },
+    Done {
+        at: usize,
+        lives: u32,
+        task: Task,
+        took: Duration,
+    },
+    Timer {
+        at: usize,
+    },
+    Call {
+        at: usize,
+        request: RequestId,
+        params: Ink,
+        options: Box<CallOptions>,
+        kind: usize,
+    },
 }
 
 /// Nodes, links and a clock.

@@ -119,7 +119,13 @@ impl Network {
     }
 
     /// When a datagram sent now arrives: never, once or twice.
-    pub fn datagram_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> [Option<Instant>; 2] {
+    pub fn datagram_arrives(
+        &mut self,
+        now: Instant,
+        from: usize,
+        to: usize,
+        bytes: usize,
+    ) -> [Option<Instant>; 2] {
         if self.is_cut(from, to) || (self.links.loss > 0.0 && self.random.unit() < self.links.loss) {
             return [None, None];
         }
@@ -134,7 +140,11 @@ impl Network {
     fn extra(&mut self, from: usize, to: usize) -> Duration {
         let jitter = self.links.jitter;
         let drawn = if jitter.is_zero() { jitter } else { jitter.mul_f64(self.random.unit()) };
-        if self.detours.is_empty() { drawn } else { drawn + self.detours.get(&(from, to)).copied().unwrap_or_default() }
+        if self.detours.is_empty() {
+            drawn
+        } else {
+            drawn + self.detours.get(&(from, to)).copied().unwrap_or_default()
+        }
     }
 
     /// When the last byte has left the sender.

@@ -10,6 +10,7 @@ use crate::wire::header::{
     CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, ReplyHeader, RequestHeader,
     StatusHeader,
 };
+use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::outcome::{missing_of, options_of, outcome_of, waiting_of};
 use crate::wire::report::report_of;
@@ -21,7 +22,6 @@ use prost::Message as _;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
-use crate::wire::loads::loads_of;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::time::Duration;

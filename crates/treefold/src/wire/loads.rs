@@ -16,7 +16,11 @@ use treefold_core::time::Duration;
 const NUMBERS: usize = 5;
 
 /// Fills the cleared load columns of `header`.
-pub(super) fn put_loads(header: &mut PartialHeader, loads: &[LoadNews], limits: &Limits) -> Result<(), WireError> {
+pub(super) fn put_loads(
+    header: &mut PartialHeader,
+    loads: &[LoadNews],
+    limits: &Limits,
+) -> Result<(), WireError> {
     if loads.is_empty() {
         return Ok(());
     }

@@ -156,8 +156,10 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
     let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
-        |(node, age, queued, in_flight, processors, latency)| {
-            LoadNews { node, age, figure: LoadFigure { queued, in_flight, processors, latency } }
+        |(node, age, queued, in_flight, processors, latency)| LoadNews {
+            node,
+            age,
+            figure: LoadFigure { queued, in_flight, processors, latency },
         },
     );
     prop::collection::vec(news, 0..9)
