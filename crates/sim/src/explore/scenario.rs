@@ -1,6 +1,6 @@
 //! A scenario: everything about one run of the hunt, as a plain value.
 //!
-//! It is drawn from a seed ([`super::draw`]), played ([`super::play`]), and made smaller when it fails
+//! It is drawn from a seed ([`super::draw`]), played ([`super::play()`]), and made smaller when it fails
 //! ([`super::shrink`]). As JSON it can be kept and played again when the generator has long changed; the scenarios
 //! that found something are kept so, as tests.
 //!

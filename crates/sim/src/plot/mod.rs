@@ -9,8 +9,8 @@
 //! - The legend stands beside the data, never on it.
 //! - Who sees colours differently, or prints in grey, tells the series apart by their markers.
 //!
-//! [`curve`] gathers what is drawn, [`scale`] chooses axes and ticks, [`look`] says what each series looks like, and
-//! [`figure`] puts it on paper.
+//! `curve` gathers what is drawn, `scale` chooses axes and ticks, `look` says what each series looks like, and
+//! `figure` puts it on paper.
 //!
 //! Why elements by the `svg` crate, and not a plotting crate: plotters, the one that most use, puts marks on whole
 //! pixels, cuts a dashed line into pieces of its own (each of which is a line in a difference), and draws its legend
