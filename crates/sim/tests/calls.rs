@@ -1,0 +1,151 @@
+//! The orderings that the DAC paper found, on short runs of clusters like its own.
+
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+use treefold_sim::experiment::calls::{Cluster, Scheme};
+use treefold_sim::experiment::runs::averaged;
+use treefold_sim::experiment::trial::Deed;
+use treefold_sim::experiment::{ALL, Plan, Point, Unwatched};
+
+const PLAN: Plan = Plan { seed: 1, repeat: 1, threads: 2, quick: true };
+
+/// Twelve nodes: what holds for the paper's 24 holds for them, in half of the time.
+const SMALL: Cluster = Cluster::duals(12);
+
+/// Ten nodes of two processors and two of four.
+const MIXED: Cluster = Cluster { duals: 10, quads: 2 };
+
+/// The points of all `schemes` at a share of what the cluster's processors can do.
+fn at_load(cluster: Cluster, load: f64, schemes: &[Scheme]) -> Vec<Point> {
+    let per_s = load * cluster.ideal_per_s();
+    averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
+        vec![cluster.trial(scheme, seed, per_s, 20.0).run().point(scheme.name, per_s)]
+    })
+}
+
+fn shapes() -> [Scheme; 3] {
+    [("adaptive", Shape::Adaptive), ("binomial", Shape::Binomial), ("flat", Shape::Flat)]
+        .map(|(name, shape)| Scheme::new(name, shape))
+}
+
+/// Partitions that a call loses while the first `count` nodes are as the deed makes them.
+fn partitions_lost(schemes: &[Scheme], count: usize, fault: fn(usize) -> Deed) -> Vec<f64> {
+    let points = averaged(&PLAN, &Unwatched, schemes, |scheme, seed| {
+        let mut trial = SMALL.trial(scheme, seed, 15.0, 10.0);
+        trial.options.min_coverage = 0.01;
+        trial.script = vec![(Duration::from_secs(4), fault(count))];
+        vec![trial.run().point(scheme.name, count as f64)]
+    });
+    points.iter().map(|point| (1.0 - point.coverage_mean) * f64::from(SMALL.nodes())).collect()
+}
+
+fn slow_without_end(count: usize) -> Deed {
+    Box::new(move |world| (0..count).for_each(|node| world.slow_down(node, 10_000.0)))
+}
+
+fn stopped(count: usize) -> Deed {
+    Box::new(move |world| (0..count).for_each(|node| world.stop(node)))
+}
+
+#[test]
+fn load_adaptive_trees_answer_soonest_at_high_load() {
+    let points = at_load(SMALL, 0.94, &shapes());
+    let [adaptive, binomial, flat] = [0, 1, 2].map(|at| points[at].response_ms_mean);
+    assert!(adaptive < 0.8 * binomial, "{adaptive} against binomial's {binomial}");
+    assert!(binomial < flat, "{binomial} against flat's {flat}");
+}
+
+#[test]
+fn larger_nodes_are_put_to_use_by_load_adaptive_trees_alone() {
+    let points = at_load(MIXED, 1.0, &shapes());
+    let [adaptive, binomial, flat] = [0, 1, 2].map(|at| points[at].throughput_per_s);
+    assert!(adaptive > 1.05 * binomial, "{adaptive}/s against binomial's {binomial}/s");
+    assert!(adaptive > 1.1 * flat, "{adaptive}/s against flat's {flat}/s");
+}
+
+#[test]
+fn figures_borne_by_waves_are_better_than_gossip_and_stale_ones_are_worse_than_none() {
+    let adaptive = |name| Scheme::new(name, Shape::Adaptive);
+    let schemes = [
+        adaptive("adaptive"),
+        Scheme::new("binomial", Shape::Binomial),
+        adaptive("adaptive:gossip").by_gossip().as_told(),
+    ];
+    let points = at_load(SMALL, 0.85, &schemes);
+    let [borne, none, stale] = [0, 1, 2].map(|at| points[at].response_ms_mean);
+    assert!(borne < none && none < stale, "{borne}, {none}, {stale}");
+}
+
+#[test]
+fn a_caller_that_folds_for_itself_collapses_where_a_tree_has_hardly_begun_to_work() {
+    let schemes = [Scheme::new("base", Shape::Base), Scheme::new("adaptive", Shape::Adaptive)];
+    let points = at_load(Cluster::HOMOGENEOUS, 0.4, &schemes);
+    let [base, adaptive] = [0, 1].map(|at| points[at].throughput_per_s);
+    assert!(base < 0.1 * adaptive, "{base}/s against {adaptive}/s");
+}
+
+#[test]
+fn workers_that_block_are_as_good_until_they_are_far_worse() {
+    let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();
+    let schemes = [adaptive("event-driven"), adaptive("blocking").blocking(2)];
+    let calm = at_load(SMALL, 0.3, &schemes);
+    assert!((calm[0].throughput_per_s - calm[1].throughput_per_s).abs() < 0.5);
+    let busy = at_load(SMALL, 0.95, &schemes);
+    let [released, blocked] = [0, 1].map(|at| busy[at].throughput_per_s);
+    assert!(blocked < 0.5 * released, "{blocked}/s against {released}/s");
+}
+
+#[test]
+fn staged_waiting_loses_the_slow_nodes_partitions_and_uniform_waiting_more() {
+    let waiting = |name, rule| Scheme::new(name, Shape::Adaptive).still().without_repair().waiting(rule);
+    let schemes = [waiting("staged", Waiting::Staged), waiting("uniform", Waiting::Uniform)];
+    for count in [1, 3] {
+        let lost = partitions_lost(&schemes, count, slow_without_end);
+        assert!(lost[0] < 1.5 * count as f64, "{count} slow nodes: {lost:?}");
+        assert!(lost[0] <= lost[1], "{count} slow nodes: {lost:?}");
+    }
+}
+
+#[test]
+fn repair_loses_the_stopped_nodes_partitions_and_without_it_their_subtrees_are_lost() {
+    let adaptive = |name| Scheme::new(name, Shape::Adaptive).still();
+    let schemes = [adaptive("repair"), adaptive("staged").without_repair()];
+    let lost = partitions_lost(&schemes, 2, stopped);
+    assert!((2.0..2.2).contains(&lost[0]), "{lost:?}");
+    assert!(lost[1] > 1.5 * lost[0], "{lost:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_points_on_any_number_of_threads() {
+    let loads = [0.3, 0.6, 0.9];
+    let run = |threads, seed| {
+        let plan = Plan { seed, repeat: 2, threads, quick: true };
+        let scheme = Scheme::new("adaptive", Shape::Adaptive);
+        averaged(&plan, &Unwatched, &loads, |load, seed| {
+            let cluster = Cluster::duals(4);
+            vec![
+                cluster
+                    .trial(&scheme, seed, load * cluster.ideal_per_s(), 5.0)
+                    .run()
+                    .point("adaptive", *load),
+            ]
+        })
+    };
+    let points = run(1, 7);
+    assert_eq!(points, run(3, 7));
+    assert_ne!(points, run(3, 8));
+}
+
+#[test]
+fn every_experiment_has_a_name_of_its_own_and_pictures_of_their_own() {
+    let mut names: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
+    let mut files: Vec<&str> =
+        ALL.iter().flat_map(|experiment| experiment.charts).map(|chart| chart.file).collect();
+    for all in [&mut names, &mut files] {
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "{all:?}");
+    }
+}
