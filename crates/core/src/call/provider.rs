@@ -25,6 +25,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::contributors::Parts;
 use crate::wave::state::{Child, Opening, Parent, Phase, Wave};
+use crate::wave::wait::Waiting;
 use crate::wave::wait::staged::Rank;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -130,13 +131,15 @@ impl<P: Payload> Node<P> {
         wave.children.retain(|child| !is_asked_again(child));
         self.watch_children(wave, trees);
         let reduce = self.reduce_estimate(wave.kind, &wave.name);
+        // A caller that gave its root all of its own time would hear of it too late, whatever the rule below.
+        let waiting = if wave.parent == Parent::Caller { Waiting::Staged } else { wave.waiting };
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
         by_size.sort_by_key(|&at| trees[at].root().size);
         for (smaller, &at) in by_size.iter().enumerate() {
             let tree = trees[at].clone();
             let rank = Rank::new(smaller as u32, trees.len() as u32);
             let margin = self.config.tuning.hop_margin;
-            let answer_at = wave.waiting.child_answer_at(now, wave.answer_at, rank, reduce, margin);
+            let answer_at = waiting.child_answer_at(now, wave.answer_at, rank, reduce, margin);
             let repair_at = self.patience_ends(now, answer_at, tree.height());
             let hedge_at = self.hedge_at(now, wave, &tree);
             let node = tree.root().node;

@@ -2,7 +2,7 @@
 //! that says how they compare with the papers.
 
 use super::file::{self, Recorded};
-use super::named::Named;
+use super::named::{NameReader, Named};
 use super::plan::PlanArgs;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -30,6 +30,10 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "FILE", default_value = "docs/evaluation.md")]
     document: PathBuf,
 
+    /// Run these only, and take the others' points as they are on file
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NameReader, hide_possible_values = true)]
+    only: Vec<Named>,
+
     #[command(flatten)]
     plan: PlanArgs,
 }
@@ -40,6 +44,7 @@ line; with -o json one line: {written: [FILE, …]}.
 
 Examples:
   treefold sim evaluate
+  treefold sim evaluate --only staged,waiting
   treefold sim evaluate --quick --out draft/evaluation --document draft/evaluation.md";
 
 #[derive(Serialize)]
@@ -55,14 +60,15 @@ impl Evaluate {
         let (mut written, mut sections) = (Vec::new(), Vec::new());
         for named in Named::all() {
             let command = self.plan.command(named);
-            let points = self.plan.run(named);
+            let kept = file::points_of(&self.out, named);
+            let is_run = self.only.is_empty() || self.only.iter().any(|one| one.0.name == named.0.name);
+            let points = if is_run { self.plan.run(named) } else { file::read_points(&kept)? };
             let mut findings = (named.0.findings)(&points);
             // Findings name the run with its defaults; what is on the page must say how it was run.
             let plain = PlanArgs::default().command(named);
             findings.iter_mut().filter(|finding| finding.command == plain).for_each(|finding| {
                 finding.command.clone_from(&command);
             });
-            let kept = file::points_of(&self.out, named);
             file::write(&kept, &(to_json(&points) + "\n"))?;
             let recorded = Recorded { points, real: file::read_real(&self.out, named)? };
             written.push(kept);

@@ -8,7 +8,7 @@
 //! - [`plot`]: pictures of them, from a run or from a file.
 //! - [`evaluate`]: all of it, into `docs/evaluation.md`.
 //! - [`explore`]: the hunt for wrong behaviour, on worlds that are broken at random.
-//! - [`named`]: an experiment by its name. [`plan`]: how it is run, and how far it is. [`file`]: what is kept where.
+//! - [`named`]: an experiment by its name. [`plan`]: how it is run, and how far it is. [`mod@file`]: what is kept where.
 
 pub(crate) mod evaluate;
 pub(crate) mod explore;
