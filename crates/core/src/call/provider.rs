@@ -362,7 +362,9 @@ impl<P: Payload> Node<P> {
             last.last = true;
             last.missing.clone_from(&wave.answer_missing);
             last.report = report;
-            last.loads = wave.heard.iter().map(|heard| heard.passed_on(now)).collect();
+            // Told once: a kept wave that is asked again is no news, and holds none meanwhile.
+            let heard = core::mem::take(&mut wave.heard);
+            last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
         let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
         if bytes > self.config.limits.eager_bytes_max {

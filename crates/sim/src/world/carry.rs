@@ -66,9 +66,9 @@ impl World {
                 }
             }
             Happening::Timer { at } => self.ring(at, watch),
-            Happening::Call { at, request, params, options, kind } => {
+            Happening::Call { at, request, params, options } => {
                 self.note(6, at as u64);
-                let name = self.names[kind].clone();
+                let name = self.names[0].clone();
                 let call = Command::Call { request, name, params, options: *options };
                 self.feed(at, Input::Command(call), watch);
             }

@@ -152,7 +152,6 @@ enum Happening {
         request: RequestId,
         params: Ink,
         options: Box<CallOptions>,
-        kind: usize,
     },
 }
 
@@ -258,20 +257,8 @@ impl World {
 
     /// Makes a call at `at`, now.
     pub fn call(&mut self, at: usize, params: Ink, options: CallOptions, watch: &mut dyn Watch) -> RequestId {
-        self.call_kind(at, 0, params, options, watch)
-    }
-
-    /// Makes a call of the `kind`-th aggregation at `at`, now.
-    pub fn call_kind(
-        &mut self,
-        at: usize,
-        kind: usize,
-        params: Ink,
-        options: CallOptions,
-        watch: &mut dyn Watch,
-    ) -> RequestId {
         let request = self.next_request();
-        let name = self.names[kind].clone();
+        let name = self.names[0].clone();
         self.feed(at, Input::Command(Command::Call { request, name, params, options }), watch);
         request
     }
@@ -280,7 +267,7 @@ impl World {
     pub fn call_at(&mut self, when: Instant, at: usize, params: Ink, options: CallOptions) -> RequestId {
         let request = self.next_request();
         let options = Box::new(options);
-        self.agenda.plan(when, Happening::Call { at, request, params, options, kind: 0 });
+        self.agenda.plan(when, Happening::Call { at, request, params, options });
         request
     }
 
