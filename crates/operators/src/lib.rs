@@ -11,6 +11,7 @@
 //! - [`aggregation`]: the traits an author implements, synchronous and asynchronous, and the partition they see.
 //! - [`error`]: the one error an operator gives, made from any other by `?`.
 //! - [`erased`]: the same aggregations as functions of bytes, which is what a driver runs.
+//! - [`filter`]: what happens to the packets of a stream at each node.
 //! - [`merge`]: ready partials (count, sum, min, max, average, top-k, concatenate, group count), each shown by
 //!   random trees to give the same bytes whatever the tree.
 //! - [`merging`](mod@merging): an aggregation from one closure and a ready partial.
@@ -20,6 +21,7 @@ pub mod aggregation;
 pub mod codec;
 pub mod erased;
 pub mod error;
+pub mod filter;
 pub mod merge;
 pub mod merging;
 
@@ -27,5 +29,6 @@ pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 pub use codec::{Body, BodyError, Codec, Raw};
 pub use erased::{Operator, Outcome, erase, erase_async};
 pub use error::{OperatorError, Result};
+pub use filter::{Filter, FilterKind};
 pub use merge::{Merge, MergeError};
 pub use merging::{Mergeable, merging};
