@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 8] = [
+const KEPT: [(&str, &str); 9] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -26,6 +26,10 @@ const KEPT: [(&str, &str); 8] = [
     ("two_alone", "two nodes that held each other for dead, without seeds, never met again"),
     ("two_alone_without_seeds", "the same, when whom they lost last is gone for good"),
     ("leaver_asks_children", "a node that had drained took up an old wave and asked children"),
+    (
+        "cancel_before_call",
+        "when modelled links became faster, a cancellation overtook its call on a connection",
+    ),
 ];
 
 /// All of them are small; one that takes more steps than this goes round in circles for a while.

@@ -330,7 +330,7 @@ impl<'a> Stage<'a> {
             Fault::Resume(node) => self.resume(self.place(*node)),
             Fault::Slow(node, times) => self.alive(*node, |world, at| world.slow_down(at, f64::from(*times))),
             Fault::Weather(weather) => {
-                self.world.network().links = weather.links();
+                self.world.network().change_links(weather.links());
                 true
             }
             Fault::Split(group) => self.split(group),
@@ -440,7 +440,7 @@ impl<'a> Stage<'a> {
     /// Everything that can be put right is put right. Who left in good order stays away.
     fn heal(&mut self) {
         self.world.mend();
-        self.world.network().links = Weather::FAIR.links();
+        self.world.network().change_links(Weather::FAIR.links());
         for at in 0..self.world.places() {
             self.resume(at);
             self.world.slow_down(at, 1.0);

@@ -51,8 +51,7 @@ impl Links {
 /// The network of one world.
 #[derive(Debug)]
 pub struct Network {
-    /// How the links behave now.
-    pub links: Links,
+    links: Links,
     random: Random,
     /// Node → when its link out is idle again.
     idle_at: BTreeMap<usize, Instant>,
@@ -60,6 +59,10 @@ pub struct Network {
     last_at: BTreeMap<(usize, usize), Instant>,
     /// True once a message may have taken longer than one sent after it would.
     is_uneven: bool,
+    /// When the last of all messages sent so far arrives.
+    latest_at: Instant,
+    /// No message sent now arrives earlier: those sent before the links changed may still be on their way.
+    floor_at: Instant,
     cuts: BTreeSet<(usize, usize)>,
     /// (from, to) → further delay of that link.
     detours: BTreeMap<(usize, usize), Duration>,
@@ -74,9 +77,23 @@ impl Network {
             idle_at: BTreeMap::new(),
             last_at: BTreeMap::new(),
             is_uneven: false,
+            latest_at: Instant::START,
+            floor_at: Instant::START,
             cuts: BTreeSet::new(),
             detours: BTreeMap::new(),
         }
+    }
+
+    /// How the links behave now.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// From now on the links behave so; what is on its way is not overtaken.
+    pub fn change_links(&mut self, links: Links) {
+        self.links = links;
+        self.is_uneven = true;
+        self.floor_at = self.latest_at;
     }
 
     /// Nothing gets from `from` to `to` until [`Network::mend`]; the other way is another cut.
@@ -110,12 +127,15 @@ impl Network {
         let at = sent_at + self.links.stream_delay + self.extra(from, to);
         // Links that were uneven and are no longer still bear what was sent before.
         self.is_uneven |= !self.links.jitter.is_zero() || !self.detours.is_empty();
-        if !self.is_uneven {
-            return at;
-        }
-        let last = self.last_at.entry((from, to)).or_insert(at);
-        *last = at.max(*last);
-        *last
+        let at = if self.is_uneven {
+            let last = self.last_at.entry((from, to)).or_insert(self.floor_at);
+            *last = at.max(*last);
+            *last
+        } else {
+            at
+        };
+        self.latest_at = self.latest_at.max(at);
+        at
     }
 
     /// When a datagram sent now arrives: never, once or twice.
@@ -194,6 +214,15 @@ mod tests {
         let datagrams: Vec<Instant> =
             (0..200).filter_map(|us| network.datagram_arrives(at(us), 1, 2, 100)[0]).collect();
         assert!(!datagrams.is_sorted());
+    }
+
+    #[test]
+    fn nothing_overtakes_what_was_sent_before_the_links_became_faster() {
+        let mut network = Network::new(Links { stream_delay: Duration::from_millis(5), ..Links::DAC }, 1);
+        let before = network.message_arrives(at(0), 1, 2, 100);
+        network.change_links(Links::DAC);
+        assert_eq!(network.message_arrives(at(1), 1, 2, 100), before);
+        assert!(network.message_arrives(at(9_000), 1, 2, 100) > before);
     }
 
     #[test]
