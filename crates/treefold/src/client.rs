@@ -16,6 +16,7 @@ use crate::error::{Error, StartError};
 use crate::node::CLUSTER_DEFAULT;
 use crate::service::{Registry, Service};
 use crate::sockets;
+use crate::stream::StreamBuilder;
 use crate::transport::Identity;
 use bytes::Bytes;
 use front::Front;
@@ -207,6 +208,16 @@ impl Client {
     ) -> CallBuilder<'a, A::Partial> {
         CallBuilder::new(self.clone(), kind, params.encode())
             .finish_with(move |partial| aggregation.finish(partial, params))
+    }
+
+    /// A stream to the endpoints of a service, with this client as its front-end. It takes a client with a loop of its
+    /// own: one of a [`Node`](crate::Node), or in direct mode.
+    pub fn stream(&self, service: &str) -> StreamBuilder {
+        let handle = match &self.way {
+            Way::Front(_) => None,
+            Way::Loop { handle, .. } => Some(handle.clone()),
+        };
+        StreamBuilder::new(handle, service)
     }
 
     /// What the front sees of itself and of its cluster; in direct mode, what the client sees.

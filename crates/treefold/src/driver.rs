@@ -27,6 +27,7 @@ mod datagrams;
 mod jobs;
 mod joining;
 mod leaving;
+mod streams;
 mod link;
 pub(crate) mod thread;
 mod timer;
@@ -41,6 +42,7 @@ use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
 use link::{Link, Peers};
+use streams::Streams;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -80,6 +82,7 @@ pub(crate) struct Loop {
     futures: RefCell<HashMap<JobId, AbortHandle>>,
     slowness: Arc<Slowness>,
     answers: RefCell<Answers>,
+    streams: RefCell<Streams>,
     members: watch::Sender<Members>,
     complaints: Complaints,
 }
@@ -171,12 +174,13 @@ impl Loop {
             Effect::Disconnect { peer } => self.disconnect(peer),
             Effect::Run(job) => self.run_job(job),
             Effect::Abandon { job, replace_worker } => self.abandon_job(job, replace_worker),
+            Effect::Filter(effect) => self.perform_filter(effect),
             Effect::Deliver(event) => self.deliver(event),
             Effect::Trace(point) => self.trace(&point),
         }
     }
 
-    fn deliver(&self, event: Event<Bytes>) {
+    fn deliver(self: &Rc<Self>, event: Event<Bytes>) {
         let own = self.identity.node;
         match event {
             Event::CallDone { request, outcome } => self.answers.borrow_mut().call(request, *outcome),
@@ -188,6 +192,8 @@ impl Loop {
             Event::MemberDown(member) => {
                 self.members.send_if_modified(|members| members.remove(&member));
             }
+            Event::Stream { request, event } => self.deliver_stream(request, *event),
+            Event::Endpoint { stream, endpoint, event } => self.deliver_endpoint(stream, endpoint, event),
             Event::Drained => self.answers.borrow_mut().drained(),
         }
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 use treefold_core::error::CallError;
 use treefold_core::membership::card::CardError;
+use treefold_core::stream::StreamError;
 use treefold_operators::{BodyError, OperatorError};
 
 /// Why a call or a query has no outcome.
@@ -53,7 +54,13 @@ pub enum Error {
         /// How long that was.
         waited: Duration,
     },
-    /// The node, or the client, has been shut down.
+    /// The stream could not be opened, or is over.
+    #[error(transparent)]
+    Stream(StreamError),
+    /// A stream's front-end is the root of its tree, and this client only passes on what it wants to a node.
+    #[error("streams need a client with a loop of its own: one in direct mode, or that of a node")]
+    NoLoop,
+    /// The node, the client or the stream has been shut down.
     #[error("the node has been shut down")]
     Closed,
     /// The node's loop could not be started.

@@ -3,7 +3,9 @@
 //! A panic is caught and told as that job's error; nothing global is installed, so the program's own panic hook
 //! still prints it. Futures are polled under the same guard.
 
+use crate::filter::Filters;
 use crate::service::Registry;
+use crate::workers::Finished;
 use bytes::Bytes;
 use std::any::Any;
 use std::future::Future;
@@ -14,14 +16,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use treefold_core::effect::{Job, Work};
 use treefold_core::error::JobError;
-use treefold_core::id::JobId;
+use treefold_core::stream::StreamId;
+use treefold_core::stream::spec::FilterWork;
 use treefold_operators::{OperatorError, Outcome, erased::Pending};
 
-/// A job that a worker is through with.
+/// A task that a worker is through with.
 pub(crate) struct Done {
-    pub(crate) job: JobId,
-    pub(crate) yielded: Yielded,
+    pub(crate) finished: Finished,
     pub(crate) cost: Duration,
+}
+
+/// A run of a stream's filter, and the filter.
+pub(crate) struct Filtering {
+    pub(crate) stream: StreamId,
+    pub(crate) run: u64,
+    pub(crate) tag: u64,
+    pub(crate) work: FilterWork<Bytes>,
+    pub(crate) filters: Filters,
 }
 
 /// What running an operator gave.

@@ -5,6 +5,7 @@
 //! the data go into a `Registry`, where a job finds them by number. Core names a job's aggregation by its place
 //! in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry's order *is* that order.
 
+use crate::endpoint::EndpointKind;
 use crate::error::StartError;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use treefold_core::config::{Kind, Placement as KindPlacement};
 use treefold_core::id::PartitionId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::ServiceCard;
+use treefold_operators::FilterKind;
 use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
 
 /// A named service: its aggregations, and the partitions of it that live on this node.
@@ -33,6 +35,8 @@ pub struct Service {
     name: Arc<str>,
     operators: Vec<NamedOperator>,
     partitions: BTreeMap<PartitionId, Arc<dyn Any + Send + Sync>>,
+    endpoints: BTreeMap<PartitionId, Arc<dyn EndpointKind>>,
+    filters: Vec<(String, Arc<dyn FilterKind>)>,
     total: Option<u32>,
 }
 
@@ -46,7 +50,14 @@ struct NamedOperator {
 impl Service {
     /// A service without aggregations and partitions. The name must not be empty and has no `/`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into().into(), operators: Vec::new(), partitions: BTreeMap::new(), total: None }
+        Self {
+            name: name.into().into(),
+            operators: Vec::new(),
+            partitions: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            filters: Vec::new(),
+            total: None,
+        }
     }
 
     /// Adds an aggregation; callers name it `service/name`.
@@ -93,6 +104,25 @@ impl Service {
     #[must_use]
     pub fn partition_arc(mut self, id: PartitionId, data: Arc<dyn Any + Send + Sync>) -> Self {
         self.partitions.insert(id, data);
+        self
+    }
+
+    /// Says that these endpoints of the service live here: partitions that take part in streams. One that has no data
+    /// yet has none.
+    #[must_use]
+    pub fn endpoints(mut self, ids: impl IntoIterator<Item = PartitionId>, kind: impl EndpointKind) -> Self {
+        let kind: Arc<dyn EndpointKind> = Arc::new(kind);
+        for id in ids {
+            self.endpoints.insert(id, Arc::clone(&kind));
+            self.partitions.entry(id).or_insert_with(|| Arc::new(()));
+        }
+        self
+    }
+
+    /// Adds a filter; streams name it `service/name`.
+    #[must_use]
+    pub fn filter(mut self, name: impl Into<String>, kind: impl FilterKind) -> Self {
+        self.filters.push((name.into(), Arc::new(kind)));
         self
     }
 
@@ -161,6 +191,8 @@ pub(crate) struct Registry {
     kinds: Vec<Kind>,
     entries: Vec<Entry>,
     services: Vec<Hosted>,
+    filters: BTreeMap<String, Arc<dyn FilterKind>>,
+    endpoints: BTreeMap<(Arc<str>, PartitionId), Arc<dyn EndpointKind>>,
 }
 
 struct Entry {
@@ -196,6 +228,12 @@ impl Registry {
             self.kinds.push(Kind { name: format!("{name}/{}", named.name), placement: named.placement });
             self.entries.push(Entry { operator: named.operator, service: at });
         }
+        for (filter, kind) in service.filters {
+            self.filters.insert(format!("{name}/{filter}"), kind);
+        }
+        for (id, kind) in service.endpoints {
+            self.endpoints.insert((Arc::clone(&name), id), kind);
+        }
         let partitions = service
             .partitions
             .into_iter()
@@ -221,6 +259,16 @@ impl Registry {
     /// The operator of a kind.
     pub(crate) fn operator(&self, kind: u32) -> Option<&Arc<dyn Operator>> {
         self.entries.get(kind as usize).map(|entry| &entry.operator)
+    }
+
+    /// A filter of one of the services.
+    pub(crate) fn filter(&self, name: &str) -> Option<Arc<dyn FilterKind>> {
+        self.filters.get(name).map(Arc::clone)
+    }
+
+    /// What makes the parts of an endpoint in streams.
+    pub(crate) fn endpoint(&self, service: &Arc<str>, id: PartitionId) -> Option<&Arc<dyn EndpointKind>> {
+        self.endpoints.get(&(Arc::clone(service), id))
     }
 
     /// A partition of the service that a kind belongs to.

@@ -9,7 +9,8 @@
 //! Results go into one list. The loop is woken only by the result that finds the list empty: whoever comes while
 //! it is not, rides along.
 
-use crate::job::{Done, Yielded, execute};
+use crate::filter::Filters;
+use crate::job::{Done, Filtering, Yielded, execute};
 use crate::service::Registry;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +21,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use treefold_core::effect::Job;
 use treefold_core::error::JobError;
+use treefold_core::stream::spec::Filtered;
 use treefold_core::id::JobId;
+use treefold_core::stream::StreamId;
 
 /// How many times as long as it must each job shall take: a fault to inject, shared by loop and workers.
 #[derive(Debug)]
@@ -68,12 +71,73 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Job<Bytes>>,
-    running: HashMap<JobId, Standing>,
+    queue: VecDeque<Task>,
+    running: HashMap<TaskId, Standing>,
     idle: usize,
     threads: usize,
     threads_started: usize,
     closed: bool,
+}
+
+/// What a worker does.
+pub(crate) enum Task {
+    /// A local or a reduction.
+    Job(Job<Bytes>),
+    /// A run of a stream's filter, which comes back with what it gave.
+    Filter(Box<Filtering>),
+}
+
+/// What names a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TaskId {
+    /// A job.
+    Job(JobId),
+    /// A stream's run.
+    Filter(StreamId, u64),
+}
+
+impl Task {
+    fn id(&self) -> TaskId {
+        match self {
+            Self::Job(job) => TaskId::Job(job.id),
+            Self::Filter(run) => TaskId::Filter(run.stream, run.run),
+        }
+    }
+
+    fn execute(self, registry: &Registry, message_bytes_max: usize) -> Finished {
+        match self {
+            Self::Job(job) => Finished::Job(job.id, execute(registry, job, message_bytes_max)),
+            Self::Filter(filtering) => {
+                let Filtering { stream, run, tag, work, mut filters } = *filtering;
+                let result = filters.run(tag, work, message_bytes_max);
+                Finished::Filter { stream, run, filters, result }
+            }
+        }
+    }
+
+    fn failed(self, reason: &Arc<str>) -> Finished {
+        let error = JobError::Failed(Arc::clone(reason));
+        match self {
+            Self::Job(job) => Finished::Job(job.id, Yielded::Ready(Err(error))),
+            Self::Filter(filtering) => {
+                let Filtering { stream, run, filters, .. } = *filtering;
+                Finished::Filter { stream, run, filters, result: Err(error) }
+            }
+        }
+    }
+}
+
+/// What came of a task.
+pub(crate) enum Finished {
+    /// A job.
+    Job(JobId, Yielded),
+    /// A filter's run.
+    Filter {
+        stream: StreamId,
+        run: u64,
+        filters: Filters,
+        result: Result<Filtered<Bytes>, JobError>,
+    },
 }
 
 /// Whether the thread that runs a job counts.
@@ -108,9 +172,9 @@ impl Workers {
     }
 
     /// Queues a job. Its result comes by [`finished`](Self::finished), also when no thread can be had.
-    pub(crate) fn submit(&self, job: Job<Bytes>) {
+    pub(crate) fn submit(&self, task: Task) {
         let mut state = self.shared.lock();
-        state.queue.push_back(job);
+        state.queue.push_back(task);
         if state.idle >= state.queue.len() {
             self.shared.wanted.notify_one();
         } else if state.threads < self.shared.threads_max {
@@ -119,7 +183,7 @@ impl Workers {
     }
 
     /// Gives a job up: it leaves the queue, or, with `replace`, the thread that runs it is written off.
-    pub(crate) fn abandon(&self, id: JobId, replace: bool) {
+    pub(crate) fn abandon(&self, id: TaskId, replace: bool) {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
             Some(standing) if replace && *standing == Standing::Counted => {
@@ -130,7 +194,7 @@ impl Workers {
                 }
             }
             Some(_) => {}
-            None => state.queue.retain(|job| job.id != id),
+            None => state.queue.retain(|task| task.id() != id),
         }
     }
 
@@ -159,9 +223,8 @@ impl Workers {
             Err(error) if state.threads == 0 => {
                 // Nobody is left who would ever take these jobs.
                 let reason: Arc<str> = format!("no worker thread could be started: {error}").into();
-                for job in state.queue.drain(..) {
-                    let yielded = Yielded::Ready(Err(JobError::Failed(Arc::clone(&reason))));
-                    self.shared.report(Done { job: job.id, yielded, cost: Duration::ZERO });
+                for task in state.queue.drain(..) {
+                    self.shared.report(Done { finished: task.failed(&reason), cost: Duration::ZERO });
                 }
             }
             Err(error) => {
@@ -187,33 +250,33 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some(job) = self.next_job() {
-            let id = job.id;
+        while let Some(task) = self.next_task() {
+            let id = task.id();
             let (started, cpu_before) = (Instant::now(), thread_cpu_time());
-            let yielded = execute(&self.registry, job, self.message_bytes_max);
+            let finished = task.execute(&self.registry, self.message_bytes_max);
             let mut cost = thread_cpu_time().saturating_sub(cpu_before);
             if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
                 thread::sleep(delay);
                 cost = cost.mul_f64(self.slowness.factor());
             }
             let standing = self.lock().running.remove(&id);
-            self.report(Done { job: id, yielded, cost });
+            self.report(Done { finished, cost });
             if standing == Some(Standing::WrittenOff) {
                 return;
             }
         }
     }
 
-    fn next_job(&self) -> Option<Job<Bytes>> {
+    fn next_task(&self) -> Option<Task> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 state.threads -= 1;
                 return None;
             }
-            if let Some(job) = state.queue.pop_front() {
-                state.running.insert(job.id, Standing::Counted);
-                return Some(job);
+            if let Some(task) = state.queue.pop_front() {
+                state.running.insert(task.id(), Standing::Counted);
+                return Some(task);
             }
             state.idle += 1;
             state = self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);

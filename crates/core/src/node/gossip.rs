@@ -158,7 +158,7 @@ impl<P: Payload> Node<P> {
 
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
-            MembershipEvent::Joined(_) => {}
+            MembershipEvent::Joined(node) => self.look_for_endpoints(now, node),
             MembershipEvent::Card(node) => {
                 if let Some(card) = self.view().card(&node) {
                     let card = Arc::clone(card);

@@ -34,7 +34,8 @@ impl<P: Payload> Node<P> {
                 self.run_filter(now, share, tag, FilterWork::Down(payload), AtWork::Packet(packet));
                 continue;
             }
-            if share.unsettled_bytes >= share.window_bytes {
+            // Whoever has not said that it takes part gives nothing, lest it be taken for its former life.
+            if share.is_opening || share.unsettled_bytes >= share.window_bytes {
                 return;
             }
             let Some((lane, key)) = share.ready.pop_front() else { return };
@@ -199,7 +200,9 @@ impl<P: Payload> Node<P> {
                 sent
             }
         };
-        share.lanes.entry(lane).or_default().sent.push_back(kept);
+        let lane = share.lanes.entry(lane).or_default();
+        lane.sent_max = lane.sent_max.max(Some(kept.key));
+        lane.sent.push_back(kept);
     }
 
     /// Who is not in a wave, with the reasons.

@@ -81,6 +81,7 @@ impl<P: Payload> Node<P> {
                 wanted: wanted.clone(),
                 is_opened: false,
                 fan_out: fan_out.max(1),
+                seated: BTreeMap::new(),
                 delivered: VecDeque::new(),
                 to_settle: BTreeMap::new(),
                 to_settle_bytes: 0,
@@ -143,26 +144,20 @@ impl<P: Payload> Node<P> {
         let Some(service) = card.services.get(&*share.spec.service) else { return };
         let hosted = service.partitions.clone();
         let total = service.total;
+        let (present, is_seated) = (share.present(), self.is_seated(share, node));
+        let patience = self.config.tuning.stream_patience;
         let Some(front) = share.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
         }
         let wanted = hosted.difference(&hosted.difference(&front.wanted));
-        let answered = share.group.difference(&share.away_set);
-        let is_known_elsewhere = self.is_seated(share, node);
-        let fresh = wanted.difference(&answered);
-        if fresh.is_empty() || node == self.me || is_known_elsewhere {
+        let fresh = wanted.difference(&present);
+        front.seated.retain(|_, at| at.until(now) < patience);
+        if fresh.is_empty() || node == self.me || is_seated || front.seated.contains_key(&node) {
             return;
         }
+        front.seated.insert(node, now);
         // Whoever answered for them before answers for them no longer.
-        let holders: Vec<usize> = (0..share.branches.len())
-            .filter(|&at| share.branches[at].standing != Standing::Away)
-            .filter(|&at| share.branches[at].endpoints.intersects(&fresh))
-            .collect();
-        for at in holders {
-            let (tree, window_bytes) = (share.branches[at].tree.clone(), share.window_bytes);
-            self.send_open(share, &tree, window_bytes, false, fresh.clone());
-        }
         self.let_go(share, &fresh);
         self.seat(now, share, node, &fresh);
         share.regroup();
@@ -175,6 +170,7 @@ impl<P: Payload> Node<P> {
     /// A new leaf: below this node while it has fewer children than the shape says, else in the smallest subtree.
     fn seat(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, endpoints: &PartitionSet) {
         let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
+        share.life += 1;
         let leaf = Tree::leaf(node, endpoints.clone());
         let smallest = (0..share.branches.len())
             .filter(|&at| share.branches[at].standing == Standing::There)
@@ -185,7 +181,7 @@ impl<P: Payload> Node<P> {
                 let window_bytes = share.window_bytes;
                 self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
             }
-            _ => self.graft(now, share, &leaf, &PartitionSet::new()),
+            _ => self.graft(now, share, &leaf),
         }
     }
 

@@ -5,8 +5,8 @@
 //! that was sent already is dropped if it was in it, and sent after it if it was not.
 
 use super::error::StreamError;
-use super::message::StreamUp;
-use super::share::{GATHERED, Piece, Share, Slot, Standing};
+use super::message::{StreamMessage, StreamUp};
+use super::share::{GATHERED, Parent, Piece, Share, Slot, Standing};
 use super::spec::{Source, Synchronisation};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
@@ -90,24 +90,18 @@ impl<P: Payload> Node<P> {
         missing: alloc::vec::Vec<Missing>,
         urgent: bool,
     ) {
-        if address.lane == GATHERED {
-            share.tag_max = share.tag_max.max(address.tag);
-        }
+        share.tag_max = share.tag_max.max(address.tag);
         let (gathers, is_front) = (share.gathers(), share.front.is_some());
-        let lane = share.lanes.entry(address.lane).or_default();
-        let mut is_late = false;
-        if lane.settled.contains(address.key) {
+        let source = part.as_ref().map(|part| part.payload.source);
+        let (is_late, is_wanted) = is_gone(share, address, part.as_ref().map(|part| &part.contributors));
+        if is_late && gathers {
+            self.tell_ahead(share, source);
+        }
+        if !is_wanted || (is_late && is_front) {
             self.counters.stream_pieces_late += 1;
             return;
         }
-        for sent in lane.sent_under(address.key) {
-            let is_in = part.as_ref().is_none_or(|part| part.contributors.intersects(&sent.contributors));
-            if is_in || is_front {
-                self.counters.stream_pieces_late += 1;
-                return;
-            }
-            is_late = true;
-        }
+        let lane = share.lanes.entry(address.lane).or_default();
         let at = match lane.find(address.key) {
             Ok(at) => at,
             Err(at) => {
@@ -159,6 +153,45 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Whoever sends pieces for waves that are gone would for ever be behind: it is told where the foremost is. So who
+    /// is slower than the others is in the wave that is current when it sends.
+    fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>) {
+        let last = share.tag_max;
+        match source {
+            Some(Source::Child(number)) => {
+                let branch = share.branches.iter_mut().find(|branch| branch.source == number);
+                let Some(branch) = branch.filter(|branch| branch.told_ahead < last) else { return };
+                branch.told_ahead = last;
+                let node = branch.node;
+                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag: last });
+            }
+            Some(Source::Endpoint(_)) => skip_to(share, last),
+            None => {}
+        }
+    }
+
+    /// The parent says that waves have gone without this subtree, or part of it.
+    pub(crate) fn take_ahead(
+        &mut self,
+        share: &mut Share<P>,
+        from: NodeId,
+        tag: u64,
+    ) -> Result<(), StreamError> {
+        if share.parent != Parent::Node(from) {
+            return Ok(());
+        }
+        skip_to(share, tag);
+        for at in 0..share.branches.len() {
+            let branch = &mut share.branches[at];
+            if branch.standing == Standing::There && branch.told_ahead < tag {
+                branch.told_ahead = tag;
+                let node = branch.node;
+                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag });
+            }
+        }
+        Ok(())
+    }
+
     /// Someone is gone or back: some slots may be complete now.
     pub(crate) fn look_at_slots(&mut self, share: &mut Share<P>) {
         if !share.gathers() {
@@ -180,6 +213,32 @@ impl<P: Payload> Node<P> {
             .collect();
         due.into_iter().for_each(|at| make_ready(share, GATHERED, at));
     }
+}
+
+/// Whether a wave has been sent already, and whether this piece of it is wanted all the same.
+fn is_gone<P: Payload>(
+    share: &Share<P>,
+    address: Address,
+    contributors: Option<&PartitionSet>,
+) -> (bool, bool) {
+    let Some(lane) = share.lanes.get(&address.lane) else { return (false, true) };
+    if lane.settled.contains(address.key) {
+        return (true, false);
+    }
+    let at_work = share.filter.wave_at_work(address.lane, address.key).into_iter();
+    let mut is_late = false;
+    for gone in lane.sent_under(address.key).map(|sent| &sent.contributors).chain(at_work) {
+        is_late = true;
+        if contributors.is_none_or(|contributors| contributors.intersects(gone)) {
+            return (true, false);
+        }
+    }
+    (is_late, true)
+}
+
+/// Endpoints here that count their packets go on after this wave.
+fn skip_to<P>(share: &mut Share<P>, tag: u64) {
+    share.own.iter_mut().for_each(|own| own.next_tag = own.next_tag.max(tag.saturating_add(1)));
 }
 
 fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P> {

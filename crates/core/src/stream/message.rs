@@ -25,6 +25,11 @@ pub struct StreamOpen<P> {
     pub window_bytes: u64,
     /// Endpoints that are new begin with this tag, or a later one.
     pub first_tag: u64,
+    /// Counts the places that the front-end has given since it opened the stream.
+    pub life: u32,
+    /// Rises whenever somebody is given up and others take its place: of two who both believe to be the parent, the one
+    /// with the later term is.
+    pub term: u64,
     /// True when the child had been given up: its endpoints begin anew, at `first_tag`.
     pub rejoin: bool,
     /// Endpoints that are no longer the child's to account for.
@@ -93,6 +98,8 @@ pub struct StreamNews {
     pub stream: StreamId,
     /// The subtree as it is now: who takes part.
     pub tree: Tree,
+    /// The latest term heard of below.
+    pub term: u64,
     /// The last packet that has come from above.
     pub received: u64,
     /// Endpoints that begin with some tag.
@@ -122,6 +129,13 @@ pub enum StreamMessage<P> {
     },
     /// See [`StreamNews`].
     News(StreamNews),
+    /// Parent to child: waves up to this one have gone without you; begin after it.
+    Ahead {
+        /// Which stream.
+        stream: StreamId,
+        /// The last of them.
+        tag: u64,
+    },
     /// Child to parent: I am alive and have nothing to say.
     Beat {
         /// Which stream.
@@ -145,7 +159,10 @@ impl<P> StreamMessage<P> {
             Self::Down(down) => down.stream,
             Self::Settled(settled) => settled.stream,
             Self::News(news) => news.stream,
-            Self::Taken { stream, .. } | Self::Beat { stream } | Self::Close { stream, .. } => *stream,
+            Self::Taken { stream, .. }
+            | Self::Ahead { stream, .. }
+            | Self::Beat { stream }
+            | Self::Close { stream, .. } => *stream,
         }
     }
 }

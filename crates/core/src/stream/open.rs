@@ -23,6 +23,8 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// Packets of one life of an endpoint that are told apart from those of the next.
+const LIFE_BITS: u32 = 40;
 /// No child is given a smaller window than this.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
@@ -40,6 +42,7 @@ impl<P: Payload> Node<P> {
             // What crosses with a stream's end is no fault.
             return;
         };
+        self.note_daze(now, &mut share);
         let lives = match message {
             StreamMessage::Open(open) => self.reopen(now, &mut share, from, open),
             StreamMessage::Up(up) => self.take_up(now, &mut share, from, up),
@@ -47,6 +50,7 @@ impl<P: Payload> Node<P> {
             StreamMessage::Settled(settled) => self.take_settled(&mut share, from, settled),
             StreamMessage::Taken { upto, .. } => self.take_taken(now, &mut share, from, upto),
             StreamMessage::News(news) => self.take_news(now, &mut share, from, news),
+            StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
             StreamMessage::Beat { .. } => self.take_beat(now, &mut share, from),
             StreamMessage::Close { reason, .. } => self.take_close(now, &mut share, from, reason),
         };
@@ -83,6 +87,7 @@ impl<P: Payload> Node<P> {
         change: impl FnOnce(&mut Self, &mut Share<P>) -> Result<(), StreamError>,
     ) {
         if let Some(mut share) = self.streams.remove(&stream) {
+            self.note_daze(now, &mut share);
             let lives = change(self, &mut share);
             self.put_back(now, share, lives);
         }
@@ -112,6 +117,8 @@ impl<P: Payload> Node<P> {
             front: None,
         };
         let mut share = Box::new(Share::begin(now, beginning));
+        share.life = open.life;
+        share.term = open.term;
         share.first_tag = open.first_tag.max(1);
         share.tag_max = share.first_tag - 1;
         self.lay_out(
@@ -139,7 +146,7 @@ impl<P: Payload> Node<P> {
         self.open_own(share, own, first_tag);
         let window_bytes = self.window_for(share, children.len());
         for tree in children {
-            self.adopt_branch(now, share, tree, window_bytes);
+            self.adopt_branch(now, share, tree, window_bytes, false);
         }
         share.regroup();
     }
@@ -159,7 +166,7 @@ impl<P: Payload> Node<P> {
             share.own.push(Own {
                 endpoint,
                 next_tag: first_tag,
-                next_serial: 1,
+                next_serial: (u64::from(share.life) << LIFE_BITS) + 1,
                 in_flight: VecDeque::new(),
                 in_flight_bytes: 0,
                 to_take: VecDeque::new(),
@@ -176,13 +183,15 @@ impl<P: Payload> Node<P> {
         self.effects.push_back(Effect::Deliver(Event::Endpoint { stream, endpoint, event }));
     }
 
-    /// Makes a subtree a child of this node, and sends it its part.
+    /// Makes a subtree a child of this node, and sends it its part. Who joins begins anew, whatever it may hold of a
+    /// former part in the stream.
     pub(crate) fn adopt_branch(
         &mut self,
         now: Instant,
         share: &mut Share<P>,
         tree: &Tree,
         window_bytes: usize,
+        joins: bool,
     ) {
         let node = tree.root().node;
         if node == self.me {
@@ -197,13 +206,16 @@ impl<P: Payload> Node<P> {
             tree: tree.clone(),
             endpoints: tree.partitions(),
             heard_at: now,
+            away: Vec::new(),
             half: Vec::new(),
             held_bytes: 0,
             to_take: VecDeque::new(),
             holds_from: None,
-            rejoins: false,
+            told_ahead: 0,
+            asked_back_at: now,
+            rejoins: joins,
         });
-        self.send_open(share, tree, window_bytes, false, PartitionSet::new());
+        self.send_open(share, tree, window_bytes, joins, PartitionSet::new());
     }
 
     pub(crate) fn send_open(
@@ -221,6 +233,8 @@ impl<P: Payload> Node<P> {
             levels: share.levels,
             window_bytes: window_bytes as u64,
             first_tag: share.next_tag(),
+            life: share.life,
+            term: share.term,
             rejoin,
             gone,
         };
@@ -240,13 +254,20 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         let has_moved = share.parent != Parent::Node(from);
+        if has_moved && open.term < share.term && share.orphan_since.is_none() {
+            // It was given up itself and does not know it yet.
+            return Ok(());
+        }
         share.parent = Parent::Node(from);
         share.orphan_since = None;
+        share.life = share.life.max(open.life);
+        share.term = share.term.max(open.term);
         share.tag_max = share.tag_max.max(open.first_tag.saturating_sub(1));
         let own = open.tree.root().partitions.clone();
         if open.rejoin {
+            share.dazed_until = None;
             let gone = share.group.difference(&own);
-            self.let_go(share, &gone);
+            self.forget_endpoints(share, &gone);
             self.begin_anew(share);
         } else {
             self.let_go(share, &open.gone);
@@ -258,7 +279,7 @@ impl<P: Payload> Node<P> {
             share.joined.push((fresh, first_tag));
         }
         for tree in open.tree.children() {
-            self.graft(now, share, &tree, &open.gone);
+            self.graft(now, share, &tree);
         }
         share.regroup();
         share.news_due = true;
@@ -269,7 +290,7 @@ impl<P: Payload> Node<P> {
     }
 
     /// Adds what is new in a child's subtree; who comes takes part once it has said so.
-    pub(crate) fn graft(&mut self, now: Instant, share: &mut Share<P>, tree: &Tree, gone: &PartitionSet) {
+    pub(crate) fn graft(&mut self, now: Instant, share: &mut Share<P>, tree: &Tree) {
         let known = share.branches.iter().position(|branch| branch.node == tree.root().node);
         let window_bytes = self.window_for(share, share.branches.len() + 1);
         match known {
@@ -282,7 +303,7 @@ impl<P: Payload> Node<P> {
                     !branch.tree.seats().iter().any(is_known)
                 });
                 if has_news {
-                    self.send_open(share, tree, window_bytes, false, gone.clone());
+                    self.send_open(share, tree, window_bytes, false, PartitionSet::new());
                 }
             }
             _ => {
@@ -293,25 +314,33 @@ impl<P: Payload> Node<P> {
                 }
                 let joining =
                     Missing { partitions: endpoints, node: Some(tree.root().node), reason: Reason::Late };
-                self.adopt_branch(now, share, tree, window_bytes);
+                self.adopt_branch(now, share, tree, window_bytes, true);
                 share.regroup();
                 share.put_away(joining);
             }
         }
     }
 
-    /// Endpoints that are no longer this node's to account for.
+    /// Endpoints that are no longer this node's to account for; nor are they those below's, who are told.
     pub(crate) fn let_go(&mut self, share: &mut Share<P>, gone: &PartitionSet) {
         if gone.is_empty() {
             return;
         }
+        for at in 0..share.branches.len() {
+            let branch = &share.branches[at];
+            if branch.standing != Standing::Away && branch.endpoints.intersects(gone) {
+                let (tree, window_bytes) = (branch.tree.clone(), share.window_bytes);
+                self.send_open(share, &tree, window_bytes, false, gone.clone());
+            }
+        }
+        self.forget_endpoints(share, gone);
+    }
+
+    fn forget_endpoints(&mut self, share: &mut Share<P>, gone: &PartitionSet) {
         share.own.retain(|own| !gone.contains(own.endpoint));
         for branch in &mut share.branches {
-            let shared = branch.endpoints.difference(&branch.endpoints.difference(gone));
-            if shared.is_empty() {
-                continue;
-            }
             branch.endpoints = branch.endpoints.difference(gone);
+            branch.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
         }
         share.branches.retain(|branch| !branch.endpoints.is_empty());
         for loss in &mut share.away {
@@ -366,8 +395,10 @@ impl<P: Payload> Node<P> {
         let is_first = branch.standing == Standing::Asked;
         let has_come_back = core::mem::take(&mut branch.rejoins);
         branch.standing = Standing::There;
+        share.term = share.term.max(news.term);
         branch.endpoints = news.tree.partitions();
         news.away.iter().for_each(|loss| branch.endpoints.union_with(&loss.partitions));
+        branch.away = news.away;
         branch.tree = news.tree;
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
@@ -407,16 +438,16 @@ impl<P: Payload> Node<P> {
                 let news = StreamNews {
                     stream: share.id,
                     tree: share.tree(self.me),
+                    term: share.term,
                     received: share.down.received,
                     joined,
-                    away: share.away.clone(),
+                    away: share.all_away(),
                 };
                 self.send_stream(parent, StreamMessage::News(news));
             }
             Parent::Node(_) => {}
             Parent::Front(request) => {
-                let endpoints = share.group.difference(&share.away_set);
-                let (stream, away) = (share.id, share.away.clone());
+                let (stream, endpoints, away) = (share.id, share.present(), share.all_away());
                 let front = share.front.as_mut().expect("invariant: a front-end's share says so");
                 let event = if core::mem::replace(&mut front.is_opened, true) {
                     let trees = share.live().map(|branch| branch.tree.clone()).collect();

@@ -28,6 +28,8 @@ use crate::tree::Tree;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// So many times the patience passes between two attempts to have somebody back who was given up.
+const ASK_BACK_EVERY: f64 = 4.0;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 
@@ -48,11 +50,28 @@ impl<P: Payload> Node<P> {
                     }
                     share.orphan_since.get_or_insert(now);
                 }
-                if let Some(at) = share.branch_at(peer) {
-                    node.lose_broken(now, share, at);
+                match share.branch_at(peer) {
+                    Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
+                    Some(at) => node.lose_broken(now, share, at),
+                    None => {}
                 }
                 Ok(())
             });
+        }
+    }
+
+    /// A node that has been held up for so long that it may have been given up does not know who is whose child by
+    /// now. It says that it is there, and decides nothing about others until its parent has had time to answer.
+    pub(crate) fn note_daze(&mut self, now: Instant, share: &mut Share<P>) {
+        let held_up = self.config.tuning.stream_beat + self.config.tuning.stream_patience.mul_f64(0.5);
+        if share.ticked_at.until(now) <= held_up {
+            return;
+        }
+        share.ticked_at = now;
+        share.branches.iter_mut().for_each(|branch| branch.heard_at = now);
+        if let Parent::Node(parent) = share.parent {
+            share.dazed_until = Some(now + self.config.tuning.stream_beat);
+            self.send_stream(parent, StreamMessage::Beat { stream: share.id });
         }
     }
 
@@ -78,6 +97,7 @@ impl<P: Payload> Node<P> {
         let mut rest = lost.endpoints.difference(&own);
         orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
         self.counters.stream_repairs += 1;
+        share.term += 1;
         let trace = TracePoint::Orphans {
             stream: share.id,
             child: lost.node,
@@ -104,10 +124,13 @@ impl<P: Payload> Node<P> {
                 tree: Tree::leaf(node, own.clone()),
                 endpoints: own,
                 heard_at: now,
+                away: Vec::new(),
                 half: Vec::new(),
                 held_bytes: lost.held_bytes,
                 to_take: VecDeque::new(),
                 holds_from: None,
+                told_ahead: 0,
+                asked_back_at: now,
                 rejoins: false,
             });
         }
@@ -126,7 +149,7 @@ impl<P: Payload> Node<P> {
             let window_bytes = self.window_for(share, live + 1);
             match foster {
                 None => {
-                    self.adopt_branch(now, share, tree, window_bytes);
+                    self.adopt_branch(now, share, tree, window_bytes, false);
                     heirs.push(Source::Child(share.sources));
                 }
                 Some(at) => {
@@ -177,6 +200,21 @@ impl<P: Payload> Node<P> {
         self.send_open(share, &tree, window_bytes, true, PartitionSet::new());
     }
 
+    /// Who was given up may be well, and have no share any more that would make it speak.
+    fn ask_back(&mut self, now: Instant, share: &mut Share<P>) {
+        let pause = self.config.tuning.stream_patience.mul_f64(ASK_BACK_EVERY);
+        let is_due =
+            |branch: &Branch<P>| branch.standing == Standing::Away && branch.asked_back_at.until(now) > pause;
+        for at in 0..share.branches.len() {
+            if is_due(&share.branches[at]) {
+                share.branches[at].asked_back_at = now;
+                let tree = share.branches[at].tree.clone();
+                let window_bytes = self.window_for(share, share.branches.len());
+                self.send_open(share, &tree, window_bytes, true, PartitionSet::new());
+            }
+        }
+    }
+
     /// A child says that it is alive.
     pub(crate) fn take_beat(
         &mut self,
@@ -216,14 +254,21 @@ impl<P: Payload> Node<P> {
             if now < share.ticked_at + node.config.tuning.stream_beat {
                 return Ok(());
             }
-            let late = (share.ticked_at + node.config.tuning.stream_beat).until(now);
             share.ticked_at = now;
-            node.tick(now, share, late > node.config.tuning.stream_patience.mul_f64(0.5))
+            if share.dazed_until.is_some_and(|until| until <= now) {
+                share.dazed_until = None;
+                for peer in core::mem::take(&mut share.gone_meanwhile) {
+                    if let Some(at) = share.branch_at(peer) {
+                        node.lose_broken(now, share, at);
+                    }
+                }
+            }
+            node.tick(now, share)
         });
     }
 
-    /// What a share does every so often. `is_late`: this node has been held up itself, and is no judge of others.
-    fn tick(&mut self, now: Instant, share: &mut Share<P>, is_late: bool) -> Result<(), StreamError> {
+    /// What a share does every so often.
+    fn tick(&mut self, now: Instant, share: &mut Share<P>) -> Result<(), StreamError> {
         if let Some(since) = share.orphan_since
             && since.until(now) > self.config.tuning.orphan_patience
         {
@@ -233,9 +278,7 @@ impl<P: Payload> Node<P> {
         self.tell_taken(share);
         self.give_up_stuck_filter(now, share);
         let patience = self.config.tuning.stream_patience;
-        if is_late {
-            share.branches.iter_mut().for_each(|branch| branch.heard_at = now);
-        }
+        self.ask_back(now, share);
         let silent =
             |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
         while let Some(at) = share.branches.iter().position(silent) {

@@ -52,6 +52,8 @@ pub(crate) struct Branch<P> {
     pub(crate) tree: Tree,
     pub(crate) endpoints: PartitionSet,
     pub(crate) heard_at: Instant,
+    /// Those of its endpoints that it has said to give nothing now, and why.
+    pub(crate) away: Vec<Missing>,
     /// Packets of a part whose last frame has not come.
     pub(crate) half: Vec<P>,
     /// Bytes of its pieces that wait here.
@@ -60,6 +62,10 @@ pub(crate) struct Branch<P> {
     pub(crate) to_take: VecDeque<u64>,
     /// What its filter has not given all of.
     pub(crate) holds_from: Option<u64>,
+    /// Up to which wave it has been told that it is behind.
+    pub(crate) told_ahead: u64,
+    /// When it was last asked to come back.
+    pub(crate) asked_back_at: Instant,
     /// True when it has been told its part anew because it was given up.
     pub(crate) rejoins: bool,
 }
@@ -129,6 +135,8 @@ pub(crate) struct Lane<P> {
     pub(crate) slots: VecDeque<Slot<P>>,
     /// In the order sent, which is nearly that of their keys.
     pub(crate) sent: VecDeque<Sent<P>>,
+    /// The largest key that was sent.
+    pub(crate) sent_max: Option<u64>,
     pub(crate) settled: TagRuns,
     /// Settled by the front-end, and still needed here for what the filter holds.
     pub(crate) withheld: TagRuns,
@@ -137,7 +145,7 @@ pub(crate) struct Lane<P> {
 impl<P> Default for Lane<P> {
     fn default() -> Self {
         let (settled, withheld) = (TagRuns::new(), TagRuns::new());
-        Self { slots: VecDeque::new(), sent: VecDeque::new(), settled, withheld }
+        Self { slots: VecDeque::new(), sent: VecDeque::new(), sent_max: None, settled, withheld }
     }
 }
 
@@ -153,7 +161,7 @@ impl<P: Payload> Lane<P> {
     /// What has been sent under a key.
     pub(crate) fn sent_under(&self, key: u64) -> impl Iterator<Item = &Sent<P>> {
         // The usual newcomer is newer than all that was sent.
-        let is_new = self.sent.back().is_none_or(|last| last.key < key);
+        let is_new = self.sent_max < Some(key);
         self.sent.iter().filter(move |sent| !is_new && sent.key == key)
     }
 }
@@ -169,6 +177,18 @@ pub(crate) enum Filter<P> {
     Idle,
     /// It is at work.
     Busy(Busy<P>),
+}
+
+impl<P: Payload> Filter<P> {
+    /// Who is in the wave that the filter is at, if it is this one.
+    pub(crate) fn wave_at_work(&self, lane: u32, key: u64) -> Option<&PartitionSet> {
+        match self {
+            Self::Busy(Busy { what: AtWork::Wave(at, slot), .. }) if *at == lane && slot.key == key => {
+                Some(slot.parts.claimed())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a filter is at.
@@ -235,6 +255,8 @@ pub(crate) struct Front {
     pub(crate) wanted: PartitionSet,
     pub(crate) is_opened: bool,
     pub(crate) fan_out: u32,
+    /// Who has been given a place, and may not have said yet that it is there.
+    pub(crate) seated: BTreeMap<NodeId, Instant>,
     /// Waves that its user has been given and has not taken: lane, key, bytes, whether somebody waits for it.
     pub(crate) delivered: VecDeque<(u32, u64, usize, bool)>,
     /// Taken, and not yet said to be settled.
@@ -283,6 +305,11 @@ pub(crate) struct Share<P> {
     pub(crate) front: Option<Front>,
     /// True until everyone below has said that it takes part, or can't.
     pub(crate) is_opening: bool,
+    /// How often the front-end has given somebody a new place. An endpoint's packets are counted from here, so that
+    /// those of a former life of it are told from later ones.
+    pub(crate) life: u32,
+    /// The latest term heard of.
+    pub(crate) term: u64,
     /// With which tag its endpoints began.
     pub(crate) first_tag: u64,
     /// True when something went up since the last tick.
@@ -290,6 +317,10 @@ pub(crate) struct Share<P> {
     /// True when the subtree has changed and the parent is to hear of it.
     pub(crate) news_due: bool,
     pub(crate) ticked_at: Instant,
+    /// Until when it leaves decisions about others to its parent, having been held up itself.
+    pub(crate) dazed_until: Option<Instant>,
+    /// Children whose connections broke meanwhile.
+    pub(crate) gone_meanwhile: Vec<NodeId>,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -347,10 +378,14 @@ impl<P: Payload> Share<P> {
             },
             front: from.front,
             is_opening: true,
+            life: 0,
+            term: 0,
             first_tag: 1,
             has_spoken: false,
             news_due: false,
             ticked_at: now,
+            dazed_until: None,
+            gone_meanwhile: Vec::new(),
             armed: None,
         }
     }
@@ -423,6 +458,21 @@ impl<P: Payload> Share<P> {
             cohort.endpoints = cohort.endpoints.difference(&cohort.endpoints.difference(group));
         }
         self.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
+    }
+
+    /// Everyone below who gives nothing now, and why, as far as this node has been told.
+    pub(crate) fn all_away(&self) -> Vec<Missing> {
+        let below = self.branches.iter().flat_map(|branch| &branch.away);
+        let below = below
+            .map(|loss| Missing { partitions: loss.partitions.difference(&self.away_set), ..loss.clone() });
+        self.away.iter().cloned().chain(below.filter(|loss| !loss.partitions.is_empty())).collect()
+    }
+
+    /// Everyone below who takes part now.
+    pub(crate) fn present(&self) -> PartitionSet {
+        let mut present = self.group.clone();
+        self.all_away().iter().for_each(|loss| present = present.difference(&loss.partitions));
+        present
     }
 
     /// Some endpoints give nothing until further notice.

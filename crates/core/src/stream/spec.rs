@@ -145,7 +145,7 @@ pub enum EndpointEvent<P> {
 }
 
 /// Where a piece comes from, as one node sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Source {
     /// An endpoint that lives here.

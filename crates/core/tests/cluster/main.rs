@@ -8,5 +8,6 @@ mod faults;
 mod memory;
 mod policies;
 mod refusals;
+mod streams;
 mod waits;
 mod world;

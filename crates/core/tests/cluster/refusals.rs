@@ -127,7 +127,7 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
         let wave = WaveId { origin: me.generation, sequence: 1 };
         let partial = Partial {
             tag: Tag { wave, branch: 0 },
-            payload: Some(Sum { counts: [(9, 1)].into(), bytes: 1 }),
+            payload: Some(Sum { counts: [(9, 1)].into(), bytes: 1, ..Sum::default() }),
             contributors: PartitionSet::from_range(5..10),
             missing: Vec::new(),
             last: true,

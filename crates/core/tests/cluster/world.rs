@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
-use treefold_core::effect::{Effect, Event, Job, Work};
+use treefold_core::effect::{Effect, Event, FilterEffect, Job, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, NodeId, RequestId};
 use treefold_core::input::{Command, Input};
@@ -15,6 +15,8 @@ use treefold_core::message::{Message, Payload};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
+use treefold_core::stream::spec::{EndpointEvent, FilterWork, Filtered};
+use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
 use treefold_core::time::{Duration, Instant};
 
 /// A payload as the world models it: the partitions folded into it, with how often, and a size.
@@ -22,6 +24,21 @@ use treefold_core::time::{Duration, Instant};
 pub struct Sum {
     pub counts: BTreeMap<u32, u32>,
     pub bytes: usize,
+    /// Of which waves of a stream.
+    pub tags: BTreeSet<u64>,
+    /// The how-manieth packet of its endpoint it is, when it is one alone.
+    pub number: u64,
+}
+
+impl Sum {
+    fn of(partition: u32, bytes: usize) -> Self {
+        Self { counts: [(partition, 1)].into(), bytes, tags: BTreeSet::new(), number: 0 }
+    }
+
+    fn add(&mut self, other: Self) {
+        other.counts.into_iter().for_each(|(p, count)| *self.counts.entry(p).or_default() += count);
+        self.tags.extend(other.tags);
+    }
 }
 
 impl Payload for Sum {
@@ -45,6 +62,17 @@ pub struct Behaviour {
 
 enum Happening {
     Input(NodeId, Input<Sum>),
+    /// An endpoint sends its next packet, if it may, and is still in that life of it.
+    Push(NodeId, StreamId, u32, u32),
+}
+
+/// An endpoint's part in a stream, as a driver would keep it.
+pub struct Pushing {
+    pub window_bytes: u64,
+    pub in_flight_bytes: u64,
+    pub sent: u64,
+    pub life: u32,
+    pub is_over: bool,
 }
 
 struct Place {
@@ -64,6 +92,13 @@ pub struct World {
     sequence: u64,
     outcomes: BTreeMap<(NodeId, RequestId), Outcome<Sum>>,
     requests: u64,
+    pub stream_events: BTreeMap<(NodeId, RequestId), Vec<StreamEvent<Sum>>>,
+    pub endpoints: BTreeMap<(NodeId, StreamId, u32), Pushing>,
+    /// How often endpoints send by themselves, and up to how many packets.
+    pub push_every: Option<Duration>,
+    pub pushes_max: u64,
+    /// True when the front-end's user takes waves as they come.
+    pub reads: bool,
     stuck: BTreeSet<(NodeId, JobId)>,
     pub log: Vec<String>,
     pub log_effects: bool,
@@ -123,6 +158,11 @@ impl World {
             sequence: 0,
             outcomes: BTreeMap::new(),
             requests: 0,
+            stream_events: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            push_every: None,
+            pushes_max: 50,
+            reads: true,
             stuck: BTreeSet::new(),
             log: Vec::new(),
             log_effects: false,
@@ -284,8 +324,118 @@ impl World {
                 let twice = self.outcomes.insert((of, request), *outcome);
                 assert!(twice.is_none(), "a call ends once");
             }
+            Effect::Filter(effect) => self.filter(of, effect),
+            Effect::Deliver(Event::Stream { request, event }) => self.take_stream_event(of, request, *event),
+            Effect::Deliver(Event::Endpoint { stream, endpoint, event }) => {
+                self.take_endpoint_event(of, stream, endpoint, event);
+            }
             Effect::Deliver(_) | Effect::Connect { .. } | Effect::Disconnect { .. } | Effect::Trace(_) => {}
         }
+    }
+
+    /// The one filter of this world adds up; nobody's packet is worth more than any other's.
+    fn filter(&mut self, of: NodeId, effect: FilterEffect<Sum>) {
+        let (at, input) = match effect {
+            FilterEffect::Open { stream, spec } => {
+                let result = match &*spec.up_filter {
+                    "unknown" => Err("no filter is called \"unknown\"".into()),
+                    _ => Ok(Placement::Inline),
+                };
+                (self.now, Input::FilterOpened { stream, result })
+            }
+            FilterEffect::Run(run) => {
+                let packets = match run.work {
+                    FilterWork::Up(pieces) => {
+                        let mut sum = Sum { bytes: self.behaviour.partial_bytes, ..Sum::default() };
+                        pieces.into_iter().for_each(|(_, piece)| sum.add(piece));
+                        vec![sum]
+                    }
+                    FilterWork::Down(packet) => vec![packet],
+                };
+                let cost = Duration::from_micros(5);
+                let result = Ok(Filtered { packets, holds_from: None });
+                (self.now + cost, Input::Filtered { stream: run.stream, run: run.run, result, cost })
+            }
+            FilterEffect::Replaced { .. } | FilterEffect::Abandon { .. } | FilterEffect::Close { .. } => {
+                return;
+            }
+        };
+        self.at(at, Happening::Input(of, input));
+    }
+
+    pub fn open_stream(&mut self, i: u32, spec: StreamSpec<Sum>, options: StreamOptions) -> RequestId {
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        let spec = Box::new(spec);
+        self.input(self.id(i), Input::Command(Command::StreamOpen { request, spec, options }));
+        request
+    }
+
+    fn take_stream_event(&mut self, of: NodeId, request: RequestId, event: StreamEvent<Sum>) {
+        if self.reads && matches!(event, StreamEvent::Wave(_)) {
+            let took = Input::Command(Command::StreamTook { request, waves: 1 });
+            self.at(self.now, Happening::Input(of, took));
+        }
+        self.stream_events.entry((of, request)).or_default().push(event);
+    }
+
+    fn take_endpoint_event(
+        &mut self,
+        of: NodeId,
+        stream: StreamId,
+        endpoint: u32,
+        event: EndpointEvent<Sum>,
+    ) {
+        let key = (of, stream, endpoint);
+        match event {
+            EndpointEvent::Opened { window_bytes, .. } => {
+                let (sent, life) = self.endpoints.get(&key).map_or((0, 0), |it| (it.sent, it.life + 1));
+                let pushing = Pushing { window_bytes, in_flight_bytes: 0, sent, life, is_over: false };
+                self.endpoints.insert(key, pushing);
+                if let Some(every) = self.push_every {
+                    self.at(self.now + every, Happening::Push(of, stream, endpoint, life));
+                }
+            }
+            EndpointEvent::Packet { sequence, tag, .. } => {
+                let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
+                self.at(self.now, Happening::Input(of, took));
+                self.push(key, Some(tag));
+            }
+            EndpointEvent::Settled { bytes } => {
+                let pushing = self.endpoints.get_mut(&key).expect("an endpoint that sent was opened");
+                pushing.in_flight_bytes -= bytes;
+            }
+            EndpointEvent::Closed(_) => {
+                self.endpoints.get_mut(&key).expect("an endpoint that closes was opened").is_over = true;
+            }
+        }
+    }
+
+    fn push(&mut self, key: (NodeId, StreamId, u32), tag: Option<u64>) {
+        let (of, stream, endpoint) = key;
+        let bytes = self.behaviour.partial_bytes;
+        let pushing = self.endpoints.get_mut(&key).expect("an endpoint that pushes was opened");
+        pushing.sent += 1;
+        pushing.in_flight_bytes += bytes as u64 + 64;
+        let number = pushing.sent;
+        let payload = Sum { tags: tag.into_iter().collect(), number, ..Sum::of(endpoint, bytes) };
+        let send = Command::EndpointSend { stream, endpoint, tag, payload };
+        self.at(self.now, Happening::Input(of, Input::Command(send)));
+    }
+
+    /// An endpoint's turn to send, unless its node stands still, its window is full, or it is through.
+    fn take_turn(&mut self, of: NodeId, stream: StreamId, endpoint: u32, life: u32) {
+        let Some(every) = self.push_every else { return };
+        let place = &self.places[&of];
+        let (is_up, is_stopped) = (place.is_up, place.is_stopped);
+        let pushing = &self.endpoints[&(of, stream, endpoint)];
+        if !is_up || pushing.is_over || pushing.life != life || pushing.sent >= self.pushes_max {
+            return;
+        }
+        if !is_stopped && pushing.in_flight_bytes < pushing.window_bytes {
+            self.push((of, stream, endpoint), None);
+        }
+        self.at(self.now + every, Happening::Push(of, stream, endpoint, life));
     }
 
     fn run_job(&mut self, of: NodeId, job: Job<Sum>) {
@@ -297,13 +447,13 @@ impl World {
                 }
                 let result = match self.behaviour.failing.get(&partition) {
                     Some(error) => Err(error.clone()),
-                    None => Ok(Sum { counts: [(partition, 1)].into(), bytes: self.behaviour.partial_bytes }),
+                    None => Ok(Sum::of(partition, self.behaviour.partial_bytes)),
                 };
                 let slow = self.behaviour.slow.iter().find(|&(&i, _)| self.id(i) == of);
                 (result, slow.map_or(self.behaviour.local, |(_, &more)| self.behaviour.local + more))
             }
             Work::Reduce { mut a, b, .. } => {
-                b.counts.into_iter().for_each(|(p, count)| *a.counts.entry(p).or_default() += count);
+                a.add(b);
                 (Ok(a), self.behaviour.reduce)
             }
         };
@@ -331,8 +481,11 @@ impl World {
                 self.drain(id);
             }
             _ => {
-                let (_, Happening::Input(to, input)) = self.agenda.pop_first().expect("an event is next");
-                self.input(to, input);
+                let (_, happening) = self.agenda.pop_first().expect("an event is next");
+                match happening {
+                    Happening::Input(to, input) => self.input(to, input),
+                    Happening::Push(of, stream, endpoint, life) => self.take_turn(of, stream, endpoint, life),
+                }
             }
         }
         true

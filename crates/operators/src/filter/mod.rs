@@ -28,14 +28,7 @@ use crate::aggregation::Placement;
 use crate::error::Result;
 use bytes::Bytes;
 
-/// Where a piece comes from, as one node sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// An endpoint that lives on this node, by its number.
-    Endpoint(u32),
-    /// A child of this node in the stream's tree, numbered by this node; a number is never used again.
-    Child(u32),
-}
+pub use treefold_core::stream::spec::Source;
 
 /// A packet of a wave, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
+use treefold_core::partitions::PartitionSet;
 use treefold_core::status::NodeStatus;
+use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
 
 /// Asks that wait for the loop; who asks beyond that, waits.
 const ASKS_QUEUED_MAX: usize = 1_024;
@@ -41,10 +43,46 @@ pub(crate) enum Ask {
     },
 }
 
+/// Something asked of a loop about a stream. Nobody waits for its being taken, and there are never more of these than
+/// windows allow.
+pub(crate) enum StreamAsk {
+    Open {
+        request: RequestId,
+        spec: Box<StreamSpec<Bytes>>,
+        options: StreamOptions,
+        events: mpsc::UnboundedSender<StreamEvent<Bytes>>,
+    },
+    Send {
+        request: RequestId,
+        tag: u64,
+        to: Option<PartitionSet>,
+        payload: Bytes,
+    },
+    Took {
+        request: RequestId,
+        waves: u32,
+    },
+    Close {
+        request: RequestId,
+    },
+    EndpointSend {
+        stream: StreamId,
+        endpoint: u32,
+        tag: Option<u64>,
+        payload: Bytes,
+    },
+    EndpointTook {
+        stream: StreamId,
+        endpoint: u32,
+        sequence: u64,
+    },
+}
+
 /// The loop's end of its channels.
 pub(crate) struct Asks {
     asks: mpsc::Receiver<Ask>,
     cancels: mpsc::UnboundedReceiver<RequestId>,
+    streams: mpsc::UnboundedReceiver<StreamAsk>,
 }
 
 /// A user's end; clones ask the same loop.
@@ -52,6 +90,7 @@ pub(crate) struct Asks {
 pub(crate) struct Handle {
     asks: mpsc::Sender<Ask>,
     cancels: mpsc::UnboundedSender<RequestId>,
+    streams: mpsc::UnboundedSender<StreamAsk>,
     next_request: Arc<AtomicU64>,
     pub(crate) members: watch::Receiver<Members>,
 }
@@ -61,8 +100,9 @@ pub(crate) fn channels(members: watch::Receiver<Members>) -> (Handle, Asks) {
     let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
     // Unbounded, but each cancellation is of a call that was open, and those are bounded.
     let (cancels, cancels_end) = mpsc::unbounded_channel();
-    let handle = Handle { asks, cancels, next_request: Arc::new(AtomicU64::new(1)), members };
-    (handle, Asks { asks: asks_end, cancels: cancels_end })
+    let (streams, streams_end) = mpsc::unbounded_channel();
+    let handle = Handle { asks, cancels, streams, next_request: Arc::new(AtomicU64::new(1)), members };
+    (handle, Asks { asks: asks_end, cancels: cancels_end, streams: streams_end })
 }
 
 impl Handle {
@@ -100,7 +140,12 @@ impl Handle {
         self.asks.send(ask).await.map_err(|_| Error::Closed)
     }
 
-    fn next_request(&self) -> RequestId {
+    /// Asks something about a stream. When the loop is gone its streams are too, and whoever waits for them is told.
+    pub(crate) fn stream_ask(&self, ask: StreamAsk) {
+        let _ = self.streams.send(ask);
+    }
+
+    pub(crate) fn next_request(&self) -> RequestId {
         RequestId(self.next_request.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -164,6 +209,7 @@ impl Loop {
     /// The task that takes asks.
     pub(super) async fn take_asks(self: Rc<Self>, mut ends: Asks) {
         let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
+        let mut of_streams = Vec::with_capacity(ASKS_PER_TURN_MAX);
         loop {
             tokio::select! {
                 biased;
@@ -174,6 +220,9 @@ impl Loop {
                     batch.drain(..).for_each(|ask| self.take(ask));
                 }
                 Some(request) = ends.cancels.recv() => self.cancel(request),
+                _ = ends.streams.recv_many(&mut of_streams, ASKS_PER_TURN_MAX) => {
+                    of_streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
+                }
             }
         }
     }

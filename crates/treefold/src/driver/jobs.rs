@@ -2,6 +2,7 @@
 
 use super::{Done, Loop};
 use crate::job::{Guarded, Yielded, execute};
+use crate::workers::{Finished, Task, TaskId};
 use bytes::Bytes;
 use std::rc::Rc;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use treefold_core::id::JobId;
 impl Loop {
     pub(super) fn run_job(self: &Rc<Self>, job: Job<Bytes>) {
         match job.place {
-            Place::Worker => self.workers.submit(job),
+            Place::Worker => self.workers.submit(Task::Job(job)),
             Place::Inline | Place::Async => self.run_here(job),
         }
     }
@@ -48,7 +49,7 @@ impl Loop {
     pub(super) fn abandon_job(&self, id: JobId, replace_worker: bool) {
         match self.futures.borrow_mut().remove(&id) {
             Some(future) => future.abort(),
-            None => self.workers.abandon(id, replace_worker),
+            None => self.workers.abandon(TaskId::Job(id), replace_worker),
         }
     }
 
@@ -57,10 +58,13 @@ impl Loop {
         let mut finished = Vec::new();
         loop {
             self.workers.finished(&mut finished).await;
-            for Done { job, yielded, cost } in finished.drain(..) {
-                match yielded {
-                    Yielded::Ready(result) => self.job_done(job, result, cost),
-                    Yielded::Later(future) => self.drive(job, future, Instant::now()),
+            for Done { finished, cost } in finished.drain(..) {
+                match finished {
+                    Finished::Job(job, Yielded::Ready(result)) => self.job_done(job, result, cost),
+                    Finished::Job(job, Yielded::Later(future)) => self.drive(job, future, Instant::now()),
+                    Finished::Filter { stream, run, filters, result } => {
+                        self.filter_returned(stream, run, filters, result, cost);
+                    }
                 }
             }
         }

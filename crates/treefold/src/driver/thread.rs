@@ -6,6 +6,7 @@
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
+use super::streams::Streams;
 use super::{Loop, Machine, Members};
 use crate::error::StartError;
 use crate::record::Recorder;
@@ -137,7 +138,7 @@ impl Thread {
         let (members, watched) = watch::channel(Members::new());
         let (handle, asks) = channels(watched);
         let (control, slowness) = (Arc::new(Control::default()), Slowness::none());
-        let ours = Ours { control: Arc::clone(&control), slowness: Arc::clone(&slowness), members, asks };
+        let ours = Ours { handle: handle.clone(), control: Arc::clone(&control), slowness: Arc::clone(&slowness), members, asks };
         let (report, started) = std::sync::mpsc::sync_channel(1);
         let name = setup.thread_name.clone();
         std::thread::Builder::new()
@@ -161,6 +162,7 @@ impl Thread {
 
 /// The thread's ends of what it shares.
 struct Ours {
+    handle: Handle,
     control: Arc<Control>,
     slowness: Arc<Slowness>,
     members: watch::Sender<Members>,
@@ -234,6 +236,7 @@ impl Loop {
             futures: RefCell::default(),
             slowness,
             answers: RefCell::default(),
+            streams: RefCell::new(Streams::new(ours.handle)),
             members: ours.members,
             complaints: Complaints::default(),
         });

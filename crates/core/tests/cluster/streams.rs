@@ -1,0 +1,326 @@
+//! Streams over clusters that lose nodes, stop them and start them: no wave is mixed, none is wrong about who is in
+//! it, and nobody who lives is left out for long.
+
+use crate::world::{Plan, Sum, World};
+use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::id::RequestId;
+use treefold_core::input::{Command, Input};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::random::Random;
+use treefold_core::stream::{
+    StreamError, StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation,
+};
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+
+fn spec(synchronisation: Synchronisation) -> StreamSpec<Sum> {
+    StreamSpec {
+        service: "s".into(),
+        up_filter: if synchronisation == Synchronisation::DoNotWait { "".into() } else { "sum".into() },
+        down_filter: "".into(),
+        filter_params: Sum::default(),
+        synchronisation,
+        params: Sum::default(),
+    }
+}
+
+fn options(fan_out: u32) -> StreamOptions {
+    StreamOptions { shape: Shape::KAry(fan_out), ..StreamOptions::default() }
+}
+
+/// A cluster whose endpoints send by themselves, and a stream over it whose front-end is node 0.
+fn pushing(plan: &Plan, synchronisation: Synchronisation, every_us: u64) -> (World, RequestId) {
+    let mut world = World::new(plan);
+    world.run_for(Duration::from_millis(10));
+    world.push_every = Some(Duration::from_micros(every_us));
+    let request = world.open_stream(0, spec(synchronisation), options(2));
+    (world, request)
+}
+
+fn events(world: &World, request: RequestId) -> &[StreamEvent<Sum>] {
+    world.stream_events.get(&(world.id(0), request)).map_or(&[], Vec::as_slice)
+}
+
+fn waves(world: &World, request: RequestId) -> Vec<&StreamWave<Sum>> {
+    let wave = |event: &'_ StreamEvent<Sum>| matches!(event, StreamEvent::Wave(_));
+    let of = |event| match event {
+        &StreamEvent::Wave(ref wave) => wave,
+        _ => unreachable!("filtered"),
+    };
+    events(world, request).iter().filter(|event| wave(event)).map(of).collect()
+}
+
+fn missing_of(wave: &StreamWave<Sum>) -> PartitionSet {
+    let mut missing = PartitionSet::new();
+    wave.missing.iter().for_each(|loss| {
+        assert!(!missing.intersects(&loss.partitions), "missing twice: {wave:?}");
+        missing.union_with(&loss.partitions);
+    });
+    missing
+}
+
+/// Who is in the packets is who is said to be, once each; nobody is both in and missing; all belong to one tag.
+fn assert_honest(wave: &StreamWave<Sum>) {
+    let mut counted = BTreeMap::<u32, u32>::new();
+    for packet in &wave.packets {
+        packet.counts.iter().for_each(|(&endpoint, &count)| *counted.entry(endpoint).or_default() += count);
+    }
+    assert!(counted.values().all(|&count| count == 1), "twice in a wave: {wave:?}");
+    assert_eq!(counted.keys().copied().collect::<PartitionSet>(), wave.contributors, "{wave:?}");
+    assert!(!wave.contributors.intersects(&missing_of(wave)), "in and missing: {wave:?}");
+    let tags: BTreeSet<u64> = wave.packets.iter().flat_map(|packet| packet.tags.iter().copied()).collect();
+    assert!(tags.is_empty() || tags == [wave.tag].into(), "mixed: {wave:?}");
+}
+
+fn assert_tags_once(waves: &[&StreamWave<Sum>]) {
+    let tags: BTreeSet<u64> = waves.iter().map(|wave| wave.tag).collect();
+    assert_eq!(tags.len(), waves.len(), "a tag came twice");
+}
+
+#[test]
+fn everyone_is_in_every_wave() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 100);
+    world.run_for(Duration::from_secs(1));
+    let waves = waves(&world, request);
+    assert_eq!(waves.iter().map(|wave| wave.tag).collect::<Vec<_>>(), (1..=50).collect::<Vec<_>>());
+    for wave in waves {
+        assert_honest(wave);
+        assert_eq!(wave.contributors, PartitionSet::first(16));
+        assert_eq!(wave.packets.len(), 1, "folded into one");
+    }
+}
+
+#[test]
+fn a_packet_down_is_answered_in_the_wave_of_its_tag() {
+    let mut world = World::new(&Plan::default());
+    world.run_for(Duration::from_millis(10));
+    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), options(3));
+    world.run_for(Duration::from_millis(10));
+    for tag in 1..=20 {
+        let send = Command::StreamSend { request, tag, to: None, payload: Sum::default() };
+        world.input(world.id(0), Input::Command(send));
+    }
+    world.run_for(Duration::from_secs(1));
+    let waves = waves(&world, request);
+    assert_eq!(waves.len(), 20);
+    assert_tags_once(&waves);
+    waves.iter().for_each(|wave| assert_honest(wave));
+    assert!(waves.iter().all(|wave| wave.contributors == PartitionSet::first(16)));
+}
+
+#[test]
+fn one_endpoint_can_be_spoken_to_alone() {
+    let mut world = World::new(&Plan::default());
+    world.run_for(Duration::from_millis(10));
+    let request = world.open_stream(0, spec(Synchronisation::DoNotWait), options(3));
+    world.run_for(Duration::from_millis(10));
+    let to = Some(PartitionSet::from_range(5..6));
+    let send = Command::StreamSend { request, tag: 9, to, payload: Sum::default() };
+    world.input(world.id(0), Input::Command(send));
+    world.run_for(Duration::from_secs(1));
+    let waves = waves(&world, request);
+    assert_eq!(waves.len(), 1);
+    assert_eq!((waves[0].tag, waves[0].contributors.clone()), (9, PartitionSet::from_range(5..6)));
+}
+
+#[test]
+fn a_killed_inner_node_costs_its_own_endpoints_and_nothing_else() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 1_000);
+    world.run_for(Duration::from_millis(20));
+    let killed = inner_node(&world, request);
+    world.kill(killed);
+    world.run_for(Duration::from_secs(5));
+    let waves = waves(&world, request);
+    assert_eq!(waves.iter().map(|wave| wave.tag).collect::<Vec<_>>(), (1..=50).collect::<Vec<_>>());
+    let lost: PartitionSet = [killed, killed + 8].into_iter().collect();
+    for wave in &waves {
+        assert_honest(wave);
+        assert!(missing_of(wave).is_subset(&lost), "{wave:?}");
+        assert!(PartitionSet::first(16).difference(&lost).is_subset(&wave.contributors), "{wave:?}");
+    }
+    assert_eq!(missing_of(waves[49]), lost);
+}
+
+#[test]
+fn a_stopped_node_is_missed_and_comes_back() {
+    for stopped in 1..8 {
+        let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 10_000);
+        world.pushes_max = 1_000;
+        world.run_for(Duration::from_millis(100));
+        world.stop(stopped);
+        world.run_for(Duration::from_secs(2));
+        let lost: PartitionSet = [stopped, stopped + 8].into_iter().collect();
+        let during = waves(&world, request);
+        assert!(during.len() > 60, "the others went on: {}", during.len());
+        assert_eq!(missing_of(during[during.len() - 1]), lost, "node {stopped}");
+        world.resume(stopped);
+        world.run_for(Duration::from_secs(1));
+        let waves = waves(&world, request);
+        assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(16), "node {stopped} is back");
+        assert_tags_once(&waves);
+        waves.iter().for_each(|wave| assert_honest(wave));
+    }
+}
+
+#[test]
+fn with_a_time_out_nobody_waits_for_who_is_silent() {
+    let wait = Duration::from_millis(50);
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::TimeOut(wait), 10_000);
+    world.run_for(Duration::from_millis(100));
+    let before = waves(&world, request).len();
+    world.stop(7);
+    world.run_for(Duration::from_millis(400));
+    let waves = waves(&world, request);
+    assert!(waves.len() > before + 25, "{before} and then {}", waves.len());
+    assert_tags_once(&waves);
+    waves.iter().for_each(|wave| assert_honest(wave));
+    let lost: PartitionSet = [7, 15].into_iter().collect();
+    assert_eq!(missing_of(waves[waves.len() - 1]), lost);
+}
+
+#[test]
+fn where_nobody_is_waited_for_every_packet_comes_once() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::DoNotWait, 1_000);
+    world.run_for(Duration::from_millis(20));
+    let killed = inner_node(&world, request);
+    world.kill(killed);
+    world.run_for(Duration::from_secs(5));
+    let mut came = BTreeMap::<u32, BTreeSet<u64>>::new();
+    for wave in waves(&world, request) {
+        let endpoint = wave.contributors.least().expect("one endpoint's packet");
+        assert!(came.entry(endpoint).or_default().insert(wave.tag), "twice: {wave:?}");
+    }
+    for endpoint in (0..16).filter(|endpoint| endpoint % 8 != killed) {
+        assert_eq!(came[&endpoint], (1..=50).collect(), "endpoint {endpoint}");
+    }
+}
+
+#[test]
+fn a_user_who_does_not_read_stops_those_who_send() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 100);
+    world.behaviour.partial_bytes = 10_000;
+    world.pushes_max = 10_000;
+    world.reads = false;
+    world.run_for(Duration::from_secs(1));
+    let window = 1 << 20;
+    let sent: Vec<u64> = world.endpoints.values().map(|pushing| pushing.sent).collect();
+    assert!(world.endpoints.values().all(|pushing| pushing.in_flight_bytes <= window + 11_000));
+    world.run_for(Duration::from_secs(1));
+    assert!(world.endpoints.values().map(|pushing| pushing.sent).eq(sent), "nobody sends any more");
+    let unread = waves(&world, request).len() as u32;
+    world.reads = true;
+    world.input(world.id(0), Input::Command(Command::StreamTook { request, waves: unread }));
+    world.run_for(Duration::from_secs(2));
+    let waves = waves(&world, request);
+    assert!(waves.len() as u32 > unread, "it goes on");
+    assert!(waves.iter().enumerate().all(|(at, wave)| wave.tag == at as u64 + 1), "and nothing was dropped");
+}
+
+#[test]
+fn a_filter_that_nobody_knows_is_said_at_once() {
+    let mut world = World::new(&Plan::default());
+    world.run_for(Duration::from_millis(10));
+    let unknown = StreamSpec { up_filter: "unknown".into(), ..spec(Synchronisation::WaitForAll) };
+    let request = world.open_stream(0, unknown, options(2));
+    world.run_for(Duration::from_millis(100));
+    let said = events(&world, request);
+    assert!(matches!(said, [StreamEvent::Closed(StreamError::Filter { .. })]), "{said:?}");
+}
+
+#[test]
+fn who_comes_later_takes_part_from_then_on() {
+    let plan = Plan { partitions: 17, ..Plan::default() };
+    let (mut world, request) = pushing(&plan, Synchronisation::WaitForAll, 1_000);
+    world.pushes_max = 2_000;
+    world.run_for(Duration::from_millis(50));
+    let late = world.start(&plan, 9, 1, PartitionSet::from_range(16..17));
+    world.introduce();
+    world.run_for(Duration::from_secs(1));
+    let waves = waves(&world, request);
+    assert!(world.ids().contains(&late));
+    assert_tags_once(&waves);
+    waves.iter().for_each(|wave| assert_honest(wave));
+    assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(17));
+}
+
+#[test]
+fn when_the_front_end_is_gone_nothing_is_left() {
+    let (mut world, _) = pushing(&Plan::default(), Synchronisation::WaitForAll, 1_000);
+    world.run_for(Duration::from_millis(50));
+    world.kill(0);
+    world.run_for(Duration::from_secs(20));
+    let front = world.id(0);
+    let others = world.endpoints.iter().filter(|((node, _, _), _)| *node != front);
+    assert!(others.into_iter().all(|(_, pushing)| pushing.is_over));
+}
+
+/// A node below the front-end that has children.
+fn inner_node(world: &World, request: RequestId) -> u32 {
+    let trees = events(world, request).iter().find_map(|event| match event {
+        StreamEvent::Changed { trees, .. } => Some(trees.clone()),
+        _ => None,
+    });
+    let inner =
+        trees.and_then(|trees| trees.iter().find(|tree| tree.root().size > 1).map(|tree| tree.root().node));
+    // In a tree of two by two, the first by name is the first below the front-end.
+    inner.map_or(1, |node| (1..8).find(|&i| world.id(i) == node).expect("a node of this world"))
+}
+
+/// Whatever is killed, stopped and resumed, whenever.
+#[test]
+fn no_order_of_faults_mixes_or_loses_waves() {
+    for seed in 0..300 {
+        let mut dice = Random::new(seed);
+        let plan = Plan { seed, ..Plan::default() };
+        let modes = [
+            Synchronisation::WaitForAll,
+            Synchronisation::TimeOut(Duration::from_millis(100)),
+            Synchronisation::DoNotWait,
+        ];
+        let mode = modes[dice.below(3)];
+        let (mut world, request) = pushing(&plan, mode, 5_000);
+        world.pushes_max = 100_000;
+        world.run_for(Duration::from_millis(50));
+        let (mut killed, mut stopped) = (BTreeSet::new(), BTreeSet::new());
+        for _ in 0..1 + dice.below(4) {
+            let node = 1 + dice.below(7) as u32;
+            if killed.contains(&node) {
+                continue;
+            }
+            if stopped.remove(&node) {
+                world.resume(node);
+            } else if dice.below(2) == 0 {
+                world.kill(node);
+                killed.insert(node);
+            } else {
+                world.stop(node);
+                stopped.insert(node);
+            }
+            world.run_for(Duration::from_millis(dice.below(900) as u64));
+        }
+        stopped.iter().for_each(|&node| world.resume(node));
+        world.run_for(Duration::from_secs(4));
+        let waves = waves(&world, request);
+        waves.iter().for_each(|wave| assert_honest(wave));
+        let alive: PartitionSet = (0..16).filter(|endpoint| !killed.contains(&(endpoint % 8))).collect();
+        if mode == Synchronisation::DoNotWait {
+            let mut came = BTreeSet::new();
+            for wave in &waves {
+                let number = wave.packets[0].number;
+                assert!(came.insert((wave.contributors.clone(), number)), "seed {seed}: twice {wave:?}");
+            }
+            let last: BTreeSet<u32> =
+                waves[waves.len() - 200..].iter().filter_map(|wave| wave.contributors.least()).collect();
+            assert_eq!(
+                last.into_iter().collect::<PartitionSet>(),
+                alive,
+                "seed {seed}, {killed:?}, {stopped:?}"
+            );
+        } else {
+            assert_tags_once(&waves);
+            let last = waves[waves.len() - 1];
+            assert!(last.tag > 500, "seed {seed}: it went on to {}", last.tag);
+            assert_eq!(last.contributors, alive, "seed {seed}: {killed:?}, {stopped:?}, {mode:?}");
+        }
+    }
+}

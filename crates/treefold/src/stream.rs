@@ -1,0 +1,304 @@
+//! Streams, as their front-end's user has them: packets down, waves up.
+//!
+//! A [`Stream`] is opened by a client that runs a loop of its own: that of a node, or one in direct mode. It holds the
+//! root of the stream's tree.
+
+use crate::driver::asks::{Handle, StreamAsk};
+use crate::error::Error;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{Semaphore, mpsc};
+use treefold_core::id::RequestId;
+use treefold_core::limits::Limits;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::{
+    StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation,
+};
+use treefold_core::tree::shape::Shape;
+use treefold_operators::{Body, BodyError};
+
+/// Waves taken over from the loop in one go; so many may have been given to the user's task and not be used yet.
+const WAVES_PER_TURN_MAX: usize = 64;
+/// What a packet weighs against a window besides its bytes; as core has it.
+const PACKET_BYTES: u64 = 64;
+
+/// A stream to be opened; see [`Client::stream`](crate::Client::stream).
+#[derive(Debug)]
+#[must_use]
+pub struct StreamBuilder {
+    handle: Option<Handle>,
+    spec: StreamSpec<Bytes>,
+    options: StreamOptions,
+    problem: Option<BodyError>,
+}
+
+impl StreamBuilder {
+    pub(crate) fn new(handle: Option<Handle>, service: &str) -> Self {
+        let spec = StreamSpec {
+            service: service.into(),
+            up_filter: "".into(),
+            down_filter: "".into(),
+            filter_params: Bytes::new(),
+            synchronisation: Synchronisation::WaitForAll,
+            params: Bytes::new(),
+        };
+        Self { handle, spec, options: StreamOptions::default(), problem: None }
+    }
+
+    /// The filter that makes a wave's packets into those that go up; without one they go up as they are.
+    pub fn up_filter(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.spec.up_filter = name.into();
+        self
+    }
+
+    /// The filter that packets pass on their way down.
+    pub fn down_filter(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.spec.down_filter = name.into();
+        self
+    }
+
+    /// What the filters are told at their start.
+    pub fn filter_params(mut self, params: &impl Body) -> Self {
+        match params.encode() {
+            Ok(bytes) => self.spec.filter_params = bytes,
+            Err(problem) => self.problem = Some(problem),
+        }
+        self
+    }
+
+    /// What the endpoints are told at their start.
+    pub fn params(mut self, params: &impl Body) -> Self {
+        match params.encode() {
+            Ok(bytes) => self.spec.params = bytes,
+            Err(problem) => self.problem = Some(problem),
+        }
+        self
+    }
+
+    /// When a wave is complete; by default when everyone is in it.
+    pub fn synchronisation(mut self, synchronisation: Synchronisation) -> Self {
+        self.spec.synchronisation = synchronisation;
+        self
+    }
+
+    /// The endpoints; by default all that the service has, and all that come.
+    pub fn endpoints(mut self, endpoints: PartitionSet) -> Self {
+        self.options.endpoints = Some(endpoints);
+        self
+    }
+
+    /// The tree's shape; `kary:8` by default.
+    pub fn shape(mut self, shape: Shape) -> Self {
+        self.options.shape = shape;
+        self
+    }
+
+    /// Bytes that each node may have sent up and that have not been taken here; by default the nodes' limit.
+    pub fn window_bytes(mut self, bytes: u64) -> Self {
+        self.options.window_bytes = Some(bytes);
+        self
+    }
+
+    /// Opens the stream: everyone who can be reached takes part when this returns.
+    ///
+    /// # Errors
+    /// When the client has no loop of its own, or what was asked makes no sense somewhere.
+    pub async fn open(self) -> Result<Stream, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem.into());
+        }
+        let handle = self.handle.ok_or(Error::NoLoop)?;
+        let window_bytes =
+            self.options.window_bytes.unwrap_or(Limits::DEFAULT.stream_window_bytes as u64);
+        let (sender, events) = mpsc::unbounded_channel();
+        let request = handle.next_request();
+        let (spec, options) = (Box::new(self.spec), self.options);
+        handle.stream_ask(StreamAsk::Open { request, spec, options, events: sender });
+        let room = Arc::new(Semaphore::new(usize::try_from(window_bytes).unwrap_or(Semaphore::MAX_PERMITS)));
+        let out = StreamSender { handle, request, room, window_bytes, next_tag: Arc::new(AtomicU64::new(1)) };
+        let mut stream = Stream {
+            out,
+            events,
+            waiting: VecDeque::new(),
+            batch: Vec::new(),
+            taken: 0,
+            id: StreamId { origin: 0, sequence: 0 },
+            endpoints: PartitionSet::new(),
+            missing: Vec::new(),
+        };
+        match stream.events.recv().await {
+            Some(StreamEvent::Opened { stream: id, endpoints, missing }) => {
+                (stream.id, stream.endpoints, stream.missing) = (id, endpoints, missing);
+                Ok(stream)
+            }
+            Some(StreamEvent::Closed(error)) => Err(Error::Stream(error)),
+            Some(_) | None => Err(Error::Closed),
+        }
+    }
+}
+
+/// A stream's front-end. Dropping it closes the stream.
+#[derive(Debug)]
+pub struct Stream {
+    out: StreamSender,
+    events: mpsc::UnboundedReceiver<StreamEvent<Bytes>>,
+    waiting: VecDeque<StreamEvent<Bytes>>,
+    batch: Vec<StreamEvent<Bytes>>,
+    taken: u32,
+    id: StreamId,
+    endpoints: PartitionSet,
+    missing: Vec<treefold_core::error::Missing>,
+}
+
+impl Stream {
+    /// Its name.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Who takes part, by the last news.
+    pub fn endpoints(&self) -> &PartitionSet {
+        &self.endpoints
+    }
+
+    /// Who was asked and does not, and why, by the last news.
+    pub fn missing(&self) -> &[treefold_core::error::Missing] {
+        &self.missing
+    }
+
+    /// A way to send from elsewhere.
+    pub fn sender(&self) -> StreamSender {
+        self.out.clone()
+    }
+
+    /// Sends a packet to all endpoints, with the next tag; waits while the window is full.
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
+        self.out.send(payload).await
+    }
+
+    /// Sends a packet to some endpoints; waits while the window is full.
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
+        self.out.send_to(to, tag, payload).await
+    }
+
+    /// What happens next: a wave, or a change of the tree.
+    ///
+    /// # Errors
+    /// When the stream is over, why.
+    pub async fn next(&mut self) -> Result<StreamEvent<Bytes>, Error> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                match event {
+                    StreamEvent::Wave(_) => self.taken += 1,
+                    StreamEvent::Changed { ref endpoints, ref away, .. } => {
+                        (self.endpoints, self.missing) = (endpoints.clone(), away.clone());
+                    }
+                    StreamEvent::Taken { bytes } => {
+                        self.out.give_room(bytes);
+                        continue;
+                    }
+                    StreamEvent::Closed(error) => {
+                        self.out.room.close();
+                        return Err(Error::Stream(error));
+                    }
+                    StreamEvent::Opened { .. } => continue,
+                }
+                return Ok(event);
+            }
+            self.say_taken();
+            if self.events.recv_many(&mut self.batch, WAVES_PER_TURN_MAX).await == 0 {
+                return Err(Error::Closed);
+            }
+            self.waiting.extend(self.batch.drain(..));
+        }
+    }
+
+    /// The next wave; changes of the tree are noted and passed over.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn wave(&mut self) -> Result<StreamWave<Bytes>, Error> {
+        loop {
+            if let StreamEvent::Wave(wave) = self.next().await? {
+                return Ok(wave);
+            }
+        }
+    }
+
+    fn say_taken(&mut self) {
+        let waves = std::mem::take(&mut self.taken);
+        if waves > 0 {
+            let request = self.out.request;
+            self.out.handle.stream_ask(StreamAsk::Took { request, waves });
+        }
+    }
+
+    /// Ends the stream at all its nodes.
+    pub fn close(self) {}
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.out.handle.stream_ask(StreamAsk::Close { request: self.out.request });
+    }
+}
+
+/// Sends down a stream; clones send down the same.
+#[derive(Clone, Debug)]
+pub struct StreamSender {
+    handle: Handle,
+    request: RequestId,
+    room: Arc<Semaphore>,
+    window_bytes: u64,
+    next_tag: Arc<AtomicU64>,
+}
+
+impl StreamSender {
+    /// As [`Stream::send`].
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
+        let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
+        self.push(tag, None, payload).await?;
+        Ok(tag)
+    }
+
+    /// Sends a packet to all endpoints with this tag.
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub async fn send_tagged(&self, tag: u64, payload: Bytes) -> Result<(), Error> {
+        self.push(tag, None, payload).await
+    }
+
+    /// As [`Stream::send_to`].
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
+        self.push(tag, Some(to), payload).await
+    }
+
+    async fn push(&self, tag: u64, to: Option<PartitionSet>, payload: Bytes) -> Result<(), Error> {
+        let weight = (PACKET_BYTES + payload.len() as u64).min(self.window_bytes);
+        let permits = self.room.acquire_many(u32::try_from(weight).unwrap_or(u32::MAX)).await;
+        permits.map_err(|_| Error::Closed)?.forget();
+        self.handle.stream_ask(StreamAsk::Send { request: self.request, tag, to, payload });
+        Ok(())
+    }
+
+    fn give_room(&self, bytes: u64) {
+        let free = self.room.available_permits() as u64;
+        let bytes = bytes.min(self.window_bytes.saturating_sub(free));
+        self.room.add_permits(usize::try_from(bytes).unwrap_or(0));
+    }
+}
