@@ -8,6 +8,7 @@ use crate::commands::node::NodeArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
+use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -80,6 +81,7 @@ pub(crate) enum Command {
     Call(Call),
     Status(Status),
     Tree(TreeArgs),
+    Topology(TopologyArgs),
     Replay(Replay),
     Bench(Bench),
     Sim(Sim),

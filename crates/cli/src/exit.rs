@@ -80,6 +80,8 @@ pub(crate) enum Failure {
     Unreachable(String),
     /// Anything else.
     Failed(String),
+    /// Anything else that the answer on standard output has told already: scripts are not told twice.
+    Told(String),
 }
 
 /// A failure as scripts see it.
@@ -124,7 +126,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Rejected(_) => Verdict::USAGE,
             Self::Unreachable(_) => Verdict::UNREACHABLE,
-            Self::Failed(_) => Verdict::FAILED,
+            Self::Failed(_) | Self::Told(_) => Verdict::FAILED,
         }
     }
 
@@ -134,7 +136,7 @@ impl Failure {
         match self {
             Self::Usage(_) => plain("usage"),
             Self::Unreachable(_) => plain("unreachable"),
-            Self::Failed(_) => plain("failed"),
+            Self::Failed(_) | Self::Told(_) => plain("failed"),
             Self::Rejected(CallError::BadField { field, given, limit }) => Described {
                 field: Some(field),
                 given: Some(given),
@@ -154,7 +156,7 @@ impl Failure {
 
     /// Says so, and gives the exit code.
     pub(crate) fn report(&self, format: Format) -> ExitCode {
-        if format == Format::Json {
+        if format == Format::Json && !matches!(self, Self::Told(_)) {
             #[derive(Serialize)]
             struct Wrapped<'a> {
                 #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +174,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Unreachable(message) | Self::Failed(message) => f.write_str(message),
+            Self::Usage(message)
+            | Self::Unreachable(message)
+            | Self::Failed(message)
+            | Self::Told(message) => f.write_str(message),
             Self::Rejected(error) => error.fmt(f),
         }
     }

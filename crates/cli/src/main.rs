@@ -49,6 +49,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Sim(_) => unreachable!("invariant: it has returned"),
         // These need no runtime.
         Command::Tree(tree) => tree.run(format),
+        Command::Topology(topology) => topology.run(format),
         Command::Completions(completions) => completions.run(),
         Command::Replay(replay) => replay.run(format),
         Command::Demo(demo) => on_runtime(demo.run(format)),

@@ -46,7 +46,8 @@
 //! # A map of the code
 //!
 //! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
-//! [`cluster`] (many nodes in one process), [`replay`] (what happened to a node, again), [`error`].
+//! [`cluster`] (many nodes in one process), [`topology`] (which
+//! processes a stream network is made of), [`replay`] (what happened to a node, again), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
 //! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
@@ -67,6 +68,7 @@ pub mod replay;
 pub mod service;
 mod sockets;
 pub mod stream;
+pub mod topology;
 mod transport;
 pub mod wire;
 mod workers;

@@ -57,6 +57,11 @@ pub(crate) fn print_json(value: &impl Serialize) {
     );
 }
 
+/// The columns of the terminal that standard output is; `None` when it is none.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
 /// A figure to three decimals, as JSON shows it: what is behind them nobody has measured.
 pub(crate) fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((figure * 1e3).round() / 1e3)

@@ -1,0 +1,129 @@
+//! Topologies as scripts and as people see them.
+//!
+//! For scripts, processes are a row with each one's parent, not a nested object: readers of JSON give up on objects
+//! that are nested as deep as a chain.
+
+use crate::output::{Format, print, print_json, rounded};
+use serde::Serialize;
+use treefold::topology::Topology;
+use treefold::topology::generate::Layout;
+use treefold::topology::stats::{HostStats, Stats};
+use treefold::topology::write::{Form, to_text};
+
+/// The counts of a topology.
+#[derive(Serialize)]
+pub(super) struct ShownCounts {
+    processes: usize,
+    inner: usize,
+    back_ends: usize,
+    depth: usize,
+    fan_out_min: usize,
+    #[serde(serialize_with = "rounded")]
+    fan_out_mean: f64,
+    fan_out_max: usize,
+    hosts: usize,
+}
+
+impl ShownCounts {
+    pub(super) fn of(stats: &Stats) -> Self {
+        Self {
+            processes: stats.processes,
+            inner: stats.inner,
+            back_ends: stats.back_ends,
+            depth: stats.depth,
+            fan_out_min: stats.fan_out_min,
+            fan_out_mean: stats.fan_out_mean,
+            fan_out_max: stats.fan_out_max,
+            hosts: stats.hosts.len(),
+        }
+    }
+}
+
+/// What runs on a host.
+#[derive(Serialize)]
+pub(super) struct ShownHost<'a> {
+    host: &'a str,
+    front_end: bool,
+    inner: usize,
+    back_ends: usize,
+    processes: usize,
+}
+
+impl<'a> ShownHost<'a> {
+    pub(super) fn of(host: &'a HostStats) -> Self {
+        Self {
+            host: &host.host,
+            front_end: host.front_end,
+            inner: host.inner,
+            back_ends: host.back_ends,
+            processes: host.processes(),
+        }
+    }
+}
+
+/// A process, parents before their children.
+#[derive(Serialize)]
+struct ShownProcess<'a> {
+    process: String,
+    host: &'a str,
+    index: u32,
+    role: &'static str,
+    /// Null for the front-end.
+    parent: Option<String>,
+    depth: usize,
+}
+
+/// Every process of a topology.
+fn shown_processes(topology: &Topology) -> Vec<ShownProcess<'_>> {
+    let row = topology.processes();
+    let all = row.iter().zip(topology.parents()).zip(topology.depths());
+    let shown = all.map(|((process, parent), depth)| ShownProcess {
+        process: process.name(),
+        host: &process.host,
+        index: process.index,
+        role: process.role.name(),
+        parent: parent.map(|at| row[at].name()),
+        depth,
+    });
+    shown.collect()
+}
+
+/// A topology in a line.
+pub(super) fn summary(stats: &Stats) -> String {
+    let of = |count: usize, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    format!(
+        "{}: {}, {} inner; {}, {} deep",
+        of(stats.processes, "process", "processes"),
+        of(stats.back_ends, "back-end", "back-ends"),
+        stats.inner,
+        of(stats.hosts.len(), "host", "hosts"),
+        of(stats.depth, "level", "levels"),
+    )
+}
+
+/// Prints a topology that was made: a file whose first line says what it is.
+pub(super) fn print_made(layout: &Layout, topology: &Topology, form: Form, format: Format) {
+    #[derive(Serialize)]
+    struct Made<'a> {
+        layout: String,
+        #[serde(flatten)]
+        counts: ShownCounts,
+        /// The file.
+        text: String,
+        tree: Vec<ShownProcess<'a>>,
+    }
+    let stats = Stats::of(topology);
+    let text = to_text(topology, form);
+    match format {
+        Format::Json => print_json(&Made {
+            layout: layout.to_string(),
+            counts: ShownCounts::of(&stats),
+            text,
+            tree: shown_processes(topology),
+        }),
+        Format::Text => print(format_args!("# {layout}, {}\n{}", summary(&stats), text.trim_end())),
+    }
+}
