@@ -7,7 +7,7 @@
 //! ```
 //!
 //! How long a value is stands at its beginning, so a reader steps over what it doesn't want. Reading has two parts:
-//! [`Span::first`] finds where a value ends, and [`Span::check`] looks at what only its content shows (texts are
+//! `Span::first` finds where a value ends, and `Span::check` looks at what only its content shows (texts are
 //! UTF-8, entries fill their list). Whoever has a [`Packet`](super::Packet) has both behind them, and every view
 //! after that is a slice. Nothing is reserved by a number that came from elsewhere.
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A key is what was sent, or its SHA-256. Classes ascend by key. Members are endpoints' numbers as runs
-//! ([`members`]).
+//! (`members`).
 //!
 //! Of more than `classes_max` classes, those with the least keys stay, and the members of all others are listed
 //! together as `others`: nobody is lost, and since a key that is among the least of all is among the least of

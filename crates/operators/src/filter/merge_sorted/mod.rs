@@ -10,8 +10,9 @@
 //!
 //! **What goes up.** A run ascends, so nothing below its last key will come from it any more; at the last key itself
 //! something may. With every wave goes up whatever is less than the last key of *every* run that has not ended: all
-//! entries of a key together, or none yet. This needs each source in each wave (`wait_for_all`): one that has nothing
-//! sends an empty chunk, and one whose run has ended goes on saying so. A chunk goes up with every wave, empty if need be.
+//! entries of a key together, or none yet. This needs each source in each wave (`wait_for_all`), the first one above
+//! all, since nobody can wait for whom they have never heard of: one that has nothing sends an empty chunk, and one
+//! whose run has ended goes on saying so. The filter does likewise: a chunk goes up with every wave, empty if need be.
 //!
 //! **When a child is lost.** Its heirs send again, from [`holds_from`](Filter::holds_from) on, what it may have sent up
 //! already. Since it sent each key whole and in order, what had come from it is exactly the entries up to its last key:
