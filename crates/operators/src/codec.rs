@@ -40,11 +40,13 @@ pub enum Codec {
     MessagePack = 1,
     /// An Arrow IPC stream. Reserved: no body of this crate uses it.
     ArrowIpc = 2,
+    /// A typed packet: a row of numbers, texts and arrays ([`Packet`](crate::packet::Packet)).
+    Packet = 3,
 }
 
 /// A codec number this version doesn't know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("payload codec {0} is unknown (0 is raw, 1 MessagePack, 2 Arrow IPC)")]
+#[error("payload codec {0} is unknown (0 is raw, 1 MessagePack, 2 Arrow IPC, 3 typed packet)")]
 pub struct UnknownCodec(pub u8);
 
 impl TryFrom<u8> for Codec {
@@ -55,6 +57,7 @@ impl TryFrom<u8> for Codec {
             0 => Ok(Self::Raw),
             1 => Ok(Self::MessagePack),
             2 => Ok(Self::ArrowIpc),
+            3 => Ok(Self::Packet),
             unknown => Err(UnknownCodec(unknown)),
         }
     }
@@ -72,6 +75,7 @@ impl fmt::Display for Codec {
             Self::Raw => "raw",
             Self::MessagePack => "MessagePack",
             Self::ArrowIpc => "Arrow IPC",
+            Self::Packet => "typed packet",
         })
     }
 }
@@ -111,7 +115,7 @@ impl BodyError {
     }
 
     #[cold]
-    fn decode<T>(codec: Codec, bytes: usize, cause: &dyn fmt::Display) -> Self {
+    pub(crate) fn decode<T>(codec: Codec, bytes: usize, cause: &dyn fmt::Display) -> Self {
         Self::Decode { codec, type_name: type_name::<T>(), bytes, cause: cause.to_string() }
     }
 }
@@ -210,18 +214,43 @@ pub(crate) fn encoded_bytes<T: Serialize>(value: &T) -> Result<u64, BodyError> {
 ///
 /// A growing `Vec` would allocate several times for a small body and leave `Bytes` to allocate once more for
 /// its reference count; copying what lies on the stack allocates once, exactly.
-struct Gathered {
+#[derive(Clone)]
+pub(crate) struct Gathered {
     inline: [u8; INLINE_BYTES_MAX],
     inline_len: usize,
     spilled: Vec<u8>,
 }
 
 impl Gathered {
-    fn new() -> Self {
+    #[inline]
+    pub(crate) fn new() -> Self {
         Self { inline: [0; INLINE_BYTES_MAX], inline_len: 0, spilled: Vec::new() }
     }
 
-    fn into_bytes(self) -> Bytes {
+    /// Makes room for so many bytes more, at once instead of by and by.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        if self.inline_len + bytes > INLINE_BYTES_MAX {
+            self.spill(self.inline_len + bytes);
+            self.spilled.reserve(bytes);
+        }
+    }
+
+    /// What has been gathered so far.
+    #[inline]
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        if self.spilled.is_empty() { &mut self.inline[..self.inline_len] } else { &mut self.spilled }
+    }
+
+    /// Goes on on the heap, with room for `bytes`.
+    fn spill(&mut self, bytes: usize) {
+        if self.spilled.is_empty() {
+            self.spilled.reserve(bytes.max(SPILLED_BYTES_MIN));
+            self.spilled.extend_from_slice(&self.inline[..self.inline_len]);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn into_bytes(self) -> Bytes {
         if self.spilled.is_empty() {
             Bytes::copy_from_slice(&self.inline[..self.inline_len])
         } else {
@@ -245,10 +274,7 @@ impl io::Write for Gathered {
             self.inline_len = end;
             return Ok(());
         }
-        if self.spilled.is_empty() {
-            self.spilled.reserve(end.max(SPILLED_BYTES_MIN));
-            self.spilled.extend_from_slice(&self.inline[..self.inline_len]);
-        }
+        self.spill(end);
         self.spilled.extend_from_slice(part);
         Ok(())
     }

@@ -14,6 +14,7 @@
 //! - [`filter`]: what happens to the packets of a stream at each node.
 //! - [`merge`]: ready partials (count, sum, min, max, average, top-k, concatenate, group count), each shown by
 //!   random trees to give the same bytes whatever the tree.
+//! - [`packet`]: typed packets, rows of numbers, texts and arrays that filters fold without knowing whose they are.
 //! - [`merging`](mod@merging): an aggregation from one closure and a ready partial.
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod error;
 pub mod filter;
 pub mod merge;
 pub mod merging;
+pub mod packet;
 
 pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 pub use codec::{Body, BodyError, Codec, Raw};
@@ -32,3 +34,4 @@ pub use error::{OperatorError, Result};
 pub use filter::{Filter, FilterKind};
 pub use merge::{Merge, MergeError};
 pub use merging::{Mergeable, merging};
+pub use packet::Packet;

@@ -1,11 +1,14 @@
 //! A small body costs one allocation: a fold of two numbers happens thousands of times a second on the loop
 //! that also carries everybody else's messages, so what it allocates is a promise and not a matter of taste.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use treefold_operators::codec::INLINE_BYTES_MAX;
-use treefold_operators::{Body, Raw};
+use treefold_operators::filter::{Piece, Source, Wave, builtin};
+use treefold_operators::packet::Row;
+use treefold_operators::{Body, Packet, Raw};
 
 struct Counting;
 
@@ -62,8 +65,30 @@ fn a_small_body_is_written_with_one_allocation_and_read_with_none() {
 #[test]
 fn raw_bytes_cost_none() {
     // A second handle of one buffer makes its reference count, once; from then on sharing is free.
-    let payload = bytes::Bytes::from(vec![1; 4096]);
+    let payload = Bytes::from(vec![1; 4096]);
     let shared = payload.clone();
     assert_eq!(allocations_of(|| Raw::decode(&payload).unwrap().encode().unwrap()), 0);
     drop(shared);
+}
+
+#[test]
+fn a_packet_of_scalars_is_made_with_one_allocation_and_read_with_none() {
+    let make = || Row::new().i64(-5).f64(0.5).str("phase").packet();
+    assert_eq!(allocations_of(make), 1);
+    let payload = make().into_bytes();
+    let shared = payload.clone();
+    assert_eq!(allocations_of(|| Packet::read(&payload).unwrap().f64(1).unwrap()), 0);
+    drop(shared);
+}
+
+#[test]
+fn a_sum_costs_one_allocation_however_many_pieces() {
+    for packet in [Row::new().i64(7).packet(), Row::new().f64s(&[0.5; 1000]).packet()] {
+        let piece = |id| Piece { source: Source::Endpoint(id), payload: packet.bytes().clone() };
+        let pieces: Vec<Piece> = (0..64).map(piece).collect();
+        let mut filter = builtin("sum").unwrap().open(&Bytes::new()).unwrap();
+        let mut out = Vec::with_capacity(1);
+        let up = || filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).unwrap();
+        assert_eq!(allocations_of(up), 1);
+    }
 }

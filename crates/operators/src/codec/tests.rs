@@ -104,11 +104,12 @@ fn raw_bytes_are_shared_and_never_copied() {
 
 #[test]
 fn codec_numbers_are_the_wires() {
-    for codec in [Codec::Raw, Codec::MessagePack, Codec::ArrowIpc] {
+    let codecs = [Codec::Raw, Codec::MessagePack, Codec::ArrowIpc, Codec::Packet];
+    for codec in codecs {
         assert_eq!(Codec::try_from(u8::from(codec)), Ok(codec));
     }
-    assert_eq!(Codec::try_from(3), Err(UnknownCodec(3)));
-    assert_eq!([Codec::Raw, Codec::MessagePack, Codec::ArrowIpc].map(u8::from), [0, 1, 2]);
+    assert_eq!(Codec::try_from(4), Err(UnknownCodec(4)));
+    assert_eq!(codecs.map(u8::from), [0, 1, 2, 3]);
 }
 
 proptest! {

@@ -24,6 +24,29 @@
 //! Whatever goes wrong in a filter is the wave's loss and not the node's: an error, or a panic, makes those who
 //! contributed missing from that wave, with the text as the reason.
 
+pub mod average;
+pub mod builtin;
+pub mod classes;
+pub mod concatenate;
+mod count;
+mod elementwise;
+mod error;
+mod folding;
+pub mod histogram;
+mod identity;
+#[cfg(test)]
+pub(crate) mod laws;
+mod max;
+pub mod merge_sorted;
+mod min;
+mod params;
+mod sum;
+pub mod top_k;
+
+pub use builtin::{Builtin, Param, builtin, builtins};
+pub use error::FilterError;
+pub use folding::{Folding, folding};
+
 use crate::aggregation::Placement;
 use crate::error::Result;
 use bytes::Bytes;

@@ -1,0 +1,147 @@
+//! The merge itself: of all runs' next entries the least, again and again, until one may still be joined by others.
+
+use super::run::{Floor, Position, Run};
+use super::{Combine, MergeSorted};
+use crate::filter::error::FilterError;
+use crate::packet::{Row, Type};
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+/// Bytes of an entry's length.
+const LENGTH: usize = 4;
+
+/// What a merge gives.
+pub(super) struct Merged {
+    /// The chunks that go up.
+    pub(super) chunks: Vec<Bytes>,
+    /// The greatest key in them.
+    pub(super) last_key: Option<Bytes>,
+    /// Up to where each run has gone up.
+    pub(super) positions: Vec<Position>,
+}
+
+/// Merges what is below `floor`, or all when there is none. The last chunk bears `last`: whether the run ends, and how
+/// many entries were late.
+pub(super) fn merge<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    floor: Option<&Floor>,
+    params: &MergeSorted,
+    last: (bool, u64),
+) -> Result<Merged, FilterError> {
+    let runs: Vec<&Run> = runs.collect();
+    let mut positions: Vec<Position> = runs.iter().map(|run| run.start()).collect();
+    // the least key first; of equal ones, that of the first source
+    let mut heads: BinaryHeap<Reverse<(&[u8], usize)>> = BinaryHeap::with_capacity(runs.len());
+    heads.extend((0..).zip(&runs).filter_map(|(at, run)| Some(Reverse((run.entry(run.start())?.0, at)))));
+    let mut writer = Writer::new(params);
+    while let Some(mut head) = heads.peek_mut() {
+        let Reverse((key, at)) = *head;
+        if floor.is_some_and(|floor| !floor.is_beyond(key)) {
+            break;
+        }
+        let (_, value) = runs[at].entry(positions[at]).expect("invariant: a head is an entry");
+        writer.take(key, value)?;
+        positions[at] = runs[at].after(positions[at]);
+        match runs[at].entry(positions[at]) {
+            Some((next, _)) => *head = Reverse((next, at)),
+            None => drop(PeekMut::pop(head)),
+        }
+    }
+    let (chunks, last_key) = writer.finish(last);
+    Ok(Merged { chunks, last_key, positions })
+}
+
+/// Gathers entries into chunks.
+struct Writer<'a> {
+    combine: Combine,
+    chunk_bytes: usize,
+    /// The sum of the key that is being read.
+    sum: Option<(&'a [u8], i64)>,
+    last_key: Option<&'a [u8]>,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    count: usize,
+    chunks: Vec<Bytes>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(params: &MergeSorted) -> Self {
+        Self {
+            combine: params.combine,
+            chunk_bytes: params.chunk_bytes as usize,
+            sum: None,
+            last_key: None,
+            keys: Vec::new(),
+            values: Vec::new(),
+            count: 0,
+            chunks: Vec::new(),
+        }
+    }
+
+    /// Takes the next entry, whose key is no less than that of the one before.
+    fn take(&mut self, key: &'a [u8], value: &[u8]) -> Result<(), FilterError> {
+        self.last_key = Some(key);
+        if self.combine == Combine::Keep {
+            self.append(key, value, LENGTH);
+            return Ok(());
+        }
+        let value =
+            i64::from_le_bytes(*value.first_chunk().expect("invariant: summed values have eight bytes"));
+        match &mut self.sum {
+            Some((same, sum)) if *same == key => {
+                *sum = sum.checked_add(value).ok_or_else(|| FilterError::Overflow {
+                    figure: format!("sum of key \"{}\"", key.escape_ascii()),
+                })?;
+            }
+            _ => {
+                self.write_sum();
+                self.sum = Some((key, value));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_sum(&mut self) {
+        if let Some((key, sum)) = self.sum.take() {
+            self.append(key, &sum.to_le_bytes(), 0);
+        }
+    }
+
+    /// Appends an entry whose value's length takes so many bytes, in a new chunk when this one is full.
+    fn append(&mut self, key: &[u8], value: &[u8], value_length: usize) {
+        let entry_bytes = LENGTH + key.len() + value_length + value.len();
+        if self.count > 0 && self.keys.len() + self.values.len() + entry_bytes > self.chunk_bytes {
+            self.write_chunk((false, 0));
+        }
+        let length = |octets: &[u8]| (octets.len() as u32).to_le_bytes(); // no entry is longer than the packet it came in
+        self.keys.extend_from_slice(&length(key));
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(&length(value)[..value_length]);
+        self.values.extend_from_slice(value);
+        self.count += 1;
+    }
+
+    fn write_chunk(&mut self, (ends, late): (bool, u64)) {
+        let mut row = Row::new();
+        row.reserve(self.keys.len() + self.values.len());
+        row.begin_list(Type::Blob, self.count, self.keys.len());
+        row.octets(&self.keys);
+        match self.combine {
+            Combine::Keep => row.begin_list(Type::Blob, self.count, self.values.len()),
+            Combine::Sum => row.begin_array(Type::I64, self.count),
+        }
+        row.octets(&self.values);
+        self.chunks.push(row.u64(u64::from(ends)).u64(late).packet().into_bytes());
+        self.keys.clear();
+        self.values.clear();
+        self.count = 0;
+    }
+
+    fn finish(mut self, last: (bool, u64)) -> (Vec<Bytes>, Option<Bytes>) {
+        self.write_sum();
+        self.write_chunk(last);
+        (self.chunks, self.last_key.map(Bytes::copy_from_slice))
+    }
+}

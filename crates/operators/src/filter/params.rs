@@ -1,0 +1,154 @@
+//! The parameters of a filter: a map by field name, read so that an error says which field and what it may be.
+//!
+//! They come from people, by command line and by JSON, so the bytes are MessagePack ([`Body`](crate::Body) writes the
+//! structs of the filters), an empty payload stands for no parameters at all, and a field that no filter asks for is
+//! an error: a misspelt limit that is ignored is a limit that is not there.
+
+use super::error::FilterError;
+use crate::codec::NESTING_DEPTH_MAX;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+type Reader<'a, 'b> = rmp_serde::Deserializer<rmp_serde::decode::ReadReader<&'a mut &'b [u8]>>;
+
+/// A map without fields.
+const NO_FIELDS: &[u8] = &[0x80];
+/// MessagePack's nil, which clients without parameters send.
+const NIL: &[u8] = &[0xc0];
+
+/// The parameters that `params` hold.
+pub(crate) fn read<P: DeserializeOwned>(params: &Bytes) -> Result<P, FilterError> {
+    let whole = if params.is_empty() || params == NIL { NO_FIELDS } else { params.as_ref() };
+    let mut rest = whole;
+    let read = match serde_path_to_error::deserialize(&mut reader_of(&mut rest)) {
+        Ok(read) => read,
+        Err(error) => return Err(in_words::<P>(whole).unwrap_or_else(|| unreadable(error))),
+    };
+    if !rest.is_empty() {
+        let cause = format!("{} bytes follow after them", rest.len());
+        return Err(FilterError::UnreadableParameters { field: String::new(), cause });
+    }
+    Ok(read)
+}
+
+fn reader_of<'a, 'b>(params: &'a mut &'b [u8]) -> Reader<'a, 'b> {
+    let mut reader = rmp_serde::Deserializer::new(params);
+    reader.set_max_depth(NESTING_DEPTH_MAX);
+    reader
+}
+
+/// What is wrong, said as serde says it: the reader of MessagePack speaks of markers, and not of what was expected.
+#[cold]
+fn in_words<P: DeserializeOwned>(params: &[u8]) -> Option<FilterError> {
+    let value = serde_json::Value::deserialize(&mut reader_of(&mut { params })).ok()?;
+    serde_path_to_error::deserialize::<_, P>(value).err().map(unreadable)
+}
+
+fn unreadable(error: serde_path_to_error::Error<impl Display>) -> FilterError {
+    let path = error.path().to_string();
+    let field = if path == "." { String::new() } else { path };
+    FilterError::UnreadableParameters { field, cause: error.into_inner().to_string() }
+}
+
+/// Makes sure that there are none.
+pub(crate) fn none(params: &Bytes) -> Result<(), FilterError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct None {}
+    if params == &[0x90][..] {
+        return Ok(()); // an empty array, as Python's `[]` is sent
+    }
+    read::<None>(params).map(|None {}| ()).map_err(|error| match read::<IgnoredAny>(params) {
+        Ok(_) => {
+            FilterError::UnreadableParameters { field: String::new(), cause: "this filter takes none".into() }
+        }
+        Err(_) => error,
+    })
+}
+
+/// A parameter that must lie within bounds.
+pub(crate) fn within<T: PartialOrd + Display>(
+    name: &'static str,
+    value: T,
+    allowed: RangeInclusive<T>,
+) -> Result<T, FilterError> {
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    let (given, allowed) = (value.to_string(), format!("{} to {}", allowed.start(), allowed.end()));
+    Err(FilterError::Parameter { name, given, allowed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Body;
+    use serde::Serialize;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Limits {
+        k: u32,
+        #[serde(default)]
+        bounds: Vec<f64>,
+    }
+
+    fn refused(params: &impl Body) -> String {
+        read::<Limits>(&params.encode().unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_the_field_and_what_it_may_be() {
+        let given = Limits { k: 3, bounds: vec![1.0] };
+        assert_eq!(read::<Limits>(&given.encode().unwrap()), Ok(given));
+        assert_eq!(
+            refused(&BTreeMap::from([("k".to_string(), "three".to_string())])),
+            "parameter `k`: invalid type: string \"three\", expected u32"
+        );
+        assert_eq!(
+            refused(&BTreeMap::from([("q".to_string(), 3)])),
+            "parameter `q`: unknown field `q`, expected `k` or `bounds`"
+        );
+        assert_eq!(read::<Limits>(&Bytes::new()).unwrap_err().to_string(), "parameters: missing field `k`");
+        assert_eq!(
+            within("k", 0, 1..=9).unwrap_err().to_string(),
+            "parameter `k` is 0, where 1 to 9 is allowed"
+        );
+    }
+
+    #[test]
+    fn whole_numbers_are_floating_point_numbers_too() {
+        #[derive(Serialize)]
+        struct Whole {
+            k: u32,
+            bounds: Vec<i32>,
+        }
+        let whole = rmp_serde::to_vec_named(&Whole { k: 1, bounds: vec![1, 2] }).unwrap();
+        assert_eq!(read::<Limits>(&whole.into()).unwrap().bounds, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_parameters_are_refused() {
+        assert!(read::<Limits>(&Bytes::from_static(b"\x81")).is_err());
+        let mut two = Limits { k: 3, bounds: vec![] }.encode().unwrap().to_vec();
+        two.push(0);
+        assert_eq!(
+            read::<Limits>(&two.into()).unwrap_err().to_string(),
+            "parameters: 1 bytes follow after them"
+        );
+        assert!(read::<Limits>(&Bytes::from(vec![0x91; 10_000])).is_err());
+    }
+
+    #[test]
+    fn none_is_empty_nil_or_a_map_without_fields() {
+        for fine in [&b""[..], b"\xc0", b"\x80", b"\x90"] {
+            assert_eq!(none(&Bytes::copy_from_slice(fine)), Ok(()));
+        }
+        let refused = none(&Limits { k: 1, bounds: vec![] }.encode().unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "parameters: this filter takes none");
+    }
+}

@@ -1,0 +1,199 @@
+//! Building a packet, value by value.
+//!
+//! Values are appended as they come, first on the stack and beyond some hundred bytes on the heap, so a packet of a
+//! few numbers costs one allocation. What could not be written (more than 255 fields, an array of more than 2³²
+//! elements) is a mistake in the program and not in its data: a payload of that size is refused long before.
+
+use super::number::Number;
+use super::types::Type;
+use super::value::{LENGTH, Value};
+use super::{FIELDS_MAX, Packet};
+use crate::codec::Gathered;
+use std::io::Write;
+
+/// Numbers are turned into octets by so many at a time, on the stack.
+const STAGED: usize = 64;
+
+/// A packet that is being made: `Row::new().i64(3).str("x").packet()`.
+#[derive(Clone)]
+pub struct Row {
+    gathered: Gathered,
+    fields: u8,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+macro_rules! append_numbers {
+    ($($one:ident, $many:ident: $number:ty;)*) => { $(
+        #[doc = concat!("Appends a `", stringify!($number), "`.")]
+        #[inline]
+        #[must_use]
+        pub fn $one(mut self, value: $number) -> Self {
+            self.begin(<$number as Number>::TYPE);
+            self.octets(&value.octets());
+            self
+        }
+
+        #[doc = concat!("Appends an array of `", stringify!($number), "`.")]
+        #[must_use]
+        pub fn $many(mut self, values: &[$number]) -> Self {
+            self.begin_array(<$number as Number>::TYPE, values.len());
+            self.numbers(values);
+            self
+        }
+    )* };
+}
+
+impl Row {
+    /// No values yet.
+    #[inline]
+    pub fn new() -> Self {
+        let mut gathered = Gathered::new();
+        append(&mut gathered, &[0]); // the number of fields, which is known last
+        Self { gathered, fields: 0 }
+    }
+
+    append_numbers! {
+        i64, i64s: i64;
+        u64, u64s: u64;
+        f64, f64s: f64;
+        f32, f32s: f32;
+    }
+
+    /// Appends a text.
+    #[must_use]
+    pub fn str(mut self, text: &str) -> Self {
+        self.begin(Type::Str);
+        self.blob_octets(text.as_bytes());
+        self
+    }
+
+    /// Appends bytes as they are.
+    #[must_use]
+    pub fn blob(mut self, octets: &[u8]) -> Self {
+        self.begin(Type::Blob);
+        self.blob_octets(octets);
+        self
+    }
+
+    /// Appends an array of texts.
+    #[must_use]
+    pub fn strs<S: AsRef<str>>(mut self, texts: &[S]) -> Self {
+        self.list(Type::Strs, texts.iter().map(|text| text.as_ref().as_bytes()));
+        self
+    }
+
+    /// Appends an array of byte strings.
+    #[must_use]
+    pub fn blobs<B: AsRef<[u8]>>(mut self, blobs: &[B]) -> Self {
+        self.list(Type::Blobs, blobs.iter().map(AsRef::as_ref));
+        self
+    }
+
+    /// Appends a value of any type.
+    #[must_use]
+    pub fn value(mut self, value: Value<'_>) -> Self {
+        let (kind, count, octets) = match value {
+            Value::I64(value) => return self.i64(value),
+            Value::U64(value) => return self.u64(value),
+            Value::F64(value) => return self.f64(value),
+            Value::F32(value) => return self.f32(value),
+            Value::Str(text) => return self.str(text),
+            Value::Blob(octets) => return self.blob(octets),
+            Value::I64s(numbers) => (Type::I64, numbers.len(), numbers.octets()),
+            Value::U64s(numbers) => (Type::U64, numbers.len(), numbers.octets()),
+            Value::F64s(numbers) => (Type::F64, numbers.len(), numbers.octets()),
+            Value::F32s(numbers) => (Type::F32, numbers.len(), numbers.octets()),
+            Value::Strs(texts) => {
+                self.begin_list(Type::Str, texts.len(), texts.as_blobs().octets().len());
+                self.octets(texts.as_blobs().octets());
+                return self;
+            }
+            Value::Blobs(blobs) => {
+                self.begin_list(Type::Blob, blobs.len(), blobs.octets().len());
+                self.octets(blobs.octets());
+                return self;
+            }
+        };
+        self.begin_array(kind, count);
+        self.octets(octets);
+        self
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn packet(mut self) -> Packet {
+        self.gathered.as_mut()[0] = self.fields;
+        Packet::of_checked(self.gathered.into_bytes())
+    }
+
+    /// Makes room for so many bytes more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.gathered.reserve(bytes);
+    }
+
+    /// Begins an array of numbers of type `element`, whose octets the caller appends.
+    pub(crate) fn begin_array(&mut self, element: Type, count: usize) {
+        self.begin(element.array());
+        self.length(count);
+    }
+
+    /// Begins an array of texts or byte strings, whose entries, of so many `bytes` together with their lengths, the
+    /// caller appends.
+    pub(crate) fn begin_list(&mut self, element: Type, count: usize, bytes: usize) {
+        self.begin(element.array());
+        self.length(count);
+        self.length(bytes);
+    }
+
+    /// Appends what belongs to an array that was begun.
+    #[inline]
+    pub(crate) fn octets(&mut self, octets: &[u8]) {
+        append(&mut self.gathered, octets);
+    }
+
+    /// Appends numbers to an array that was begun.
+    pub(crate) fn numbers<N: Number>(&mut self, values: &[N]) {
+        const WIDEST: usize = 8;
+        let mut staged = [0; STAGED * WIDEST];
+        for some in values.chunks(STAGED) {
+            let octets = &mut staged[..size_of_val(some)];
+            N::rows_mut(octets).iter_mut().zip(some).for_each(|(octets, number)| *octets = number.octets());
+            append(&mut self.gathered, octets);
+        }
+    }
+
+    /// Appends one entry, or the whole of a text: its length and its octets.
+    pub(crate) fn blob_octets(&mut self, octets: &[u8]) {
+        self.length(octets.len());
+        self.octets(octets);
+    }
+
+    fn list<'a>(&mut self, kind: Type, entries: impl ExactSizeIterator<Item = &'a [u8]> + Clone) {
+        let bytes = entries.clone().map(|entry| LENGTH + entry.len()).sum();
+        self.begin_list(kind.element(), entries.len(), bytes);
+        entries.for_each(|entry| self.blob_octets(entry));
+    }
+
+    #[inline]
+    fn begin(&mut self, kind: Type) {
+        assert!(usize::from(self.fields) < FIELDS_MAX, "a packet has at most {FIELDS_MAX} fields");
+        self.fields += 1;
+        append(&mut self.gathered, &[kind as u8]);
+    }
+
+    fn length(&mut self, length: usize) {
+        let length =
+            u32::try_from(length).expect("a field of a packet has less than 2^32 elements and bytes");
+        append(&mut self.gathered, &length.to_le_bytes());
+    }
+}
+
+#[inline]
+fn append(gathered: &mut Gathered, octets: &[u8]) {
+    gathered.write_all(octets).expect("invariant: memory takes whatever is written");
+}

@@ -1,0 +1,245 @@
+//! The values of a packet, as views of its bytes.
+//!
+//! ```text
+//!  i64 u64 f64     8 bytes                              str blob       length u32 │ octets
+//!  f32             4 bytes                              strs blobs     count u32 │ bytes u32 │ (length u32 │ octets)*
+//!  i64s … f32s     count u32 │ the numbers
+//! ```
+//!
+//! How long a value is stands at its beginning, so a reader steps over what it doesn't want. Reading has two parts:
+//! `Span::first` finds where a value ends, and `Span::check` looks at what only its content shows (texts are
+//! UTF-8, entries fill their list). Whoever has a [`Packet`](super::Packet) has both behind them, and every view
+//! after that is a slice. Nothing is reserved by a number that came from elsewhere.
+
+use super::error::PacketError;
+use super::number::{Number, Numbers};
+use super::types::Type;
+use std::fmt;
+
+/// Bytes of a length or a count.
+pub(super) const LENGTH: usize = 4;
+
+/// One value of a packet.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// A signed whole number.
+    I64(i64),
+    /// A whole number that is never negative.
+    U64(u64),
+    /// A floating-point number.
+    F64(f64),
+    /// A floating-point number of 32 bits.
+    F32(f32),
+    /// A text.
+    Str(&'a str),
+    /// Bytes as they are.
+    Blob(&'a [u8]),
+    /// Signed whole numbers.
+    I64s(Numbers<'a, i64>),
+    /// Whole numbers that are never negative.
+    U64s(Numbers<'a, u64>),
+    /// Floating-point numbers.
+    F64s(Numbers<'a, f64>),
+    /// Floating-point numbers of 32 bits.
+    F32s(Numbers<'a, f32>),
+    /// Texts.
+    Strs(Strs<'a>),
+    /// Several times bytes as they are.
+    Blobs(Blobs<'a>),
+}
+
+impl Value<'_> {
+    /// Its type.
+    pub fn kind(&self) -> Type {
+        match self {
+            Self::I64(_) => Type::I64,
+            Self::U64(_) => Type::U64,
+            Self::F64(_) => Type::F64,
+            Self::F32(_) => Type::F32,
+            Self::Str(_) => Type::Str,
+            Self::Blob(_) => Type::Blob,
+            Self::I64s(_) => Type::I64s,
+            Self::U64s(_) => Type::U64s,
+            Self::F64s(_) => Type::F64s,
+            Self::F32s(_) => Type::F32s,
+            Self::Strs(_) => Type::Strs,
+            Self::Blobs(_) => Type::Blobs,
+        }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::I64(number) => number.fmt(f),
+            Self::U64(number) => number.fmt(f),
+            Self::F64(number) => number.fmt(f),
+            Self::F32(number) => number.fmt(f),
+            Self::Str(text) => text.fmt(f),
+            Self::Blob(octets) => write!(f, "b\"{}\"", octets.escape_ascii()),
+            Self::I64s(numbers) => numbers.fmt(f),
+            Self::U64s(numbers) => numbers.fmt(f),
+            Self::F64s(numbers) => numbers.fmt(f),
+            Self::F32s(numbers) => numbers.fmt(f),
+            Self::Strs(texts) => f.debug_list().entries(*texts).finish(),
+            Self::Blobs(blobs) => f.debug_list().entries(blobs.map(Value::Blob)).finish(),
+        }
+    }
+}
+
+/// An array of byte strings in a packet, and the iterator over what is left of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Blobs<'a> {
+    pub(super) count: u32,
+    pub(super) octets: &'a [u8],
+}
+
+impl<'a> Blobs<'a> {
+    /// The entries as they lie in the packet: each a length (u32) and its octets.
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+}
+
+impl<'a> Iterator for Blobs<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.count = self.count.checked_sub(1)?;
+        let (entry, rest) =
+            first_blob(self.octets).expect("invariant: entries are counted when a packet is read");
+        self.octets = rest;
+        Some(entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count as usize, Some(self.count as usize))
+    }
+}
+
+impl ExactSizeIterator for Blobs<'_> {}
+
+/// An array of texts in a packet, and the iterator over what is left of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Strs<'a>(pub(super) Blobs<'a>);
+
+impl<'a> Strs<'a> {
+    /// The texts as byte strings.
+    pub fn as_blobs(&self) -> Blobs<'a> {
+        self.0
+    }
+}
+
+impl<'a> Iterator for Strs<'a> {
+    type Item = &'a str;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a str> {
+        self.0.next().map(text)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Strs<'_> {}
+
+fn text(octets: &[u8]) -> &str {
+    std::str::from_utf8(octets).expect("invariant: texts are known to be UTF-8 when a packet is read")
+}
+
+/// The length or count that `octets` begin with.
+#[inline]
+pub(super) fn length(octets: &[u8]) -> Option<u32> {
+    octets.first_chunk().map(|&length| u32::from_le_bytes(length))
+}
+
+/// The first entry of a list's octets, and the rest of them.
+#[inline]
+pub(crate) fn first_blob(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    octets.get(LENGTH..)?.split_at_checked(length(octets)? as usize)
+}
+
+/// One value's bytes: its type, and where it ends.
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub(super) kind: Type,
+    pub(super) octets: &'a [u8],
+}
+
+impl<'a> Span<'a> {
+    /// The value of type `kind` that `octets` begin with, and the rest of them; `Err` says how many bytes it claims
+    /// when they are not there.
+    #[inline]
+    pub(super) fn first(kind: Type, octets: &'a [u8]) -> Result<(Self, &'a [u8]), u64> {
+        let claimed = |at: usize| match octets.get(at..).and_then(length) {
+            Some(claimed) => Ok(u64::from(claimed)),
+            None => Err((at + LENGTH) as u64),
+        };
+        let bytes = match (kind.width(), kind) {
+            (Some(width), array) if array.is_array() => LENGTH as u64 + claimed(0)? * width as u64,
+            (Some(width), _) => width as u64,
+            (None, Type::Str | Type::Blob) => LENGTH as u64 + claimed(0)?,
+            (None, _) => 2 * LENGTH as u64 + claimed(LENGTH)?,
+        };
+        let here = usize::try_from(bytes).ok().and_then(|bytes| octets.split_at_checked(bytes));
+        let (octets, rest) = here.ok_or(bytes)?;
+        Ok((Self { kind, octets }, rest))
+    }
+
+    /// Looks at what the length doesn't show.
+    pub(super) fn check(self, field: usize) -> Result<(), PacketError> {
+        let kind = self.kind;
+        let utf8 = |text: &[u8]| match std::str::from_utf8(text) {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(PacketError::NotUtf8 { field, kind, cause }),
+        };
+        match kind {
+            Type::Str => utf8(&self.octets[LENGTH..]),
+            Type::Strs | Type::Blobs => {
+                let Blobs { count: entries, octets } = self.list();
+                let unfilled = || PacketError::List { field, kind, entries, bytes: octets.len() };
+                let mut rest = octets;
+                for _ in 0..entries {
+                    let (entry, after) = first_blob(rest).ok_or_else(unfilled)?;
+                    if kind == Type::Strs {
+                        utf8(entry)?;
+                    }
+                    rest = after;
+                }
+                if rest.is_empty() { Ok(()) } else { Err(unfilled()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The value, of a span that has been checked.
+    #[inline]
+    pub(super) fn value(self) -> Value<'a> {
+        match self.kind {
+            Type::I64 => Value::I64(self.number()),
+            Type::U64 => Value::U64(self.number()),
+            Type::F64 => Value::F64(self.number()),
+            Type::F32 => Value::F32(self.number()),
+            Type::Str => Value::Str(text(&self.octets[LENGTH..])),
+            Type::Blob => Value::Blob(&self.octets[LENGTH..]),
+            Type::I64s => Value::I64s(Numbers::of_octets(&self.octets[LENGTH..])),
+            Type::U64s => Value::U64s(Numbers::of_octets(&self.octets[LENGTH..])),
+            Type::F64s => Value::F64s(Numbers::of_octets(&self.octets[LENGTH..])),
+            Type::F32s => Value::F32s(Numbers::of_octets(&self.octets[LENGTH..])),
+            Type::Strs => Value::Strs(Strs(self.list())),
+            Type::Blobs => Value::Blobs(self.list()),
+        }
+    }
+
+    fn number<N: Number>(self) -> N {
+        N::from_octets(N::rows(self.octets)[0])
+    }
+
+    fn list(self) -> Blobs<'a> {
+        let count = length(self.octets).expect("invariant: a list's span begins with its count");
+        Blobs { count, octets: &self.octets[2 * LENGTH..] }
+    }
+}
