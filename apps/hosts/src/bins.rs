@@ -36,21 +36,24 @@ impl Scale for Shares {
     }
 }
 
+/// Bins before the first doubling that has four different values: 0 to 3 have one each.
+const EXACT: u8 = 4;
+
 impl Scale for Rates {
     fn bin(value: u64) -> u8 {
         // Above its leading one, a value's next two bits say in which quarter of its doubling it lies.
-        let Some(doublings) = value.checked_ilog2() else { return 0 };
-        let quarter =
-            if doublings >= 2 { value >> (doublings - 2) & 3 } else { value << (2 - doublings) & 3 };
-        u8::try_from(1 + 4 * u64::from(doublings) + quarter).unwrap_or(u8::MAX)
+        let Some(shift) = value.checked_ilog2().and_then(|doublings| doublings.checked_sub(2)) else {
+            return u8::try_from(value).expect("invariant: at most 3");
+        };
+        let quarter = (value >> shift) & 3;
+        EXACT + u8::try_from(4 * u64::from(shift) + quarter).expect("invariant: at most 4·61 + 3")
     }
 
     fn value(bin: u8) -> u64 {
-        let Some(at) = bin.checked_sub(1) else { return 0 };
-        let (doublings, quarter) = (u32::from(at / 4), u64::from(at % 4));
-        // From the lower end of its quarter, half a quarter up.
-        let eighths = (9 + 2 * quarter) as u128;
-        u64::try_from((eighths << doublings) / 8).unwrap_or(u64::MAX)
+        let Some(at) = bin.checked_sub(EXACT) else { return bin.into() };
+        let (shift, quarter) = (at / 4, at % 4);
+        let (lower, width) = (u128::from(4 + quarter) << shift, 1u128 << shift);
+        u64::try_from(lower + width / 2).unwrap_or(u64::MAX)
     }
 }
 
@@ -89,10 +92,14 @@ impl Bins {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// The bin in which the value of rank `⌈q·n⌉` lies, the least being of rank 1; `None` when there are none.
-    pub fn quantile(&self, q: f64) -> Option<u8> {
+    /// The rank that the share `q` of all values goes up to: `⌈q·n⌉`, the least value being of rank 1.
+    pub fn rank(&self, q: f64) -> u64 {
         let count = self.count();
-        let rank = ((q.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1));
+        ((q.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1))
+    }
+
+    /// The bin that the value of this rank lies in; `None` when there are not that many.
+    pub fn at_rank(&self, rank: u64) -> Option<u8> {
         let mut seen = 0u64;
         self.counts.iter().find_map(|&(bin, count)| {
             seen = seen.saturating_add(count);
@@ -146,8 +153,7 @@ mod tests {
         fn rates_are_right_to_an_eighth(bits in 0u32..64, below in any::<u64>()) {
             let value = (1u64 << bits) | (below & ((1 << bits) - 1));
             let shown = Rates::value(Rates::bin(value));
-            // Below 8 a quarter is less than one: what stands for it is rounded down.
-            prop_assert!(shown.abs_diff(value) as f64 <= value as f64 / 8.0 + 1.0, "{value} is shown as {shown}");
+            prop_assert!(shown.abs_diff(value) <= value / 8, "{value} is shown as {shown}");
         }
 
         #[test]
@@ -163,14 +169,15 @@ mod tests {
             let mut sorted = values.clone();
             sorted.sort_unstable();
             let rank = ((q * values.len() as f64).ceil() as usize).max(1);
-            prop_assert_eq!(bins.quantile(q), Some(sorted[rank - 1]));
+            prop_assert_eq!(bins.at_rank(bins.rank(q)), Some(sorted[rank - 1]));
         }
     }
 
     #[test]
     fn nothing_is_in_the_lowest_bin_and_has_no_quantile() {
-        assert_eq!((Rates::bin(0), Rates::value(0), Rates::bin(u64::MAX)), (0, 0, 255));
-        assert_eq!(Bins::default().quantile(0.5), None);
+        assert_eq!((Rates::bin(0), Rates::value(0), Rates::bin(u64::MAX)), (0, 0, 251));
+        assert!(Rates::value(u8::MAX) > 0, "a bin that no value has is no reason to fail");
+        assert_eq!(Bins::default().at_rank(1), None);
     }
 
     #[test]

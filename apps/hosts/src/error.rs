@@ -25,6 +25,7 @@ pub enum SampleError {
 }
 
 impl SampleError {
+    #[cfg(target_os = "linux")]
     pub(crate) fn read(what: impl Into<String>, source: io::Error) -> Self {
         Self::Read { what: what.into(), source }
     }

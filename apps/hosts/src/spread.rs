@@ -75,12 +75,17 @@ impl<S: Scale> Spread<S> {
         self.greatest.as_ref()
     }
 
-    /// The value below or at which the share `q` of all values lies, as exactly as the scale has it and never
-    /// beyond the least and the greatest; `None` of none.
+    /// The value below or at which the share `q` of all values lies: exact at either end, and between them as exact
+    /// as the scale has it; `None` of none.
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let value = S::value(self.bins.quantile(q)?);
-        let value = self.least.as_ref().map_or(value, |least| value.max(least.value));
-        Some(self.greatest.as_ref().map_or(value, |greatest| value.min(greatest.value)))
+        let rank = self.bins.rank(q);
+        let value = S::value(self.bins.at_rank(rank)?);
+        let (least, greatest) = (self.least.as_ref()?.value, self.greatest.as_ref()?.value);
+        Some(match rank {
+            1 => least,
+            rank if rank == self.count() => greatest,
+            _ => value.max(least).min(greatest),
+        })
     }
 
     /// The bins, for a drawing.
@@ -178,6 +183,8 @@ mod tests {
     #[test]
     fn a_quantile_is_never_beyond_what_was_seen() {
         assert_eq!(of(1, [4]).quantile(0.5), Some(4), "though its bin stands for 0");
+        let four = of(1, [404, 413, 421, 436]);
+        assert_eq!([0.0, 0.5, 0.99].map(|q| four.quantile(q)), [Some(404), Some(410), Some(436)]);
         assert_eq!(of(1, []).quantile(0.5), None);
     }
 }

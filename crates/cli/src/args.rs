@@ -8,6 +8,7 @@ use crate::commands::node::NodeArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
+use crate::commands::top::Top;
 use crate::commands::tree::TreeArgs;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -79,6 +80,7 @@ pub(crate) enum Command {
     Node(NodeArgs),
     Call(Call),
     Status(Status),
+    Top(Top),
     Tree(TreeArgs),
     Replay(Replay),
     Bench(Bench),

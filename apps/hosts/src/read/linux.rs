@@ -4,6 +4,7 @@
 //! and disks to count, how full the file systems are) is kept in [`network`], [`disks`] and [`room`]. A process that
 //! ends while it is read about is simply no longer there.
 
+mod buffer;
 mod disks;
 mod network;
 mod processes;
@@ -12,15 +13,14 @@ mod room;
 use super::wall_ns;
 use crate::counters::{Counters, CpuTime, Memory, Stalled};
 use crate::error::SampleError;
+use buffer::Buffer;
 use disks::Disks;
 use network::Interfaces;
 use processes::Processes;
+use procfs_core::FromBufReadSI;
 use procfs_core::parse_pressure_record;
 use procfs_core::{ExplicitSystemInfo, FromBufRead, FromRead, KernelStats, LoadAverage, Meminfo};
-use procfs_core::{FromBufReadSI, ProcResult};
 use room::Rooms;
-use std::fs::File;
-use std::io::Read;
 use std::time::Instant;
 
 /// What this host calls itself.
@@ -36,7 +36,7 @@ pub(crate) struct Reader {
     disks: Disks,
     rooms: Rooms,
     processes: Processes,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Reader {
@@ -53,7 +53,7 @@ impl Reader {
             disks: Disks::default(),
             rooms: Rooms::default(),
             processes: Processes::new(system.ticks_per_second, system.page_size),
-            buffer: Vec::with_capacity(16 << 10),
+            buffer: Buffer::default(),
         })
     }
 
@@ -61,9 +61,9 @@ impl Reader {
     pub(crate) fn read(&mut self) -> Result<Counters, SampleError> {
         let (at, wall_ns) = (Instant::now(), wall_ns());
         let buffer = &mut self.buffer;
-        let stats = parsed("/proc/stat", buffer, |bytes| KernelStats::from_buf_read(bytes, &self.system))?;
-        let memory = parsed("/proc/meminfo", buffer, Meminfo::from_buf_read)?;
-        let load = parsed("/proc/loadavg", buffer, LoadAverage::from_read)?;
+        let stats = buffer.parsed("/proc/stat", |bytes| KernelStats::from_buf_read(bytes, &self.system))?;
+        let memory = buffer.parsed("/proc/meminfo", Meminfo::from_buf_read)?;
+        let load = buffer.parsed("/proc/loadavg", LoadAverage::from_read)?;
         Ok(Counters {
             at,
             wall_ns,
@@ -78,22 +78,6 @@ impl Reader {
             processes: self.processes.read(buffer)?,
         })
     }
-}
-
-/// A file as `parse` reads it.
-fn parsed<'b, T>(
-    path: &str,
-    buffer: &'b mut Vec<u8>,
-    parse: impl FnOnce(&'b [u8]) -> ProcResult<T>,
-) -> Result<T, SampleError> {
-    fill(path, buffer).map_err(|error| SampleError::read(path, error))?;
-    parse(buffer).map_err(|error| SampleError::senseless(path, format!("{error:?}")))
-}
-
-/// Reads a whole file into the buffer in place of what it held.
-fn fill(path: &str, buffer: &mut Vec<u8>) -> std::io::Result<()> {
-    buffer.clear();
-    File::open(path)?.read_to_end(buffer).map(drop)
 }
 
 /// Time spent for guests is counted as the user's already, and not again.
@@ -116,10 +100,9 @@ fn memory_of(info: &Meminfo) -> Memory {
 }
 
 /// Pressure stall information, where the kernel keeps it. Processors have no `full` line on older kernels.
-fn stalled(buffer: &mut Vec<u8>) -> Option<Stalled> {
+fn stalled(buffer: &mut Buffer) -> Option<Stalled> {
     let mut totals = |path: &str| -> Option<(u64, u64)> {
-        fill(path, buffer).ok()?;
-        let text = std::str::from_utf8(buffer).ok()?;
+        let text = std::str::from_utf8(buffer.fill(path).ok()?).ok()?;
         let mut lines = text.lines().map(|line| parse_pressure_record(line).map(|record| record.total));
         Some((lines.next()?.ok()?, lines.next().and_then(Result::ok).unwrap_or(0)))
     };
@@ -156,13 +139,5 @@ mod tests {
         assert!(before.processes.is_sorted_by(|a, b| a.pid < b.pid));
         assert!(before.memory.bytes > 0 && before.room.bytes >= before.room.used_bytes);
         assert!(after.stalled.map(|s| s.cpu_some_us) >= before.stalled.map(|s| s.cpu_some_us));
-    }
-
-    #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let refused = parsed("/proc/nowhere", &mut Vec::new(), Meminfo::from_buf_read).unwrap_err();
-        assert_eq!(refused.to_string(), "can't read /proc/nowhere");
-        let refused = parsed("/proc/loadavg", &mut Vec::new(), Meminfo::from_buf_read).unwrap_err();
-        assert!(refused.to_string().starts_with("can't make sense of /proc/loadavg: "), "{refused}");
     }
 }

@@ -4,7 +4,7 @@
 //! one; compressed memory is no disk at all. None of these has a device in `/sys`; what a machine or its hypervisor
 //! plugs in has.
 
-use super::parsed;
+use super::buffer::Buffer;
 use crate::counters::DiskCounters;
 use crate::error::SampleError;
 use procfs_core::{DiskStats, FromBufRead};
@@ -27,9 +27,9 @@ impl Disks {
     /// The counters of whole disks; none where the system doesn't say.
     pub(super) fn read(
         &mut self,
-        buffer: &mut Vec<u8>,
+        buffer: &mut Buffer,
     ) -> Result<BTreeMap<String, DiskCounters>, SampleError> {
-        let found = match parsed("/proc/diskstats", buffer, DiskStats::from_buf_read) {
+        let found = match buffer.parsed("/proc/diskstats", DiskStats::from_buf_read) {
             Ok(found) => found.0,
             // Some containers hide it.
             Err(SampleError::Read { .. }) => return Ok(BTreeMap::new()),
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn views_of_disks_are_not_counted() {
         let mut disks = Disks::default();
-        let counted = disks.read(&mut Vec::new()).unwrap();
+        let counted = disks.read(&mut Buffer::default()).unwrap();
         let view =
             |name: &String| ["loop", "ram", "zram", "dm-", "md"].iter().any(|view| name.starts_with(view));
         assert!(!counted.keys().any(view), "{counted:?}");
-        let again = disks.read(&mut Vec::new()).unwrap();
+        let again = disks.read(&mut Buffer::default()).unwrap();
         assert!(again.keys().eq(counted.keys()), "what is known gives the same answer");
     }
 }

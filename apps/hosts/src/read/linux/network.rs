@@ -5,7 +5,7 @@
 //! them. Where there are none (in a container, whose only way out is its end of a pair), those of the default route
 //! are; where there is none of these either, all but the loopback.
 
-use super::{fill, parsed};
+use super::buffer::Buffer;
 use crate::counters::NetCounters;
 use crate::error::SampleError;
 use procfs_core::FromBufRead;
@@ -25,11 +25,8 @@ pub(super) struct Interfaces {
 
 impl Interfaces {
     /// The counters of the chosen.
-    pub(super) fn read(
-        &mut self,
-        buffer: &mut Vec<u8>,
-    ) -> Result<BTreeMap<String, NetCounters>, SampleError> {
-        let found = parsed("/proc/net/dev", buffer, InterfaceDeviceStatus::from_buf_read)?.0;
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<BTreeMap<String, NetCounters>, SampleError> {
+        let found = buffer.parsed("/proc/net/dev", InterfaceDeviceStatus::from_buf_read)?.0;
         if !same(found.keys(), &self.all) {
             self.all = found.keys().cloned().collect();
             self.chosen = choose(&self.all, has_device, &routed(buffer));
@@ -65,12 +62,9 @@ fn has_device(interface: &str) -> bool {
 }
 
 /// The interfaces of default routes; none when nobody says.
-fn routed(buffer: &mut Vec<u8>) -> BTreeSet<String> {
-    if fill("/proc/net/route", buffer).is_err() {
-        return BTreeSet::new();
-    }
-    let routes =
-        RouteEntries::from_buf_read(buffer.as_slice()).map_or_else(|_| Vec::new(), |routes| routes.0);
+fn routed(buffer: &mut Buffer) -> BTreeSet<String> {
+    let routes = buffer.parsed("/proc/net/route", RouteEntries::from_buf_read);
+    let routes = routes.map_or_else(|_| Vec::new(), |routes| routes.0);
     let default = routes.into_iter().filter(|route| route.destination.is_unspecified());
     default.map(|route| route.iface).collect()
 }

@@ -1,6 +1,6 @@
 //! One line for each process: `/proc/<pid>/stat`, the cheapest file that has its time, its memory and its name.
 
-use super::fill;
+use super::buffer::Buffer;
 use crate::counters::ProcessCounters;
 use crate::error::SampleError;
 use crate::host::Name;
@@ -25,7 +25,7 @@ impl Processes {
     }
 
     /// All that run, ascending by number.
-    pub(super) fn read(&mut self, buffer: &mut Vec<u8>) -> Result<Vec<ProcessCounters>, SampleError> {
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<Vec<ProcessCounters>, SampleError> {
         let entries = std::fs::read_dir("/proc").map_err(|error| SampleError::read("/proc", error))?;
         let pid = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
         let mut pids: Vec<u32> = entries.filter_map(pid).collect();
@@ -35,11 +35,10 @@ impl Processes {
     }
 
     /// One process; `None` when it has ended.
-    fn process(&mut self, pid: u32, buffer: &mut Vec<u8>) -> Option<ProcessCounters> {
+    fn process(&mut self, pid: u32, buffer: &mut Buffer) -> Option<ProcessCounters> {
         self.path.clear();
         write!(self.path, "/proc/{pid}/stat").expect("invariant: a string takes any text");
-        fill(&self.path, buffer).ok()?;
-        let stat = Stat::from_read(buffer.as_slice()).ok()?;
+        let stat = buffer.parsed(&self.path, Stat::from_read).ok()?;
         Some(ProcessCounters {
             pid,
             started: stat.starttime,

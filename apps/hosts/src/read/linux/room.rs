@@ -4,7 +4,7 @@
 //! lost. So only those are asked that lie on a device of this host, each once however often it is mounted, and the
 //! root; and seldom, since it changes slowly.
 
-use super::fill;
+use super::buffer::Buffer;
 use crate::counters::Room;
 use procfs_core::FromBufRead;
 use procfs_core::process::{MountInfo, MountInfos};
@@ -22,18 +22,14 @@ pub(super) struct Rooms {
 
 impl Rooms {
     /// The room of all together; what can't be read counts nothing.
-    pub(super) fn read(&mut self, buffer: &mut Vec<u8>) -> Room {
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Room {
         if let Some((at, room)) = self.last
             && at.elapsed() < AGE_MAX
         {
             return room;
         }
-        let mounts = match fill("/proc/self/mountinfo", buffer) {
-            Ok(()) => {
-                MountInfos::from_buf_read(buffer.as_slice()).map_or_else(|_| Vec::new(), |mounts| mounts.0)
-            }
-            Err(_) => Vec::new(),
-        };
+        let mounts = buffer.parsed("/proc/self/mountinfo", MountInfos::from_buf_read);
+        let mounts = mounts.map_or_else(|_| Vec::new(), |mounts| mounts.0);
         let mut room = Room::default();
         for mount in own(&mounts) {
             let Ok(stat) = rustix::fs::statvfs(&mount.mount_point) else { continue };
