@@ -72,4 +72,12 @@ fn main() {
         folded.merge(Hosts::decode(&b_bytes).expect("a partial can be read")).expect("and merged");
         black_box(folded.encode().expect("and written"));
     });
+    let many =
+        (0..10_000).map(|id| lift(&Sample { host: Host::new(id, "web-1.example.org"), ..first.clone() }));
+    let folded = many.reduce(|mut folded, one| {
+        folded.merge(one).expect("partials can be merged");
+        folded
+    });
+    let bytes = folded.expect("there are many").encode().expect("a partial can be written").len();
+    println!("{:<44} {bytes:>9} bytes", "partial of 10,000 hosts");
 }

@@ -58,11 +58,10 @@ impl Watch {
         if state.sampler.interval() > INTERVAL_MAX {
             state.sampler.restart()?;
         }
-        // Only an interval that has just begun is too short; others wait on the lock and get the same sample.
-        if let Some(short_of) = SETTLE.checked_sub(state.sampler.interval())
-            && state.last.as_ref().is_none_or(|(at, _)| at.elapsed() > INTERVAL_MAX)
-        {
-            std::thread::sleep(short_of);
+        // Only an interval that has just begun is this short. Others wait on the lock and get the same sample.
+        let interval = state.sampler.interval();
+        if interval < INTERVAL_MIN {
+            std::thread::sleep(SETTLE.saturating_sub(interval));
         }
         let sample = state.sampler.sample()?;
         state.last = Some((Instant::now(), sample.clone()));

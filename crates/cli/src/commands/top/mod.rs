@@ -69,7 +69,7 @@ pub(crate) struct Top {
     sort: Sort,
 
     /// How long the lists are that the cluster is asked for, up to 64
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=i64::from(treefold_hosts::TOP_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(treefold_hosts::TOP_MAX)))]
     top: u32,
 
     /// Print one frame and exit, without taking the terminal over

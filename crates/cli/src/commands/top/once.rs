@@ -34,13 +34,14 @@ pub(crate) async fn run(
     Ok(verdict)
 }
 
-/// A frame as text, without what it says by colour and without spaces at the ends of its lines.
+/// A frame as text, without what it says by colour and without spaces at the ends of its lines. There are no keys to
+/// press: it is drawn one line higher, and its foot is left out.
 fn frame(model: &Model, (width, height): (u16, u16)) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height))
-        .expect("invariant: memory is a terminal that never fails");
+    let memory = TestBackend::new(width, height.saturating_add(1));
+    let mut terminal = Terminal::new(memory).expect("invariant: memory is a terminal that never fails");
     let drawn = terminal.draw(|frame| view::draw(frame, model, Instant::now(), Palette::PLAIN));
     let lines = lines(drawn.expect("invariant: memory is a terminal that never fails").buffer);
-    lines.join("\n").trim_end().to_owned()
+    lines[..lines.len() - 1].join("\n").trim_end().to_owned()
 }
 
 fn lines(buffer: &Buffer) -> Vec<String> {

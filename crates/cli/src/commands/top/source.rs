@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use treefold::{CallError, Client, Error, Missing, NodeStatus, Reply};
-use treefold_hosts::{Ask, Hosts};
+use treefold_hosts::{Ask, Hosts, TOP_MAX};
 
 /// What is called.
 const KIND: &str = "hosts/now";
@@ -124,7 +124,8 @@ impl CallSource {
         };
         let focus = async {
             let id = wishes.focus?;
-            let call = self.client.call::<Hosts>(KIND, &Some(Ask { top: wishes.top }));
+            // One host can say all it has.
+            let call = self.client.call::<Hosts>(KIND, &Some(Ask { top: TOP_MAX }));
             let only = [id].into_iter().collect();
             // Who can't be reached is told as missing by the other call.
             call.deadline(self.deadline).min_coverage(0.0).partitions(only).await.ok()?.value

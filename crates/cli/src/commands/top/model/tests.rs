@@ -99,8 +99,8 @@ pub(crate) fn model(now: Instant) -> Model {
         model.history.push((step != 150).then_some(Point {
             cpu_permille: wave,
             memory_permille: 500,
-            net_bytes_s: wave << 14,
-            disk_bytes_s: 1 << 20,
+            net_bytes_s: wave << 17,
+            disk_bytes_s: (12 << 20) - (wave << 13),
         }));
     }
     model.observe(look(), now);

@@ -25,12 +25,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Pa
 fn draw_slowest(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette) {
     let mut lines: Vec<Line<'_>> = look.nodes.iter().map(|nodes| Line::from(nodes_line(nodes))).collect();
     lines.extend(look.slowest.iter().map(|subtree| Line::from(subtree_line(subtree))));
-    frame.render_widget(Paragraph::new(lines).block(titled("slowest subtrees ".to_owned(), palette)), area);
+    let of = look.nodes.as_ref().map_or_else(String::new, |nodes| format!("of {} nodes ", nodes.in_sight));
+    let title = format!("slowest subtrees {of}");
+    frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
 }
 
 fn nodes_line(nodes: &Nodes) -> String {
-    let Nodes { in_sight, load_ms_mean, load_ms_max, most_loaded } = nodes;
-    format!("{in_sight} nodes, load {load_ms_mean:.1} ms, {load_ms_max:.1} at {most_loaded}")
+    let Nodes { load_ms_mean, load_ms_max, most_loaded, .. } = nodes;
+    format!("load {load_ms_mean:.1} ms, {load_ms_max:.1} at {most_loaded}")
 }
 
 /// How long, on what, where, and how many nodes it stands for.
