@@ -9,6 +9,7 @@ use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
 use crate::commands::topology::TopologyArgs;
+use crate::commands::top::Top;
 use crate::commands::tree::TreeArgs;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -80,6 +81,7 @@ pub(crate) enum Command {
     Node(NodeArgs),
     Call(Call),
     Status(Status),
+    Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
     Replay(Replay),

@@ -40,6 +40,15 @@ impl Verdict {
     const FAILED: Code = Code(1);
     const UNREACHABLE: Code = Code(5);
 
+    /// Its name in JSON, which is that of a call's status.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Full => Status::Full.name(),
+            Self::Partial => Status::Partial.name(),
+            Self::Insufficient => Status::Insufficient.name(),
+        }
+    }
+
     /// The verdict over a call that was carried out.
     pub(crate) fn of(status: &Status) -> Self {
         match status {

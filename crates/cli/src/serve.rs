@@ -6,6 +6,8 @@
 //! search=/srv/docs:partitions=0-3/12            partitions 0 to 3 of the folder's twelve
 //! search=.:partitions=0/1:data=/var/idx:files=5000
 //! micro:partitions=0,8/16                       emulated work
+//! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
+//! hosts:partitions=0/2:name=web-1               the same under another name than the system's
 //! ```
 //!
 //! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
@@ -16,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{CallError, Operator, PartitionSet, Service};
-use treefold_search::{Bar, IndexError, IndexOptions, Progress, Report, Shard};
+use treefold_hosts::{Host, Watch};
+use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// What may follow a colon.
-const KEYS: [&str; 3] = ["partitions", "data", "files"];
+const KEYS: [&str; 4] = ["partitions", "data", "files", "name"];
 
 /// One `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub(crate) struct Serve {
 enum What {
     Search(Corpus),
     Micro,
+    /// This host, under this name; under the system's own when `None`.
+    Hosts(Option<String>),
 }
 
 /// A folder to search in, and how to index it.
@@ -69,9 +74,9 @@ pub(crate) fn search_service(
 }
 
 /// An error with what caused it.
-fn chain(error: &IndexError) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(next) = cause {
         text.push_str(&format!(": {next}"));
         cause = next.source();
@@ -89,6 +94,7 @@ impl Serve {
                 search_service(&report.directory, self.partitions.iter(), self.total)
             }
             What::Micro => Ok(micro_service(&self.partitions, self.total)),
+            What::Hosts(name) => hosts_service(&self.partitions, self.total, name.as_deref()),
         }
     }
 }
@@ -97,9 +103,18 @@ fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
     partitions.iter().fold(micro().total(total), |service, partition| service.partition(partition, ()))
 }
 
+/// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.
+fn hosts_service(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
+    let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
+    partitions.iter().try_fold(hosts().total(total), |service, partition| {
+        let watch = Watch::start(Host::new(partition, &name)).map_err(|error| chain(&error))?;
+        Ok(service.partition(partition, watch))
+    })
+}
+
 /// The services that this program knows, without partitions: their operators only.
-pub(crate) fn known_services() -> [Service; 2] {
-    [search(), micro()]
+pub(crate) fn known_services() -> [Service; 3] {
+    [search(), micro(), hosts()]
 }
 
 fn search() -> Service {
@@ -108,6 +123,10 @@ fn search() -> Service {
 
 fn micro() -> Service {
     with_operators(Service::new(treefold_micro::SERVICE), treefold_micro::aggregations())
+}
+
+fn hosts() -> Service {
+    with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
 }
 
 fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operator>)>) -> Service {
@@ -121,27 +140,39 @@ impl FromStr for Serve {
         let refuse = |limit: &str| CallError::bad_field("serve", text, limit);
         let (head, options) = split_options(text);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
-        let (mut ids, mut data, mut files_max) = (None, None, None);
+        let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
         for (key, value) in options {
             match key {
                 "partitions" => ids = Some(partitions_of_total(value)?),
                 "data" => data = Some(PathBuf::from(value)),
+                "name" => host = Some(value.to_owned()),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
             }
         }
         let (partitions, total) =
             ids.ok_or_else(|| refuse("with its partitions, as in :partitions=0-3/12"))?;
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
+        let of_a_folder = data.is_some() || files_max.is_some();
         let what = match (name, folder) {
-            ("search", Some(folder)) if !folder.is_empty() => {
+            ("search", Some(folder)) if !folder.is_empty() && host.is_none() => {
                 What::Search(Corpus { folder: folder.into(), data, files_max })
             }
             ("search", _) => return Err(refuse("search with a folder, as in search=DIR:partitions=0-3/12")),
-            ("micro", None) if data.is_none() && files_max.is_none() => What::Micro,
+            ("micro", None) if !of_a_folder && host.is_none() => What::Micro,
             ("micro", _) => {
                 return Err(refuse("micro with nothing but partitions, as in micro:partitions=0,8/16"));
             }
-            _ => return Err(refuse("search=DIR:partitions=IDS/TOTAL or micro:partitions=IDS/TOTAL")),
+            ("hosts", None) if !of_a_folder && partitions.len() == 1 => What::Hosts(host),
+            ("hosts", _) => {
+                return Err(refuse(
+                    "hosts with one partition, which is this host, as in hosts:partitions=3/100",
+                ));
+            }
+            _ => {
+                return Err(refuse(
+                    "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL or hosts:partitions=ID/TOTAL",
+                ));
+            }
         };
         Ok(Self { what, partitions, total })
     }
@@ -173,7 +204,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro => panic!("{text} is no search"),
+            What::Micro | What::Hosts(_) => panic!("{text} is no search"),
         }
     }
 
@@ -183,6 +214,8 @@ mod tests {
         assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
         assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
         assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro);
+        assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
+        assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
     }
 
@@ -206,6 +239,10 @@ mod tests {
             "micro=/srv:partitions=0/1",
             "micro:partitions=4/4",
             "micro:partitions=0/1:files=3",
+            "micro:partitions=0/1:name=x",
+            "hosts",
+            "hosts=/srv:partitions=0/1",
+            "hosts:partitions=0-1/4",
             "faces:partitions=0/1",
             "search=.:partitions=0/1:files=many",
         ] {

@@ -9,6 +9,7 @@ pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod topology;
+pub(crate) mod top;
 pub(crate) mod tree;
 
 use crate::exit::Failure;

@@ -84,6 +84,9 @@ Services:
       search/topk and search/terms. The index is kept, and reused when nothing has changed.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
+  hosts:partitions=ID/TOTAL[:name=NAME]
+      This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
+      hosts/now, which `treefold top` shows.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12

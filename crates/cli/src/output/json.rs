@@ -32,8 +32,8 @@ pub(crate) struct Answer<V> {
 /// Counts of partitions.
 #[derive(Serialize)]
 pub(crate) struct Coverage {
-    asked: usize,
-    contributed: usize,
+    pub(crate) asked: usize,
+    pub(crate) contributed: usize,
 }
 
 /// One missing partition.
@@ -90,7 +90,7 @@ impl<V> Answer<V> {
 }
 
 /// One entry for each partition, ascending.
-fn one_each(missing: &[Missing]) -> Vec<Lost> {
+pub(crate) fn one_each(missing: &[Missing]) -> Vec<Lost> {
     let mut lost: Vec<Lost> = missing
         .iter()
         .flat_map(|missing| {

@@ -1,0 +1,79 @@
+//! Which disks to count, so that a byte is counted once: those with hardware below them.
+//!
+//! A partition, a logical volume, an encrypted or a joined disk is a view of another one; a loop device is a file on
+//! one; compressed memory is no disk at all. None of these has a device in `/sys`; what a machine or its hypervisor
+//! plugs in has.
+
+use super::buffer::Buffer;
+use crate::counters::DiskCounters;
+use crate::error::SampleError;
+use procfs_core::{DiskStats, FromBufRead};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What `/proc/diskstats` calls a sector, whatever the disk's own size of one.
+const SECTOR_BYTES: u64 = 512;
+
+/// Devices remembered at most; with more, all are looked up anew.
+const KNOWN_MAX: usize = 4096;
+
+/// What is known of each device: whether it is a disk of its own.
+#[derive(Debug, Default)]
+pub(super) struct Disks {
+    known: BTreeMap<String, bool>,
+}
+
+impl Disks {
+    /// The counters of whole disks; none where the system doesn't say.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+    ) -> Result<BTreeMap<String, DiskCounters>, SampleError> {
+        let found = match buffer.parsed("/proc/diskstats", DiskStats::from_buf_read) {
+            Ok(found) => found.0,
+            // Some containers hide it.
+            Err(SampleError::Read { .. }) => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
+        };
+        if self.known.len() > KNOWN_MAX {
+            self.known.clear();
+        }
+        let own = found.into_iter().filter(|disk| {
+            let known = self.known.get(&disk.name).copied();
+            known.unwrap_or_else(|| {
+                let whole = is_whole(&disk.name);
+                self.known.insert(disk.name.clone(), whole);
+                whole
+            })
+        });
+        let counters = own.map(|disk| {
+            let counters = DiskCounters {
+                read_bytes: disk.sectors_read.saturating_mul(SECTOR_BYTES),
+                written_bytes: disk.sectors_written.saturating_mul(SECTOR_BYTES),
+            };
+            (disk.name, counters)
+        });
+        Ok(counters.collect())
+    }
+}
+
+/// `/sys/block` has whole devices only, and those that stand for hardware link to it. A `/` in a name is `!` there.
+fn is_whole(name: &str) -> bool {
+    Path::new("/sys/block").join(name.replace('/', "!")).join("device").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_of_disks_are_not_counted() {
+        let mut disks = Disks::default();
+        let counted = disks.read(&mut Buffer::default()).unwrap();
+        let view =
+            |name: &String| ["loop", "ram", "zram", "dm-", "md"].iter().any(|view| name.starts_with(view));
+        assert!(!counted.keys().any(view), "{counted:?}");
+        let again = disks.read(&mut Buffer::default()).unwrap();
+        assert!(again.keys().eq(counted.keys()), "what is known gives the same answer");
+    }
+}

@@ -1,0 +1,132 @@
+//! `treefold top`: what the hosts of a cluster are doing, live.
+//!
+//! Parts that know nothing of each other, so that each can be tried alone:
+//!
+//! ```text
+//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs turns the wheel
+//!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs turns it once
+//!          ◀─Wishes─ └───────┘
+//! ```
+//!
+//! - [`source`]: where looks at the cluster come from. Calls of `hosts/now` today; anything that gives looks at a pace.
+//! - [`model`]: a plain value: the last look, what was before it, what is selected. Knows neither clock nor terminal.
+//! - [`keys`]: which key asks for what. [`slowest`]: a tree's slowest subtrees, from the times it reported.
+//! - [`view`]: a model as a picture of any size. [`record`]: a look as JSON.
+//! - [`terminal`]: takes the terminal over, and gives it back whatever happens.
+
+mod keys;
+mod live;
+mod model;
+mod once;
+mod record;
+mod slowest;
+mod source;
+mod terminal;
+mod view;
+
+use super::connect;
+use crate::exit::{Failure, Verdict};
+use crate::output::Format;
+use crate::parse;
+use clap::{Args, ValueEnum};
+use model::{Model, Sort};
+use source::{CallSource, Wishes};
+use std::io::IsTerminal;
+use std::time::Duration;
+use tokio::sync::watch;
+use treefold::CallError;
+
+/// The shortest time between two looks: hosts give the same sample within it.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
+/// The longest: beyond some ten seconds a look begins with a pause, and beyond a minute nobody is looking.
+const INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// Watch the hosts of a cluster: processors, memory, network, processes, and the tree that tells
+///
+/// Every host that runs a node with `--serve hosts:…` takes its own measure; measures are folded up a tree, so that
+/// one answer of a few kilobytes says what all of them are doing, with the worst of each by name, who is missing and
+/// why, and which branch of the tree was slowest. Hosts that nobody looks at measure nothing.
+///
+/// Keys: q quit, p pause, c m n sort by processors, memory, network, ↑ ↓ choose a host and see its own processes,
+/// + - change the interval, h help. With --once or -o json one look is printed and that is all.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Top {
+    /// A node to ask; several, separated by commas, to ask the first that answers
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    at: Vec<String>,
+
+    /// How often to look, with its unit: from 200ms to 1m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, allow_hyphen_values = true)]
+    interval: Duration,
+
+    /// When each answer is wanted; who is later is missing from it
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
+    deadline: Duration,
+
+    /// What the lists are ordered by
+    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    sort: Sort,
+
+    /// How long the lists are that the cluster is asked for, up to 64
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(treefold_hosts::TOP_MAX)))]
+    top: u32,
+
+    /// Print one frame and exit, without taking the terminal over
+    #[arg(long)]
+    once: bool,
+
+    /// The cluster's name; a node of another cluster does not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+const EXAMPLES: &str = "\
+With --once a frame is as large as the terminal, or else as COLUMNS and LINES say, or else 80 by 24. Exit codes
+are those of a call: 0 when every host is in it, 3 when some are missing.
+
+Examples:
+  treefold top --at 127.0.0.1:7700
+  treefold top --at 127.0.0.1:7700 --sort memory --interval 5s
+  treefold top --at 127.0.0.1:7700 --once
+  treefold top --at 127.0.0.1:7700 -o json | jq '.value.hosts_by_cpu.items[0].host.name'";
+
+impl Top {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let once = self.once || format == Format::Json;
+        if !once && !std::io::stdout().is_terminal() {
+            return Err(Failure::usage(
+                "standard output is no terminal; --once prints one frame, -o json one record",
+            ));
+        }
+        let client = connect(&self.at, false, &self.cluster).await?;
+        let asked = client.front().map_or_else(|| self.at.join(","), |addr| addr.to_string());
+        let model = Model::new(asked, self.sort, self.interval, self.top);
+        let (wishes, wished) = watch::channel::<Wishes>(model.wishes());
+        let source = CallSource::new(client, self.deadline, wished);
+        if once { once::run(source, model, format).await } else { live::run(source, model, &wishes).await }
+    }
+}
+
+/// A time between two looks.
+fn interval(text: &str) -> Result<Duration, CallError> {
+    parse::duration(text).ok().filter(|interval| (INTERVAL_MIN..=INTERVAL_MAX).contains(interval)).ok_or_else(
+        || {
+            CallError::bad_field(
+                "interval",
+                text,
+                format_args!("{INTERVAL_MIN:?} to {INTERVAL_MAX:?}, with its unit, as in 500ms, 1s, 1m"),
+            )
+        },
+    )
+}
+
+impl ValueEnum for Sort {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Cpu, Self::Memory, Self::Network]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.name()))
+    }
+}

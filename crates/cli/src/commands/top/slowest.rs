@@ -1,0 +1,105 @@
+//! A tree's slowest subtrees, from the times that its nodes reported.
+//!
+//! A parent is never faster than the slowest of its children, so the root would always lead a list by time, its
+//! slowest child would follow, and so on down to who is to blame. That path is what one wants to see: the list is
+//! ordered by time, and of two that took the same the deeper comes first, since it made the other wait. Each entry
+//! says what its own node mostly did meanwhile; the blame ends where that is no longer waiting.
+
+use serde::Serialize;
+use treefold::Report;
+use treefold::core::time::Duration;
+
+/// Subtrees that are kept.
+const SLOWEST_MAX: usize = 8;
+
+/// A node and all below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Subtree {
+    /// Its root.
+    pub(crate) node: String,
+    pub(crate) rack: String,
+    /// Levels above it.
+    pub(crate) level: usize,
+    /// Nodes in it, its root included.
+    pub(crate) nodes: usize,
+    /// From the call's arrival at its root until that answered.
+    pub(crate) total_us: u64,
+    /// What its root spent most of that on: `queue`, `local`, `reduce`, or `wait` for its children.
+    pub(crate) mostly: &'static str,
+}
+
+/// The slowest, slowest first.
+pub(crate) fn slowest(report: &Report) -> Vec<Subtree> {
+    let mut all: Vec<(usize, &Report)> = Vec::new();
+    let mut open = vec![(0, report)];
+    while let Some((level, report)) = open.pop() {
+        all.push((level, report));
+        open.extend(report.children.iter().map(|child| (level + 1, child)));
+    }
+    let order = |&(level, report): &(usize, &Report)| {
+        (std::cmp::Reverse(report.total.as_nanos()), std::cmp::Reverse(level), report.node)
+    };
+    all.sort_by_key(order);
+    all.truncate(SLOWEST_MAX);
+    all.into_iter().map(|(level, report)| subtree(level, report)).collect()
+}
+
+fn subtree(level: usize, report: &Report) -> Subtree {
+    let parts =
+        [(report.queue, "queue"), (report.local, "local"), (report.reduce, "reduce"), (report.wait, "wait")];
+    let mostly = parts.into_iter().max_by_key(|&(time, _): &(Duration, _)| time.as_nanos());
+    Subtree {
+        node: report.node.to_string(),
+        rack: report.rack.clone(),
+        level,
+        nodes: crate::output::explain::nodes(report),
+        total_us: report.total.as_micros(),
+        mostly: mostly.map_or("", |(_, name)| name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::{NodeId, PartitionSet};
+
+    fn report(port: u16, local_ms: u64, wait_ms: u64, children: Vec<Report>) -> Report {
+        Report {
+            node: NodeId::new(([127, 0, 0, 1], port).into(), 1),
+            rack: String::new(),
+            partitions: PartitionSet::new(),
+            queue: Duration::ZERO,
+            local: Duration::from_millis(local_ms),
+            reduce: Duration::ZERO,
+            wait: Duration::from_millis(wait_ms),
+            total: Duration::from_millis(local_ms.max(wait_ms)),
+            children,
+        }
+    }
+
+    #[test]
+    fn the_list_leads_down_to_who_is_to_blame() {
+        let culprit = report(3, 40, 0, vec![]);
+        let inner = report(2, 5, 40, vec![culprit, report(5, 4, 0, vec![])]);
+        let root = report(1, 5, 41, vec![inner, report(4, 6, 0, vec![])]);
+        let told: Vec<(String, usize, usize, &str)> =
+            slowest(&root).into_iter().map(|s| (s.node, s.level, s.nodes, s.mostly)).collect();
+        let addr = |port: u16| format!("127.0.0.1:{port}");
+        assert_eq!(
+            told,
+            [
+                (addr(1), 0, 5, "wait"),
+                (addr(3), 2, 1, "local"),
+                (addr(2), 1, 3, "wait"),
+                (addr(4), 1, 1, "local"),
+                (addr(5), 2, 1, "local"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_large_tree_gives_a_short_list() {
+        let children = (2..40).map(|port| report(port, u64::from(port), 0, vec![])).collect();
+        assert_eq!(slowest(&report(1, 1, 50, children)).len(), SLOWEST_MAX);
+    }
+}

@@ -1,0 +1,102 @@
+//! Takes the terminal over, and gives it back however the program ends.
+//!
+//! Raw mode and the alternate screen are left when [`Screen`] is dropped, which an orderly end, an error and a panic
+//! that unwinds all do; ratatui's panic hook leaves them before the message is printed, so that it can be read.
+//! Signals are caught ([`Endings`]) and become an orderly end. Only `kill -9` leaves a terminal as it was, and `reset`
+//! mends that.
+//!
+//! A picture is sent as the difference from the last one, between the marks of a synchronised update: terminals that
+//! know them show it at once, others ignore them.
+
+use crate::exit::Failure;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
+use ratatui::{DefaultTerminal, Frame};
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Events that wait to be looked at; the terminal keeps those beyond.
+const EVENTS_WAITING_MAX: usize = 64;
+
+/// The terminal, while it is ours.
+pub(crate) struct Screen {
+    terminal: DefaultTerminal,
+    events: mpsc::Receiver<Event>,
+}
+
+impl Screen {
+    /// Takes it over.
+    pub(crate) fn enter() -> Result<Self, Failure> {
+        let terminal = ratatui::try_init().map_err(|error| {
+            // It may have failed half-way.
+            let _ = ratatui::try_restore();
+            Failure::failed(format!("can't take the terminal over: {error}"))
+        })?;
+        Ok(Self { terminal, events: read_events() })
+    }
+
+    /// Shows a picture.
+    pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> Result<(), Failure> {
+        let drawn = execute!(io::stdout(), BeginSynchronizedUpdate)
+            .and_then(|()| self.terminal.draw(picture).map(drop))
+            .and_then(|()| execute!(io::stdout(), EndSynchronizedUpdate));
+        drawn.map_err(|error| Failure::failed(format!("can't write to the terminal: {error}")))
+    }
+
+    /// The next event; `None` when the terminal is gone.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Where the terminal is gone there is nothing to give back.
+        let _ = self.terminal.show_cursor();
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// Reads events on a thread of its own, which sits in a blocking read until the process ends.
+fn read_events() -> mpsc::Receiver<Event> {
+    let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    events
+}
+
+/// The signals that ask a program to end.
+pub(crate) struct Endings {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Endings {
+    /// Catches them from here on.
+    pub(crate) fn catch() -> Result<Self, Failure> {
+        let catch =
+            |kind| signal(kind).map_err(|error| Failure::failed(format!("can't catch signals: {error}")));
+        Ok(Self {
+            interrupt: catch(SignalKind::interrupt())?,
+            terminate: catch(SignalKind::terminate())?,
+            hang_up: catch(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns when one has come.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

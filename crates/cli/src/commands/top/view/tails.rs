@@ -1,0 +1,68 @@
+//! The tree that told, and who is missing from what it told.
+
+use super::Palette;
+use super::lists::titled;
+use crate::commands::top::model::Model;
+use crate::commands::top::slowest::Subtree;
+use crate::commands::top::source::{Look, Nodes};
+use crate::output::short;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+use std::time::Duration;
+use treefold::Missing;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Palette) {
+    let Some((_, look)) = &model.look else { return };
+    let [left, _, right] =
+        Layout::horizontal([Constraint::Percentage(50), Constraint::Length(1), Constraint::Percentage(50)])
+            .areas(area);
+    draw_slowest(frame, left, look, palette);
+    draw_missing(frame, right, look, palette);
+}
+
+fn draw_slowest(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette) {
+    let mut lines: Vec<Line<'_>> = look.nodes.iter().map(|nodes| Line::from(nodes_line(nodes))).collect();
+    lines.extend(look.slowest.iter().map(|subtree| Line::from(subtree_line(subtree))));
+    let of = look.nodes.as_ref().map_or_else(String::new, |nodes| format!("of {} nodes ", nodes.in_sight));
+    let title = format!("slowest subtrees {of}");
+    frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
+}
+
+fn nodes_line(nodes: &Nodes) -> String {
+    let Nodes { load_ms_mean, load_ms_max, most_loaded, .. } = nodes;
+    format!("load {load_ms_mean:.1} ms, {load_ms_max:.1} at {most_loaded}")
+}
+
+/// How long, on what, where, and how many nodes it stands for.
+fn subtree_line(subtree: &Subtree) -> String {
+    let time = short(Duration::from_micros(subtree.total_us));
+    let below = if subtree.nodes > 1 { format!(", {} nodes", subtree.nodes) } else { String::new() };
+    format!("{time:>7} {:<6} {}{below}", subtree.mostly, subtree.node)
+}
+
+fn draw_missing(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let missing = look.missing.len();
+    // Where not all fit, the last line says how many more there are.
+    let shown = if missing > room { room.saturating_sub(1) } else { missing };
+    let losses = look.missing[..shown].iter();
+    let mut lines: Vec<Line<'_>> =
+        losses.map(|missing| Line::styled(missing_line(missing), palette.warning())).collect();
+    if shown < missing {
+        lines.push(Line::styled(format!("and {} more losses", missing - shown), palette.warning()));
+    }
+    let title = match look.asked - look.contributed.min(look.asked) {
+        0 => "nobody is missing ".to_owned(),
+        lost => format!("missing {lost} of {} ", look.asked),
+    };
+    frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
+}
+
+/// Which hosts, why, and on which node they were expected.
+fn missing_line(missing: &Missing) -> String {
+    let plural = if missing.partitions.len() == 1 { "" } else { "s" };
+    let place = missing.node.map_or_else(String::new, |node| format!(", at {node}"));
+    format!("host{plural} {}: {}{place}", missing.partitions, missing.reason)
+}

@@ -1,0 +1,77 @@
+//! Pictures, as they are on a terminal.
+
+use super::*;
+use crate::commands::top::model::tests::{look, model};
+use crate::commands::top::model::{Action, Sort};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::Duration;
+
+fn drawn(model: &Model, now: Instant, width: u16, height: u16, palette: Palette) -> TestBackend {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, model, now, palette)).unwrap();
+    terminal.backend().clone()
+}
+
+fn picture(model: &Model, now: Instant, width: u16, height: u16) -> TestBackend {
+    drawn(model, now, width, height, Palette::PLAIN)
+}
+
+#[test]
+fn everything_is_there_at_80_by_24() {
+    let now = Instant::now();
+    insta::assert_snapshot!(picture(&model(now), now, 80, 24));
+}
+
+#[test]
+fn there_is_more_of_it_at_200_by_50() {
+    let now = Instant::now();
+    let mut model = model(now);
+    model.apply(Action::Sort(Sort::Memory));
+    model.apply(Action::Next);
+    insta::assert_snapshot!(picture(&model, now, 200, 50));
+}
+
+#[test]
+fn trouble_is_told_with_the_age_of_what_is_shown() {
+    let now = Instant::now();
+    let mut model = model(now);
+    model.fail("no answer from 10.0.0.1:7700".to_owned());
+    model.apply(Action::Help);
+    insta::assert_snapshot!(picture(&model, now + Duration::from_secs(7), 80, 24));
+}
+
+#[test]
+fn nobody_having_answered_is_said() {
+    let now = Instant::now();
+    let mut model = Model::new("10.0.0.1:7700".to_owned(), Sort::Cpu, Duration::from_secs(1), 40);
+    model.observe(crate::commands::top::source::Look { hosts: None, contributed: 0, ..look() }, now);
+    insta::assert_snapshot!(picture(&model, now, 80, 24));
+}
+
+#[test]
+fn no_terminal_is_too_small_to_draw_on() {
+    let now = Instant::now();
+    let mut model = model(now);
+    for help in [false, true] {
+        model.help = help;
+        for (width, height) in
+            (1..60).step_by(3).flat_map(|width| (1..45).step_by(2).map(move |height| (width, height)))
+        {
+            picture(&model, now, width, height);
+        }
+    }
+}
+
+#[test]
+fn without_colour_there_is_none() {
+    let now = Instant::now();
+    let mut model = model(now);
+    model.apply(Action::Next);
+    let coloured = |palette| {
+        let picture = drawn(&model, now, 80, 24, palette);
+        picture.buffer().content.iter().any(|cell| cell.fg != ratatui::style::Color::Reset)
+    };
+    assert!(!coloured(Palette::PLAIN));
+    assert!(coloured(Palette::COLOURED));
+}

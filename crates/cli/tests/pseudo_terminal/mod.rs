@@ -1,0 +1,105 @@
+//! A terminal that a test holds the other end of.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// A program on a terminal of its own, killed when dropped.
+pub(crate) struct OnTerminal {
+    pub(crate) child: Child,
+    keyboard: File,
+    /// The program's side, kept open so that what it did to the terminal can be seen after it ended.
+    line: OwnedFd,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl OnTerminal {
+    /// Starts `command` on a terminal of this size.
+    pub(crate) fn start(mut command: Command, columns: u16, lines: u16) -> Self {
+        let (keyboard, line) = pair(columns, lines);
+        let side = || Stdio::from(line.try_clone().expect("a descriptor"));
+        command.stdin(side()).stdout(side()).stderr(side());
+        // SAFETY: between fork and exec these two system calls touch no memory of ours.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("the program can be started");
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let (mut screen, kept) = (keyboard.try_clone().expect("a descriptor"), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // It ends with the terminal.
+            while let Ok(bytes @ 1..) = screen.read(&mut buffer) {
+                kept.lock().expect("nobody panicked").extend_from_slice(&buffer[..bytes]);
+            }
+        });
+        Self { child, keyboard, line, shown }
+    }
+
+    /// Everything it has shown, with its control sequences.
+    pub(crate) fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().expect("nobody panicked")).into_owned()
+    }
+
+    /// Presses keys.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    /// Makes the terminal another size; the program is told by its kernel.
+    pub(crate) fn resize(&self, columns: u16, lines: u16) {
+        let size = size(columns, lines);
+        // SAFETY: the kernel reads one structure that outlives the call.
+        assert_eq!(unsafe { libc::ioctl(self.line.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }, 0);
+    }
+
+    /// Whether keys are echoed and gathered into lines, as a shell wants it.
+    pub(crate) fn is_as_a_shell_wants_it(&self) -> bool {
+        // SAFETY: the kernel fills one structure of plain integers.
+        let modes = unsafe {
+            let mut modes: libc::termios = std::mem::zeroed();
+            assert_eq!(libc::tcgetattr(self.line.as_raw_fd(), &raw mut modes), 0);
+            modes
+        };
+        let wanted = libc::ICANON | libc::ECHO | libc::ISIG;
+        modes.c_lflag & wanted == wanted
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // Dead already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn size(columns: u16, lines: u16) -> libc::winsize {
+    libc::winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Both ends of a new terminal.
+fn pair(columns: u16, lines: u16) -> (File, OwnedFd) {
+    let (mut ours, mut theirs) = (-1, -1);
+    let mut size = size(columns, lines);
+    // SAFETY: two descriptors are written, one structure is read, and what is left out may be.
+    unsafe {
+        let opened = libc::openpty(
+            &raw mut ours,
+            &raw mut theirs,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            &raw mut size,
+        );
+        assert_eq!(opened, 0, "a terminal can be opened");
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    }
+}
