@@ -18,6 +18,11 @@ use std::any::type_name;
 use std::fmt;
 use std::io;
 
+#[cfg(feature = "arrow")]
+mod batch;
+#[cfg(feature = "arrow")]
+pub use batch::{BATCH_COLUMNS_MAX, BATCH_ROWS_MAX, Batch, concatenated};
+
 /// Bodies up to this many encoded bytes are gathered on the stack and cost one allocation.
 pub const INLINE_BYTES_MAX: usize = 128;
 
@@ -38,7 +43,7 @@ pub enum Codec {
     Raw = 0,
     /// One MessagePack value, structs as maps by field name.
     MessagePack = 1,
-    /// An Arrow IPC stream. Reserved: no body of this crate uses it.
+    /// An Arrow IPC stream: a record batch (`Batch`, with the feature `arrow`).
     ArrowIpc = 2,
     /// A typed packet: a row of numbers, texts and arrays ([`Packet`](crate::packet::Packet)).
     Packet = 3,

@@ -46,6 +46,26 @@ pub mod top_k;
 pub use builtin::{Builtin, Param, builtin, builtins};
 pub use error::FilterError;
 pub use folding::{Folding, folding};
+pub mod clock_skew;
+#[cfg(feature = "arrow")]
+pub mod concat_batches;
+pub mod distinct;
+#[cfg(feature = "arrow")]
+pub mod group;
+mod parameter;
+pub mod quantiles;
+mod samples;
+pub mod time_aligned;
+
+pub use clock_skew::ClockSkew;
+#[cfg(feature = "arrow")]
+pub use concat_batches::ConcatBatches;
+pub use distinct::Distinct;
+#[cfg(feature = "arrow")]
+pub use group::Group;
+pub use parameter::ParameterError;
+pub use quantiles::Quantiles;
+pub use time_aligned::TimeAligned;
 
 use crate::aggregation::Placement;
 use crate::error::Result;
@@ -106,6 +126,13 @@ pub trait Filter: Send {
     /// nothing. Those below keep what they sent from this tag on, in case this node is lost with its state.
     fn holds_from(&self) -> Option<u64> {
         None
+    }
+
+    /// `source` takes part from now on. Said of everyone before the first wave, and later of those who come by
+    /// themselves; heirs are told of by [`replaced`](Self::replaced) only. Whoever must know whom to wait for,
+    /// where waves may bring one source alone, learns it here.
+    fn joined(&mut self, source: Source) {
+        let _ = source;
     }
 
     /// `lost` gives nothing more, and `heirs` come in its place; they send again what had not been delivered. Without

@@ -1,0 +1,100 @@
+//! Record batches put together: all rows of all endpoints, in the order the wave brought them.
+//!
+//! A partial is a batch as an endpoint's is, so nodes differ in nothing. What grows with the number of
+//! endpoints is bounded by `rows_max`, and one row more is an error that names it: cutting in silence would
+//! depend on the tree.
+
+use super::parameter::{read, within};
+use super::{Filter, FilterKind, Wave};
+use crate::codec::{BATCH_ROWS_MAX, Batch, Body, concatenated};
+use crate::error::{OperatorError, Result};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The filter `concat-batches`: endpoints send record batches of one schema, the front-end gets them as one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConcatBatches;
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Params {
+    rows_max: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { rows_max: 1 << 20 }
+    }
+}
+
+impl FilterKind for ConcatBatches {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
+        let params: Params = read(params)?;
+        let rows_max = within("rows_max", params.rows_max as usize, 1, BATCH_ROWS_MAX)?;
+        Ok(Box::new(Concatenating { rows_max }))
+    }
+}
+
+struct Concatenating {
+    rows_max: usize,
+}
+
+impl Filter for Concatenating {
+    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+        let (mut batches, mut rows) = (Vec::with_capacity(wave.pieces.len()), 0);
+        for piece in wave.pieces {
+            let batch = Batch::decode(&piece.payload)?;
+            rows += batch.0.num_rows();
+            if rows > self.rows_max {
+                let limit = self.rows_max;
+                return Err(OperatorError::new(format!(
+                    "there are more rows than the limit `rows_max` of {limit}"
+                )));
+            }
+            batches.push(batch);
+        }
+        match wave.pieces {
+            [only] => out.push(only.payload.clone()),
+            _ => out.push(concatenated(&batches)?.encode()?),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Piece, Source};
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use std::sync::Arc;
+
+    fn piece(number: u32, column: &str, values: &[i64]) -> Piece {
+        let column = (column, Arc::new(Int64Array::from(values.to_vec())) as ArrayRef);
+        let payload = Batch(RecordBatch::try_from_iter([column]).unwrap()).encode().unwrap();
+        Piece { source: Source::Endpoint(number), payload }
+    }
+
+    fn up(rows_max: u32, pieces: &[Piece]) -> Result<Batch> {
+        let mut out = Vec::new();
+        let mut filter = ConcatBatches.open(&Params { rows_max }.encode().unwrap()).unwrap();
+        filter.up(Wave { tag: 0, pieces, now_ns: 0 }, &mut out)?;
+        Ok(Batch::decode(&out[0])?)
+    }
+
+    #[test]
+    fn rows_follow_each_other() {
+        let both = up(5, &[piece(0, "x", &[1, 2]), piece(1, "x", &[3])]).unwrap();
+        assert_eq!(both, Batch::decode(&piece(0, "x", &[1, 2, 3]).payload).unwrap());
+        assert_eq!(up(5, &[piece(0, "x", &[])]).unwrap().0.num_rows(), 0);
+    }
+
+    #[test]
+    fn too_many_rows_and_other_schemas_are_refused() {
+        let refused = up(2, &[piece(0, "x", &[1, 2]), piece(1, "x", &[3])]).unwrap_err();
+        assert_eq!(refused.to_string(), "there are more rows than the limit `rows_max` of 2");
+        let refused = up(9, &[piece(0, "x", &[1]), piece(1, "y", &[3])]).unwrap_err();
+        assert!(refused.to_string().contains("column `y` differs from column `x`"), "{refused}");
+        let refused = ConcatBatches.open(&Params { rows_max: 0 }.encode().unwrap()).err().expect("refused");
+        assert_eq!(refused.to_string(), "parameter `rows_max`: 0 is not within 1 to 16777216");
+    }
+}

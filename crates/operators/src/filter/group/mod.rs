@@ -1,0 +1,222 @@
+//! Rows of record batches, grouped by key columns, and per group figures of other columns: the `GROUP BY` of
+//! a stream.
+//!
+//! Endpoints send batches of raw rows. A partial is a batch of one row a group, in ascending order of the
+//! keys: the key columns as they were, then what each function needs to go on (an average its sum and its
+//! count). So a partial is folded column by column as raw rows are, and:
+//!
+//! - **The same rows give the same batch over any tree.** Sums of whole numbers are kept in 128 bits,
+//!   `Decimal128(38, 0)`, so none overflows on the way in one tree and not in another; sums of floating-point
+//!   numbers agree but for rounding.
+//! - Nulls are no values: they count in no function, and a function of no values is null (a count is 0). A
+//!   null key is a key like any other.
+//! - Floating-point keys are compared as numbers: −0 is 0, and every NaN is one key. Least and greatest
+//!   follow IEEE 754's total order, in which a NaN lies beyond infinity, by its sign.
+//! - There are `groups_max` groups at most; one more is an error that names it.
+//!
+//! [`GroupParams::finish`] makes of the last partial what was asked for: averages in place of sums and
+//! counts.
+
+mod fold;
+mod table;
+
+use super::parameter::{ParameterError, read, within};
+use super::{Filter, FilterKind, Source, Wave};
+use crate::codec::{BATCH_COLUMNS_MAX, Batch, Body};
+use crate::error::{OperatorError, Result};
+use crate::merge::GROUPS_MAX;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use fold::Measure;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use table::Table;
+
+/// The filter `group`: endpoints send record batches, the front-end gets one row a group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group;
+
+/// What a stream says about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupParams {
+    /// The columns whose values make a group, one at least; of type `Int64`, `UInt64`, `Float64` or `Utf8`.
+    pub keys: Vec<String>,
+    /// What is asked of each group.
+    pub aggregates: Vec<Aggregate>,
+    /// How many groups there may be.
+    pub groups_max: u32,
+}
+
+impl Default for GroupParams {
+    fn default() -> Self {
+        Self { keys: Vec::new(), aggregates: Vec::new(), groups_max: 1 << 16 }
+    }
+}
+
+/// A function of a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aggregate {
+    /// The column: of type `Int64`, `UInt64` or `Float64`, or for a count of any type.
+    pub column: String,
+    /// What of its values.
+    pub function: Function,
+}
+
+/// What is made of the values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Function {
+    /// Their sum.
+    Sum,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// How many.
+    Count,
+    /// Their mean.
+    Average,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Count => "count",
+            Self::Average => "average",
+        })
+    }
+}
+
+impl fmt::Display for Aggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.function, self.column)
+    }
+}
+
+impl GroupParams {
+    fn check(&self) -> Result<(), ParameterError> {
+        let twice = |names: &[String]| (1..names.len()).find(|&at| names[..at].contains(&names[at]));
+        if self.keys.is_empty() {
+            return Err(ParameterError::new("keys", "a group needs one key column at least"));
+        }
+        if let Some(at) = twice(&self.keys) {
+            return Err(ParameterError::new("keys", format!("column `{}` is named twice", self.keys[at])));
+        }
+        let columns: Vec<String> = self.keys.iter().cloned().chain(self.measures().map(|m| m.name)).collect();
+        if let Some(at) = twice(&columns) {
+            return Err(ParameterError::new("aggregates", format!("`{}` would be there twice", columns[at])));
+        }
+        if columns.len() > BATCH_COLUMNS_MAX {
+            let why = format!("{} columns are above the limit of {BATCH_COLUMNS_MAX}", columns.len());
+            return Err(ParameterError::new("aggregates", why));
+        }
+        within("groups_max", self.groups_max, 1, GROUPS_MAX).map(|_| ())
+    }
+
+    /// The columns of a partial after its keys.
+    fn measures(&self) -> impl Iterator<Item = Measure> {
+        self.aggregates.iter().flat_map(|aggregate| {
+            let measure =
+                |name: String, function| Measure { name, column: aggregate.column.clone(), function };
+            match aggregate.function {
+                Function::Average => vec![
+                    measure(format!("{aggregate}.sum"), Function::Sum),
+                    measure(format!("{aggregate}.count"), Function::Count),
+                ],
+                function => vec![measure(aggregate.to_string(), function)],
+            }
+        })
+    }
+
+    /// What was asked for, of a partial: the keys, then a column `function(column)` for each aggregate.
+    ///
+    /// # Errors
+    /// When `partial` is none of a stream with these parameters.
+    pub fn finish(&self, partial: &Batch) -> Result<Batch> {
+        let column = |name: &str| column(&partial.0, name).cloned();
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for key in &self.keys {
+            columns.push((key.clone(), column(key)?));
+        }
+        for aggregate in &self.aggregates {
+            let name = aggregate.to_string();
+            let made = match aggregate.function {
+                Function::Average => {
+                    averages(&name, &column(&format!("{name}.sum"))?, &column(&format!("{name}.count"))?)?
+                }
+                _ => column(&name)?,
+            };
+            columns.push((name, made));
+        }
+        let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+        Ok(Batch(RecordBatch::try_from_iter_with_nullable(columns)?))
+    }
+}
+
+fn averages(name: &str, sums: &ArrayRef, counts: &ArrayRef) -> Result<ArrayRef> {
+    let counts =
+        counts.as_primitive_opt::<UInt64Type>().ok_or_else(|| unsupported(name, counts.data_type()))?;
+    let sums: Vec<Option<f64>> = match sums.data_type() {
+        DataType::Decimal128(_, _) => {
+            sums.as_primitive::<Decimal128Type>().iter().map(|sum| sum.map(|sum| sum as f64)).collect()
+        }
+        DataType::Float64 => sums.as_primitive::<Float64Type>().iter().collect(),
+        other => return Err(unsupported(name, other)),
+    };
+    let averages =
+        sums.into_iter().zip(counts).map(|(sum, count)| Some(sum? / count.filter(|n| *n > 0)? as f64));
+    Ok(Arc::new(Float64Array::from_iter(averages)))
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| OperatorError::new(format!("there is no column `{name}`")))
+}
+
+#[cold]
+fn unsupported(column: &str, data_type: &DataType) -> OperatorError {
+    OperatorError::new(format!("column `{column}` is of type {data_type}, which has no place here"))
+}
+
+impl FilterKind for Group {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
+        let params: GroupParams = read(params)?;
+        params.check()?;
+        Ok(Box::new(Grouping { measures: params.measures().collect(), params }))
+    }
+}
+
+struct Grouping {
+    params: GroupParams,
+    measures: Vec<Measure>,
+}
+
+impl Filter for Grouping {
+    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+        let mut table: Option<Table<'_>> = None;
+        for piece in wave.pieces {
+            let batch = Batch::decode(&piece.payload)?;
+            let partial = matches!(piece.source, Source::Child(_));
+            let table = match &mut table {
+                Some(table) => table,
+                none => none.insert(Table::new(&self.params, &self.measures, &batch.0, partial)?),
+            };
+            table.take(&batch.0, partial)?;
+        }
+        if let Some(table) = table {
+            out.push(Batch(table.finish()?).encode()?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Who has filled which interval, and with what: the state of one node's `time-aligned`.
+//!
+//! A source's samples come in the order of time, so all intervals before its watermark are filled, and only
+//! the one its watermark lies in is filled in part. That one is kept with the source; the filled ones are
+//! reduced into what all sources share. So memory is one row of metrics per source and one per waiting
+//! interval, whatever the samples.
+
+use super::packets::{Aligned, Metrics, Sample};
+use super::{Params, Reduction, Source};
+use std::collections::BTreeMap;
+
+/// What a source adds.
+pub(super) enum Contribution {
+    /// An endpoint's sample, over whatever interval.
+    Part(Sample),
+    /// A child's whole contribution to one output interval.
+    Whole(Aligned),
+}
+
+/// The amounts of one output interval: one source's, or several reduced.
+struct Amounts {
+    values: Vec<f64>,
+    endpoints: u32,
+    /// The oldest tag of which something is in here.
+    tag: u64,
+}
+
+/// One source's way through time.
+struct Track {
+    /// Up to where it is counted.
+    watermark_ns: u64,
+    /// What it has given to the interval that the watermark lies in.
+    part: Option<Amounts>,
+}
+
+/// All sources of one node.
+pub(super) struct Alignment {
+    params: Params,
+    tracks: BTreeMap<Source, Track>,
+    /// Intervals that somebody filled, by number: from number · `interval_ns` on.
+    open: BTreeMap<u64, Amounts>,
+    /// Everything before has gone up, or was given up.
+    closed_to_ns: u64,
+}
+
+impl Alignment {
+    pub(super) fn new(params: Params) -> Self {
+        Self { params, tracks: BTreeMap::new(), open: BTreeMap::new(), closed_to_ns: 0 }
+    }
+
+    pub(super) fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// `source` is waited for from now on, from the oldest interval that has not gone up.
+    pub(super) fn join(&mut self, source: Source) {
+        let track = Track { watermark_ns: self.closed_to_ns, part: None };
+        self.tracks.entry(source).or_insert(track);
+    }
+
+    /// `lost` is no longer waited for; `heirs` are, from where `lost` was counted up to.
+    pub(super) fn replace(&mut self, lost: Source, heirs: &[Source]) {
+        self.join(lost); // one that was never heard is replaced as well
+        let Some(track) = self.tracks.remove(&lost) else { return };
+        let watermark_ns = track.watermark_ns.max(self.closed_to_ns);
+        self.leave_behind(track);
+        for &heir in heirs {
+            self.tracks.entry(heir).or_insert(Track { watermark_ns, part: None });
+        }
+    }
+
+    /// The oldest tag of which something is still in here.
+    pub(super) fn oldest_tag(&self) -> Option<u64> {
+        let parts = self.tracks.values().filter_map(|track| track.part.as_ref());
+        self.open.values().chain(parts).map(|amounts| amounts.tag).min()
+    }
+
+    /// Takes a contribution, which is known to be one of this stream.
+    pub(super) fn take(&mut self, source: Source, contribution: &Contribution, tag: u64) {
+        self.join(source);
+        let Some(mut track) = self.tracks.remove(&source) else { return };
+        match contribution {
+            Contribution::Part(sample) => self.take_sample(&mut track, sample, tag),
+            Contribution::Whole(aligned) => self.take_aligned(&mut track, aligned, tag),
+        }
+        self.tracks.insert(source, track);
+    }
+
+    fn take_sample(&mut self, track: &mut Track, sample: &Sample, tag: u64) {
+        let interval_ns = self.params.interval_ns;
+        let mut at = sample.start_ns.max(track.watermark_ns).max(self.closed_to_ns);
+        if at >= sample.end_ns {
+            return; // all of it has been counted
+        }
+        if at / interval_ns > track.watermark_ns / interval_ns {
+            self.fill(track); // nothing was sampled in between, which is an amount of nothing
+        }
+        let length_ns = (sample.end_ns - sample.start_ns) as f64;
+        while at < sample.end_ns {
+            let interval_end = (at / interval_ns).saturating_add(1).saturating_mul(interval_ns);
+            let until = sample.end_ns.min(interval_end);
+            let share = (until - at) as f64 / length_ns;
+            let part = track.part.get_or_insert_with(|| Amounts {
+                values: vec![0.0; sample.values.0.len()],
+                endpoints: 1,
+                tag,
+            });
+            part.tag = part.tag.min(tag);
+            for (amount, value) in part.values.iter_mut().zip(&sample.values.0) {
+                *amount += value * share;
+            }
+            track.watermark_ns = at; // the interval that `fill` takes the part for
+            if until == interval_end {
+                self.fill(track);
+            }
+            at = until;
+        }
+        track.watermark_ns = sample.end_ns;
+    }
+
+    fn take_aligned(&mut self, track: &mut Track, aligned: &Aligned, tag: u64) {
+        if aligned.start_ns < track.watermark_ns.max(self.closed_to_ns) {
+            return; // it has been counted, or is too late
+        }
+        let mut values = aligned.values.0.clone();
+        if self.params.reduce == Reduction::Average {
+            values.iter_mut().for_each(|value| *value *= f64::from(aligned.endpoints));
+        }
+        let amounts = Amounts { values, endpoints: aligned.endpoints, tag };
+        self.reduce(aligned.start_ns / self.params.interval_ns, amounts);
+        track.watermark_ns = aligned.end_ns;
+    }
+
+    /// The interval that the watermark lies in gets no more from this source.
+    fn fill(&mut self, track: &mut Track) {
+        if let Some(part) = track.part.take() {
+            self.reduce(track.watermark_ns / self.params.interval_ns, part);
+        }
+    }
+
+    /// The interval that `track` filled in part is closed without the rest, or the source is gone.
+    fn leave_behind(&mut self, mut track: Track) {
+        if self.params.reduce == Reduction::Sum {
+            self.fill(&mut track);
+        }
+    }
+
+    fn reduce(&mut self, interval: u64, amounts: Amounts) {
+        let Some(reduced) = self.open.get_mut(&interval) else {
+            self.open.insert(interval, amounts);
+            return;
+        };
+        reduced.endpoints = reduced.endpoints.saturating_add(amounts.endpoints);
+        reduced.tag = reduced.tag.min(amounts.tag);
+        let pairs = reduced.values.iter_mut().zip(&amounts.values);
+        match self.params.reduce {
+            Reduction::Sum | Reduction::Average => pairs.for_each(|(all, one)| *all += one),
+            Reduction::Min => pairs.for_each(|(all, one)| *all = all.min(*one)),
+            Reduction::Max => pairs.for_each(|(all, one)| *all = all.max(*one)),
+        }
+    }
+
+    /// The oldest interval, if everyone has filled it, or too many wait behind it.
+    pub(super) fn next_filled(&mut self) -> Option<Aligned> {
+        let interval_ns = self.params.interval_ns;
+        let &oldest = self.open.first_key_value()?.0;
+        let end_ns = oldest.saturating_add(1).saturating_mul(interval_ns);
+        let filled = self.tracks.values().all(|track| track.watermark_ns >= end_ns);
+        if !filled && self.open.len() <= self.params.intervals_max as usize {
+            return None;
+        }
+        if !filled {
+            self.leave_everyone_behind(end_ns);
+        }
+        // Someone left behind may have brought in an interval that is older still: that one goes first.
+        let (interval, mut amounts) = self.open.pop_first()?;
+        let (start_ns, end_ns) =
+            (interval * interval_ns, interval.saturating_add(1).saturating_mul(interval_ns));
+        self.closed_to_ns = self.closed_to_ns.max(end_ns);
+        if self.params.reduce == Reduction::Average {
+            amounts.values.iter_mut().for_each(|value| *value /= f64::from(amounts.endpoints));
+        }
+        let (endpoints, values) = (amounts.endpoints, Metrics(amounts.values));
+        Some(Aligned { start_ns, end_ns, endpoints, values })
+    }
+
+    /// Nobody is waited for up to `end_ns`.
+    fn leave_everyone_behind(&mut self, end_ns: u64) {
+        let late: Vec<Source> = self
+            .tracks
+            .iter()
+            .filter(|(_, track)| track.watermark_ns < end_ns)
+            .map(|(&source, _)| source)
+            .collect();
+        for source in late {
+            if let Some(track) = self.tracks.insert(source, Track { watermark_ns: end_ns, part: None }) {
+                self.leave_behind(track);
+            }
+        }
+    }
+}
