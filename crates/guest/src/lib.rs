@@ -29,7 +29,8 @@
 //! - [`Reduce`] and [`Filter`], the two things that a guest can be, and what they are given.
 //! - [`export_reduce!`] and [`export_filter!`], which make a type the guest's one export.
 //! - `packed`: what a guest's functions return, as numbers.
-//! - `raw`: the host's pointers as slices; the only unsafe code, and there only on wasm32.
+//! - `raw`: the host's pointers as slices, and `heap`: where a guest's memory comes from. They have all the unsafe code
+//!   there is, and that on wasm32 only.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -40,6 +41,8 @@ extern crate std;
 mod error;
 mod export;
 mod filter;
+#[cfg(any(test, all(target_arch = "wasm32", feature = "heap")))]
+mod heap;
 #[cfg_attr(not(any(test, target_arch = "wasm32")), expect(dead_code, reason = "nobody packs natively"))]
 mod packed;
 #[cfg(target_arch = "wasm32")]

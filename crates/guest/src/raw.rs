@@ -1,4 +1,4 @@
-//! The host's pointers as slices: all of this crate's unsafe code.
+//! The host's pointers as slices: what a guest's exports are made of.
 //!
 //! The host calls one function at a time, and a guest has one thread (hosts refuse modules with threads). It asks
 //! [`alloc`] for room, fills it, and calls; what it is given back it copies before it calls again. So there is one
@@ -30,7 +30,7 @@ impl<T> Held<T> {
     /// # Safety
     /// Nobody else has a reference to what is in here until the one given out is dropped.
     #[expect(clippy::mut_from_ref, reason = "the caller promises that there is no other")]
-    unsafe fn borrow(&self) -> &mut T {
+    pub(crate) unsafe fn borrow(&self) -> &mut T {
         // SAFETY: as promised by the caller.
         unsafe { &mut *self.0.get() }
     }

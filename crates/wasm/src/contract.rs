@@ -3,7 +3,7 @@
 //! After this the rest of the crate takes names and types for granted; what a guest *does* is still anybody's guess.
 
 use crate::abi::{self, FUNCTIONS, Function, Kind};
-use crate::error::WasmError;
+use crate::error::{NAME_CHARS_MAX, WasmError, clipped};
 use crate::limits::Limits;
 use wasmtime::{ExternType, FuncType, MemoryType};
 
@@ -13,7 +13,8 @@ use wasmtime::{ExternType, FuncType, MemoryType};
 /// The first thing that the ABI does not allow.
 pub(crate) fn kind(module: &wasmtime::Module, limits: &Limits) -> Result<Kind, WasmError> {
     if let Some(import) = module.imports().next() {
-        return Err(WasmError::Import { module: import.module().to_owned(), name: import.name().to_owned() });
+        let (module, name) = (brief(import.module()), brief(import.name()));
+        return Err(WasmError::Import { module, name });
     }
     check_version(module)?;
     let exports = |name| module.get_export(name).is_some();
@@ -31,9 +32,14 @@ pub(crate) fn kind(module: &wasmtime::Module, limits: &Limits) -> Result<Kind, W
         FUNCTIONS.iter().any(|function| function.name == name && function.kind.is_none_or(|of| of == kind))
     };
     match module.exports().find(|export| export.name().starts_with(abi::PREFIX) && !known(export.name())) {
-        Some(stray) => Err(WasmError::UnknownExport { name: stray.name().to_owned() }),
+        Some(stray) => Err(WasmError::UnknownExport { name: brief(stray.name()) }),
         None => Ok(kind),
     }
+}
+
+/// A name of the module's own choosing, of which an error repeats the beginning.
+fn brief(name: &str) -> String {
+    clipped(name, NAME_CHARS_MAX)
 }
 
 /// The version of the ABI that a module says it speaks.

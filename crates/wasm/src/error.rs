@@ -236,3 +236,16 @@ impl WasmError {
         Self::Host { reason: format!("{error:#}") }
     }
 }
+
+/// Names and reasons that a module brings along, cut to a length that suits an error.
+pub(crate) fn clipped(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Characters of a name that an error repeats.
+pub(crate) const NAME_CHARS_MAX: usize = 80;
+/// Characters of the validator's reason.
+pub(crate) const REASON_CHARS_MAX: usize = 400;

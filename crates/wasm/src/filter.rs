@@ -21,12 +21,11 @@ use treefold_operators::{OperatorError, Placement, Result};
 #[derive(Clone, Debug)]
 pub struct GuestFilterKind {
     module: Module,
-    placement: Placement,
 }
 
 impl GuestFilterKind {
     pub(crate) fn new(module: Module) -> Self {
-        Self { module, placement: Placement::Pool }
+        Self { module }
     }
 }
 
@@ -39,7 +38,7 @@ impl FilterKind for GuestFilterKind {
 
     /// On a worker, also when it was quick so far: what it will take the next time is bounded by `fuel_max` only.
     fn placement(&self) -> Placement {
-        self.placement
+        Placement::Pool
     }
 }
 

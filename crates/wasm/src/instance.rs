@@ -14,7 +14,7 @@
 use crate::abi;
 use crate::error::WasmError;
 use crate::limits::Limits;
-use crate::sandbox::{Bounds, Sandbox, numbers, record};
+use crate::sandbox::{Bounds, Sandbox, numbers};
 use bytes::Bytes;
 use std::sync::Arc;
 use treefold_operators::filter::{Descent, Source, Wave};
@@ -144,7 +144,9 @@ impl Instance {
     pub(crate) fn replaced(&mut self, lost: Source, heirs: &[Source]) -> Result<(), WasmError> {
         let Some(replaced) = &self.replaced else { return Ok(()) };
         self.sandbox.refuel()?;
-        let records: Vec<u8> = heirs.iter().flat_map(|&heir| record([numbers(heir)])).collect();
+        let pairs = heirs.iter().map(|&heir| numbers(heir));
+        let records: Vec<u8> =
+            pairs.flat_map(|(kind, number)| [kind, number]).flat_map(u32::to_le_bytes).collect();
         debug_assert_eq!(records.len(), heirs.len() * abi::SOURCE_BYTES);
         let [(heirs_at, _)] = self.sandbox.place([records.as_slice()])?;
         let (kind, number) = numbers(lost);

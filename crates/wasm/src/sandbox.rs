@@ -4,7 +4,7 @@
 //! (it may have grown during the call).
 
 use crate::abi::{self, Returned};
-use crate::error::WasmError;
+use crate::error::{NAME_CHARS_MAX, WasmError, clipped};
 use crate::limits::Limits;
 use std::sync::Arc;
 use treefold_operators::filter::{Piece, Source};
@@ -157,11 +157,10 @@ impl Sandbox {
             let (at, bytes) = (start + offset as usize, piece.payload.len());
             memory[at..at + bytes].copy_from_slice(&piece.payload);
             let (kind, number) = numbers(piece.source);
-            let record: [u8; abi::PIECE_BYTES] = record([(kind, number), (at as u32, bytes as u32)])
-                .try_into()
-                .expect("invariant: a piece's record is four numbers");
-            let record_at = start + index * abi::PIECE_BYTES;
-            memory[record_at..record_at + abi::PIECE_BYTES].copy_from_slice(&record);
+            let record = &mut memory[start + index * abi::PIECE_BYTES..][..abi::PIECE_BYTES];
+            for (four, value) in record.chunks_exact_mut(4).zip([kind, number, at as u32, bytes as u32]) {
+                four.copy_from_slice(&value.to_le_bytes());
+            }
         }
         Ok((start as u32, pieces.len() as u32))
     }
@@ -230,11 +229,6 @@ pub(crate) fn numbers(source: Source) -> (u32, u32) {
     }
 }
 
-/// Pairs of numbers as they lie in memory.
-pub(crate) fn record<const N: usize>(pairs: [(u32, u32); N]) -> Vec<u8> {
-    pairs.iter().flat_map(|&(a, b)| [a, b]).flat_map(u32::to_le_bytes).collect()
-}
-
 fn function<P: WasmParams, R: WasmResults>(
     instance: &wasmtime::Instance,
     store: &mut Store<Bounds>,
@@ -271,7 +265,7 @@ fn fault(
             let place = error.downcast_ref::<WasmBacktrace>().and_then(|trace| trace.frames().first());
             let reason = match place.and_then(|frame| frame.func_name()) {
                 _ if !words.is_empty() => words,
-                Some(name) => format!("{trap}, in {name}"),
+                Some(name) => format!("{trap}, in {}", clipped(name, NAME_CHARS_MAX)),
                 None => trap.to_owned(),
             };
             WasmError::Trap { function, reason }

@@ -20,6 +20,11 @@ fn what_is_no_webassembly_is_refused() {
 fn a_module_may_import_nothing() {
     let module = wasm(r#"(module (import "env" "abort" (func (param i32 i32 i32 i32))))"#);
     assert_eq!(refusal(&module), "the module imports env.abort; a guest may import nothing");
+    let long = wasm(&format!(r#"(module (import "env" "{}" (global i32)))"#, "é".repeat(50_000)));
+    assert_eq!(
+        refusal(&long),
+        format!("the module imports env.{}…; a guest may import nothing", "é".repeat(80))
+    );
     let memory = wasm(r#"(module (import "env" "memory" (memory 1)))"#);
     assert_eq!(refusal(&memory), "the module imports env.memory; a guest may import nothing");
 }

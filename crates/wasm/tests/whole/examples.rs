@@ -11,6 +11,7 @@ use treefold_wasm::{Engine, Kind, Limits, ModuleId, WasmError, inspect};
 
 const TOP_K: &[u8] = include_bytes!("../../fixtures/top_k.wasm");
 const CHANGES: &[u8] = include_bytes!("../../fixtures/changes.wasm");
+const FAULTY: &[u8] = include_bytes!("../../fixtures/faulty.wasm");
 const SUM: &[u8] = include_bytes!("../../fixtures/sum.wasm");
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(engine);
@@ -102,13 +103,14 @@ fn changes_in_rust_passes_on_what_differs_for_each_stream_on_its_own() {
 
 #[test]
 fn what_a_guest_in_rust_panics_with_reaches_the_caller() {
-    // a tag of u64::MAX is as good as any; what makes this guest panic is to be used before it is opened, so a
-    // reduce that unwraps stands in for it: rows that are cut short are refused, and the panic is the allocator's
-    let engine = Engine::new(Limits { memory_bytes_max: 18 << 16, ..crate::guests::limits() }).unwrap();
-    let top = engine.compile(TOP_K).unwrap().reduce().unwrap();
-    let large = rows(&vec![(1.0, 1); 10_000]);
-    let refused = top.reduced(&large, &[], &u32::MAX.to_le_bytes()).unwrap_err();
-    assert!(matches!(refused, WasmError::OutOfMemory { .. }), "{refused}");
+    let faulty = ENGINE.compile(FAULTY).unwrap().reduce().unwrap();
+    let panic = faulty.reduced(b"one", b"two", b"").unwrap_err().to_string();
+    assert!(
+        panic.starts_with("treefold_reduce trapped: panicked at crates/guest/examples/faulty.rs:"),
+        "{panic}"
+    );
+    assert!(panic.ends_with("index out of bounds: the len is 0 but the index is 0"), "{panic}");
+    assert_eq!(faulty.reduced(b"one", b"two", &[1]).unwrap(), "two");
 }
 
 #[test]
@@ -155,7 +157,9 @@ fn the_guest_of_the_specification_is_one() {
 
 #[test]
 fn they_are_what_they_say() {
-    for (bytes, kind) in [(TOP_K, Kind::Reduce), (CHANGES, Kind::Filter), (SUM, Kind::Reduce)] {
+    for (bytes, kind) in
+        [(TOP_K, Kind::Reduce), (CHANGES, Kind::Filter), (FAULTY, Kind::Reduce), (SUM, Kind::Reduce)]
+    {
         let inspection = inspect(bytes, &Limits::DEFAULT).unwrap();
         assert_eq!((inspection.kind, inspection.abi, inspection.refused), (Some(kind), Some(1), None));
         assert_eq!(inspection.id, ModuleId::of(bytes));

@@ -3,8 +3,8 @@
 
 use crate::guests::{engine, filter, guest, limits, opened, piece, reduce, reduced, up, wasm};
 use proptest::prelude::*;
+use treefold_operators::OperatorError;
 use treefold_operators::filter::Source;
-use treefold_operators::{Operator, OperatorError};
 use treefold_wasm::{Engine, Limits, WasmError};
 
 fn failure(body: &str) -> WasmError {

@@ -2,8 +2,8 @@
 
 use crate::guests::{count, counter, engine, filter, opened, piece, reduce, up};
 use bytes::Bytes;
+use treefold_operators::Placement;
 use treefold_operators::filter::{Descent, Filter, Source};
-use treefold_operators::{FilterKind, Placement};
 
 #[test]
 fn state_lasts_from_wave_to_wave_and_is_the_streams_own() {
