@@ -1,0 +1,148 @@
+//! What compiles guests and gives them memory: one per process, shared by its nodes.
+//!
+//! The settings here are half of the isolation; `instance` is the other. They are chosen so that two nodes agree about
+//! a guest whatever machine they run on: proposals whose results may differ between processors are off, and what
+//! bounds an invocation is counted instructions.
+
+use crate::contract;
+use crate::error::{REASON_CHARS_MAX, WasmError, clipped};
+use crate::id::ModuleId;
+use crate::instance::Exports;
+use crate::limits::Limits;
+use crate::module::Module;
+use crate::sandbox::Bounds;
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+use wasmtime::{
+    Config, Enabled, InstanceAllocationStrategy, Linker, OperatorCost, OptLevel, PoolingAllocationConfig,
+    WasmFeatures,
+};
+
+/// Bytes of an ended instance's memory that are put back as they were, rather than given back to be faulted in again,
+/// where the system can say which of its pages were touched (Linux 6.7): a page fault costs several times as much.
+const TOUCHED_KEPT_BYTES: usize = 256 << 10;
+/// The same where it can't, and all of the first bytes must be taken for touched.
+const FIRST_KEPT_BYTES: usize = 8 << 10;
+/// Fuel for a growth of memory or table, which is a call of the operating system.
+const GROW_FUEL: u8 = 250;
+
+/// Compiles modules and runs them; a clone shares everything.
+///
+/// It reserves 4 GiB of addresses for each of `instances_max` guests, so a process has one, or few. The first one
+/// installs handlers for signals such as SIGSEGV and SIGFPE, which is how accesses outside of a guest's memory are
+/// caught; what is not a guest's is handed to the handlers before.
+#[derive(Clone)]
+pub struct Engine {
+    wasmtime: wasmtime::Engine,
+    limits: Arc<Limits>,
+}
+
+impl Engine {
+    /// An engine that keeps to these limits.
+    ///
+    /// # Errors
+    /// [`WasmError::BadLimit`], or [`WasmError::Host`] when the address space is too small for so many instances.
+    pub fn new(limits: Limits) -> Result<Self, WasmError> {
+        limits.check()?;
+        let mut config = config(&limits);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
+        let wasmtime = wasmtime::Engine::new(&config).map_err(|error| WasmError::host(&error))?;
+        Ok(Self { wasmtime, limits: Arc::new(limits) })
+    }
+
+    /// An engine that only compiles, to look at a module; nothing is reserved.
+    pub(crate) fn for_inspection(limits: &Limits) -> Result<wasmtime::Engine, WasmError> {
+        limits.check()?;
+        wasmtime::Engine::new(&config(limits)).map_err(|error| WasmError::host(&error))
+    }
+
+    /// The limits it keeps to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A module of these bytes. It takes the time of a compiler, milliseconds for a guest of some 10 KiB: not on a
+    /// node's loop. [`Modules`](crate::Modules) compiles each module once.
+    ///
+    /// # Errors
+    /// Whatever makes them no guest; nothing of it has run.
+    pub fn compile(&self, bytes: impl Into<Bytes>) -> Result<Module, WasmError> {
+        let bytes = bytes.into();
+        let compiled =
+            validated(&self.wasmtime, &bytes, &self.limits).map_err(|error| self.named(error, &bytes))?;
+        let kind = contract::kind(&compiled, &self.limits)?;
+        let pre = Linker::<Bounds>::new(&self.wasmtime)
+            .instantiate_pre(&compiled)
+            .map_err(|error| WasmError::host(&error))?;
+        let exports = Exports::of(&compiled);
+        Ok(Module::new(ModuleId::of(&bytes), bytes, kind, pre, exports, Arc::clone(&self.limits)))
+    }
+
+    /// The pool of instances refuses a memory or a table that is too large before the contract can say which; without
+    /// a pool it can.
+    fn named(&self, error: WasmError, bytes: &[u8]) -> WasmError {
+        let look = || {
+            let module = validated(&Self::for_inspection(&self.limits)?, bytes, &self.limits)?;
+            contract::kind(&module, &self.limits)
+        };
+        match error {
+            WasmError::Unrunnable { .. } => look().err().unwrap_or(error),
+            other => other,
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// The bytes, compiled, if they are WebAssembly at all.
+pub(crate) fn validated(
+    engine: &wasmtime::Engine,
+    bytes: &[u8],
+    limits: &Limits,
+) -> Result<wasmtime::Module, WasmError> {
+    if bytes.len() > limits.module_bytes_max {
+        return Err(WasmError::ModuleTooLarge { bytes: bytes.len(), bytes_max: limits.module_bytes_max });
+    }
+    wasmtime::Module::from_binary(engine, bytes).map_err(|error| {
+        let reason = clipped(&format!("{error:#}"), REASON_CHARS_MAX);
+        match wasmtime::Module::validate(engine, bytes) {
+            Ok(()) => WasmError::Unrunnable { reason },
+            Err(_) => WasmError::Invalid { reason },
+        }
+    })
+}
+
+fn config(limits: &Limits) -> Config {
+    let mut cost = OperatorCost::new();
+    (cost.MemoryGrow, cost.TableGrow) = (GROW_FUEL, GROW_FUEL);
+    let mut config = Config::new();
+    config
+        .consume_fuel(true)
+        .operator_cost(cost)
+        .cranelift_opt_level(OptLevel::Speed)
+        .max_wasm_stack(limits.stack_bytes_max)
+        .wasm_features(WasmFeatures::RELAXED_SIMD, false)
+        .wasm_features(WasmFeatures::MEMORY64, false)
+        .wasm_features(WasmFeatures::MULTI_MEMORY, false);
+    config
+}
+
+fn pool(limits: &Limits) -> PoolingAllocationConfig {
+    let touched_is_known = PoolingAllocationConfig::is_pagemap_scan_available();
+    let kept_bytes = if touched_is_known { TOUCHED_KEPT_BYTES } else { FIRST_KEPT_BYTES };
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(limits.instances_max)
+        .total_memories(limits.instances_max)
+        .total_tables(limits.instances_max)
+        .max_memory_size(limits.memory_bytes_max)
+        .table_elements(limits.table_elements_max)
+        .pagemap_scan(if touched_is_known { Enabled::Yes } else { Enabled::No })
+        .linear_memory_keep_resident(kept_bytes)
+        .table_keep_resident(kept_bytes);
+    pool
+}

@@ -1,0 +1,157 @@
+//! The modules that a node holds: each compiled once, however many ask for it, and the least recently used let go when
+//! there are too many bytes.
+//!
+//! A module that is let go lives on with whoever uses it (an open stream, a call on its way); it is only no longer
+//! found here, and is fetched again when it is wanted again.
+
+use crate::engine::Engine;
+use crate::error::WasmError;
+use crate::id::ModuleId;
+use crate::module::Module;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Modules by name; shared by threads.
+pub struct Modules {
+    engine: Engine,
+    shelf: Mutex<Shelf>,
+    /// Some module is no longer being compiled.
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct Shelf {
+    held: BTreeMap<ModuleId, Held>,
+    held_bytes: usize,
+    /// Counts uses; the greater is the more recent.
+    uses: u64,
+    compiling: BTreeSet<ModuleId>,
+}
+
+struct Held {
+    module: Module,
+    used: u64,
+}
+
+impl Modules {
+    /// Nothing yet; modules are compiled by `engine`, and bounded by its `modules_bytes_max`.
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, shelf: Mutex::default(), settled: Condvar::new() }
+    }
+
+    /// The engine that compiles.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The module of these bytes, compiled unless it is here; when another thread compiles it just now, this one waits
+    /// for that. Takes a compiler's time: not on a node's loop.
+    ///
+    /// # Errors
+    /// As [`Engine::compile`], and [`WasmError::CacheTooSmall`].
+    pub fn compile(&self, bytes: impl Into<Bytes>) -> Result<Module, WasmError> {
+        let bytes = bytes.into();
+        let (len, bytes_max) = (bytes.len(), self.engine.limits().module_bytes_max);
+        if len > bytes_max {
+            // before anybody reads so much as its hash
+            return Err(WasmError::ModuleTooLarge { bytes: len, bytes_max });
+        }
+        let id = ModuleId::of(&bytes);
+        let mut shelf = self.shelf();
+        loop {
+            if let Some(module) = shelf.find(&id) {
+                return Ok(module);
+            }
+            if shelf.compiling.insert(id) {
+                break;
+            }
+            shelf = self.settled.wait(shelf).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(shelf);
+        let _announced = Compiling { modules: self, id };
+        let module = self.engine.compile(bytes)?;
+        self.shelf().put(module.clone(), self.engine.limits().modules_bytes_max)?;
+        Ok(module)
+    }
+
+    /// The module of this name, if it is here; that is a use of it.
+    pub fn find(&self, id: &ModuleId) -> Option<Module> {
+        self.shelf().find(id)
+    }
+
+    /// Every module that is here, by name; no use of any.
+    pub fn list(&self) -> Vec<Module> {
+        self.shelf().held.values().map(|held| held.module.clone()).collect()
+    }
+
+    /// Bytes of all that is here, as sent and as compiled.
+    pub fn held_bytes(&self) -> usize {
+        self.shelf().held_bytes
+    }
+
+    /// Lets a module go; false when it was not here.
+    pub fn forget(&self, id: &ModuleId) -> bool {
+        self.shelf().take(id)
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // nothing that can panic runs between the steps of a change
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn find(&mut self, id: &ModuleId) -> Option<Module> {
+        let held = self.held.get_mut(id)?;
+        self.uses += 1;
+        held.used = self.uses;
+        Some(held.module.clone())
+    }
+
+    fn take(&mut self, id: &ModuleId) -> bool {
+        let taken = self.held.remove(id);
+        self.held_bytes -= taken.as_ref().map_or(0, |held| held.module.held_bytes());
+        taken.is_some()
+    }
+
+    fn put(&mut self, module: Module, bytes_max: usize) -> Result<(), WasmError> {
+        let bytes = module.held_bytes();
+        if bytes > bytes_max {
+            return Err(WasmError::CacheTooSmall { bytes, bytes_max });
+        }
+        while self.held_bytes + bytes > bytes_max {
+            // there are few: each has some ten thousand bytes, and there is room for millions
+            let oldest = self.held.iter().min_by_key(|(_, held)| held.used).map(|(&id, _)| id);
+            self.take(&oldest.expect("invariant: bytes are held by modules"));
+        }
+        self.uses += 1;
+        self.held_bytes += bytes;
+        self.held.insert(module.id(), Held { module, used: self.uses });
+        Ok(())
+    }
+}
+
+/// Ends the others' waiting, also when the compiler panics.
+struct Compiling<'a> {
+    modules: &'a Modules,
+    id: ModuleId,
+}
+
+impl Drop for Compiling<'_> {
+    fn drop(&mut self) {
+        self.modules.shelf().compiling.remove(&self.id);
+        self.modules.settled.notify_all();
+    }
+}
+
+impl fmt::Debug for Modules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shelf = self.shelf();
+        f.debug_struct("Modules")
+            .field("held", &shelf.held.keys())
+            .field("held_bytes", &shelf.held_bytes)
+            .finish_non_exhaustive()
+    }
+}

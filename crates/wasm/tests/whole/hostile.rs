@@ -1,0 +1,250 @@
+//! Guests that do what they should not. Each loses its own invocation, under a name of its own; the host and the next
+//! guest never notice.
+
+use crate::guests::{engine, filter, guest, limits, opened, piece, reduce, reduced, up, wasm};
+use proptest::prelude::*;
+use treefold_operators::OperatorError;
+use treefold_operators::filter::Source;
+use treefold_wasm::{Engine, Limits, WasmError};
+
+fn failure(body: &str) -> WasmError {
+    reduced(&reduce(body), b"one", b"two").unwrap_err()
+}
+
+fn trap(body: &str) -> String {
+    match failure(body) {
+        WasmError::Trap { function: "treefold_reduce", reason } => reason,
+        other => panic!("a trap was expected: {other}"),
+    }
+}
+
+#[test]
+fn one_that_loops_for_ever_runs_out_of_fuel() {
+    let expected = WasmError::OutOfFuel { function: "treefold_reduce", fuel_max: 1_000_000 };
+    assert_eq!(failure("(loop $ever (br $ever)) unreachable"), expected);
+    // one instruction that takes long is charged for what it does
+    let fill =
+        "(loop $ever (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536)) (br $ever)) unreachable";
+    assert_eq!(failure(fill), expected);
+    let grow = "(loop $ever (drop (memory.grow (i32.const 0))) (br $ever)) unreachable";
+    assert_eq!(failure(grow), expected);
+}
+
+#[test]
+fn one_that_loops_before_it_is_asked_anything_runs_out_of_fuel_too() {
+    let start = reduce("i64.const 0) (func $ever (loop $l (br $l))) (start $ever) (func");
+    assert!(matches!(
+        reduced(&start, b"", b""),
+        Err(WasmError::OutOfFuel { function: "its start function", .. })
+    ));
+    let initialize = reduce(r#"i64.const 0) (func (export "_initialize") (loop $l (br $l))"#);
+    assert!(matches!(
+        reduced(&initialize, b"", b""),
+        Err(WasmError::OutOfFuel { function: "_initialize", .. })
+    ));
+}
+
+#[test]
+fn one_that_allocates_without_end_is_ended_at_its_limit() {
+    let error = failure("(loop $more (drop (memory.grow (i32.const 16))) (br $more)) unreachable");
+    let (bytes, bytes_max) = ((1 << 16) + (64 << 20), 64 << 20);
+    assert_eq!(error, WasmError::OutOfMemory { function: "treefold_reduce", bytes, bytes_max });
+}
+
+#[test]
+fn one_that_traps_loses_its_own_invocation() {
+    assert_eq!(trap("unreachable"), "wasm `unreachable` instruction executed, in reduce");
+    assert_eq!(trap("(i64.div_s (i64.const 1) (i64.const 0))"), "integer divide by zero, in reduce");
+    assert_eq!(trap("(i64.load (i32.const -8))"), "out of bounds memory access, in reduce");
+    assert_eq!(
+        trap(
+            "(call $reduce (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))"
+        ),
+        "call stack exhausted, in reduce"
+    );
+}
+
+#[test]
+fn a_trap_may_leave_last_words_but_nothing_worse() {
+    let words = |body: &str| {
+        reduce(&format!(
+            r#"unreachable) (data (i32.const 64) "shard 3\nis\00odd") (func (export "treefold_trap_text") (result i64) {body}"#
+        ))
+    };
+    let said = |module: Vec<u8>| reduced(&module, b"", b"").unwrap_err().to_string();
+    assert_eq!(said(words("(i64.const 0x40_0000_000e)")), "treefold_reduce trapped: shard 3 is odd");
+    let plain = "treefold_reduce trapped: wasm `unreachable` instruction executed, in reduce";
+    for body in ["unreachable", "(i64.const -1)", "(loop $ever (br $ever)) unreachable", "(i64.const 0)"] {
+        assert_eq!(said(words(body)), plain, "{body}");
+    }
+}
+
+#[test]
+fn a_result_outside_of_its_memory_is_not_read() {
+    let bad = |address, bytes| WasmError::BadResult {
+        function: "treefold_reduce",
+        address,
+        bytes,
+        memory_bytes: 1 << 16,
+    };
+    assert_eq!(failure("(i64.const 0xffff_fff0_0000_0020)"), bad(0xffff_fff0, 32));
+    assert_eq!(failure("(i64.const 0x0000_fff9_0000_0008)"), bad(0xfff9, 8));
+    // an error's text is looked for with the same care
+    assert_eq!(failure("(i64.const 0x0001_0000_8000_0001)"), bad(0x1_0000, 1));
+    // the last bytes there are, and none at all
+    assert_eq!(reduced(&reduce("(i64.const 0x0000_fff8_0000_0008)"), b"", b"").unwrap().len(), 8);
+    assert_eq!(reduced(&reduce("(i64.const 0xffff_ffff_0000_0000)"), b"", b"").unwrap().len(), 0);
+}
+
+#[test]
+fn packets_outside_of_its_memory_are_not_read() {
+    let giving = |packed: &str| {
+        filter(&format!(
+            r#"(data (i32.const 0) "\00\01\00\00\03\00\00\00\f0\ff\00\00\20\00\00\00")
+            (func (export "treefold_filter_up") (param i32 i32 i64 i64) (result i64) (i64.const {packed}))"#
+        ))
+    };
+    let engine = engine();
+    let given = |packed| {
+        let module = engine.compile(giving(packed)).unwrap();
+        up(opened(&module).as_mut(), 1, &[piece(Source::Child(1), b"")])
+    };
+    assert_eq!(given("0x0000_0000_0000_0001").unwrap(), [b"\0\0\0".as_slice()]);
+    assert_eq!(given("0xffff_ffff_0000_0000").unwrap().len(), 0);
+    // the second record points beyond the end; the records themselves do; there are too many to exist
+    for packed in ["0x0000_0000_0000_0002", "0x0000_fff8_0000_0002"] {
+        assert!(given(packed).unwrap_err().contains("beyond its memory of 65536 bytes"), "{packed}");
+    }
+    assert!(given("0x0000_0000_7fff_ffff").unwrap_err().contains("2147483647 packets; allowed: 65536"));
+}
+
+#[test]
+fn room_that_it_does_not_have_is_not_written_to() {
+    for (given, memory_bytes) in [("0", 1 << 16), ("1028", 1 << 16), ("65536", 1 << 16), ("-8", 1 << 16)] {
+        let module = wasm(&format!(
+            r#"(module (memory (export "memory") 1) (func (export "treefold_abi_v1"))
+                (func (export "treefold_alloc") (param i32) (result i32) i32.const {given})
+                (func (export "treefold_reduce") (param i32 i32 i32 i32 i32 i32) (result i64) unreachable))"#
+        ));
+        let address = given.parse::<i32>().unwrap() as u32;
+        assert_eq!(
+            reduced(&module, b"one", b"two").unwrap_err(),
+            WasmError::NoRoom { address, bytes: 16, memory_bytes }
+        );
+    }
+    // for nothing, no room is asked for
+    assert!(matches!(failure("unreachable"), WasmError::Trap { .. }));
+}
+
+#[test]
+fn output_and_input_are_bounded() {
+    let engine = Engine::new(Limits { output_bytes_max: 100, packets_max: 2, ..limits() }).unwrap();
+    let large = engine.compile(reduce("(i64.const 101)")).unwrap().reduce().unwrap();
+    let function = "treefold_reduce";
+    assert_eq!(
+        large.reduced(b"", b"", b"").unwrap_err(),
+        WasmError::OutputTooLarge { function, bytes: 101, bytes_max: 100 }
+    );
+    // two packets of 51 bytes are one byte too many, three empty ones are one too many
+    let given = |count| {
+        let module = engine.compile(filter(&format!(
+            r#"(data (i32.const 0) "\00\01\00\00\33\00\00\00\00\01\00\00\33\00\00\00")
+            (func (export "treefold_filter_up") (param i32 i32 i64 i64) (result i64) (i64.const {count}))"#
+        )));
+        up(opened(&module.unwrap()).as_mut(), 1, &[piece(Source::Endpoint(0), b"")]).unwrap_err()
+    };
+    assert_eq!(given(2), "treefold_filter_up gave 102 bytes; allowed: 100 (output_bytes_max)");
+    assert_eq!(given(3), "treefold_filter_up gave 3 packets; allowed: 2 (packets_max)");
+
+    let page = Engine::new(Limits { memory_bytes_max: 1 << 16, ..limits() }).unwrap();
+    let reduce = page.compile(reduce("i64.const 0")).unwrap().reduce().unwrap();
+    assert!(matches!(
+        reduce.reduced(&[0; 40_000], &[0; 40_000], b""),
+        Err(WasmError::InputTooLarge { bytes: 80_000, bytes_max: 65_536 })
+    ));
+}
+
+#[test]
+fn its_own_error_is_its_own_words_on_one_line_and_no_longer_than_allowed() {
+    let text = r#"i64.const 0x40_8000_0009) (data (i32.const 64) "no\nshard\e2\82") (func"#;
+    assert_eq!(failure(text), WasmError::Refused { text: "no shard".to_owned() });
+    let none = "i64.const 0x40_8000_0000";
+    assert_eq!(failure(none), WasmError::Refused { text: "no reason given".to_owned() });
+    let WasmError::Refused { text } =
+        failure("(memory.fill (i32.const 64) (i32.const 0x61) (i32.const 60000)) i64.const 0x40_8000_ea60")
+    else {
+        panic!("an error was expected");
+    };
+    assert_eq!(text, "a".repeat(512));
+}
+
+#[test]
+fn more_guests_than_may_exist_are_refused() {
+    let engine = Engine::new(Limits { instances_max: 2, ..limits() }).unwrap();
+    let module = engine.compile(crate::guests::counter()).unwrap();
+    let two = [opened(&module), opened(&module)];
+    let refused = module.filter().open(&bytes::Bytes::new()).map(|_| ()).unwrap_err();
+    assert_eq!(cause(&refused), Some(&WasmError::TooManyInstances { instances_max: 2 }));
+    drop(two);
+    opened(&module);
+}
+
+fn cause(error: &OperatorError) -> Option<&WasmError> {
+    error.cause()?.downcast_ref()
+}
+
+#[test]
+fn to_a_tree_it_is_an_operators_error_whose_kind_can_be_told() {
+    let module = engine().compile(reduce("unreachable")).unwrap();
+    let error =
+        module.operator().unwrap().reduce("a".into(), "b".into(), &"".into()).now().unwrap().unwrap_err();
+    assert!(matches!(cause(&error), Some(WasmError::Trap { .. })));
+    let no_reduce = engine().compile(crate::guests::counter()).unwrap().operator().map(|_| ()).unwrap_err();
+    assert!(no_reduce.to_string().ends_with("is a filter; wanted: a reduce"));
+}
+
+#[test]
+fn after_all_that_the_next_guest_is_well() {
+    let engine = engine();
+    for body in
+        ["unreachable", "(loop $ever (br $ever)) unreachable", "(i64.const -1)", "(i64.load (i32.const -8))"]
+    {
+        let bad = engine.compile(reduce(body)).unwrap().reduce().unwrap();
+        assert!(bad.reduced(b"one", b"two", b"").is_err());
+        let good = engine.compile(reduce("(i64.const 0x400_0000_0003)")).unwrap().reduce().unwrap();
+        assert_eq!(good.reduced(b"one", b"two", b"").unwrap(), "one");
+    }
+}
+
+#[test]
+fn a_module_may_call_its_memory_small_and_is_then_told_so() {
+    // its own maximum is its own business: the growth fails, and nothing traps
+    let module = guest(
+        r#"(func (export "treefold_reduce") (param i32 i32 i32 i32 i32 i32) (result i64)
+            (i64.store (i32.const 0) (i64.extend_i32_s (memory.grow (i32.const 1)))) (i64.const 8))"#,
+    );
+    assert_eq!(reduced(&module, b"", b"").unwrap(), 1u64.to_le_bytes().as_slice());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// A guest with some bytes overwritten is refused, or fails, or works; nothing else.
+    #[test]
+    fn a_broken_module_breaks_nothing(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        a in prop::collection::vec(any::<u8>(), 0..64),
+        b in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let mut module = include_bytes!("../../fixtures/sum.wasm").to_vec();
+        for (place, byte) in changes {
+            let at = place.index(module.len());
+            module[at] = byte;
+        }
+        if let Ok(module) = SHARED.compile(module) {
+            let _ = module.reduce().map(|reduce| reduce.reduced(&a, &b, b""));
+        }
+    }
+}
+
+static SHARED: std::sync::LazyLock<Engine> = std::sync::LazyLock::new(engine);
