@@ -6,6 +6,8 @@ use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::membership::card::MemberCard;
 use crate::message::Message;
 use crate::status::NodeStatus;
+use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
+use crate::stream::{StreamId, StreamSpec};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -48,10 +50,49 @@ pub enum Effect<P> {
         /// True when the job held a processor past all patience: start another worker in its place.
         replace_worker: bool,
     },
+    /// Something about a stream's filter.
+    Filter(FilterEffect<P>),
     /// Tell the driver's user.
     Deliver(Event<P>),
     /// Something worth a line in the log.
     Trace(TracePoint),
+}
+
+/// What is to be done with a stream's filter at this node. In this order: what is said of one stream's filter is
+/// done before what is said of it next.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum FilterEffect<P> {
+    /// Make it, in place of one that there may be, and answer with [`crate::input::Input::FilterOpened`].
+    Open {
+        /// The stream.
+        stream: StreamId,
+        /// The filters' names and parameters.
+        spec: Arc<StreamSpec<P>>,
+    },
+    /// Run it and answer with [`crate::input::Input::Filtered`].
+    Run(FilterRun<P>),
+    /// One source gives nothing more, and others come in its place.
+    Replaced {
+        /// The stream.
+        stream: StreamId,
+        /// Who is lost.
+        lost: Source,
+        /// Who comes.
+        heirs: Vec<Source>,
+    },
+    /// The run will never be waited for; if it holds a worker, that is to be replaced. The filter is lost with it.
+    Abandon {
+        /// The stream.
+        stream: StreamId,
+        /// Which run.
+        run: u64,
+    },
+    /// Drop it.
+    Close {
+        /// The stream.
+        stream: StreamId,
+    },
 }
 
 /// Operator work for the driver.
@@ -120,6 +161,22 @@ pub enum Event<P> {
         /// What the node sees.
         status: Box<NodeStatus>,
     },
+    /// News of a stream that this node's user opened.
+    Stream {
+        /// The driver's name for it.
+        request: RequestId,
+        /// What is new.
+        event: Box<StreamEvent<P>>,
+    },
+    /// News for an endpoint that lives here.
+    Endpoint {
+        /// The stream.
+        stream: StreamId,
+        /// The endpoint.
+        endpoint: u32,
+        /// What is new.
+        event: EndpointEvent<P>,
+    },
     /// A member is there, or its card has changed.
     MemberUp(Arc<MemberCard>),
     /// A member is gone.
@@ -154,6 +211,17 @@ pub enum TracePoint {
         /// The child.
         child: NodeId,
         /// Why.
+        reason: Reason,
+    },
+    /// A child of a stream was given up, and its children were found new parents.
+    Orphans {
+        /// The stream.
+        stream: StreamId,
+        /// The child.
+        child: NodeId,
+        /// How many children it had.
+        orphans: usize,
+        /// Why it was given up.
         reason: Reason,
     },
     /// A job outlived all patience.

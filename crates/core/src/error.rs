@@ -94,6 +94,8 @@ pub enum Reason {
     LocalPanicked(Arc<str>),
     /// A reduce that had its partial in it failed or panicked.
     ReduceFailed(Arc<str>),
+    /// The filter of a stream that had its packet in it failed, panicked, or took too long.
+    FilterFailed(Arc<str>),
     /// Its partial came in twice, overlapping what was merged, and could not be taken apart.
     Overlap,
     /// The call was cancelled, or its minimum coverage was out of reach.
@@ -116,6 +118,7 @@ impl Reason {
             Self::LocalFailed(_) => "local_failed",
             Self::LocalPanicked(_) => "local_panicked",
             Self::ReduceFailed(_) => "reduce_failed",
+            Self::FilterFailed(_) => "filter_failed",
             Self::Overlap => "overlap",
             Self::Cancelled => "cancelled",
             Self::ShuttingDown => "shutting_down",
@@ -128,7 +131,8 @@ impl Reason {
             Self::Full(text)
             | Self::LocalFailed(text)
             | Self::LocalPanicked(text)
-            | Self::ReduceFailed(text) => Some(text),
+            | Self::ReduceFailed(text)
+            | Self::FilterFailed(text) => Some(text),
             _ => None,
         }
     }
@@ -146,13 +150,24 @@ impl Reason {
             | Self::LocalFailed(_)
             | Self::LocalPanicked(_)
             | Self::ShuttingDown => true,
-            Self::NoReplica | Self::ReduceFailed(_) | Self::Overlap | Self::Cancelled => false,
+            Self::NoReplica
+            | Self::ReduceFailed(_)
+            | Self::FilterFailed(_)
+            | Self::Overlap
+            | Self::Cancelled => false,
         }
     }
 
     /// True when another replica may well succeed where this one did not.
     pub fn is_worth_a_retry(&self) -> bool {
-        !matches!(self, Self::LocalFailed(_) | Self::ReduceFailed(_) | Self::Cancelled | Self::NoReplica)
+        !matches!(
+            self,
+            Self::LocalFailed(_)
+                | Self::ReduceFailed(_)
+                | Self::FilterFailed(_)
+                | Self::Cancelled
+                | Self::NoReplica
+        )
     }
 }
 

@@ -1,10 +1,15 @@
 //! Everything that can happen to a node.
 
 use crate::call::CallOptions;
+use crate::config::Placement;
 use crate::error::JobError;
 use crate::id::{JobId, NodeId, RequestId};
 use crate::message::Message;
+use crate::partitions::PartitionSet;
+use crate::stream::spec::Filtered;
+use crate::stream::{StreamId, StreamOptions, StreamSpec};
 use crate::time::Duration;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -46,6 +51,24 @@ pub enum Input<P> {
         /// Processor time it took.
         cost: Duration,
     },
+    /// A stream's filter has been made, and where it is to run; or why it could not be.
+    FilterOpened {
+        /// The stream.
+        stream: StreamId,
+        /// Where it runs, or what is wrong.
+        result: Result<Placement, Arc<str>>,
+    },
+    /// A stream's filter is through with a run.
+    Filtered {
+        /// The stream.
+        stream: StreamId,
+        /// Which run.
+        run: u64,
+        /// What it gave.
+        result: Result<Filtered<P>, JobError>,
+        /// Processor time it took.
+        cost: Duration,
+    },
     /// The driver's user wants something.
     Command(Command<P>),
 }
@@ -74,6 +97,58 @@ pub enum Command<P> {
     Status {
         /// The driver's name for it.
         request: RequestId,
+    },
+    /// Open a stream.
+    StreamOpen {
+        /// The driver's name for it.
+        request: RequestId,
+        /// What it is.
+        spec: Box<StreamSpec<P>>,
+        /// How it is laid out.
+        options: StreamOptions,
+    },
+    /// Send a packet down a stream.
+    StreamSend {
+        /// The driver's name for the stream.
+        request: RequestId,
+        /// The packet's tag.
+        tag: u64,
+        /// For these endpoints; `None` for all.
+        to: Option<PartitionSet>,
+        /// What it says.
+        payload: P,
+    },
+    /// The user has taken so many of a stream's waves.
+    StreamTook {
+        /// The driver's name for the stream.
+        request: RequestId,
+        /// How many, the oldest first.
+        waves: u32,
+    },
+    /// End a stream.
+    StreamClose {
+        /// The driver's name for it.
+        request: RequestId,
+    },
+    /// An endpoint that lives here sends a packet up.
+    EndpointSend {
+        /// The stream.
+        stream: StreamId,
+        /// The endpoint.
+        endpoint: u32,
+        /// Which wave it belongs to; `None` for the next of this endpoint.
+        tag: Option<u64>,
+        /// What it says.
+        payload: P,
+    },
+    /// An endpoint that lives here has taken the packets it was given.
+    EndpointTook {
+        /// The stream.
+        stream: StreamId,
+        /// The endpoint.
+        endpoint: u32,
+        /// Up to this one.
+        sequence: u64,
     },
     /// Find the cluster at these addresses.
     Join(Vec<SocketAddr>),

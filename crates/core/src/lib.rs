@@ -37,7 +37,11 @@
 //!   took, `credit` bounds the bytes on their way here, `keep` those kept for repair.
 //! - `schedule`: the queue before the processors, and how many retries slowness may cause.
 //!
-//! What calls rest on:
+//! A stream's:
+//!
+//! - [`stream`]: a tree that stays, with wave after wave up and packets down; its rooms are listed there.
+//!
+//! What both rest on:
 //!
 //! - [`membership`]: who is there and what they hold.
 //! - [`load`]: how busy this node is, what it has heard of the others, and what its operators cost.
@@ -67,6 +71,7 @@ pub mod random;
 pub mod replica;
 mod schedule;
 pub mod status;
+pub mod stream;
 pub mod time;
 mod timer;
 pub mod tree;

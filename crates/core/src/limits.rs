@@ -40,6 +40,11 @@ pub struct Limits {
     pub jobs_queued_max: usize,
     /// Locals that never returned and were given up, each holding a thread; past it, no worker is replaced.
     pub stuck_jobs_max: usize,
+    /// Streams that this node takes part in, at a time.
+    pub streams_open_max: usize,
+    /// Bytes of one stream that may have been sent up, by one node or endpoint, and not been taken by the front-end's
+    /// user; and that the front-end may have sent down and its endpoints not taken.
+    pub stream_window_bytes: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
     /// Losses listed in one answer; further ones are merged into the last.
@@ -66,6 +71,8 @@ impl Limits {
         eager_bytes_max: 256 << 10,
         jobs_queued_max: 65_536,
         stuck_jobs_max: 16,
+        streams_open_max: 4_096,
+        stream_window_bytes: 1 << 20,
         deadline_max: Duration::from_secs(3_600),
         missing_max: 4_096,
         message_bytes_max: 512,

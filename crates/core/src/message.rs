@@ -75,6 +75,8 @@ pub enum Message<P> {
     Cards(Vec<Arc<MemberCard>>),
     /// Asks for the cards.
     WantCards,
+    /// About a stream.
+    Stream(Box<crate::stream::message::StreamMessage<P>>),
     /// Anyone to a node: how are you?
     StatusRequest {
         /// The asker's number of the request.

@@ -16,7 +16,7 @@ use crate::call::jobs::OpenJob;
 use crate::call::repair::service_of;
 use crate::config::NodeConfig;
 use crate::effect::{Effect, Event, TracePoint};
-use crate::id::{JobId, NodeId, Tag, WaveId};
+use crate::id::{JobId, NodeId, RequestId, Tag, WaveId};
 use crate::input::{Command, Input};
 use crate::load::cost::CostTable;
 use crate::load::figure::{CostFigure, LoadFigure};
@@ -32,6 +32,8 @@ use crate::replica::policies::Replicas;
 use crate::schedule::queue::Queue;
 use crate::schedule::retry_budget::RetryBudget;
 use crate::status::Counters;
+use crate::stream::StreamId;
+use crate::stream::share::Share;
 use crate::time::{Duration, Instant};
 use crate::timer::{Timers, Wake};
 use crate::wave::credit::Credit;
@@ -73,6 +75,11 @@ pub struct Node<P> {
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     pub(crate) calls_started: u64,
+    #[allow(clippy::vec_box)]
+    pub(crate) streams: BTreeMap<StreamId, Box<Share<P>>>,
+    /// Streams of which this node is the front-end.
+    pub(crate) fronts: BTreeMap<RequestId, StreamId>,
+    pub(crate) streams_opened: u64,
     /// When a call last asked for the loads of those who answer.
     pub(crate) news_asked_at: Option<Instant>,
     pub(crate) queue: Queue<P>,
@@ -135,6 +142,9 @@ impl<P: Payload> Node<P> {
             calls: BTreeMap::new(),
             requests: BTreeMap::new(),
             calls_started: 0,
+            streams: BTreeMap::new(),
+            fronts: BTreeMap::new(),
+            streams_opened: 0,
             news_asked_at: None,
             queue: Queue::new(config.limits.jobs_queued_max),
             jobs: BTreeMap::new(),
@@ -164,6 +174,10 @@ impl<P: Payload> Node<P> {
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
             Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
+            Input::FilterOpened { stream, result } => self.handle_filter_opened(now, stream, result),
+            Input::Filtered { stream, run, result, cost } => {
+                self.handle_filtered(now, stream, run, result, cost);
+            }
             Input::Datagram { from, bytes } => self.handle_datagram(now, from, &bytes),
             Input::Connected { peer } => self.handle_connected(peer),
             Input::Lost { peer } => self.handle_lost(now, peer),
@@ -179,6 +193,7 @@ impl<P: Payload> Node<P> {
                 Wake::Wave(tag) => self.handle_wave_timeout(now, tag),
                 Wake::Polls(wave) => self.handle_polls_over(now, wave),
                 Wake::Job(job) => self.handle_stuck(now, job),
+                Wake::Stream(stream) => self.handle_stream_timeout(now, stream),
                 Wake::Kept => self.expire_kept(now),
                 Wake::Announce => self.announce_load(now),
                 Wake::Exchange => self.exchange_cards(now),
@@ -228,6 +243,7 @@ impl<P: Payload> Node<P> {
                 self.start_call(now, requester, request.name, request.params, request.options);
             }
             Message::CancelRequest { id } => self.cancel_call(Requester::Peer(from, id)),
+            Message::Stream(message) => self.handle_stream(now, from, *message),
             Message::Cards(cards) => self.absorb_cards(now, from, cards),
             Message::WantCards => self.send_cards(from),
             Message::StatusRequest { id } => {
@@ -250,6 +266,18 @@ impl<P: Payload> Node<P> {
                 let status = Box::new(self.status(now));
                 self.effects.push_back(Effect::Deliver(Event::Status { request, status }));
             }
+            Command::StreamOpen { request, spec, options } => self.open_stream(now, request, *spec, &options),
+            Command::StreamSend { request, tag, to, payload } => {
+                self.send_down(now, request, tag, to, payload);
+            }
+            Command::StreamTook { request, waves } => self.take_waves(now, request, waves),
+            Command::StreamClose { request } => self.close_stream(now, request),
+            Command::EndpointSend { stream, endpoint, tag, payload } => {
+                self.send_from_endpoint(now, stream, endpoint, tag, payload);
+            }
+            Command::EndpointTook { stream, endpoint, sequence } => {
+                self.note_endpoint_took(now, stream, endpoint, sequence);
+            }
             Command::Join(addrs) => self.join(now, addrs),
             Command::Leave => self.leave(now),
         }
@@ -269,6 +297,7 @@ impl<P: Payload> Node<P> {
         } else {
             self.sight.report_lost(now, peer);
         }
+        self.handle_stream_peer_gone(now, peer);
         self.handle_peer_gone(now, peer);
     }
 

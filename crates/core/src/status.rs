@@ -108,4 +108,10 @@ counters! {
     bad_messages,
     /// Replicas asked for what was late, while the first asked was still at work.
     hedges,
+    /// Waves of streams sent up, or given to the user of a front-end here.
+    stream_waves,
+    /// Pieces of streams dropped because their wave was sent, or had them already.
+    stream_pieces_late,
+    /// Children of streams given up.
+    stream_repairs,
 }

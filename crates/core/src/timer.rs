@@ -4,6 +4,7 @@
 //! tables whose entries it wakes.
 
 use crate::id::{JobId, Tag, WaveId};
+use crate::stream::StreamId;
 use crate::time::Instant;
 use alloc::collections::BTreeSet;
 
@@ -16,6 +17,8 @@ pub(crate) enum Wake {
     Polls(WaveId),
     /// A running job that may be stuck.
     Job(JobId),
+    /// A stream: someone may be silent, or a wave's time be up.
+    Stream(StreamId),
     /// Answered waves that may have expired.
     Kept,
     /// The load figure may want announcing.

@@ -105,6 +105,14 @@ pub struct Tuning {
     pub announce_directly: bool,
     /// True when a front adds what it has just placed on a node to what that node last said of its load.
     pub anticipate: bool,
+    /// A node with nothing to say about a stream tells its parent so this often.
+    pub stream_beat: Duration,
+    /// A child of a stream that has been silent for longer is given up until it is heard again.
+    pub stream_patience: Duration,
+    /// How long a node whose parent in a stream is lost waits for another before it gives up its share.
+    pub orphan_patience: Duration,
+    /// How long a filter may take for one wave.
+    pub filter_patience: Duration,
     /// Of the leaves asked in calls that are hedged, the share that may be asked of a replica too; from 0 (none)
     /// to 1.
     pub hedge_share: f64,
@@ -128,6 +136,10 @@ impl Tuning {
         announce_every: Duration::from_millis(500),
         announce_directly: false,
         anticipate: true,
+        stream_beat: Duration::from_millis(200),
+        stream_patience: Duration::from_millis(700),
+        orphan_patience: Duration::from_secs(10),
+        filter_patience: Duration::from_secs(1),
         hedge_share: 0.05,
     };
     /// Between machine rooms.
@@ -135,6 +147,8 @@ impl Tuning {
         membership: crate::membership::MembershipConfig::wan(),
         hop_margin: Duration::from_millis(50),
         reply_margin: Duration::from_millis(20),
+        stream_beat: Duration::from_secs(1),
+        stream_patience: Duration::from_secs(4),
         ..Self::LAN
     };
 }

@@ -58,6 +58,7 @@ impl<P: Payload> Node<P> {
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Draining;
             self.sight.leave(now);
+            self.leave_streams(now);
         }
     }
 
@@ -162,6 +163,7 @@ impl<P: Payload> Node<P> {
                 if let Some(card) = self.view().card(&node) {
                     let card = Arc::clone(card);
                     self.effects.push_back(Effect::Deliver(Event::MemberUp(card)));
+                    self.look_for_endpoints(now, node);
                 }
             }
             MembershipEvent::Left(node) => {
@@ -172,6 +174,7 @@ impl<P: Payload> Node<P> {
                 // is dead stops giving signs of life.
                 if !(self.peers.contains(&node) && self.works_with(node)) {
                     self.effects.push_back(Effect::Disconnect { peer: node });
+                    self.handle_stream_peer_gone(now, node);
                     self.handle_peer_gone(now, node);
                 }
             }

@@ -199,6 +199,29 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
     vec![tree]
 }
 
+/// The children of one who is the root itself, as a stream's front-end is: where the shape says how many children a
+/// node has, the root has no more, and a flat tree has no level in between.
+pub fn form_below(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Vec<Tree> {
+    let fan_out = match shape {
+        Shape::Base | Shape::Flat => return form(Shape::Base, candidates, random),
+        Shape::KAry(fan_out) => fan_out.max(1),
+        Shape::Chain => 1,
+        Shape::Binomial | Shape::Adaptive | Shape::EarliestReady => return form(shape, candidates, random),
+    };
+    let mut seats: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
+    seats.sort_unstable_by_key(|candidate| candidate.node);
+    let root = Candidate {
+        node: NodeId::LEAST,
+        partitions: PartitionSet::new(),
+        load_ms: 0.0,
+        local_ms: 0.0,
+        reduce_ms: 0.0,
+    };
+    seats.insert(0, root);
+    let parents = k_ary_parents(seats.len(), fan_out);
+    plant(seats, &parents).children().collect()
+}
+
 /// Everyone's parent when each is given up to `fan_out` children, level by level.
 fn k_ary_parents(count: usize, fan_out: u32) -> Vec<Option<usize>> {
     (0..count).map(|at| at.checked_sub(1).map(|before| before / fan_out as usize)).collect()
@@ -290,6 +313,17 @@ mod tests {
         assert_eq!(ternary, one(Shape::KAry(3), 8, 2));
         let sizes: Vec<u32> = ternary.seats().iter().map(|seat| seat.size).collect();
         assert_eq!(sizes, [8, 4, 1, 1, 1, 2, 1, 1], "root over 1, 2, 3; 1 over 4, 5, 6; 2 over 7");
+    }
+
+    #[test]
+    fn below_a_root_of_their_own_k_ary_trees_are_k() {
+        let mut random = Random::new(1);
+        let trees = form_below(Shape::KAry(3), idle(8), &mut random);
+        let sizes: Vec<u32> = trees.iter().map(|tree| tree.root().size).collect();
+        assert_eq!(sizes, [4, 3, 1]);
+        assert_eq!(form_below(Shape::Flat, idle(8), &mut random).len(), 8);
+        assert_eq!(form_below(Shape::Binomial, idle(8), &mut random).len(), 1);
+        assert!(form_below(Shape::KAry(3), vec![], &mut random).is_empty());
     }
 
     #[test]

@@ -1,0 +1,62 @@
+//! The other end: what endpoints that live here send and take.
+
+use super::StreamId;
+use super::gather::Address;
+use super::share::{GATHERED, PACKET_BYTES, Piece};
+use super::spec::Source;
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::wave::contributors::Part;
+use alloc::vec::Vec;
+use smallvec::smallvec;
+
+impl<P: Payload> Node<P> {
+    /// An endpoint sends a packet; without a tag it is the next of its own.
+    pub(crate) fn send_from_endpoint(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        endpoint: u32,
+        tag: Option<u64>,
+        payload: P,
+    ) {
+        self.with_share(now, stream, |node, share| {
+            let gathers = share.gathers();
+            let Some(own) = share.own.iter_mut().find(|own| own.endpoint == endpoint) else { return Ok(()) };
+            let tag = tag.unwrap_or(own.next_tag);
+            own.next_tag = own.next_tag.max(tag.saturating_add(1));
+            let serial = own.next_serial;
+            own.next_serial += 1;
+            let address = if gathers {
+                Address { lane: GATHERED, key: tag, tag }
+            } else {
+                Address { lane: endpoint + 1, key: serial, tag }
+            };
+            let bytes = PACKET_BYTES + payload.len();
+            own.in_flight.push_back((address.key, u32::try_from(bytes).unwrap_or(u32::MAX)));
+            own.in_flight_bytes += bytes;
+            let urgent = own.in_flight_bytes > share.window_bytes / 2;
+            let contributors = PartitionSet::from_range(endpoint..endpoint + 1);
+            let piece = Piece { source: Source::Endpoint(endpoint), packets: smallvec![payload] };
+            let part = Some(Part { payload: piece, contributors });
+            node.take_piece(now, share, address, part, Vec::new(), urgent);
+            Ok(())
+        });
+    }
+
+    /// An endpoint has taken the packets that it was given, up to this one.
+    pub(crate) fn note_endpoint_took(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        endpoint: u32,
+        sequence: u64,
+    ) {
+        self.with_share(now, stream, |node, share| {
+            node.take_endpoint_taken(share, endpoint, sequence);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! Why a stream could not be opened, or is over.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// Why a stream could not be opened, or is over. Whoever hears of it has no share of the stream any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum StreamError {
+    /// The front-end closed it.
+    Closed,
+    /// The front-end is gone.
+    FrontLost,
+    /// A field of what was asked is outside its limits.
+    BadField {
+        /// The field's name.
+        field: String,
+        /// What was given.
+        given: String,
+        /// What is allowed.
+        limit: String,
+    },
+    /// Nobody in sight provides that service.
+    UnknownService {
+        /// The service's name.
+        service: Arc<str>,
+    },
+    /// A node knows no filter of that name, or the filter won't have its parameters.
+    Filter {
+        /// What the filter's registry says.
+        problem: Arc<str>,
+    },
+    /// The node has a table at its limit.
+    Full {
+        /// The limit's name.
+        limit: Arc<str>,
+    },
+    /// The node is shutting down.
+    ShuttingDown,
+}
+
+impl StreamError {
+    /// The error's name, as JSON and the wire's texts have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::FrontLost => "front_lost",
+            Self::BadField { .. } => "bad_field",
+            Self::UnknownService { .. } => "unknown_service",
+            Self::Filter { .. } => "filter",
+            Self::Full { .. } => "full",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+
+    /// A field outside its limits.
+    pub fn bad_field(field: &str, given: impl fmt::Display, limit: impl fmt::Display) -> Self {
+        use alloc::string::ToString;
+        Self::BadField { field: field.into(), given: given.to_string(), limit: limit.to_string() }
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the front-end closed the stream"),
+            Self::FrontLost => f.write_str("the stream's front-end is gone"),
+            Self::BadField { field, given, limit } => write!(f, "{field} is {given}; allowed: {limit}"),
+            Self::UnknownService { service } => {
+                write!(f, "no node in sight provides the service {service:?}")
+            }
+            Self::Filter { problem } => write!(f, "the filter: {problem}"),
+            Self::Full { limit } => write!(f, "the node has its limit of {limit}"),
+            Self::ShuttingDown => f.write_str("the node is shutting down"),
+        }
+    }
+}
+
+impl core::error::Error for StreamError {}

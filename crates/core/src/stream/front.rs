@@ -1,0 +1,236 @@
+//! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
+//! who comes.
+
+use super::open::check_spec;
+use super::share::{Beginning, Front, Parent, Share, Standing};
+use super::spec::StreamEvent;
+use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};
+use crate::effect::{Effect, Event};
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, RequestId};
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::{Duration, Instant};
+use crate::tree::Tree;
+use crate::tree::shape::{Candidate, Shape, form_below};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+impl<P: Payload> Node<P> {
+    /// This node's user opens a stream.
+    pub(crate) fn open_stream(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        spec: StreamSpec<P>,
+        options: &StreamOptions,
+    ) {
+        if let Err(error) = self.try_open_stream(now, request, spec, options) {
+            let event = Box::new(StreamEvent::Closed(error));
+            self.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+        }
+    }
+
+    fn try_open_stream(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        spec: StreamSpec<P>,
+        options: &StreamOptions,
+    ) -> Result<(), StreamError> {
+        let limits = &self.config.limits;
+        check_spec(&spec, limits.payload_bytes_max)?;
+        check_options(&spec, options, limits.stream_window_bytes)?;
+        if self.is_leaving() {
+            return Err(StreamError::ShuttingDown);
+        }
+        if self.streams.len() >= limits.streams_open_max {
+            return Err(StreamError::Full { limit: "streams_open_max".into() });
+        }
+        let index = self.sight.view().service(&spec.service);
+        let Some(index) = index else {
+            return Err(StreamError::UnknownService { service: Arc::clone(&spec.service) });
+        };
+        let all = PartitionSet::first(index.total());
+        let wanted = options.endpoints.clone().unwrap_or_else(|| all.clone());
+        if !wanted.is_subset(&all) {
+            return Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")));
+        }
+        let window = options.window_bytes.map_or(limits.stream_window_bytes, |bytes| bytes as usize);
+        self.streams_opened += 1;
+        let id = StreamId { origin: self.me.generation, sequence: self.streams_opened };
+        let (own, placed) = self.place_endpoints(&spec.service, &wanted);
+        let trees = self.lay_trees(now, options.shape, placed);
+        let is_all = options.endpoints.is_none();
+        let fan_out = match options.shape {
+            Shape::KAry(k) => k,
+            _ => trees.len() as u32,
+        };
+        let beginning = Beginning {
+            id,
+            spec: Arc::new(spec),
+            parent: Parent::Front(request),
+            levels: trees.iter().map(|tree| tree.height() as u32 + 1).max().unwrap_or(0),
+            window_bytes: window,
+            cost_weight: self.config.tuning.cost_weight,
+            front: Some(Front {
+                all: is_all,
+                wanted: wanted.clone(),
+                is_opened: false,
+                fan_out: fan_out.max(1),
+                delivered: VecDeque::new(),
+                to_settle: BTreeMap::new(),
+                to_settle_bytes: 0,
+            }),
+        };
+        let mut share = Box::new(Share::begin(now, beginning));
+        self.lay_out(now, &mut share, &own, &trees);
+        let homeless = wanted.difference(&share.group);
+        if !homeless.is_empty() {
+            share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
+            share.regroup();
+        }
+        self.fronts.insert(request, id);
+        self.put_back(now, share, Ok(()));
+        Ok(())
+    }
+
+    /// Which endpoints live here, and which on whom else; of several places the first by name.
+    fn place_endpoints(
+        &self,
+        service: &str,
+        wanted: &PartitionSet,
+    ) -> (PartitionSet, BTreeMap<NodeId, PartitionSet>) {
+        let (mut own, mut placed) = (PartitionSet::new(), BTreeMap::<NodeId, PartitionSet>::new());
+        let Some(index) = self.sight.view().service(service) else { return (own, placed) };
+        for endpoint in wanted.iter() {
+            let providers = index.providers(endpoint);
+            if providers.contains(&self.me) {
+                own.insert(endpoint);
+            } else if let Some(node) = providers.first() {
+                placed.entry(*node).or_default().insert(endpoint);
+            }
+        }
+        (own, placed)
+    }
+
+    fn lay_trees(&mut self, now: Instant, shape: Shape, placed: BTreeMap<NodeId, PartitionSet>) -> Vec<Tree> {
+        let mut candidates = Vec::with_capacity(placed.len());
+        for (node, partitions) in placed {
+            let load_ms = self.loads.load_ms(node, now, &mut self.random).unwrap_or(0.0);
+            candidates.push(Candidate { node, partitions, load_ms, local_ms: 0.0, reduce_ms: 0.0 });
+        }
+        form_below(shape, candidates, &mut self.random)
+    }
+
+    /// A member's card is new: endpoints that streams here wait for may live on it.
+    pub(crate) fn look_for_endpoints(&mut self, now: Instant, node: NodeId) {
+        let streams: Vec<StreamId> = self.fronts.values().copied().collect();
+        for stream in streams {
+            self.with_share(now, stream, |this, share| {
+                this.take_in_member(now, share, node);
+                Ok(())
+            });
+        }
+    }
+
+    /// Gives endpoints of a member that nobody answers for their place in the tree.
+    fn take_in_member(&mut self, now: Instant, share: &mut Share<P>, node: NodeId) {
+        let Some(card) = self.view().card(&node) else { return };
+        let Some(service) = card.services.get(&*share.spec.service) else { return };
+        let hosted = service.partitions.clone();
+        let total = service.total;
+        let Some(front) = share.front.as_mut() else { return };
+        if front.all {
+            front.wanted.union_with(&PartitionSet::first(total));
+        }
+        let wanted = hosted.difference(&hosted.difference(&front.wanted));
+        let answered = share.group.difference(&share.away_set);
+        let is_known_elsewhere = self.is_seated(share, node);
+        let fresh = wanted.difference(&answered);
+        if fresh.is_empty() || node == self.me || is_known_elsewhere {
+            return;
+        }
+        // Whoever answered for them before answers for them no longer.
+        let holders: Vec<usize> = (0..share.branches.len())
+            .filter(|&at| share.branches[at].standing != Standing::Away)
+            .filter(|&at| share.branches[at].endpoints.intersects(&fresh))
+            .collect();
+        for at in holders {
+            let (tree, window_bytes) = (share.branches[at].tree.clone(), share.window_bytes);
+            self.send_open(share, &tree, window_bytes, false, fresh.clone());
+        }
+        self.let_go(share, &fresh);
+        self.seat(now, share, node, &fresh);
+        share.regroup();
+    }
+
+    fn is_seated(&self, share: &Share<P>, node: NodeId) -> bool {
+        share.live().any(|branch| branch.tree.seats().iter().any(|seat| seat.node == node))
+    }
+
+    /// A new leaf: below this node while it has fewer children than the shape says, else in the smallest subtree.
+    fn seat(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, endpoints: &PartitionSet) {
+        let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
+        let leaf = Tree::leaf(node, endpoints.clone());
+        let smallest = (0..share.branches.len())
+            .filter(|&at| share.branches[at].standing == Standing::There)
+            .min_by_key(|&at| share.branches[at].tree.root().size);
+        match smallest {
+            Some(at) if share.live().count() >= fan_out => {
+                let tree = with_leaf(&share.branches[at].tree, &leaf, fan_out);
+                let window_bytes = share.window_bytes;
+                self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
+            }
+            _ => self.graft(now, share, &leaf, &PartitionSet::new()),
+        }
+    }
+
+    /// This node's user is through with a stream.
+    pub(crate) fn close_stream(&mut self, now: Instant, request: RequestId) {
+        let Some(&stream) = self.fronts.get(&request) else { return };
+        self.with_share(now, stream, |_, _| Err(StreamError::Closed));
+    }
+
+    /// The node leaves: streams of which it is the front-end end, and its parents hear that it gives nothing more.
+    pub(crate) fn leave_streams(&mut self, now: Instant) {
+        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
+        for stream in streams {
+            self.with_share(now, stream, |_, share| match share.parent {
+                Parent::Front(_) => Err(StreamError::Closed),
+                Parent::Node(_) => Err(StreamError::ShuttingDown),
+            });
+        }
+    }
+}
+
+/// The tree with one more leaf, where there is a free place nearest to the root.
+fn with_leaf(tree: &Tree, leaf: &Tree, fan_out: usize) -> Tree {
+    let mut children: Vec<Tree> = tree.children().collect();
+    if children.len() < fan_out {
+        children.push(leaf.clone());
+    } else if let Some(at) = (0..children.len()).min_by_key(|&at| children[at].root().size) {
+        children[at] = with_leaf(&children[at], leaf, fan_out);
+    }
+    Tree::join(tree.root().node, tree.root().partitions.clone(), &children)
+}
+
+fn check_options<P>(
+    spec: &StreamSpec<P>,
+    options: &StreamOptions,
+    window_bytes_max: usize,
+) -> Result<(), StreamError> {
+    if let Some(bytes) = options.window_bytes
+        && (bytes == 0 || bytes > window_bytes_max as u64)
+    {
+        let limit = alloc::format!("1 to {window_bytes_max} (stream_window_bytes)");
+        return Err(StreamError::bad_field("window_bytes", bytes, limit));
+    }
+    if spec.synchronisation == Synchronisation::TimeOut(Duration::ZERO) {
+        return Err(StreamError::bad_field("synchronisation", "a time-out of 0", "above 0"));
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What nodes say to each other about a stream. A stream's messages keep their order on a connection.
+
+use super::tags::TagRuns;
+use super::{StreamError, StreamId, StreamSpec};
+use crate::error::Missing;
+use crate::message::Payload;
+use crate::partitions::PartitionSet;
+use crate::tree::Tree;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Parent to child: take part in this stream; or, to one that does, I am your parent now, and this your subtree.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamOpen<P> {
+    /// Which stream.
+    pub stream: StreamId,
+    /// What it is.
+    pub spec: Arc<StreamSpec<P>>,
+    /// The child's subtree, itself at the root.
+    pub tree: Tree,
+    /// Levels of the whole tree below the front-end, for time-outs that are staged.
+    pub levels: u32,
+    /// Bytes that the child may have sent up and not been told to be settled.
+    pub window_bytes: u64,
+    /// Endpoints that are new begin with this tag, or a later one.
+    pub first_tag: u64,
+    /// True when the child had been given up: its endpoints begin anew, at `first_tag`.
+    pub rejoin: bool,
+    /// Endpoints that are no longer the child's to account for.
+    pub gone: PartitionSet,
+}
+
+/// Child to parent: what my subtree gives to one wave. There may be several, of disjoint contributors.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamUp<P> {
+    /// Which stream.
+    pub stream: StreamId,
+    /// 0 where endpoints are waited for; else the endpoint that sent it, plus one.
+    pub lane: u32,
+    /// Which wave.
+    pub tag: u64,
+    /// In a lane other than 0: the how-manieth packet of its endpoint.
+    pub serial: u64,
+    /// A packet; `None` when there is none, or no more.
+    pub payload: Option<P>,
+    /// True when further packets of the same part follow; the last frame has what concerns them all.
+    pub more: bool,
+    /// True when someone below has used up half of its window: who can settle something, do.
+    pub urgent: bool,
+    /// Whose packets went into these.
+    pub contributors: PartitionSet,
+    /// Who of the subtree will not be in this wave, and why.
+    pub missing: Vec<Missing>,
+    /// The oldest tag that the sender's filter has not given all of.
+    pub holds_from: Option<u64>,
+}
+
+/// Parent to child: a packet from the front-end.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamDown<P> {
+    /// Which stream.
+    pub stream: StreamId,
+    /// The front-end's count of its packets, from 1.
+    pub sequence: u64,
+    /// The tag that it gave it.
+    pub tag: u64,
+    /// For these endpoints; `None` for all.
+    pub to: Option<PartitionSet>,
+    /// The packet; `None` when the filter on its way made it into none.
+    pub payload: Option<P>,
+    /// True when the filter on its way made several of it and more follow.
+    pub more: bool,
+}
+
+/// Parent to child: the front-end has these; nobody need keep them any longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamSettled {
+    /// Which stream.
+    pub stream: StreamId,
+    /// By lane, ascending: tags in lane 0, serials in the others.
+    pub lanes: Vec<(u32, TagRuns)>,
+}
+
+/// Child to parent: I have opened it, or my subtree has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamNews {
+    /// Which stream.
+    pub stream: StreamId,
+    /// The subtree as it is now: who takes part.
+    pub tree: Tree,
+    /// The last packet that has come from above.
+    pub received: u64,
+    /// Endpoints that begin with some tag.
+    pub joined: Vec<(PartitionSet, u64)>,
+    /// Endpoints of the subtree that give nothing now, and why.
+    pub away: Vec<Missing>,
+}
+
+/// A message about a stream.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum StreamMessage<P> {
+    /// See [`StreamOpen`].
+    Open(StreamOpen<P>),
+    /// See [`StreamUp`].
+    Up(StreamUp<P>),
+    /// See [`StreamDown`].
+    Down(StreamDown<P>),
+    /// See [`StreamSettled`].
+    Settled(StreamSettled),
+    /// Child to parent: my endpoints have taken all packets up to this one.
+    Taken {
+        /// Which stream.
+        stream: StreamId,
+        /// Counts as [`StreamDown::sequence`].
+        upto: u64,
+    },
+    /// See [`StreamNews`].
+    News(StreamNews),
+    /// Child to parent: I am alive and have nothing to say.
+    Beat {
+        /// Which stream.
+        stream: StreamId,
+    },
+    /// Parent to child: it is over. Child to parent: I can't take part, or no longer.
+    Close {
+        /// Which stream.
+        stream: StreamId,
+        /// Why.
+        reason: StreamError,
+    },
+}
+
+impl<P> StreamMessage<P> {
+    /// The stream it is about.
+    pub fn stream(&self) -> StreamId {
+        match self {
+            Self::Open(open) => open.stream,
+            Self::Up(up) => up.stream,
+            Self::Down(down) => down.stream,
+            Self::Settled(settled) => settled.stream,
+            Self::News(news) => news.stream,
+            Self::Taken { stream, .. } | Self::Beat { stream } | Self::Close { stream, .. } => *stream,
+        }
+    }
+}
+
+impl<P: Payload> StreamUp<P> {
+    /// What tells it from others of its lane.
+    pub fn key(&self) -> u64 {
+        if self.lane == 0 { self.tag } else { self.serial }
+    }
+}

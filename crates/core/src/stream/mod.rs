@@ -1,0 +1,68 @@
+//! Streams: a tree that stays, packets multicast down it, wave after wave up (MRNet §2).
+//!
+//! A stream's *endpoints* are partitions of a service. Its front-end is the root of a tree over the nodes that they
+//! live on; each node has a [`share::Share`] of the stream. Waves are told apart by their tag, and what belongs to one
+//! by its contributors, as in a call: a wave at a node is the very [`crate::wave::contributors::Parts`] that a call's
+//! is, complete when everyone below is in it or known to be missing from it.
+//!
+//! ```text
+//!   endpoint / child ──piece──▶ slot of its tag ──complete, timed out, or at once──▶ ready
+//!                                                                                     │ window has room,
+//!   settled ◀── front-end's user took it ◀── sent, and kept until settled ◀── filter ◀┘ filter is idle
+//! ```
+//!
+//! - **Nothing is mixed.** Nobody is in a wave twice, and no packet is in a wave of another tag, whatever died
+//!   meanwhile: what comes too late is dropped and counted.
+//! - **Nothing is lost while its endpoint lives.** A node keeps what it sent until the front-end's user has it
+//!   ([`message::StreamSettled`]). Should its parent die, whoever adopts it gets all of that again, and drops what it
+//!   has.
+//! - **Nobody is flooded.** What is sent and not settled is bounded by a window of bytes, at each node and each
+//!   endpoint, and so is what the front-end sent down and its endpoints have not taken. Whoever stops reading stops
+//!   those who send.
+//! - **Nobody blocks the others for long.** A child that gives no sign of life is given up, its children are adopted,
+//!   and its endpoints are missing until it is back (`repair`).
+//!
+//! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part;
+//! `open`, how it comes to be and grows; `gather`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who
+//! is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`], sets of tags.
+
+mod down;
+mod emit;
+mod endpoint;
+pub mod error;
+mod front;
+mod gather;
+pub mod message;
+mod open;
+mod repair;
+mod settle;
+pub(crate) mod share;
+pub mod spec;
+pub mod tags;
+
+pub use error::StreamError;
+pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};
+
+use core::fmt;
+
+/// A stream: who opened it (its generation), and the how-manieth of that front-end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamId {
+    /// The front-end's generation.
+    pub origin: u64,
+    /// Counts the front-end's streams, from 1.
+    pub sequence: u64,
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}~{}", self.origin, self.sequence)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
