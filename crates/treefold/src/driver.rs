@@ -173,6 +173,7 @@ impl Loop {
             Effect::Abandon { job, replace_worker } => self.abandon_job(job, replace_worker),
             Effect::Deliver(event) => self.deliver(event),
             Effect::Trace(point) => self.trace(&point),
+            Effect::Filter(_) => {}
         }
     }
 
@@ -189,6 +190,7 @@ impl Loop {
                 self.members.send_if_modified(|members| members.remove(&member));
             }
             Event::Drained => self.answers.borrow_mut().drained(),
+            Event::Stream { .. } | Event::Endpoint { .. } => {}
         }
     }
 
