@@ -14,6 +14,9 @@ use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::StreamId;
+use treefold_core::stream::message::{StreamDown, StreamMessage, StreamSettled, StreamUp};
+use treefold_core::stream::tags::TagRuns;
 use treefold_core::time::Duration as Span;
 use treefold_core::tree::Tree;
 use treefold_core::wave::wait::Waiting;
@@ -31,6 +34,11 @@ fn main() {
     }
     let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
     measure("grant", &Message::Grant { tag });
+    for payload_bytes in [32, 1_024, 16_384] {
+        measure(&format!("stream up, {payload_bytes} B payload"), &stream_up(payload_bytes));
+    }
+    measure("stream down, 32 B payload", &stream_down(32));
+    measure("stream settled, one run", &stream_settled());
 }
 
 fn node(n: u32) -> NodeId {
@@ -86,6 +94,44 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },
         report: None,
     }))
+}
+
+const STREAM: StreamId = StreamId { origin: 0xdead_beef_0123_4567, sequence: 3 };
+
+fn about(message: StreamMessage<Bytes>) -> Message<Bytes> {
+    Message::Stream(Box::new(message))
+}
+
+fn stream_up(payload_bytes: usize) -> Message<Bytes> {
+    about(StreamMessage::Up(StreamUp {
+        stream: STREAM,
+        lane: 0,
+        tag: 123_456,
+        serial: 0,
+        payload: Some(Bytes::from(vec![7; payload_bytes])),
+        more: false,
+        urgent: false,
+        contributors: PartitionSet::from_range(64..128),
+        missing: Vec::new(),
+        holds_from: None,
+    }))
+}
+
+fn stream_down(payload_bytes: usize) -> Message<Bytes> {
+    about(StreamMessage::Down(StreamDown {
+        stream: STREAM,
+        sequence: 123_456,
+        tag: 123_456,
+        to: None,
+        payload: Some(Bytes::from(vec![7; payload_bytes])),
+        more: false,
+    }))
+}
+
+fn stream_settled() -> Message<Bytes> {
+    let mut tags = TagRuns::new();
+    tags.insert_run(123_000, 123_456);
+    about(StreamMessage::Settled(StreamSettled { stream: STREAM, lanes: vec![(0, tags)] }))
 }
 
 /// Empties an outbox as a connection would, into `out`.

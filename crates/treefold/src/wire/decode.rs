@@ -15,6 +15,7 @@ use crate::wire::names::Names;
 use crate::wire::outcome::{missing_of, options_of, outcome_of, waiting_of};
 use crate::wire::report::report_of;
 use crate::wire::status::{cards_of, status_of};
+use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
 use crate::wire::tree::tree_of;
 use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX, members_max};
 use bytes::Bytes;
@@ -33,12 +34,13 @@ pub(super) struct Decoder {
     names: Names,
     call: CallHeader,
     partial: PartialHeader,
+    stream: StreamDecoder,
 }
 
 impl Decoder {
     pub(super) fn new(limits: Limits) -> Self {
-        let (call, partial) = Default::default();
-        Self { limits, names: Names::default(), call, partial }
+        let (call, partial, stream) = Default::default();
+        Self { limits, names: Names::default(), call, partial, stream }
     }
 
     /// The message of a kind that is neither `Hello`, `Fault` nor `Chunk`.
@@ -78,6 +80,17 @@ impl Decoder {
                 few_enough(header, 6, "members", members_max(limits))?;
                 let header: StatusHeader = decoded(header)?;
                 Message::Status { id: header.id, status: Box::new(status_of(header, limits)?) }
+            }
+            Kind::StreamOpen
+            | Kind::StreamUp
+            | Kind::StreamDown
+            | Kind::StreamSettled
+            | Kind::StreamTaken
+            | Kind::StreamNews
+            | Kind::StreamBeat
+            | Kind::StreamClose => {
+                let names = &mut self.names;
+                Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))
             }
             Kind::Hello | Kind::Fault | Kind::Chunk => {
                 return Err(WireError::UnknownKind { kind: kind as u8 });
@@ -165,7 +178,16 @@ pub(super) fn decoded<H: prost::Message + Default>(header: &[u8]) -> Result<H, W
 }
 
 fn may_have_payload(kind: Kind) -> bool {
-    matches!(kind, Kind::Call | Kind::Partial | Kind::Request | Kind::Reply)
+    matches!(
+        kind,
+        Kind::Call
+            | Kind::Partial
+            | Kind::Request
+            | Kind::Reply
+            | Kind::StreamOpen
+            | Kind::StreamUp
+            | Kind::StreamDown
+    )
 }
 
 /// Puts a payload that came in chunks where the message, read before, keeps its own.
@@ -175,13 +197,14 @@ pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
         Message::Partial(partial) => partial.payload = Some(payload),
         Message::Request(request) => request.params = payload,
         Message::Reply { outcome, .. } => outcome.value = Some(payload),
+        Message::Stream(message) => put_stream_payload(message, payload),
         _ => unreachable!("invariant: a message of a kind without payload is refused when it is read"),
     }
 }
 
 /// Refuses a long header with more than `max` occurrences of a field, before it is decoded: an empty element
 /// is two bytes on the wire and a hundred in memory.
-fn few_enough(header: &[u8], field: u32, name: &'static str, max: usize) -> Result<(), WireError> {
+pub(super) fn few_enough(header: &[u8], field: u32, name: &'static str, max: usize) -> Result<(), WireError> {
     if header.len() <= LONG_HEADER_BYTES {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Messages to headers.
 //!
 //! An [`Encoder`] keeps the header structures of the two kinds that waves are made of, and so their columns'
-//! memory, from one message to the next.
+//! memory, from one message to the next. Streams have rooms of their own, in [`super::stream`].
 
 use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
@@ -11,6 +11,7 @@ use crate::wire::loads::put_loads;
 use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_numbers};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
+use crate::wire::stream::encode::StreamEncoder;
 use crate::wire::tree::put_tree;
 use crate::wire::{LONG_HEADER_BYTES, NAME_BYTES_MAX};
 use bytes::{Bytes, BytesMut};
@@ -18,6 +19,7 @@ use prost::Message as _;
 use treefold_core::id::{Tag, WaveId};
 use treefold_core::limits::Limits;
 use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::stream::StreamId;
 use treefold_core::time::Duration;
 
 /// What messages must not overtake each other.
@@ -27,6 +29,8 @@ pub(super) enum Lane {
     Wave(WaveId),
     /// Those about one request of a client.
     Request(u64),
+    /// Those about one stream.
+    Stream(StreamId),
 }
 
 /// A message without its header: what the frame's prefix says, the payload, and whom it must not overtake.
@@ -46,6 +50,12 @@ impl<'a> Shell<'a> {
         Self { kind, tag: NO_TAG, payload, lane: Some(Lane::Request(id)) }
     }
 
+    pub(super) fn of_stream(kind: Kind, stream: StreamId, payload: Option<&'a Bytes>) -> Self {
+        let StreamId { origin, sequence } = stream;
+        let tag = Tag { wave: WaveId { origin, sequence }, branch: 0 };
+        Self { kind, tag, payload, lane: Some(Lane::Stream(stream)) }
+    }
+
     pub(super) fn bare(kind: Kind) -> Self {
         Self { kind, tag: NO_TAG, payload: None, lane: None }
     }
@@ -56,6 +66,7 @@ impl<'a> Shell<'a> {
 pub(super) struct Encoder {
     call: CallHeader,
     partial: PartialHeader,
+    stream: StreamEncoder,
 }
 
 impl Encoder {
@@ -101,6 +112,7 @@ impl Encoder {
                 Shell::bare(Kind::Cards)
             }
             Message::WantCards => Shell::bare(Kind::WantCards),
+            Message::Stream(message) => self.stream.put_header(message, limits, out)?,
             Message::StatusRequest { id } => {
                 append(&NumberHeader { id: *id }, out);
                 Shell::bare(Kind::StatusRequest)

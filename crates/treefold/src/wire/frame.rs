@@ -83,6 +83,22 @@ kinds! {
     StatusRequest = 50,
     /// `Message::Status`.
     Status = 51,
+    /// `StreamMessage::Open`.
+    StreamOpen = 64,
+    /// `StreamMessage::Up`.
+    StreamUp = 65,
+    /// `StreamMessage::Down`.
+    StreamDown = 66,
+    /// `StreamMessage::Settled`.
+    StreamSettled = 67,
+    /// `StreamMessage::Taken`.
+    StreamTaken = 68,
+    /// `StreamMessage::News`.
+    StreamNews = 69,
+    /// `StreamMessage::Beat`.
+    StreamBeat = 70,
+    /// `StreamMessage::Close`.
+    StreamClose = 71,
 }
 
 /// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.
@@ -96,7 +112,7 @@ pub(super) struct Prefix {
     pub(super) flags: u8,
     /// Bytes of the header.
     pub(super) header_length: u32,
-    /// The part of a wave that the frame is about, or [`NO_TAG`].
+    /// The part of a wave that the frame is about, or [`NO_TAG`]. Of a stream: its id, as a wave's, and branch 0.
     pub(super) tag: Tag,
 }
 

@@ -4,6 +4,7 @@
 //! small the buffer is used over and over; a frame with a long one is split off, and the payload is a slice
 //! of it.
 
+use crate::wire::chunks::ChunkStreams;
 use crate::wire::decode::{Decoder, decoded};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::{
@@ -11,7 +12,6 @@ use crate::wire::frame::{
 };
 use crate::wire::header::ChunkHeader;
 use crate::wire::hello::{Fault, Hello};
-use crate::wire::streams::Streams;
 use crate::wire::{COPIED_BYTES_MAX, HELLO_BYTES_MAX};
 use bytes::{Buf, Bytes, BytesMut};
 use treefold_core::limits::Limits;
@@ -45,7 +45,7 @@ pub enum Incoming {
 pub struct Inbox {
     decoder: Decoder,
     buffer: BytesMut,
-    streams: Streams,
+    streams: ChunkStreams,
     /// True once the peer's greeting has come.
     is_greeted: bool,
     /// Why nothing more can be read, once that is so.
@@ -68,7 +68,7 @@ impl Inbox {
         Self {
             decoder: Decoder::new(limits),
             buffer: BytesMut::new(),
-            streams: Streams::default(),
+            streams: ChunkStreams::default(),
             is_greeted: false,
             broken: None,
         }

@@ -1,6 +1,6 @@
 //! What goes in chunks, and what must not overtake it.
 //!
-//! Each wave and each request with a large payload has a *lane*, in which its messages keep their order. Up
+//! Each wave, request and stream with a large payload has a *lane*, in which its messages keep their order. Up
 //! to [`STREAMS_OPEN_MAX`] lanes are *open* and send a chunk each in turn, so a payload of a megabyte does
 //! not wait for one of sixty; the others wait for a place in the order they came. The sum of open payloads is
 //! bounded too, by [`announced_bytes_max`], and these are the very bounds that the receiver enforces.

@@ -6,14 +6,14 @@
 //!                              └──► lanes ──► next piece (a chunk) ─┘
 //!
 //!  read ─► Inbox::read_buffer ──► Inbox::next ──┬──► Hello, Fault, Message
-//!                                     ▲         └──► streams (chunks put together) ──► Message
+//!                                     ▲         └──► chunks, put together ──► Message
 //! ```
 //!
 //! An [`Outbox`] and an [`Inbox`] are the two halves of one connection. Between them they promise:
 //!
 //! * What an inbox accepts is exactly what an outbox with the same limits sends, and it arrives equal, but
 //!   for times left and predicted, which are cut to microseconds, and messages of errors, which are clipped.
-//! * Messages about one wave, or about one request, arrive in the order they were pushed. Apart from that a
+//! * Messages about one wave, one request or one stream arrive in the order they were pushed. Apart from that a
 //!   small message overtakes a large payload: it waits for the chunk under way at most.
 //! * Whatever bytes arrive, an inbox neither panics nor holds more than its limits say. What is announced
 //!   reserves nothing; memory follows the bytes that came.
@@ -23,6 +23,7 @@
 //! few microseconds; HTTP/2 framing, flow control and header tables alone cost more. Why protobuf for
 //! headers: it is specified, other languages read it, and fields can be added.
 
+mod chunks;
 mod columns;
 mod decode;
 mod encode;
@@ -39,7 +40,7 @@ mod outbox;
 mod outcome;
 mod report;
 mod status;
-mod streams;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -1,5 +1,5 @@
-//! Losses, verdicts and what a caller asks for: the parts of `Partial`, `Request` and `Reply` that are not
-//! columns.
+//! Losses, verdicts and what a caller asks for: the parts of `Partial`, `Request`, `Reply` and a stream's frames
+//! that are not columns.
 //!
 //! Shapes and replica policies are sent as they are written (`kary:8`, `polled:2`): only a client's request
 //! has them, and a new one then needs no new number here. What travels with every call has numbers.
@@ -108,6 +108,7 @@ fn reason_number(reason: &Reason) -> Result<u32, WireError> {
         Reason::Overlap => 11,
         Reason::Cancelled => 12,
         Reason::ShuttingDown => 13,
+        Reason::FilterFailed(_) => 14,
         _ => return Err(WireError::Inexpressible { field: "missing.reason" }),
     })
 }
@@ -128,12 +129,13 @@ fn reason_of(number: u32, detail: String) -> Result<Reason, WireError> {
         11 => Reason::Overlap,
         12 => Reason::Cancelled,
         13 => Reason::ShuttingDown,
+        14 => Reason::FilterFailed(detail),
         _ => return Err(malformed("missing.reason")),
     })
 }
 
 /// As much of a message as may travel, cut between characters.
-fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
+pub(super) fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
     &text[..text.floor_char_boundary(limits.message_bytes_max)]
 }
 

@@ -150,7 +150,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
 }
 
 /// Where each counter of a row belongs.
-fn counter_places(counters: &mut Counters) -> [&mut u64; 18] {
+fn counter_places(counters: &mut Counters) -> [&mut u64; 21] {
     [
         &mut counters.calls_started,
         &mut counters.calls_full,
@@ -170,6 +170,9 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 18] {
         &mut counters.polls_late,
         &mut counters.bad_messages,
         &mut counters.hedges,
+        &mut counters.stream_waves,
+        &mut counters.stream_pieces_late,
+        &mut counters.stream_repairs,
     ]
 }
 

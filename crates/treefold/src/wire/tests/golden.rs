@@ -4,7 +4,7 @@
 //! meant, the failing test prints the new line; a change of an old line needs a new
 //! [`VERSION`](crate::wire::VERSION).
 
-use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, written};
+use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, written};
 use crate::wire::{Inbox, Outbox};
 use bytes::Bytes;
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ fn parsed(text: &str) -> Vec<u8> {
 #[test]
 fn every_kind_is_written_and_read_as_ever() {
     let mut wrong = String::new();
-    for (name, message) in samples::messages() {
+    for (name, message) in samples::messages().into_iter().chain(stream::messages()) {
         let now = spelled(&bytes_of(&message, &Limits::DEFAULT).unwrap());
         if now != golden(name) {
             writeln!(wrong, "{name}: {now}").unwrap();

@@ -22,7 +22,7 @@ fn partial_message(partial: Partial<Bytes>) -> Message<Bytes> {
 }
 
 /// A frame made by hand.
-fn frame(kind: Kind, flags: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: Kind, flags: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let length = (PREFIX_BYTES - 4 + header.len() + payload.len()) as u32;
     let tag = samples::tag(1);
     let prefix = Prefix { length, kind: kind as u8, flags, header_length: header.len() as u32, tag };
@@ -31,7 +31,7 @@ fn frame(kind: Kind, flags: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
 
 /// `message` passes with `limits`, and is refused for `field` with `tighter` ones: by the outbox, with
 /// nothing queued, and by the inbox, which goes on with the next message.
-fn passes_only_within(message: &Message<Bytes>, limits: &Limits, tighter: &Limits, field: &str) {
+pub(super) fn passes_only_within(message: &Message<Bytes>, limits: &Limits, tighter: &Limits, field: &str) {
     let bytes = bytes_of(message, limits).unwrap_or_else(|error| panic!("{field}: {error}"));
     let came = feed(&mut greeted_inbox(limits), &bytes);
     assert_eq!(shown_all(&came), [shown(message)], "{field}");

@@ -7,6 +7,8 @@ mod order;
 mod round_trip;
 mod samples;
 mod strategies;
+mod stream;
+mod stream_limits;
 
 use super::{Hello, Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;

@@ -1,11 +1,14 @@
 //! What overtakes what: control frames pass between chunks; messages about one thing keep their order.
 
 use super::samples::{partial, tag};
-use super::{feed, greeted_inbox, shown, shown_all, write_once, written};
+use super::stream::{about, down, id, up};
+use super::{bytes_of, feed, greeted_inbox, shown, shown_all, write_once, written};
 use crate::wire::{Inbox, Incoming, Outbox, STREAMS_OPEN_MAX, WireError, announced_bytes_max};
 use bytes::Bytes;
 use treefold_core::limits::Limits;
 use treefold_core::message::{Message, Partial};
+use treefold_core::stream::StreamSpec;
+use treefold_core::stream::message::{StreamDown, StreamMessage, StreamOpen, StreamUp};
 
 const LIMITS: Limits = Limits { chunk_bytes: 10_000, payload_bytes_max: 100_000, ..Limits::DEFAULT };
 
@@ -61,6 +64,38 @@ fn what_is_about_one_wave_keeps_its_order() {
     outbox.push(&partial_of(2, 9, true)).unwrap();
     let came = feed(&mut inbox, &written(&mut outbox, 999));
     assert_eq!(waves(&came), [(2, true), (1, false), (1, true)]);
+}
+
+#[test]
+fn what_is_about_one_stream_keeps_its_order() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    let long = about(StreamMessage::Up(up(vec![1; 50_000])));
+    outbox.push(&long).unwrap();
+    let first = write_once(&mut outbox, usize::MAX);
+    let behind = [
+        about(StreamMessage::Up(StreamUp { tag: 301, ..up("next") })),
+        about(StreamMessage::Down(down(vec![2; 20_000]))),
+        about(StreamMessage::Down(StreamDown { sequence: 8, ..down("last") })),
+        about(StreamMessage::Beat { stream: id(1) }),
+    ];
+    let ahead = [
+        about(StreamMessage::Up(StreamUp { stream: id(2), ..up("another stream") })),
+        about(StreamMessage::Beat { stream: id(3) }),
+        partial_of(1, 9, true),
+    ];
+    behind.iter().chain(&ahead).for_each(|message| outbox.push(message).unwrap());
+    let mut came = feed(&mut inbox, &first);
+    came.extend(feed(&mut inbox, &written(&mut outbox, 999)));
+    let in_order: Vec<String> = ahead.iter().chain([&long]).chain(&behind).map(shown).collect();
+    assert_eq!(shown_all(&came), in_order, "a wave of the same numbers is none of the stream's business");
+}
+
+#[test]
+fn the_endpoints_parameters_may_come_in_chunks() {
+    let spec = std::sync::Arc::new(StreamSpec { params: vec![9; 25_000].into(), ..super::stream::spec() });
+    let message = about(StreamMessage::Open(StreamOpen { spec, ..super::stream::open() }));
+    let came = feed(&mut greeted_inbox(&LIMITS), &bytes_of(&message, &LIMITS).unwrap());
+    assert_eq!(shown_all(&came), [shown(&message)]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whatever is sent arrives equal, however the bytes are cut on the way.
 
 use super::strategies::message;
-use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, write_once};
+use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, write_once};
 use crate::wire::{Inbox, Outbox};
 use proptest::prelude::*;
 use treefold_core::limits::Limits;
@@ -57,11 +57,12 @@ proptest! {
 #[test]
 fn a_read_may_end_anywhere() {
     let mut bytes = hello_bytes(&samples::hello());
-    for (_, message) in samples::messages() {
+    let messages = || samples::messages().into_iter().chain(stream::messages());
+    for (_, message) in messages() {
         bytes.extend(bytes_of(&message, &Limits { chunk_bytes: 2, ..Limits::DEFAULT }).unwrap());
     }
     let whole = shown_all(&feed(&mut Inbox::new(Limits::DEFAULT), &bytes));
-    assert_eq!(whole.len(), 1 + samples::messages().len());
+    assert_eq!(whole.len(), 1 + messages().count());
     for cut in 0..=bytes.len() {
         let mut inbox = Inbox::new(Limits::DEFAULT);
         let mut came = feed(&mut inbox, &bytes[..cut]);

@@ -26,7 +26,7 @@ pub(super) fn tag(sequence: u64) -> Tag {
     Tag { wave: WaveId { origin: 0xfeed, sequence }, branch: 0 }
 }
 
-fn set(partitions: impl IntoIterator<Item = u32>) -> PartitionSet {
+pub(super) fn set(partitions: impl IntoIterator<Item = u32>) -> PartitionSet {
     partitions.into_iter().collect()
 }
 
@@ -138,7 +138,7 @@ fn status() -> NodeStatus {
     }
 }
 
-/// Each kind of message, by name.
+/// Each kind of message, by name; those about streams are in [`super::stream`].
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let options = CallOptions {
         deadline: Duration::from_millis(200),

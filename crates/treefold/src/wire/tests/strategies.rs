@@ -35,7 +35,7 @@ fn tag() -> impl Strategy<Value = Tag> {
         .prop_map(|(origin, sequence, branch)| Tag { wave: WaveId { origin, sequence }, branch })
 }
 
-fn set() -> impl Strategy<Value = PartitionSet> {
+pub(super) fn set() -> impl Strategy<Value = PartitionSet> {
     let scattered = btree_set(0_u32..1 << 20, 0..4).prop_map(|set| set.into_iter().collect());
     let ranged = (0_u32..1 << 19, 0_u32..1 << 19)
         .prop_map(|(start, count)| PartitionSet::from_range(start..start + count));
@@ -46,11 +46,11 @@ fn micros() -> impl Strategy<Value = Duration> {
     (0_u64..1 << 40).prop_map(Duration::from_micros)
 }
 
-fn nanos() -> impl Strategy<Value = Duration> {
+pub(super) fn nanos() -> impl Strategy<Value = Duration> {
     any::<u64>().prop_map(Duration::from_nanos)
 }
 
-fn name() -> impl Strategy<Value = String> {
+pub(super) fn name() -> impl Strategy<Value = String> {
     "\\PC{0,40}"
 }
 
@@ -59,12 +59,12 @@ fn shared_text() -> impl Strategy<Value = Arc<str>> {
 }
 
 /// Short, and now and then long enough to be shared, or to go in chunks of 8 KiB.
-fn payload() -> impl Strategy<Value = Bytes> {
+pub(super) fn payload() -> impl Strategy<Value = Bytes> {
     let long = (any::<u8>(), 3_000_usize..30_000).prop_map(|(byte, len)| vec![byte; len]);
     prop_oneof![4 => vec(any::<u8>(), 0..64), 1 => long].prop_map(Bytes::from)
 }
 
-fn tree() -> impl Strategy<Value = Tree> {
+pub(super) fn tree() -> impl Strategy<Value = Tree> {
     let leaf = (node(), set()).prop_map(|(node, set)| Tree::leaf(node, set));
     leaf.prop_recursive(4, 40, 4, |inner| {
         (node(), set(), vec(inner, 0..4)).prop_map(|(node, set, children)| Tree::join(node, set, &children))
@@ -107,10 +107,11 @@ fn reason() -> impl Strategy<Value = Reason> {
         Just(Reason::Overlap),
         Just(Reason::Cancelled),
         Just(Reason::ShuttingDown),
+        shared_text().prop_map(Reason::FilterFailed),
     ]
 }
 
-fn missing() -> impl Strategy<Value = Vec<Missing>> {
+pub(super) fn missing() -> impl Strategy<Value = Vec<Missing>> {
     let loss = (set(), option::of(node()), reason()).prop_map(|(partitions, node, reason)| Missing {
         partitions,
         node,
@@ -273,6 +274,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => any::<u64>().prop_map(|id| Message::CancelRequest { id }),
         1 => vec(card(), 0..4).prop_map(Message::Cards),
         1 => Just(Message::WantCards),
+        8 => super::stream::message(),
         1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
         1 => (any::<u64>(), status()).prop_map(|(id, status)| Message::Status { id, status }),
     ]

@@ -1,4 +1,5 @@
-//! Payloads that come in chunks, put together again.
+//! Payloads that come in chunks, put together again. What the protocol calls a *stream of chunks* lasts as long as one
+//! payload does, and has nothing to do with core's streams.
 //!
 //! An announcement reserves nothing: memory grows with what has arrived, doubling, up to what was announced.
 //! When the announcing message is refused, its stream is *drained*: its chunks are counted and dropped, and
@@ -16,7 +17,7 @@ use treefold_core::message::Message;
 const FIRST_BYTES: usize = 128 << 10;
 
 #[derive(Debug)]
-struct Stream {
+struct ChunkStream {
     number: u32,
     announced: u64,
     arrived: u64,
@@ -26,11 +27,11 @@ struct Stream {
 
 /// The streams of one direction of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
-    open: Vec<Stream>,
+pub(super) struct ChunkStreams {
+    open: Vec<ChunkStream>,
 }
 
-impl Streams {
+impl ChunkStreams {
     /// Opens a stream to be drained, unless [`Self::keep`] follows.
     ///
     /// # Errors
@@ -50,7 +51,7 @@ impl Streams {
         }
         let kept = self.open.iter().filter(|stream| stream.message.is_some());
         let sum = kept.map(|stream| stream.announced).sum::<u64>().saturating_add(bytes);
-        self.open.push(Stream { number, announced: bytes, arrived: 0, message: None });
+        self.open.push(ChunkStream { number, announced: bytes, arrived: 0, message: None });
         let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         within("payload", limits.payload_bytes_max, whole(bytes))?;
         within("announced payloads", announced_bytes_max(limits), whole(sum))

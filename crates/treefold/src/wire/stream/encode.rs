@@ -1,0 +1,183 @@
+//! Stream messages to headers.
+
+use super::end::close_header;
+use super::header::{DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
+use super::tags::put_tags;
+use super::{lane_within, lanes_max, names_within};
+use crate::wire::LONG_HEADER_BYTES;
+use crate::wire::columns::{put_number, put_set};
+use crate::wire::encode::{Shell, append};
+use crate::wire::error::{WireError, within};
+use crate::wire::frame::Kind;
+use crate::wire::outcome::{missing_headers, set_row};
+use crate::wire::tree::put_tree;
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+use treefold_core::limits::Limits;
+use treefold_core::stream::Synchronisation;
+use treefold_core::stream::message::{
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
+};
+use treefold_core::time::Duration;
+
+/// Writes headers. Keeps the structures of those that come often.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct StreamEncoder {
+    up: UpHeader,
+    down: DownHeader,
+    settled: SettledHeader,
+}
+
+impl StreamEncoder {
+    /// Appends the header of `message` to `out`.
+    ///
+    /// # Errors
+    /// When a part of it is beyond its limit or cannot be expressed; `out` may have part of the header then.
+    pub(in crate::wire) fn put_header<'a>(
+        &mut self,
+        message: &'a StreamMessage<Bytes>,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<Shell<'a>, WireError> {
+        let (kind, payload) = match message {
+            StreamMessage::Open(open) => {
+                append(&open_header(open, limits)?, out);
+                (Kind::StreamOpen, Some(&open.spec.params))
+            }
+            StreamMessage::Up(up) => {
+                self.put_up(up, limits, out)?;
+                (Kind::StreamUp, up.payload.as_ref())
+            }
+            StreamMessage::Down(down) => {
+                self.put_down(down, limits, out)?;
+                (Kind::StreamDown, down.payload.as_ref())
+            }
+            StreamMessage::Settled(settled) => {
+                self.put_settled(settled, limits, out)?;
+                (Kind::StreamSettled, None)
+            }
+            StreamMessage::Taken { upto, .. } => {
+                append(&TakenHeader { upto: *upto }, out);
+                (Kind::StreamTaken, None)
+            }
+            StreamMessage::News(news) => {
+                append(&news_header(news, limits)?, out);
+                (Kind::StreamNews, None)
+            }
+            StreamMessage::Beat { .. } => (Kind::StreamBeat, None),
+            StreamMessage::Close { reason, .. } => {
+                append(&close_header(reason, limits)?, out);
+                (Kind::StreamClose, None)
+            }
+        };
+        Ok(Shell::of_stream(kind, message.stream(), payload))
+    }
+
+    fn put_up(&mut self, up: &StreamUp<Bytes>, limits: &Limits, out: &mut BytesMut) -> Result<(), WireError> {
+        lane_within(up.lane, limits)?;
+        let header = &mut self.up;
+        header.clear();
+        header.lane = up.lane;
+        header.tag = up.tag;
+        header.serial = up.serial;
+        header.more = up.more;
+        header.urgent = up.urgent;
+        put_set(&mut header.contributors, &up.contributors, limits.partitions_max, "contributors")?;
+        header.missing = missing_headers(&up.missing, limits)?;
+        header.holds_from = up.holds_from;
+        append(header, out);
+        if header.contributors.len() > LONG_HEADER_BYTES {
+            self.up = UpHeader::default();
+        }
+        Ok(())
+    }
+
+    fn put_down(
+        &mut self,
+        down: &StreamDown<Bytes>,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<(), WireError> {
+        let header = &mut self.down;
+        header.clear();
+        header.number = down.sequence;
+        header.tag = down.tag;
+        header.more = down.more;
+        header.chosen = down.to.is_some();
+        if let Some(to) = &down.to {
+            put_set(&mut header.to, to, limits.partitions_max, "to")?;
+        }
+        append(header, out);
+        if header.to.len() > LONG_HEADER_BYTES {
+            self.down = DownHeader::default();
+        }
+        Ok(())
+    }
+
+    fn put_settled(
+        &mut self,
+        settled: &StreamSettled,
+        limits: &Limits,
+        out: &mut BytesMut,
+    ) -> Result<(), WireError> {
+        within("lanes", lanes_max(limits), settled.lanes.len())?;
+        if settled.lanes.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+            return Err(WireError::Inexpressible { field: "lanes" });
+        }
+        let header = &mut self.settled;
+        header.clear();
+        for (lane, tags) in &settled.lanes {
+            lane_within(*lane, limits)?;
+            put_number(&mut header.lanes, *lane);
+            put_tags(&mut header.run_counts, &mut header.runs, tags);
+        }
+        append(header, out);
+        if header.runs.len() > LONG_HEADER_BYTES {
+            self.settled = SettledHeader::default();
+        }
+        Ok(())
+    }
+}
+
+fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, WireError> {
+    let spec = &*open.spec;
+    names_within(&spec.service, &spec.up_filter, &spec.down_filter)?;
+    let (synchronisation, timeout) = match spec.synchronisation {
+        Synchronisation::WaitForAll => (1, Duration::ZERO),
+        Synchronisation::TimeOut(timeout) => (2, timeout),
+        Synchronisation::DoNotWait => (3, Duration::ZERO),
+    };
+    let mut header = OpenHeader {
+        service: spec.service.as_ref().to_owned(),
+        up_filter: spec.up_filter.as_ref().to_owned(),
+        down_filter: spec.down_filter.as_ref().to_owned(),
+        filter_params: spec.filter_params.to_vec(),
+        synchronisation,
+        timeout_ns: timeout.as_nanos(),
+        levels: open.levels,
+        window_bytes: open.window_bytes,
+        first_tag: open.first_tag,
+        rejoin: open.rejoin,
+        gone: set_row(&open.gone, limits, "gone")?,
+        ..OpenHeader::default()
+    };
+    put_tree(&mut header, &open.tree, limits)?;
+    Ok(header)
+}
+
+fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireError> {
+    within("joined", limits.partitions_max as usize, news.joined.len())?;
+    let mut header = NewsHeader {
+        received: news.received,
+        missing: missing_headers(&news.away, limits)?,
+        ..NewsHeader::default()
+    };
+    put_tree(&mut header, &news.tree, limits)?;
+    for (endpoints, first_tag) in &news.joined {
+        let partitions_max = limits.partitions_max;
+        let count = put_set(&mut header.joined_runs, endpoints, partitions_max, "joined.partitions")?;
+        put_number(&mut header.joined_run_counts, count);
+        header.joined_tags.push(*first_tag);
+    }
+    Ok(header)
+}

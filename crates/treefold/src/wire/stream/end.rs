@@ -1,0 +1,45 @@
+//! Why a stream is over, as it travels: a number, and texts with the names that the error gives them.
+//!
+//! Texts are clipped like those of every error; a clipped name is still told to people, who are who reads it.
+
+use super::header::CloseHeader;
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::outcome::clipped;
+use treefold_core::limits::Limits;
+use treefold_core::stream::StreamError;
+
+/// The header that tells `error`.
+pub(super) fn close_header(error: &StreamError, limits: &Limits) -> Result<CloseHeader, WireError> {
+    let text = |text: &str| clipped(text, limits).to_owned();
+    let none = CloseHeader::default();
+    Ok(match error {
+        StreamError::Closed => CloseHeader { error: 1, ..none },
+        StreamError::FrontLost => CloseHeader { error: 2, ..none },
+        StreamError::BadField { field, given, limit } => {
+            CloseHeader { error: 3, field: text(field), given: text(given), limit: text(limit), ..none }
+        }
+        StreamError::UnknownService { service } => CloseHeader { error: 4, service: text(service), ..none },
+        StreamError::Filter { problem } => CloseHeader { error: 5, problem: text(problem), ..none },
+        StreamError::Full { limit } => CloseHeader { error: 6, limit: text(limit), ..none },
+        StreamError::ShuttingDown => CloseHeader { error: 7, ..none },
+        _ => return Err(WireError::Inexpressible { field: "reason" }),
+    })
+}
+
+/// The error that a header tells.
+pub(super) fn stream_error_of(header: CloseHeader, limits: &Limits) -> Result<StreamError, WireError> {
+    let CloseHeader { error, field, given, limit, service, problem } = header;
+    for text in [&field, &given, &limit, &service, &problem] {
+        within("reason", limits.message_bytes_max, text.len())?;
+    }
+    Ok(match error {
+        1 => StreamError::Closed,
+        2 => StreamError::FrontLost,
+        3 => StreamError::BadField { field, given, limit },
+        4 => StreamError::UnknownService { service: service.into() },
+        5 => StreamError::Filter { problem: problem.into() },
+        6 => StreamError::Full { limit: limit.into() },
+        7 => StreamError::ShuttingDown,
+        _ => return Err(malformed("reason")),
+    })
+}

@@ -1,0 +1,138 @@
+//! The headers of a stream's frames, as [`crate::wire::header`] has those of the others, and by its rules.
+//!
+//! `StreamBeat` has no header. Where a tree is borne, its columns have the numbers that they have in a `Call`.
+
+use crate::wire::header::MissingHeader;
+
+/// `StreamOpen`. The payload is what the endpoints are told.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct OpenHeader {
+    #[prost(string, tag = "1")]
+    pub(in crate::wire) service: String,
+    #[prost(string, tag = "2")]
+    pub(in crate::wire) up_filter: String,
+    #[prost(string, tag = "3")]
+    pub(in crate::wire) down_filter: String,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(in crate::wire) filter_params: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    pub(in crate::wire) synchronisation: u32,
+    #[prost(uint64, tag = "6")]
+    pub(in crate::wire) timeout_ns: u64,
+    #[prost(uint32, tag = "7")]
+    pub(in crate::wire) levels: u32,
+    #[prost(bytes = "vec", tag = "8")]
+    pub(in crate::wire) sizes: Vec<u8>,
+    #[prost(uint32, tag = "9")]
+    pub(in crate::wire) family: u32,
+    #[prost(bytes = "vec", tag = "10")]
+    pub(in crate::wire) nodes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "11")]
+    pub(in crate::wire) run_counts: Vec<u8>,
+    #[prost(bytes = "vec", tag = "12")]
+    pub(in crate::wire) runs: Vec<u8>,
+    #[prost(uint64, tag = "13")]
+    pub(in crate::wire) window_bytes: u64,
+    #[prost(uint64, tag = "14")]
+    pub(in crate::wire) first_tag: u64,
+    #[prost(bool, tag = "15")]
+    pub(in crate::wire) rejoin: bool,
+    #[prost(bytes = "vec", tag = "16")]
+    pub(in crate::wire) gone: Vec<u8>,
+}
+
+/// `StreamUp`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct UpHeader {
+    #[prost(uint32, tag = "1")]
+    pub(in crate::wire) lane: u32,
+    #[prost(uint64, tag = "2")]
+    pub(in crate::wire) tag: u64,
+    #[prost(uint64, tag = "3")]
+    pub(in crate::wire) serial: u64,
+    #[prost(bool, tag = "4")]
+    pub(in crate::wire) more: bool,
+    #[prost(bool, tag = "5")]
+    pub(in crate::wire) urgent: bool,
+    #[prost(bytes = "vec", tag = "6")]
+    pub(in crate::wire) contributors: Vec<u8>,
+    #[prost(message, repeated, tag = "7")]
+    pub(in crate::wire) missing: Vec<MissingHeader>,
+    #[prost(uint64, optional, tag = "8")]
+    pub(in crate::wire) holds_from: Option<u64>,
+}
+
+/// `StreamDown`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct DownHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) number: u64,
+    #[prost(uint64, tag = "2")]
+    pub(in crate::wire) tag: u64,
+    #[prost(bool, tag = "3")]
+    pub(in crate::wire) more: bool,
+    #[prost(bool, tag = "4")]
+    pub(in crate::wire) chosen: bool,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(in crate::wire) to: Vec<u8>,
+}
+
+/// `StreamSettled`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct SettledHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(in crate::wire) lanes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(in crate::wire) run_counts: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(in crate::wire) runs: Vec<u8>,
+}
+
+/// `StreamTaken`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(in crate::wire) struct TakenHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) upto: u64,
+}
+
+/// `StreamNews`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct NewsHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) received: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(in crate::wire) joined_run_counts: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(in crate::wire) joined_runs: Vec<u8>,
+    #[prost(uint64, repeated, tag = "4")]
+    pub(in crate::wire) joined_tags: Vec<u64>,
+    #[prost(message, repeated, tag = "5")]
+    pub(in crate::wire) missing: Vec<MissingHeader>,
+    #[prost(bytes = "vec", tag = "8")]
+    pub(in crate::wire) sizes: Vec<u8>,
+    #[prost(uint32, tag = "9")]
+    pub(in crate::wire) family: u32,
+    #[prost(bytes = "vec", tag = "10")]
+    pub(in crate::wire) nodes: Vec<u8>,
+    #[prost(bytes = "vec", tag = "11")]
+    pub(in crate::wire) run_counts: Vec<u8>,
+    #[prost(bytes = "vec", tag = "12")]
+    pub(in crate::wire) runs: Vec<u8>,
+}
+
+/// `StreamClose`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct CloseHeader {
+    #[prost(uint32, tag = "1")]
+    pub(in crate::wire) error: u32,
+    #[prost(string, tag = "2")]
+    pub(in crate::wire) field: String,
+    #[prost(string, tag = "3")]
+    pub(in crate::wire) given: String,
+    #[prost(string, tag = "4")]
+    pub(in crate::wire) limit: String,
+    #[prost(string, tag = "5")]
+    pub(in crate::wire) service: String,
+    #[prost(string, tag = "6")]
+    pub(in crate::wire) problem: String,
+}

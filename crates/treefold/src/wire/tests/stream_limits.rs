@@ -1,0 +1,190 @@
+//! Streams' fields: each limit on both sides alike, and each way to make no sense.
+
+use super::limits::{frame, passes_only_within};
+use super::samples::{self, loss, set, tree};
+use super::stream::{about, closed, down, id, news, open, settled, spec, tags, up};
+use super::{bytes_of, feed, greeted_inbox, shown_all};
+use crate::wire::frame::{FLAG_PAYLOAD, Kind, PREFIX_BYTES};
+use crate::wire::stream::header::{
+    CloseHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader,
+};
+use crate::wire::{Outbox, WireError};
+use std::sync::Arc;
+use treefold_core::error::Missing;
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::NAME_BYTES_MAX;
+use treefold_core::message::Message;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamUp};
+use treefold_core::stream::{StreamError, StreamSpec};
+use treefold_core::tree::Tree;
+
+#[test]
+fn partitions_wherever_they_stand() {
+    let limits = Limits { partitions_max: 100, ..Limits::DEFAULT };
+    let tighter = Limits { partitions_max: 99, ..Limits::DEFAULT };
+    let set = PartitionSet::from_range(90..100);
+    let lossy = Missing { partitions: set.clone(), ..loss() };
+    let tree = Tree::leaf(samples::node(1), set.clone());
+    for (field, message) in [
+        ("tree.partitions", StreamMessage::Open(StreamOpen { tree: tree.clone(), ..open() })),
+        ("gone", StreamMessage::Open(StreamOpen { gone: set.clone(), ..open() })),
+        ("contributors", StreamMessage::Up(StreamUp { contributors: set.clone(), ..up("") })),
+        ("missing.partitions", StreamMessage::Up(StreamUp { missing: vec![lossy.clone()], ..up("") })),
+        ("to", StreamMessage::Down(StreamDown { to: Some(set.clone()), ..down("") })),
+        ("tree.partitions", StreamMessage::News(StreamNews { tree, ..news() })),
+        ("joined.partitions", StreamMessage::News(StreamNews { joined: vec![(set, 1)], ..news() })),
+        ("missing.partitions", StreamMessage::News(StreamNews { away: vec![lossy], ..news() })),
+    ] {
+        passes_only_within(&about(message), &limits, &tighter, field);
+    }
+}
+
+#[test]
+fn lanes_are_those_of_endpoints_that_can_be() {
+    let limits = Limits { partitions_max: 100, ..Limits::DEFAULT };
+    let tighter = Limits { partitions_max: 99, ..Limits::DEFAULT };
+    let message = about(StreamMessage::Up(StreamUp { lane: 100, ..up("") }));
+    passes_only_within(&message, &limits, &tighter, "lane");
+    passes_only_within(&settled(vec![(100, tags(&[(1, 1)]))]), &limits, &tighter, "lane");
+    let all = settled((0..=4).map(|lane| (lane, tags(&[(1, 1)]))).collect());
+    let [limits, tighter] = [4, 3].map(|partitions_max| Limits { partitions_max, ..Limits::DEFAULT });
+    passes_only_within(&all, &limits, &tighter, "lanes");
+}
+
+#[test]
+fn trees_losses_and_who_joined() {
+    let seats = tree().seats().len();
+    let [limits, tighter] =
+        [seats, seats - 1].map(|tree_seats_max| Limits { tree_seats_max, ..Limits::DEFAULT });
+    passes_only_within(&about(StreamMessage::Open(open())), &limits, &tighter, "tree");
+    passes_only_within(&about(StreamMessage::News(news())), &limits, &tighter, "tree");
+
+    let [limits, tighter] = [2, 1].map(|missing_max| Limits { missing_max, ..Limits::DEFAULT });
+    let lost = StreamUp { missing: vec![loss(), loss()], ..up("") };
+    passes_only_within(&about(StreamMessage::Up(lost)), &limits, &tighter, "missing");
+    let away = StreamNews { away: vec![loss(), loss()], ..news() };
+    passes_only_within(&about(StreamMessage::News(away)), &limits, &tighter, "missing");
+
+    let [limits, tighter] = [5, 4].map(|partitions_max| Limits { partitions_max, ..Limits::DEFAULT });
+    let joined = StreamNews { joined: vec![(set([0]), 1); 5], ..news() };
+    passes_only_within(&about(StreamMessage::News(joined)), &limits, &tighter, "joined");
+}
+
+#[test]
+fn a_filters_parameters_are_part_of_the_header() {
+    let bare = StreamSpec { params: "".into(), filter_params: vec![7; 1_000].into(), ..spec() };
+    let message = about(StreamMessage::Open(StreamOpen { spec: Arc::new(bare), ..open() }));
+    let header_bytes_max = bytes_of(&message, &Limits::DEFAULT).unwrap().len() - PREFIX_BYTES;
+    let limits = Limits { header_bytes_max, ..Limits::DEFAULT };
+    let tighter = Limits { header_bytes_max: header_bytes_max - 1, ..Limits::DEFAULT };
+    passes_only_within(&message, &limits, &tighter, "header");
+}
+
+#[test]
+fn names_are_no_longer_than_on_cards() {
+    let name = |bytes: usize| Arc::<str>::from("n".repeat(bytes));
+    let named =
+        |spec: StreamSpec<_>| about(StreamMessage::Open(StreamOpen { spec: Arc::new(spec), ..open() }));
+    assert!(
+        bytes_of(&named(StreamSpec { service: name(NAME_BYTES_MAX), ..spec() }), &Limits::DEFAULT).is_ok()
+    );
+    let long = name(NAME_BYTES_MAX + 1);
+    for (field, spec) in [
+        ("service", StreamSpec { service: long.clone(), ..spec() }),
+        ("up_filter", StreamSpec { up_filter: long.clone(), ..spec() }),
+        ("down_filter", StreamSpec { down_filter: long.clone(), ..spec() }),
+    ] {
+        let refused = WireError::TooLarge { field, limit: 128, got: 129 };
+        assert_eq!(bytes_of(&named(spec), &Limits::DEFAULT).unwrap_err(), refused);
+        let text = |wanted: &str| if wanted == field { long.to_string() } else { String::new() };
+        let header = OpenHeader {
+            service: text("service"),
+            up_filter: text("up_filter"),
+            down_filter: text("down_filter"),
+            ..OpenHeader::default()
+        };
+        refuses(frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &header), &refused);
+    }
+}
+
+#[test]
+fn texts_of_an_end_are_clipped_between_characters() {
+    let limits = Limits { message_bytes_max: 4, ..Limits::DEFAULT };
+    let told = closed(StreamError::Filter { problem: "abcß".into() });
+    let came = feed(&mut greeted_inbox(&limits), &bytes_of(&told, &limits).unwrap());
+    let clipped = closed(StreamError::Filter { problem: "abc".into() });
+    assert_eq!(shown_all(&came), [super::shown(&clipped)]);
+    let long = CloseHeader { error: 5, problem: "abcde".into(), ..CloseHeader::default() };
+    let came = feed(&mut greeted_inbox(&limits), &frame_of(Kind::StreamClose, 0, &long));
+    let [Err(WireError::TooLarge { field: "reason", limit: 4, got: 5 })] = came.as_slice() else {
+        panic!("{came:?}")
+    };
+}
+
+#[test]
+fn lanes_out_of_order_are_neither_sent_nor_taken() {
+    let both = vec![(2, tags(&[(1, 1)])), (2, tags(&[(2, 2)]))];
+    let refused = Outbox::new(Limits::DEFAULT).push(&settled(both)).unwrap_err();
+    assert_eq!(refused, WireError::Inexpressible { field: "lanes" });
+    for lanes in [vec![2, 2], vec![3, 2]] {
+        let header = SettledHeader { lanes, run_counts: vec![0, 0], ..SettledHeader::default() };
+        refuses(frame_of(Kind::StreamSettled, 0, &header), &WireError::Malformed { field: "lanes" });
+    }
+}
+
+fn frame_of(kind: Kind, flags: u8, header: &impl prost::Message) -> Vec<u8> {
+    frame(kind, flags, &header.encode_to_vec(), b"")
+}
+
+fn refuses(frame: Vec<u8>, error: &WireError) {
+    let grant = bytes_of(&Message::Grant { tag: samples::tag(2) }, &Limits::DEFAULT).unwrap();
+    let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &[frame, grant].concat());
+    let [Err(refused), Ok(_)] = came.as_slice() else { panic!("{error}: {came:?}") };
+    assert_eq!(refused, error);
+}
+
+#[test]
+fn what_makes_no_sense_is_named() {
+    let settled = |lanes: &[u8], run_counts: &[u8], runs: &[u8]| {
+        let [lanes, run_counts, runs] = [lanes, run_counts, runs].map(<[u8]>::to_vec);
+        frame_of(Kind::StreamSettled, 0, &SettledHeader { lanes, run_counts, runs })
+    };
+    let news =
+        NewsHeader { sizes: vec![1], nodes: vec![0; 14], run_counts: vec![0], ..NewsHeader::default() };
+    let no_tag = NewsHeader { joined_run_counts: vec![0], ..news.clone() };
+    let no_set = NewsHeader { joined_tags: vec![1], ..news.clone() };
+    let no_tree = NewsHeader { sizes: vec![2], ..news };
+    let waits = |number| OpenHeader { synchronisation: number, ..OpenHeader::default() };
+    let bad_set = UpHeader { contributors: vec![1], ..UpHeader::default() };
+    let bad_to = DownHeader { chosen: true, to: vec![0x80], ..DownHeader::default() };
+    let over = CloseHeader { error: 99, ..CloseHeader::default() };
+    for (field, frame) in [
+        ("lanes", settled(&[0x80], &[], &[])),
+        ("run_counts", settled(&[1], &[], &[])),
+        ("runs", settled(&[1], &[1], &[0])),
+        ("runs", settled(&[1], &[1], &[0, 0, 0])),
+        ("runs", settled(&[], &[0], &[])),
+        ("joined.partitions", frame_of(Kind::StreamNews, 0, &no_tag)),
+        ("joined.partitions", frame_of(Kind::StreamNews, 0, &no_set)),
+        ("tree.nodes", frame_of(Kind::StreamNews, 0, &NewsHeader { nodes: vec![0; 13], ..no_tree.clone() })),
+        ("tree.sizes", frame_of(Kind::StreamNews, 0, &no_tree)),
+        ("synchronisation", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &waits(0))),
+        ("synchronisation", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &waits(4))),
+        ("payload", frame_of(Kind::StreamOpen, 0, &waits(1))),
+        ("payload", frame_of(Kind::StreamTaken, FLAG_PAYLOAD, &TakenHeader { upto: 1 })),
+        ("contributors", frame_of(Kind::StreamUp, 0, &bad_set)),
+        ("to", frame_of(Kind::StreamDown, 0, &bad_to)),
+        ("reason", frame_of(Kind::StreamClose, 0, &over)),
+        ("header", frame(Kind::StreamUp, 0, &[0xff], b"")),
+    ] {
+        refuses(frame, &WireError::Malformed { field });
+    }
+}
+
+#[test]
+fn a_stream_has_no_branches() {
+    let mut bytes = bytes_of(&about(StreamMessage::Beat { stream: id(1) }), &Limits::DEFAULT).unwrap();
+    bytes[26] = 1;
+    refuses(bytes, &WireError::Malformed { field: "branch" });
+}
