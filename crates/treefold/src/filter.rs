@@ -85,7 +85,7 @@ fn open_one(registry: &Registry, name: &str, params: &Bytes) -> Result<Opened, A
     }
     let kind = registry
         .filter(name)
-        // BUILTIN
+        .or_else(|| treefold_operators::filter::builtin(name))
         .ok_or_else(|| Arc::from(format!("no filter is called {name:?}")))?;
     let place = match kind.placement() {
         Placement::Pool => KindPlacement::Pool,

@@ -13,9 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use treefold_core::id::RequestId;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::stream::{
-    StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation,
-};
+use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 use treefold_core::tree::shape::Shape;
 use treefold_operators::{Body, BodyError};
 
@@ -110,8 +108,7 @@ impl StreamBuilder {
             return Err(problem.into());
         }
         let handle = self.handle.ok_or(Error::NoLoop)?;
-        let window_bytes =
-            self.options.window_bytes.unwrap_or(Limits::DEFAULT.stream_window_bytes as u64);
+        let window_bytes = self.options.window_bytes.unwrap_or(Limits::DEFAULT.stream_window_bytes as u64);
         let (sender, events) = mpsc::unbounded_channel();
         let request = handle.next_request();
         let (spec, options) = (Box::new(self.spec), self.options);

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use treefold_core::effect::Job;
 use treefold_core::error::JobError;
-use treefold_core::stream::spec::Filtered;
 use treefold_core::id::JobId;
 use treefold_core::stream::StreamId;
+use treefold_core::stream::spec::Filtered;
 
 /// How many times as long as it must each job shall take: a fault to inject, shared by loop and workers.
 #[derive(Debug)]
@@ -132,12 +132,7 @@ pub(crate) enum Finished {
     /// A job.
     Job(JobId, Yielded),
     /// A filter's run.
-    Filter {
-        stream: StreamId,
-        run: u64,
-        filters: Filters,
-        result: Result<Filtered<Bytes>, JobError>,
-    },
+    Filter { stream: StreamId, run: u64, filters: Filters, result: Result<Filtered<Bytes>, JobError> },
 }
 
 /// Whether the thread that runs a job counts.

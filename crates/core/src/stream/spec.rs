@@ -154,6 +154,15 @@ pub enum Source {
     Child(u32),
 }
 
+impl core::fmt::Display for Source {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Endpoint(number) => write!(f, "endpoint {number}"),
+            Self::Child(number) => write!(f, "child {number}"),
+        }
+    }
+}
+
 /// Work for a stream's filter, one at a time and in this order.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

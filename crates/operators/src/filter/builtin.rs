@@ -4,7 +4,10 @@
 //! knows. Each filter's file has its own entry, so that adding one is a line in the table.
 
 use super::{Descent, Filter, FilterKind, Source, Wave};
-use super::{average, classes, concatenate, count, histogram, identity, max, merge_sorted, min, sum, top_k};
+use super::{average, classes, clock_skew, concatenate, count, distinct, histogram, identity};
+use super::{max, merge_sorted, min, quantiles, sum, time_aligned, top_k};
+#[cfg(feature = "arrow")]
+use super::{concat_batches, group};
 use crate::aggregation::Placement;
 use crate::error::Result;
 use bytes::Bytes;
@@ -24,6 +27,14 @@ const BUILTINS: &[Builtin] = &[
     histogram::ENTRY,
     classes::ENTRY,
     merge_sorted::ENTRY,
+    quantiles::ENTRY,
+    distinct::ENTRY,
+    #[cfg(feature = "arrow")]
+    group::ENTRY,
+    #[cfg(feature = "arrow")]
+    concat_batches::ENTRY,
+    time_aligned::ENTRY,
+    clock_skew::ENTRY,
 ];
 
 /// A filter that every node has.
@@ -92,6 +103,27 @@ pub(crate) fn opens_inline<F: Filter + 'static>(
     Arc::new(Opens { name, open, placement: Placement::Inline })
 }
 
+/// An existing kind by its name.
+pub(crate) fn named<K: FilterKind>(name: &'static str, kind: K) -> Arc<dyn FilterKind> {
+    Arc::new(NamedKind { name, kind })
+}
+
+struct NamedKind<K> {
+    name: &'static str,
+    kind: K,
+}
+
+impl<K: FilterKind> FilterKind for NamedKind<K> {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
+        let filter = self.kind.open(params).map_err(|error| error.context(self.name))?;
+        Ok(Box::new(Named { name: self.name, filter }))
+    }
+
+    fn placement(&self) -> Placement {
+        self.kind.placement()
+    }
+}
+
 struct Opens<F> {
     name: &'static str,
     open: fn(&Bytes) -> Result<F>,
@@ -115,6 +147,28 @@ struct Named<F> {
     filter: F,
 }
 
+impl Filter for Box<dyn Filter> {
+    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+        (**self).up(wave, out)
+    }
+
+    fn down(&mut self, descent: Descent<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+        (**self).down(descent, out)
+    }
+
+    fn holds_from(&self) -> Option<u64> {
+        (**self).holds_from()
+    }
+
+    fn joined(&mut self, source: Source) {
+        (**self).joined(source);
+    }
+
+    fn replaced(&mut self, lost: Source, heirs: &[Source]) {
+        (**self).replaced(lost, heirs);
+    }
+}
+
 impl<F: Filter> Filter for Named<F> {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
         self.filter.up(wave, out).map_err(|error| error.context(self.name))
@@ -126,6 +180,10 @@ impl<F: Filter> Filter for Named<F> {
 
     fn holds_from(&self) -> Option<u64> {
         self.filter.holds_from()
+    }
+
+    fn joined(&mut self, source: Source) {
+        self.filter.joined(source);
     }
 
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {

@@ -4,6 +4,7 @@
 //! endpoints is bounded by `rows_max`, and one row more is an error that names it: cutting in silence would
 //! depend on the tree.
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{read, within};
 use super::{Filter, FilterKind, Wave};
 use crate::codec::{BATCH_ROWS_MAX, Batch, Body, concatenated};
@@ -26,6 +27,15 @@ impl Default for Params {
         Self { rows_max: 1 << 20 }
     }
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "concat-batches",
+    summary: "Arrow batches of one schema into one",
+    params: &[
+        Param { name: "rows_max", meaning: "rows of a batch that goes up; 1048576 by default" },
+    ],
+    kind: |name| named(name, ConcatBatches),
+};
 
 impl FilterKind for ConcatBatches {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

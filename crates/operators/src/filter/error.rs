@@ -110,15 +110,6 @@ impl fmt::Display for Parameters<'_> {
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Endpoint(number) => write!(f, "endpoint {number}"),
-            Self::Child(number) => write!(f, "child {number}"),
-        }
-    }
-}
-
 impl FilterError {
     /// How a packet's error becomes the filter's, which knows who sent the packet.
     pub(crate) fn packet(from: Source) -> impl Fn(PacketError) -> Self {

@@ -79,7 +79,11 @@ impl Timeline {
             Input::Command(command @ (Command::Cancel { .. } | Command::Leave)) => {
                 self.note(now, at, About::Everyone, format!("{command:?}"));
             }
-            Input::Command(_) | Input::Connected { .. } | Input::Datagram { .. } => {}
+            Input::Command(_)
+            | Input::Connected { .. }
+            | Input::Datagram { .. }
+            | Input::FilterOpened { .. }
+            | Input::Filtered { .. } => {}
         }
     }
 

@@ -116,6 +116,7 @@ impl World {
             // A job that is given up keeps its processor until it is done, as a thread does; a future that has not
             // begun is dropped.
             Effect::Abandon { job, replace_worker: false } => self.places[at].processors.drop_waiting(job),
+            Effect::Filter(_) => unreachable!("invariant: nobody opens streams in the simulated world"),
             Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
     }

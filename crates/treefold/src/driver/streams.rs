@@ -11,6 +11,7 @@ use crate::job::Filtering;
 use crate::workers::{Task, TaskId};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -98,7 +99,12 @@ impl Loop {
         drop(streams);
         let Some(mut filters) = filters else {
             let error = JobError::Failed("the stream's filter is not here".into());
-            return self.feed(Input::Filtered { stream, run, result: Err(error), cost: Duration::ZERO.into() });
+            return self.feed(Input::Filtered {
+                stream,
+                run,
+                result: Err(error),
+                cost: Duration::ZERO.into(),
+            });
         };
         if !inline {
             let filtering = Box::new(Filtering { stream, run, tag, work, filters });
@@ -219,7 +225,13 @@ impl Loop {
                 window_bytes: seat.window_bytes,
                 was_refused: &mut seat.was_refused,
             };
-            call(it, &mut outlet)
+            // The author's code is a stranger's; what it panics with has been printed by the program's own hook.
+            catch_unwind(AssertUnwindSafe(|| call(it, &mut outlet)))
+        };
+        let Ok(outcome) = outcome else {
+            self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} panicked"));
+            self.close_endpoint(stream, endpoint, &StreamError::Closed);
+            return None;
         };
         for (tag, payload) in sends {
             self.feed(Input::Command(Command::EndpointSend { stream, endpoint, tag, payload }));

@@ -138,7 +138,13 @@ impl Thread {
         let (members, watched) = watch::channel(Members::new());
         let (handle, asks) = channels(watched);
         let (control, slowness) = (Arc::new(Control::default()), Slowness::none());
-        let ours = Ours { handle: handle.clone(), control: Arc::clone(&control), slowness: Arc::clone(&slowness), members, asks };
+        let ours = Ours {
+            handle: handle.clone(),
+            control: Arc::clone(&control),
+            slowness: Arc::clone(&slowness),
+            members,
+            asks,
+        };
         let (report, started) = std::sync::mpsc::sync_channel(1);
         let name = setup.thread_name.clone();
         std::thread::Builder::new()

@@ -88,6 +88,7 @@ impl Decoder {
             | Kind::StreamTaken
             | Kind::StreamNews
             | Kind::StreamBeat
+            | Kind::StreamAhead
             | Kind::StreamClose => {
                 let names = &mut self.names;
                 Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))

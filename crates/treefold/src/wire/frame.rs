@@ -99,6 +99,8 @@ kinds! {
     StreamBeat = 70,
     /// `StreamMessage::Close`.
     StreamClose = 71,
+    /// `StreamMessage::Ahead`.
+    StreamAhead = 72,
 }
 
 /// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.

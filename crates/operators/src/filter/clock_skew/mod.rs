@@ -24,6 +24,7 @@
 
 mod hop;
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{read, within};
 use super::{Descent, Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
@@ -110,6 +111,15 @@ impl From<Skew> for (u32, i64, u64) {
         (skew.endpoint, skew.skew_ns, skew.error_ns)
     }
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "clock-skew",
+    summary: "how far the clock of each endpoint is off, hop by hop",
+    params: &[
+        Param { name: "window", meaning: "rounds that a reply may be late; 16 by default" },
+    ],
+    kind: |name| named(name, ClockSkew),
+};
 
 impl FilterKind for ClockSkew {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

@@ -14,6 +14,7 @@
 //! So processes agree, and the bytes may be merged with sketches of other languages. A string and a byte
 //! string of the same bytes are one value; 1 and 1.0 are two.
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{read, within};
 use super::samples::{Value, samples_of};
 use super::{Filter, FilterKind, Source, Wave};
@@ -70,6 +71,15 @@ pub struct DistinctCount {
     /// The sketch as DataSketches of other languages read it.
     pub sketch: Bytes,
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "distinct",
+    summary: "how many different values, by a sketch of a few kilobytes",
+    params: &[
+        Param { name: "precision", meaning: "registers as a power of two; 12 by default, for 1.6 %" },
+    ],
+    kind: |name| named(name, Distinct),
+};
 
 impl FilterKind for Distinct {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

@@ -20,6 +20,7 @@
 mod fold;
 mod table;
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{ParameterError, read, within};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::{BATCH_COLUMNS_MAX, Batch, Body};
@@ -185,6 +186,17 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
 fn unsupported(column: &str, data_type: &DataType) -> OperatorError {
     OperatorError::new(format!("column `{column}` is of type {data_type}, which has no place here"))
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "group",
+    summary: "Arrow rows grouped by key columns, with figures of other columns",
+    params: &[
+        Param { name: "keys", meaning: "the columns whose values make a group; at least one" },
+        Param { name: "aggregates", meaning: "what is asked of each group: {column, function}, of sum, min, max, count and average" },
+        Param { name: "groups_max", meaning: "how many groups there may be; 65536 by default" },
+    ],
+    kind: |name| named(name, Group),
+};
 
 impl FilterKind for Group {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

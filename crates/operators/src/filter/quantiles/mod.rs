@@ -18,6 +18,7 @@
 
 mod wire;
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{ParameterError, read, within};
 use super::samples::{Value, samples_of};
 use super::{Filter, FilterKind, Source, Wave};
@@ -129,6 +130,16 @@ fn value_at(sketch: &DDSketch, fraction: f64) -> Result<f64> {
 fn config(relative_error: f64) -> Config {
     Config::new(relative_error, BUCKETS_MAX, ZERO_MAX)
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "quantiles",
+    summary: "quantiles of numbers, by a sketch of bounded relative error",
+    params: &[
+        Param { name: "relative_error", meaning: "of each value given: 0.005 to 0.5; 0.01 by default" },
+        Param { name: "quantiles", meaning: "which, each from 0 to 1; 0.5, 0.9, 0.95 and 0.99 by default" },
+    ],
+    kind: |name| named(name, Quantiles),
+};
 
 impl FilterKind for Quantiles {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

@@ -34,6 +34,7 @@
 mod alignment;
 mod packets;
 
+use super::builtin::{Builtin, Param, named};
 use super::parameter::{ParameterError, read, within};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
@@ -83,6 +84,18 @@ impl Default for Params {
         Self { interval_ns: 0, metrics: 1, reduce: Reduction::Sum, intervals_max: 64 }
     }
 }
+
+pub(super) const ENTRY: Builtin = Builtin {
+    name: "time-aligned",
+    summary: "amounts over intervals, aligned to common ones and reduced",
+    params: &[
+        Param { name: "interval_ns", meaning: "the length of an output interval; must be given" },
+        Param { name: "metrics", meaning: "figures in a sample; 1 by default" },
+        Param { name: "reduce", meaning: "sum, average, min or max; sum by default" },
+        Param { name: "intervals_max", meaning: "intervals that wait for who is behind; 64 by default" },
+    ],
+    kind: |name| named(name, TimeAligned),
+};
 
 impl FilterKind for TimeAligned {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {

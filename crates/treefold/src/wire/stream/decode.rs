@@ -1,7 +1,7 @@
 //! Headers to stream messages.
 
 use super::end::stream_error_of;
-use super::header::{DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
+use super::header::{AheadHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
 use super::tags::TagSets;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
@@ -63,6 +63,7 @@ impl StreamDecoder {
                 few_enough(header, 5, "missing", limits.missing_max)?;
                 StreamMessage::News(news_of(stream, decoded(header)?, limits)?)
             }
+            Kind::StreamAhead => StreamMessage::Ahead { stream, tag: decoded::<AheadHeader>(header)?.tag },
             Kind::StreamBeat => StreamMessage::Beat { stream },
             Kind::StreamClose => {
                 StreamMessage::Close { stream, reason: stream_error_of(decoded(header)?, limits)? }
@@ -182,6 +183,8 @@ fn open_of(
         first_tag: header.first_tag,
         rejoin: header.rejoin,
         gone: set_alone(&header.gone, limits.partitions_max, "gone")?,
+        life: header.life,
+        term: header.term,
     })
 }
 
@@ -199,6 +202,7 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
     Ok(StreamNews {
         stream,
         tree: tree_of(&header, limits)?,
+        term: header.term,
         received: header.received,
         joined,
         away: missing_of(&mut header.missing, limits)?,

@@ -1,7 +1,7 @@
 //! Stream messages to headers.
 
 use super::end::close_header;
-use super::header::{DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
+use super::header::{AheadHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
 use super::tags::put_tags;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
@@ -63,6 +63,10 @@ impl StreamEncoder {
             StreamMessage::News(news) => {
                 append(&news_header(news, limits)?, out);
                 (Kind::StreamNews, None)
+            }
+            StreamMessage::Ahead { tag, .. } => {
+                append(&AheadHeader { tag: *tag }, out);
+                (Kind::StreamAhead, None)
             }
             StreamMessage::Beat { .. } => (Kind::StreamBeat, None),
             StreamMessage::Close { reason, .. } => {
@@ -159,6 +163,8 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
         first_tag: open.first_tag,
         rejoin: open.rejoin,
         gone: set_row(&open.gone, limits, "gone")?,
+        life: open.life,
+        term: open.term,
         ..OpenHeader::default()
     };
     put_tree(&mut header, &open.tree, limits)?;
@@ -170,6 +176,7 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
     let mut header = NewsHeader {
         received: news.received,
         missing: missing_headers(&news.away, limits)?,
+        term: news.term,
         ..NewsHeader::default()
     };
     put_tree(&mut header, &news.tree, limits)?;

@@ -39,6 +39,10 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) rejoin: bool,
     #[prost(bytes = "vec", tag = "16")]
     pub(in crate::wire) gone: Vec<u8>,
+    #[prost(uint32, tag = "17")]
+    pub(in crate::wire) life: u32,
+    #[prost(uint64, tag = "18")]
+    pub(in crate::wire) term: u64,
 }
 
 /// `StreamUp`.
@@ -95,6 +99,13 @@ pub(in crate::wire) struct TakenHeader {
     pub(in crate::wire) upto: u64,
 }
 
+/// `StreamAhead`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(in crate::wire) struct AheadHeader {
+    #[prost(uint64, tag = "1")]
+    pub(in crate::wire) tag: u64,
+}
+
 /// `StreamNews`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct NewsHeader {
@@ -108,6 +119,8 @@ pub(in crate::wire) struct NewsHeader {
     pub(in crate::wire) joined_tags: Vec<u64>,
     #[prost(message, repeated, tag = "5")]
     pub(in crate::wire) missing: Vec<MissingHeader>,
+    #[prost(uint64, tag = "6")]
+    pub(in crate::wire) term: u64,
     #[prost(bytes = "vec", tag = "8")]
     pub(in crate::wire) sizes: Vec<u8>,
     #[prost(uint32, tag = "9")]

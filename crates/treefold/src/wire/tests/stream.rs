@@ -52,6 +52,8 @@ pub(super) fn open() -> StreamOpen<Bytes> {
         first_tag: 1,
         rejoin: false,
         gone: PartitionSet::new(),
+        life: 0,
+        term: 0,
     }
 }
 
@@ -78,6 +80,7 @@ pub(super) fn news() -> StreamNews {
     StreamNews {
         stream: id(1),
         tree: tree(),
+        term: 2,
         received: 6,
         joined: vec![(set([0, 1, 2]), 1), (set([3]), 300)],
         away: Vec::new(),
@@ -94,7 +97,7 @@ pub(super) fn closed(reason: StreamError) -> Message<Bytes> {
 
 /// Each kind of message about a stream, by name.
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
-    let rejoin = StreamOpen { rejoin: true, first_tag: 301, gone: set([8, 9]), ..open() };
+    let rejoin = StreamOpen { rejoin: true, first_tag: 301, gone: set([8, 9]), life: 3, term: 2, ..open() };
     let failed = Missing { reason: Reason::FilterFailed("nan".into()), ..loss() };
     let held = StreamUp { payload: None, missing: vec![failed], holds_from: Some(298), ..up("") };
     let of_one =
@@ -114,6 +117,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-taken", about(StreamMessage::Taken { stream, upto: 7 })),
         ("stream-news", about(StreamMessage::News(news()))),
         ("stream-news-of-loss", about(StreamMessage::News(StreamNews { away: vec![loss()], ..news() }))),
+        ("stream-ahead", about(StreamMessage::Ahead { stream, tag: 300 })),
         ("stream-beat", about(StreamMessage::Beat { stream })),
         ("stream-close", closed(StreamError::Closed)),
         ("stream-close-bad-field", closed(StreamError::bad_field("window_bytes", 0, "1 to 1048576"))),
@@ -157,9 +161,9 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
 }
 
 fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
-    let numbers = (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>());
+    let numbers = (any::<[u32; 2]>(), any::<[u64; 3]>(), any::<bool>());
     (any_id(), any_spec(), strategies::tree(), numbers, strategies::set()).prop_map(
-        |(stream, spec, tree, (levels, window_bytes, first_tag, rejoin), gone)| {
+        |(stream, spec, tree, ([levels, life], [window_bytes, first_tag, term], rejoin), gone)| {
             let spec = Arc::new(spec);
             StreamMessage::Open(StreamOpen {
                 stream,
@@ -168,6 +172,8 @@ fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
                 levels,
                 window_bytes,
                 first_tag,
+                life,
+                term,
                 rejoin,
                 gone,
             })
@@ -207,9 +213,9 @@ fn any_down() -> impl Strategy<Value = StreamMessage<Bytes>> {
 
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
-    (any_id(), strategies::tree(), any::<u64>(), joined, strategies::missing()).prop_map(
-        |(stream, tree, received, joined, away)| {
-            StreamMessage::News(StreamNews { stream, tree, received, joined, away })
+    (any_id(), strategies::tree(), any::<[u64; 2]>(), joined, strategies::missing()).prop_map(
+        |(stream, tree, [term, received], joined, away)| {
+            StreamMessage::News(StreamNews { stream, tree, term, received, joined, away })
         },
     )
 }
@@ -245,6 +251,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => taken.prop_map(|(stream, upto)| StreamMessage::Taken { stream, upto }),
         2 => any_news(),
         1 => any_id().prop_map(|stream| StreamMessage::Beat { stream }),
+        1 => (any_id(), any::<u64>()).prop_map(|(stream, tag)| StreamMessage::Ahead { stream, tag }),
         1 => (any_id(), any_end()).prop_map(|(stream, reason)| StreamMessage::Close { stream, reason }),
     ];
     message.prop_map(about)

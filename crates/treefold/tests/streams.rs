@@ -1,0 +1,171 @@
+//! Streams over real sockets: waves up, packets down, back-pressure, and nodes that die.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::time::Duration;
+use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took, accept};
+use treefold::operators::packet::Row;
+use treefold::{Client, Node, PartitionSet, Service, Shape, Stream, Synchronisation};
+
+/// Answers each packet with the endpoint's number, in the wave of the packet's tag, as soon as there is room.
+struct Echo {
+    answer: Bytes,
+    unanswered: VecDeque<u64>,
+}
+
+impl Endpoint for Echo {
+    fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took {
+        self.unanswered.push_back(packet.tag);
+        self.room(outlet);
+        Took::Now
+    }
+
+    fn room(&mut self, outlet: &mut Outlet<'_>) {
+        while let Some(&tag) = self.unanswered.front() {
+            if outlet.send_tagged(tag, self.answer.clone()).is_err() {
+                return;
+            }
+            self.unanswered.pop_front();
+        }
+    }
+}
+
+fn echoes(ids: std::ops::Range<u32>, total: u32) -> Service {
+    let echo = |opening: &Opening| Echo {
+        answer: Row::new().i64(i64::from(opening.endpoint)).packet().into_bytes(),
+        unanswered: VecDeque::new(),
+    };
+    Service::new("echo").endpoints(ids, echo).total(total)
+}
+
+async fn cluster(nodes: u32, each: u32) -> Vec<Node> {
+    let total = nodes * each;
+    let mut all: Vec<Node> = Vec::new();
+    for at in 0..nodes {
+        let join: Vec<String> = all.first().map(|first| first.addr().to_string()).into_iter().collect();
+        let service = echoes(at * each..(at + 1) * each, total);
+        all.push(Node::builder().join(join).service(service).start().await.expect("a node starts"));
+    }
+    for node in &all {
+        assert!(node.members_at_least(nodes as usize, Duration::from_secs(10)).await, "all meet");
+    }
+    all
+}
+
+async fn sum_stream(client: &Client, shape: Shape) -> Stream {
+    let builder = client.stream("echo").up_filter("sum").shape(shape);
+    builder.open().await.expect("the stream opens")
+}
+
+fn figure(packet: &Bytes) -> i64 {
+    treefold::operators::packet::Packet::read(packet)
+        .and_then(|packet| packet.i64(0))
+        .expect("a sum is an i64")
+}
+
+#[tokio::test]
+async fn a_broadcast_comes_back_as_one_sum() {
+    let nodes = cluster(6, 2).await;
+    let client = nodes[0].client();
+    let mut stream = sum_stream(&client, Shape::KAry(2)).await;
+    assert_eq!(stream.endpoints(), &PartitionSet::first(12));
+    for _ in 0..100 {
+        let tag = stream.send(Bytes::from_static(b"?")).await.expect("it is open");
+        let wave = stream.wave().await.expect("it is open");
+        assert_eq!((wave.tag, figure(&wave.packets[0])), (tag, 66));
+        assert_eq!(wave.contributors, PartitionSet::first(12));
+    }
+}
+
+#[tokio::test]
+async fn a_direct_client_can_be_the_front_end_and_a_front_one_is_told_why_not() {
+    let nodes = cluster(3, 1).await;
+    let front = Client::connect(nodes[0].addr()).await.expect("it connects");
+    let refused = front.stream("echo").open().await.err().expect("it has no loop").to_string();
+    assert!(refused.contains("direct"), "{refused}");
+    let direct = Client::builder().at([nodes[0].addr()]).direct(true).connect().await.expect("it connects");
+    let mut stream = loop {
+        // Its view may lack some for a moment.
+        let stream = sum_stream(&direct, Shape::Flat).await;
+        if stream.endpoints().len() == 3 {
+            break stream;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    stream.send(Bytes::new()).await.expect("it is open");
+    assert_eq!(figure(&stream.wave().await.expect("it is open").packets[0]), 3);
+}
+
+#[tokio::test]
+async fn a_dead_node_costs_its_endpoints_only() {
+    let mut nodes = cluster(7, 1).await;
+    let client = nodes[0].client();
+    let mut stream = sum_stream(&client, Shape::KAry(2)).await;
+    drop(nodes.remove(1)); // an inner node, if any is
+    let mut last = None;
+    for _ in 0..200 {
+        stream.send(Bytes::new()).await.expect("it is open");
+        let wave = stream.wave().await.expect("it is open");
+        let expected: i64 = wave.contributors.iter().map(i64::from).sum();
+        assert_eq!(figure(&wave.packets[0]), expected, "a sum of its contributors");
+        last = Some(wave);
+    }
+    let last = last.expect("there were waves");
+    assert_eq!(last.contributors.len(), 6);
+    assert_eq!(last.missing.len(), 1);
+}
+
+#[tokio::test]
+async fn accepted_streams_are_read_and_written_by_whoever_waits() {
+    let (accepting, acceptor) = accept();
+    let service = Service::new("echo").endpoints(0..1, accepting);
+    let node = Node::builder().service(service).start().await.expect("a node starts");
+    let worker = tokio::spawn(async move {
+        let mut stream = acceptor.accept().await.expect("a stream is opened");
+        while let Some(packet) = stream.recv().await {
+            stream.send_tagged(packet.tag, packet.payload).await.expect("it is open");
+        }
+    });
+    let client = node.client();
+    let mut stream = client.stream("echo").open().await.expect("it opens");
+    for number in 0..1_000u32 {
+        stream.send(Bytes::from(number.to_le_bytes().to_vec())).await.expect("it is open");
+        let wave = stream.wave().await.expect("it is open");
+        assert_eq!(wave.packets, [Bytes::from(number.to_le_bytes().to_vec())]);
+    }
+    drop(stream);
+    worker.await.expect("the endpoint hears that the stream is over");
+}
+
+#[tokio::test]
+async fn who_is_not_read_waits_and_nothing_is_lost() {
+    let nodes = cluster(3, 1).await;
+    let client = nodes[0].client();
+    let builder = client.stream("echo").up_filter("sum").window_bytes(64 << 10);
+    let mut stream = builder.open().await.expect("it opens");
+    let sender = stream.sender();
+    let sending = tokio::spawn(async move {
+        for _ in 0..20_000 {
+            sender.send(Bytes::new()).await.expect("it is open");
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for tag in 1..=20_000 {
+        let wave = stream.wave().await.expect("it is open");
+        assert_eq!((wave.tag, figure(&wave.packets[0])), (tag, 3));
+    }
+    sending.await.expect("all is sent");
+}
+
+#[tokio::test]
+async fn a_filter_that_is_not_there_is_named() {
+    let nodes = cluster(2, 1).await;
+    let client = nodes[0].client();
+    let refused = client.stream("echo").up_filter("summ").open().await.err().expect("nobody knows it");
+    assert!(refused.to_string().contains("no filter is called \"summ\""), "{refused}");
+    let refused = client.stream("nobody").open().await.err().expect("nobody has it");
+    assert!(refused.to_string().contains("\"nobody\""), "{refused}");
+    let none = Synchronisation::TimeOut(Duration::ZERO.into());
+    let refused = client.stream("echo").synchronisation(none).open().await.err().expect("no time at all");
+    assert!(refused.to_string().contains("above 0"), "{refused}");
+}
