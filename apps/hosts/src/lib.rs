@@ -13,7 +13,7 @@
 //!
 //! The same fold is reached in two ways. As an aggregation, `hosts/now`, a call asks every host for its measure now;
 //! its partitions are hosts and their data is a [`Watch`]. As a filter of a stream ([`Folding`]), endpoints send
-//! samples at their own pace and nobody asks.
+//! samples at the pace that the stream asks for ([`Pace`]) and nobody asks.
 //!
 //! Every figure is an integer in the unit that its name ends with, so that sums are exact and **the same samples give
 //! the same bytes, whatever the tree** (`laws.rs` holds all partials to it). Shares are in permille.
@@ -36,6 +36,7 @@ pub mod hosts;
 #[cfg(test)]
 mod laws;
 pub mod now;
+pub mod pace;
 pub mod process;
 pub mod rank;
 mod read;
@@ -50,6 +51,7 @@ pub use folding::Folding;
 pub use host::{Host, Name};
 pub use hosts::Hosts;
 pub use now::{Ask, TOP_DEFAULT, TOP_MAX};
+pub use pace::Pace;
 pub use process::{Placed, Process};
 pub use sample::Sample;
 pub use sampler::Sampler;

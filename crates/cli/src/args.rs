@@ -8,8 +8,9 @@ use crate::commands::node::NodeArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
-use crate::commands::topology::TopologyArgs;
+use crate::commands::stream::StreamArgs;
 use crate::commands::top::Top;
+use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -81,6 +82,7 @@ pub(crate) enum Command {
     Node(NodeArgs),
     Call(Call),
     Status(Status),
+    Stream(StreamArgs),
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),

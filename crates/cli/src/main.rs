@@ -56,6 +56,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Node(node) => on_runtime(node.run(format)),
         Command::Call(call) => on_runtime(call.run(format)),
         Command::Status(status) => on_runtime(status.run(format)),
+        Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),
         Command::Bench(bench) => on_runtime(bench.run(format)),
     }

@@ -13,12 +13,15 @@
 //! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
 //! one machine share one index directory and take turns at building it.
 
+mod hosts;
+
 use crate::parse::{self, partitions_of_total};
+use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use treefold::{CallError, Operator, PartitionSet, Service};
-use treefold_hosts::{Host, Watch};
+use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// What may follow a colon.
@@ -94,7 +97,7 @@ impl Serve {
                 search_service(&report.directory, self.partitions.iter(), self.total)
             }
             What::Micro => Ok(micro_service(&self.partitions, self.total)),
-            What::Hosts(name) => hosts_service(&self.partitions, self.total, name.as_deref()),
+            What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref()),
         }
     }
 }
@@ -103,18 +106,18 @@ fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
     partitions.iter().fold(micro().total(total), |service, partition| service.partition(partition, ()))
 }
 
-/// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.
-fn hosts_service(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
-    let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
-    partitions.iter().try_fold(hosts().total(total), |service, partition| {
-        let watch = Watch::start(Host::new(partition, &name)).map_err(|error| chain(&error))?;
-        Ok(service.partition(partition, watch))
-    })
+/// Refuses parameters that the endpoints of a service which this program knows could not read: they would have to
+/// guess, and whoever opens the stream would not hear of it.
+pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
+    match service {
+        treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
+        _ => Ok(()),
+    }
 }
 
-/// The services that this program knows, without partitions: their operators only.
+/// The services that this program knows, without partitions: their operators and filters only.
 pub(crate) fn known_services() -> [Service; 3] {
-    [search(), micro(), hosts()]
+    [search(), micro(), hosts::known()]
 }
 
 fn search() -> Service {
@@ -123,10 +126,6 @@ fn search() -> Service {
 
 fn micro() -> Service {
     with_operators(Service::new(treefold_micro::SERVICE), treefold_micro::aggregations())
-}
-
-fn hosts() -> Service {
-    with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
 }
 
 fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operator>)>) -> Service {

@@ -53,6 +53,11 @@ pub struct OpenWork {
     pub jobs_running: usize,
     /// Jobs given up that may hold a thread.
     pub jobs_stuck: usize,
+    /// Streams that it takes part in, as their front-end or below it.
+    pub streams: usize,
+    /// Bytes of their packets: waiting for the rest of their wave, or sent up and not yet taken by the front-end's
+    /// user.
+    pub stream_bytes: usize,
 }
 
 macro_rules! counters {

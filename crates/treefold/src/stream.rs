@@ -14,6 +14,7 @@ use treefold_core::id::RequestId;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
+use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 use treefold_operators::{Body, BodyError};
 
@@ -122,12 +123,14 @@ impl StreamBuilder {
             batch: Vec::new(),
             taken: 0,
             id: StreamId { origin: 0, sequence: 0 },
+            trees: Vec::new(),
             endpoints: PartitionSet::new(),
             missing: Vec::new(),
         };
         match stream.events.recv().await {
-            Some(StreamEvent::Opened { stream: id, endpoints, missing }) => {
-                (stream.id, stream.endpoints, stream.missing) = (id, endpoints, missing);
+            Some(StreamEvent::Opened { stream: id, trees, endpoints, missing }) => {
+                (stream.id, stream.trees) = (id, trees);
+                (stream.endpoints, stream.missing) = (endpoints, missing);
                 Ok(stream)
             }
             Some(StreamEvent::Closed(error)) => Err(Error::Stream(error)),
@@ -145,6 +148,7 @@ pub struct Stream {
     batch: Vec<StreamEvent<Bytes>>,
     taken: u32,
     id: StreamId,
+    trees: Vec<Tree>,
     endpoints: PartitionSet,
     missing: Vec<treefold_core::error::Missing>,
 }
@@ -153,6 +157,11 @@ impl Stream {
     /// Its name.
     pub fn id(&self) -> StreamId {
         self.id
+    }
+
+    /// The subtrees below the front-end, by the last news.
+    pub fn trees(&self) -> &[Tree] {
+        &self.trees
     }
 
     /// Who takes part, by the last news.
@@ -195,7 +204,8 @@ impl Stream {
             if let Some(event) = self.waiting.pop_front() {
                 match event {
                     StreamEvent::Wave(_) => self.taken += 1,
-                    StreamEvent::Changed { ref endpoints, ref away, .. } => {
+                    StreamEvent::Changed { ref trees, ref endpoints, ref away } => {
+                        self.trees.clone_from(trees);
                         (self.endpoints, self.missing) = (endpoints.clone(), away.clone());
                     }
                     StreamEvent::Taken { bytes } => {

@@ -115,8 +115,13 @@ impl Call {
 
 /// Parameters as the command line gives them, as bytes.
 fn read_params(given: &str) -> Result<Bytes, Failure> {
+    read_json("--params", given)
+}
+
+/// What an option gives as JSON (as it is, in a file, or on standard input), as bytes.
+pub(crate) fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |source: &str, error: &dyn std::fmt::Display| {
-        Failure::usage(format!("--params {source}: {error}; give JSON, @FILE, or - for standard input"))
+        Failure::usage(format!("{option} {source}: {error}; give JSON, @FILE, or - for standard input"))
     };
     let (source, text) = if given == "-" {
         let mut text = String::new();

@@ -8,15 +8,16 @@ pub(crate) mod node;
 pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod status;
-pub(crate) mod topology;
+pub(crate) mod stream;
 pub(crate) mod top;
+pub(crate) mod topology;
 pub(crate) mod tree;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
 use std::time::Duration;
 use treefold::node::CLUSTER_DEFAULT;
-use treefold::{Client, ClientBuilder, Error};
+use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
 
 /// How long a command looks for somebody to talk to.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,6 +35,24 @@ pub(crate) fn failure_of(error: Error) -> Failure {
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
             Failure::unreachable(format!("{error}; ask another node with --at"))
         }
+        Error::Stream(error) => failure_of_stream(error),
+        error => Failure::failed(error.to_string()),
+    }
+}
+
+/// The failure behind the end of a stream. What was refused before anybody was asked reads as a refused call does.
+fn failure_of_stream(error: StreamError) -> Failure {
+    match error {
+        StreamError::BadField { field, given, limit } => {
+            Failure::Rejected(CallError::BadField { field, given, limit })
+        }
+        StreamError::UnknownService { service } => {
+            Failure::Rejected(CallError::UnknownService { service: service.to_string() })
+        }
+        StreamError::Filter { .. } => Failure::usage(format!(
+            "{error}; `treefold stream --list-filters` shows those that every node has, with their parameters"
+        )),
+        StreamError::Full { .. } => Failure::failed(format!("{error}; close a stream, or ask another node")),
         error => Failure::failed(error.to_string()),
     }
 }

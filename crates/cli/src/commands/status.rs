@@ -105,6 +105,8 @@ fn open_work(open: &OpenWork) -> String {
         ("waves kept for repair", open.waves_kept),
         ("bytes kept", open.kept_bytes),
         ("bytes held", open.held_bytes),
+        ("streams", open.streams),
+        ("bytes of streams", open.stream_bytes),
     ];
     let open: Vec<String> = counts
         .iter()

@@ -2,6 +2,7 @@
 
 pub(crate) mod explain;
 pub(crate) mod json;
+pub(crate) mod packet;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod value;

@@ -28,13 +28,22 @@ pub(crate) fn to_json(payload: &[u8]) -> Value {
     if payload.is_empty() {
         return Value::Null; // as the library reads it
     }
+    value_of(payload).unwrap_or_else(|| Value::String(STANDARD.encode(payload)))
+}
+
+/// Whether a payload is one MessagePack value.
+pub(crate) fn is_value(payload: &[u8]) -> bool {
+    value_of(payload).is_some()
+}
+
+fn value_of(payload: &[u8]) -> Option<Value> {
     let mut reader = rmp_serde::Deserializer::from_read_ref(payload);
     reader.set_max_depth(NESTING_DEPTH_MAX);
     let shown = Shown::deserialize(&mut reader);
     match shown {
         // Asked for one more value it must find the end.
-        Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => value,
-        _ => Value::String(STANDARD.encode(payload)),
+        Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => Some(value),
+        _ => None,
     }
 }
 

@@ -44,6 +44,8 @@ impl<P: Payload> Node<P> {
             jobs_queued: self.queue.len(),
             jobs_running: self.jobs.len() - self.jobs_stuck,
             jobs_stuck: self.jobs_stuck,
+            streams: self.streams.len(),
+            stream_bytes: self.streams.values().map(|share| share.held_bytes + share.unsettled_bytes).sum(),
         }
     }
 }

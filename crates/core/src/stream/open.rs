@@ -449,11 +449,12 @@ impl<P: Payload> Node<P> {
             Parent::Front(request) => {
                 let (stream, endpoints, away) = (share.id, share.present(), share.all_away());
                 let front = share.front.as_mut().expect("invariant: a front-end's share says so");
-                let event = if core::mem::replace(&mut front.is_opened, true) {
-                    let trees = share.live().map(|branch| branch.tree.clone()).collect();
+                let was_opened = core::mem::replace(&mut front.is_opened, true);
+                let trees = share.live().map(|branch| branch.tree.clone()).collect();
+                let event = if was_opened {
                     StreamEvent::Changed { trees, endpoints, away }
                 } else {
-                    StreamEvent::Opened { stream, endpoints, missing: away }
+                    StreamEvent::Opened { stream, trees, endpoints, missing: away }
                 };
                 self.effects.push_back(Effect::Deliver(Event::Stream { request, event: Box::new(event) }));
             }

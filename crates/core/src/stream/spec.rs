@@ -90,6 +90,8 @@ pub enum StreamEvent<P> {
     Opened {
         /// The stream.
         stream: StreamId,
+        /// The subtrees below the front-end.
+        trees: Vec<Tree>,
         /// Who takes part.
         endpoints: PartitionSet,
         /// Who does not, and why.

@@ -177,7 +177,7 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 21] {
 }
 
 /// Where each table size of a row belongs.
-fn open_places(open: &mut OpenWork) -> [&mut usize; 8] {
+fn open_places(open: &mut OpenWork) -> [&mut usize; 10] {
     [
         &mut open.calls,
         &mut open.waves,
@@ -187,6 +187,8 @@ fn open_places(open: &mut OpenWork) -> [&mut usize; 8] {
         &mut open.jobs_queued,
         &mut open.jobs_running,
         &mut open.jobs_stuck,
+        &mut open.streams,
+        &mut open.stream_bytes,
     ]
 }
 

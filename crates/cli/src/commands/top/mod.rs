@@ -8,7 +8,7 @@
 //!          ◀─Wishes─ └───────┘
 //! ```
 //!
-//! - [`source`]: where looks at the cluster come from. Calls of `hosts/now` today; anything that gives looks at a pace.
+//! - [`source`]: where looks at the cluster come from: calls of `hosts/now`, or [`streamed`].
 //! - [`model`]: a plain value: the last look, what was before it, what is selected. Knows neither clock nor terminal.
 //! - [`keys`]: which key asks for what. [`slowest`]: a tree's slowest subtrees, from the times it reported.
 //! - [`view`]: a model as a picture of any size. [`record`]: a look as JSON.
@@ -21,20 +21,25 @@ mod once;
 mod record;
 mod slowest;
 mod source;
+mod streamed;
 mod terminal;
 mod view;
 
 use super::connect;
+use super::stream::front_end::beside;
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use crate::parse;
 use clap::{Args, ValueEnum};
 use model::{Model, Sort};
-use source::{CallSource, Wishes};
+use source::{CallSource, Watching, Wishes};
 use std::io::IsTerminal;
 use std::time::Duration;
+use streamed::StreamSource;
 use tokio::sync::watch;
-use treefold::CallError;
+use treefold::{CallError, Client};
+
+pub(crate) use terminal::Endings;
 
 /// The shortest time between two looks: hosts give the same sample within it.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -60,7 +65,11 @@ pub(crate) struct Top {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, allow_hyphen_values = true)]
     interval: Duration,
 
-    /// When each answer is wanted; who is later is missing from it
+    /// Whether hosts tell, by a stream, or are asked, by calls; without a stream to be had, they are asked
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    by: By,
+
+    /// How long a look waits for the slower hosts; who is later is missing from it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
 
@@ -81,6 +90,14 @@ pub(crate) struct Top {
     cluster: String,
 }
 
+/// How looks are come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
+enum By {
+    #[default]
+    Stream,
+    Call,
+}
+
 const EXAMPLES: &str = "\
 With --once a frame is as large as the terminal, or else as COLUMNS and LINES say, or else 80 by 24. Exit codes
 are those of a call: 0 when every host is in it, 3 when some are missing.
@@ -89,6 +106,7 @@ Examples:
   treefold top --at 127.0.0.1:7700
   treefold top --at 127.0.0.1:7700 --sort memory --interval 5s
   treefold top --at 127.0.0.1:7700 --once
+  treefold top --at 127.0.0.1:7700 --by call --once
   treefold top --at 127.0.0.1:7700 -o json | jq '.value.hosts_by_cpu.items[0].host.name'";
 
 impl Top {
@@ -103,9 +121,31 @@ impl Top {
         let asked = client.front().map_or_else(|| self.at.join(","), |addr| addr.to_string());
         let model = Model::new(asked, self.sort, self.interval, self.top);
         let (wishes, wished) = watch::channel::<Wishes>(model.wishes());
-        let source = CallSource::new(client, self.deadline, wished);
+        let stream = self.stream_source(&client, &wished).await;
+        let source = Watching::new(stream, CallSource::new(client, self.deadline, wished));
         if once { once::run(source, model, format).await } else { live::run(source, model, &wishes).await }
     }
+}
+
+impl Top {
+    /// Looks by a stream, if that is wanted and this process can be a front-end.
+    async fn stream_source(&self, front: &Client, wishes: &watch::Receiver<Wishes>) -> Option<StreamSource> {
+        if self.by == By::Call {
+            return None;
+        }
+        match beside(front, &self.at, &self.cluster).await {
+            Ok(direct) => Some(StreamSource::new(front.clone(), direct, self.deadline, wishes.clone())),
+            Err(failure) => {
+                say_by_calls(&failure);
+                None
+            }
+        }
+    }
+}
+
+/// Says why hosts are asked and don't tell; before the terminal is taken over.
+fn say_by_calls(failure: &Failure) {
+    eprintln!("treefold: hosts are asked by calls, as there is no stream: {failure}");
 }
 
 /// A time between two looks.

@@ -2,6 +2,7 @@
 
 use super::slowest::Subtree;
 use super::source::{Look, Nodes};
+use super::streamed::Network;
 use crate::output::json::{Coverage, Lost, one_each};
 use crate::output::rounded;
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub(crate) struct Record<'a> {
     /// The tree's slowest subtrees, slowest first.
     slowest: &'a [Subtree],
     nodes: Option<Sight<'a>>,
+    /// The stream's tree; null when a call was answered.
+    stream: Option<Streaming>,
     /// The partial as `treefold call hosts/now` gives it; null when nobody answered.
     value: Option<&'a Hosts>,
 }
@@ -57,6 +60,25 @@ struct Sight<'a> {
     most_loaded: &'a str,
 }
 
+/// A stream's tree, as it is now.
+#[derive(Serialize)]
+struct Streaming {
+    levels: usize,
+    nodes: usize,
+    endpoints: usize,
+    /// Endpoints that take no part, and why.
+    away: Vec<Lost>,
+    /// How often the tree has changed since it was opened.
+    changes: u64,
+}
+
+impl Streaming {
+    fn of(network: &Network) -> Self {
+        let Network { levels, nodes, endpoints, changes, .. } = *network;
+        Self { levels, nodes, endpoints, away: one_each(&network.away), changes }
+    }
+}
+
 impl<'a> Record<'a> {
     pub(crate) fn of(look: &'a Look) -> Self {
         Self {
@@ -67,6 +89,7 @@ impl<'a> Record<'a> {
             spread: look.hosts.as_ref().map(Spreads::of),
             slowest: &look.slowest,
             nodes: look.nodes.as_ref().map(Sight::of),
+            stream: look.network.as_ref().map(Streaming::of),
             value: look.hosts.as_ref(),
         }
     }

@@ -3,19 +3,23 @@
 //! A [`Source`] gives one look after the other and keeps the pace itself: a source of calls asks when a look is due, a
 //! source that is told (a stream) waits for the next wave. What is wanted of it ([`Wishes`]) may change while it
 //! waits, so it comes over a channel that always has the latest.
+//!
+//! [`CallSource`] is here, streams are in [`super::streamed`], and [`Watching`] chooses: by a stream, unless none can be
+//! had (an older node, or one that can't be reached by UDP), which shows before the first look.
 
 use super::slowest::{Subtree, slowest};
+use super::streamed::{Network, StreamSource};
 use crate::commands::failure_of;
 use crate::exit::{Failure, Verdict};
 use crate::output::json::load_ms_per_processor;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use treefold::{CallError, Client, Error, Missing, NodeStatus, Reply};
+use treefold::{CallError, Client, Error, Missing, NodeStatus, Reply, StreamError};
 use treefold_hosts::{Ask, Hosts, TOP_MAX};
 
 /// What is called.
-const KIND: &str = "hosts/now";
+pub(super) const KIND: &str = "hosts/now";
 
 /// What is wanted of the looks to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +43,17 @@ pub(crate) struct Look {
     pub(crate) contributed: usize,
     /// The others, with reasons.
     pub(crate) missing: Vec<Missing>,
-    /// How long the answer took.
+    /// How long this look was waited for.
     pub(crate) elapsed: Duration,
-    /// The slowest subtrees of the tree that it climbed, slowest first.
+    /// The slowest subtrees of the tree that a call's answer climbed, slowest first: this look's, or a recent one
+    /// beside a stream.
     pub(crate) slowest: Vec<Subtree>,
     /// The nodes in sight; `None` when the node that was asked did not say.
     pub(crate) nodes: Option<Nodes>,
     /// The host that was wished for, by itself.
     pub(crate) focus: Option<Hosts>,
+    /// The stream's tree; `None` when a call was answered.
+    pub(crate) network: Option<Network>,
 }
 
 impl Look {
@@ -72,7 +79,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    fn of(status: &NodeStatus) -> Self {
+    pub(super) fn of(status: &NodeStatus) -> Self {
         let others = status.members.iter().map(|member| (&member.card, member.load));
         let all = std::iter::once((&status.card, status.load)).chain(others);
         let mut loads: Vec<(f64, String)> =
@@ -156,15 +163,47 @@ impl Look {
             missing: reply.missing,
             nodes: None,
             focus: None,
+            network: None,
+        }
+    }
+}
+
+/// Looks by a stream for as long as there is one to be had, or else by calls.
+pub(crate) struct Watching {
+    stream: Option<StreamSource>,
+    calls: CallSource,
+}
+
+impl Watching {
+    pub(crate) fn new(stream: Option<StreamSource>, calls: CallSource) -> Self {
+        Self { stream, calls }
+    }
+}
+
+impl Source for Watching {
+    async fn next(&mut self) -> Result<Look, Failure> {
+        let Some(stream) = &mut self.stream else { return self.calls.next().await };
+        match stream.next().await {
+            // That nobody serves hosts is no better by calls, and later on a stream may recover.
+            Err(failure) if !stream.has_looked && !matches!(failure, Failure::Usage(_)) => {
+                super::say_by_calls(&failure);
+                self.stream = None;
+                self.calls.next().await
+            }
+            looked => looked,
         }
     }
 }
 
 /// Why there is no look, with what to do about it.
-fn failure_to_look(error: Error) -> Failure {
+pub(super) fn failure_to_look(error: Error) -> Failure {
+    let serve = "`treefold node --serve hosts:partitions=ID/TOTAL` does";
     match error {
         Error::Rejected(refused @ CallError::UnknownService { .. }) => {
-            Failure::usage(format!("{refused}; `treefold node --serve hosts:partitions=ID/TOTAL` does"))
+            Failure::usage(format!("{refused}; {serve}"))
+        }
+        Error::Stream(refused @ StreamError::UnknownService { .. }) => {
+            Failure::usage(format!("{refused}; {serve}"))
         }
         error => failure_of(error),
     }

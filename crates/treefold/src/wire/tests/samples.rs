@@ -133,7 +133,7 @@ fn status() -> NodeStatus {
         card: Arc::new(card()),
         load,
         counters: Counters { calls_started: 9, ..Counters::default() },
-        open: OpenWork { calls: 1, ..OpenWork::default() },
+        open: OpenWork { calls: 1, streams: 2, stream_bytes: 5, ..OpenWork::default() },
         members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
     }
 }

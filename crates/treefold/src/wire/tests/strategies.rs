@@ -246,12 +246,12 @@ fn card() -> impl Strategy<Value = Arc<MemberCard>> {
 fn status() -> impl Strategy<Value = Box<NodeStatus>> {
     let member = (card(), load(), option::of(any::<u64>()))
         .prop_map(|(card, load, load_age_ms)| MemberStatus { card, load, load_age_ms });
-    let counted = any::<([u64; 3], [usize; 3])>().prop_map(|(counts, sizes)| {
+    let counted = any::<([u64; 3], [usize; 5])>().prop_map(|(counts, sizes)| {
         let [calls_started, locals_run, bad_messages] = counts;
-        let [calls, held_bytes, jobs_stuck] = sizes;
+        let [calls, held_bytes, jobs_stuck, streams, stream_bytes] = sizes;
         (
             Counters { calls_started, locals_run, bad_messages, ..Counters::default() },
-            OpenWork { calls, held_bytes, jobs_stuck, ..OpenWork::default() },
+            OpenWork { calls, held_bytes, jobs_stuck, streams, stream_bytes, ..OpenWork::default() },
         )
     });
     (card(), load(), counted, vec(member, 0..3)).prop_map(|(card, load, (counters, open), members)| {

@@ -88,6 +88,7 @@ pub(crate) fn look() -> Look {
             most_loaded: "10.0.0.2:7700".to_owned(),
         }),
         focus: None,
+        network: None,
     }
 }
 

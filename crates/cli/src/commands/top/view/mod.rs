@@ -4,7 +4,7 @@
 //! heading: who is asked, how many answered, how long it took
 //! totals:  cpu, memory, network, disk: now, spread over hosts, and a line of what was before
 //! hosts, worst first        │ processes, worst first
-//! slowest subtrees          │ who is missing, and why
+//! slowest subtrees, stream  │ who is missing, and why
 //! keys, or what is wrong
 //! ```
 //!
@@ -78,7 +78,11 @@ fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palet
         let full = look.contributed == look.asked;
         spans.push(Span::raw("  "));
         spans.push(Span::styled(coverage, if full { palette.good() } else { palette.warning() }));
-        spans.push(Span::raw(format!("  in {}", short(look.elapsed))));
+        let way = match &look.network {
+            Some(_) => "  by stream".to_owned(),
+            None => format!("  in {}", short(look.elapsed)),
+        };
+        spans.push(Span::raw(way));
         if model.trouble.is_some() || model.paused {
             let age = format!("  {} s ago", now.saturating_duration_since(*at).as_secs());
             spans.push(Span::styled(age, palette.warning()));

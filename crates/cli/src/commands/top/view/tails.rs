@@ -5,6 +5,7 @@ use super::lists::titled;
 use crate::commands::top::model::Model;
 use crate::commands::top::slowest::Subtree;
 use crate::commands::top::source::{Look, Nodes};
+use crate::commands::top::streamed::Network;
 use crate::output::short;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,7 +19,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Pa
     let [left, _, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Length(1), Constraint::Percentage(50)])
             .areas(area);
-    draw_slowest(frame, left, look, palette);
+    let stream_height = look.network.as_ref().map_or(0, |network| stream_height(network, left.height));
+    let [slowest, stream] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(stream_height)]).areas(left);
+    draw_slowest(frame, slowest, look, palette);
+    if let Some(network) = &look.network {
+        draw_stream(frame, stream, network, palette);
+    }
     draw_missing(frame, right, look, palette);
 }
 
@@ -27,6 +34,32 @@ fn draw_slowest(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette
     lines.extend(look.slowest.iter().map(|subtree| Line::from(subtree_line(subtree))));
     let of = look.nodes.as_ref().map_or_else(String::new, |nodes| format!("of {} nodes ", nodes.in_sight));
     let title = format!("slowest subtrees {of}");
+    frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
+}
+
+/// A heading, and where there is room, who is away; the slowest subtrees keep half of the height.
+fn stream_height(network: &Network, height: u16) -> u16 {
+    let away = u16::try_from(network.away.len()).unwrap_or(u16::MAX);
+    (height / 2).min(away.saturating_add(2))
+}
+
+fn draw_stream(frame: &mut Frame<'_>, area: Rect, network: &Network, palette: Palette) {
+    let Network { levels, nodes, endpoints, changes, away } = network;
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let tree = format!(
+        "{endpoints} endpoint{}, {nodes} node{}, {levels} level{}",
+        plural(*endpoints),
+        plural(*nodes),
+        plural(*levels)
+    );
+    let mut lines = vec![Line::from(tree)];
+    let gone = away.iter().map(|missing| format!("away: {}", missing_line(missing)));
+    lines.extend(gone.map(|line| Line::styled(line, palette.warning())));
+    let title = match changes {
+        0 => "stream ".to_owned(),
+        1 => "stream, changed once ".to_owned(),
+        times => format!("stream, changed {times} times "),
+    };
     frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::commands::top::model::tests::{look, model};
 use crate::commands::top::model::{Action, Sort};
+use crate::commands::top::streamed::Network;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -39,6 +40,16 @@ fn trouble_is_told_with_the_age_of_what_is_shown() {
     model.fail("no answer from 10.0.0.1:7700".to_owned());
     model.apply(Action::Help);
     insta::assert_snapshot!(picture(&model, now + Duration::from_secs(7), 80, 24));
+}
+
+#[test]
+fn a_stream_shows_its_tree_and_who_is_away() {
+    let now = Instant::now();
+    let mut model = model(now);
+    let away = look().missing;
+    let network = Network { levels: 2, nodes: 4, endpoints: 3, away, changes: 2 };
+    model.observe(crate::commands::top::source::Look { network: Some(network), ..look() }, now);
+    insta::assert_snapshot!(picture(&model, now, 100, 40));
 }
 
 #[test]

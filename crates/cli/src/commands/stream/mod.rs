@@ -1,0 +1,317 @@
+//! `treefold stream`: a stream from the command line, for as long as somebody looks.
+//!
+//! The command is a front-end: it forms the tree, holds its root, and folds the last step itself. So it must know the
+//! filter; it knows those that every node has and those of the services that `treefold node --serve` can name.
+//!
+//! - [`front_end`]: a client that can be one. [`filters`]: what `--list-filters` prints.
+//! - [`send`]: what goes down. [`shown`]: what came up, and what became of the tree.
+
+mod filters;
+pub(crate) mod front_end;
+mod send;
+mod shown;
+
+use super::call::read_json;
+use super::failure_of;
+use super::top::Endings;
+use crate::exit::{Failure, Verdict};
+use crate::output::Format;
+use crate::parse;
+use crate::serve::check_endpoint_params;
+use bytes::Bytes;
+use clap::Args;
+use front_end::front_end;
+use send::Sends;
+use shown::{Shown, verdict};
+use std::pin::pin;
+use std::time::Duration;
+use treefold::core::stream::tags::TagRuns;
+use treefold::{
+    CallError, Client, Limits, PartitionSet, Raw, Shape, Stream, StreamEvent, StreamWave, Synchronisation,
+};
+
+/// How long the end of a stream may take to be said to everyone.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long the loop is given to write what it has to say.
+const CLOSE_LINGER: Duration = Duration::from_millis(20);
+
+/// Open a stream to the endpoints of a service, and print its waves
+///
+/// A stream is a tree that stays: packets go down it to all endpoints, and what endpoints send comes up it in waves,
+/// folded by a filter at every node. Each wave is printed with its tag, who is in it, and who is missing and why.
+/// What becomes of the tree (endpoints that join, or go away) is said on standard error. Ctrl-C closes the stream.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StreamArgs {
+    /// The service whose endpoints to open it to
+    #[arg(value_name = "SERVICE", required_unless_present = "list_filters")]
+    service: Option<String>,
+
+    /// A node to ask; several, separated by commas, to ask the first that answers
+    #[arg(long, value_name = "ADDR", required_unless_present = "list_filters", value_delimiter = ',')]
+    at: Vec<String>,
+
+    /// What folds waves on their way up; without one, packets come as they are
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    filter: String,
+
+    /// What packets pass on their way down
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    down_filter: String,
+
+    /// The filters' parameters: JSON, @FILE to read it from there, or - for standard input
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    filter_params: Option<String>,
+
+    /// The endpoints' parameters: JSON, @FILE, or -
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    params: Option<String>,
+
+    /// When a wave is complete: wait-for-all, time-out:MS, do-not-wait
+    #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = synchronisation, allow_hyphen_values = true)]
+    sync: Synchronisation,
+
+    /// The tree's shape: kary:K, binomial, adaptive, chain, flat, …
+    #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
+    shape: Shape,
+
+    /// The endpoints, as in 0-9,12; all of the service, and all that come, when left out
+    #[arg(long, value_name = "IDS", value_parser = endpoints, allow_hyphen_values = true)]
+    endpoints: Option<PartitionSet>,
+
+    /// A packet to send down: a text, JSON (a typed packet when it has `format` and `values`, else a MessagePack
+    /// value), @FILE as it is, or - for each line of standard input
+    #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
+    send: Option<String>,
+
+    /// Send it again and again, this far apart; without --send, an empty packet
+    #[arg(long, value_name = "TIME", value_parser = every, allow_hyphen_values = true)]
+    every: Option<Duration>,
+
+    /// End after so many waves; by default when what was sent is answered, or never
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Bytes that each node may have sent up and that have not been printed; the nodes' limit when left out
+    #[arg(long, value_name = "BYTES", value_parser = window, allow_hyphen_values = true)]
+    window: Option<u64>,
+
+    /// Print the filters that there are, with their parameters, and exit
+    #[arg(long)]
+    list_filters: bool,
+
+    /// The cluster's name; a node of another cluster does not answer
+    #[arg(long, value_name = "NAME", default_value = "treefold")]
+    cluster: String,
+}
+
+const EXAMPLES: &str = "\
+Exit codes are those of a call: 0 when every wave was full, 3 when somebody was missing from one, 4 when a wave had
+nobody in it. With -o json, one line per wave:
+  {tag, is_late, packets, contributors, coverage: {asked, contributed}, missing: [{partition, node, reason}]}
+
+With `treefold node --listen 127.0.0.1:7700 --serve hosts:partitions=0/1`, and as many more as there are hosts:
+
+Examples:
+  treefold stream --list-filters
+  treefold stream hosts --filter hosts/hosts --count 2 --at 127.0.0.1:7700
+  treefold stream hosts --filter hosts/hosts --filter-params '{\"top\":3}' --params '{\"interval_ms\":500}' --sync time-out:400 --count 2 --at 127.0.0.1:7700
+  treefold stream hosts --filter count --count 2 --at 127.0.0.1:7700 -o json | jq .packets[0].values[0]";
+
+impl StreamArgs {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        if self.list_filters {
+            filters::list(format);
+            return Ok(Verdict::Full);
+        }
+        let service = self.service.as_deref().expect("invariant: clap requires it here");
+        let sends = Sends::of(self.send.as_deref(), self.every)?;
+        let read = |option, given: &Option<String>| {
+            given.as_deref().map_or(Ok(Bytes::new()), |given| read_json(option, given))
+        };
+        let params = read("--params", &self.params)?;
+        check_endpoint_params(service, &params)
+            .map_err(|problem| Failure::usage(format!("--params: {problem}")))?;
+        let filter_params = read("--filter-params", &self.filter_params)?;
+        let mut endings = Endings::catch()?;
+        let client = front_end(&self.at, &self.cluster).await?;
+        let mut builder = client
+            .stream(service)
+            .up_filter(self.filter.as_str())
+            .down_filter(self.down_filter.as_str())
+            .filter_params(&Raw(filter_params))
+            .params(&Raw(params))
+            .synchronisation(self.sync)
+            .shape(self.shape);
+        if let Some(endpoints) = self.endpoints.clone() {
+            builder = builder.endpoints(endpoints);
+        }
+        if let Some(bytes) = self.window {
+            builder = builder.window_bytes(bytes);
+        }
+        let stream = tokio::select! {
+            stream = builder.open() => stream.map_err(failure_of)?,
+            () = endings.next() => return Ok(Verdict::Full),
+        };
+        shown::opened(stream.id(), stream.trees(), stream.endpoints(), stream.missing());
+        let sending = sends.send(stream.sender(), self.every);
+        let mut watching = Watching::of(&self, Shown::new(format, &self.filter), stream);
+        let ended = watching.run(sending, &mut endings).await;
+        let verdict = watching.verdict();
+        close(&client, watching.stream).await;
+        ended.map(|()| verdict)
+    }
+}
+
+/// A stream that is being looked at.
+struct Watching {
+    stream: Stream,
+    shown: Shown,
+    /// End after so many waves.
+    count: Option<u64>,
+    /// End when all that was sent is answered.
+    until_answered: bool,
+    gathers: bool,
+    waves: u64,
+    tags: TagRuns,
+    tags_count: u64,
+    worst: Option<Verdict>,
+    /// Who took part, by the last news that was printed.
+    seen: PartitionSet,
+}
+
+impl Watching {
+    fn of(args: &StreamArgs, shown: Shown, stream: Stream) -> Self {
+        Self {
+            seen: stream.endpoints().clone(),
+            stream,
+            shown,
+            count: args.count,
+            until_answered: args.count.is_none() && args.send.is_some() && args.every.is_none(),
+            gathers: args.sync != Synchronisation::DoNotWait,
+            waves: 0,
+            tags: TagRuns::new(),
+            tags_count: 0,
+            worst: None,
+        }
+    }
+
+    /// Until enough has been seen, or somebody says so.
+    async fn run(
+        &mut self,
+        sending: impl Future<Output = Result<u64, Failure>>,
+        endings: &mut Endings,
+    ) -> Result<(), Failure> {
+        let mut sending = pin!(sending);
+        let mut sent = None;
+        while !self.is_enough(sent) {
+            tokio::select! {
+                event = self.stream.next() => self.take(event.map_err(failure_of)?),
+                done = &mut sending, if sent.is_none() => sent = Some(done?),
+                () = endings.next() => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_enough(&self, sent: Option<u64>) -> bool {
+        if let Some(count) = self.count {
+            return self.waves >= count;
+        }
+        match sent {
+            Some(sent) if self.until_answered && self.gathers => self.tags_count >= sent,
+            Some(sent) if self.until_answered => self.waves >= sent * self.stream.endpoints().len() as u64,
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, event: StreamEvent<Bytes>) {
+        match event {
+            StreamEvent::Wave(wave) => self.take_wave(&wave),
+            StreamEvent::Changed { trees, endpoints, away } => {
+                shown::changed(&self.seen, &trees, &endpoints, &away);
+                self.seen = endpoints;
+            }
+            StreamEvent::Opened { .. } | StreamEvent::Taken { .. } | StreamEvent::Closed(_) => {}
+        }
+    }
+
+    fn take_wave(&mut self, wave: &StreamWave<Bytes>) {
+        let is_late = self.gathers && self.tags.contains(wave.tag);
+        if !self.tags.contains(wave.tag) {
+            self.tags.insert(wave.tag);
+            self.tags_count += 1;
+        }
+        if !is_late {
+            self.waves += 1;
+            let verdict = verdict(&wave.contributors, &wave.missing);
+            self.worst = self.worst.max(Some(verdict));
+        }
+        self.shown.wave(wave, is_late);
+    }
+
+    /// The worst that was seen; before any wave, how the stream stands.
+    fn verdict(&self) -> Verdict {
+        self.worst.unwrap_or_else(|| verdict(self.stream.endpoints(), self.stream.missing()))
+    }
+}
+
+/// Ends the stream at all its nodes, and waits until that is on its way: a node that merely loses the front-end keeps
+/// its share for a while, in case it is adopted.
+async fn close(client: &Client, stream: Stream) {
+    stream.close();
+    let gone = async {
+        while client.status().await.is_ok_and(|status| status.open.streams > 0) {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(CLOSE_LINGER).await;
+    };
+    // Whoever can't be told will find out.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone).await;
+}
+
+/// When a wave is complete.
+fn synchronisation(text: &str) -> Result<Synchronisation, CallError> {
+    let refuse = || {
+        let allowed =
+            "wait-for-all, time-out:MS with MS above 0 (or with a unit, as in time-out:1.5s), do-not-wait";
+        CallError::bad_field("sync", text, allowed)
+    };
+    match text.split_once(':') {
+        None if text == "wait-for-all" => Ok(Synchronisation::WaitForAll),
+        None if text == "do-not-wait" => Ok(Synchronisation::DoNotWait),
+        Some(("time-out", wait)) => {
+            let wait = wait
+                .parse()
+                .map_or_else(|_| parse::duration(wait).ok(), |ms| Some(Duration::from_millis(ms)));
+            let wait = wait.filter(|wait| !wait.is_zero()).ok_or_else(refuse)?;
+            Ok(Synchronisation::TimeOut(wait.into()))
+        }
+        _ => Err(refuse()),
+    }
+}
+
+fn endpoints(text: &str) -> Result<PartitionSet, CallError> {
+    let max = Limits::DEFAULT.partitions_max;
+    parse::partitions(text).map_err(|_| {
+        CallError::bad_field("endpoints", text, format_args!("ids and ranges below {max}, as in 0-9,12"))
+    })
+}
+
+fn every(text: &str) -> Result<Duration, CallError> {
+    parse::duration(text).ok().filter(|every| *every >= EVERY_MIN).ok_or_else(|| {
+        let allowed = format_args!("{EVERY_MIN:?} or more, with its unit, as in 100ms, 1s");
+        CallError::bad_field("every", text, allowed)
+    })
+}
+
+/// The shortest pace that a timer keeps.
+const EVERY_MIN: Duration = Duration::from_millis(1);
+
+fn window(text: &str) -> Result<u64, CallError> {
+    let max = Limits::DEFAULT.stream_window_bytes as u64;
+    text.parse().ok().filter(|bytes| (1..=max).contains(bytes)).ok_or_else(|| {
+        CallError::bad_field("window", text, format_args!("1 to {max} bytes (stream_window_bytes)"))
+    })
+}

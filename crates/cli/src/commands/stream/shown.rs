@@ -1,0 +1,206 @@
+//! What a stream's user sees: waves on standard output, what becomes of the tree on standard error.
+
+use crate::exit::Verdict;
+use crate::output::json::{Coverage, Lost, one_each};
+use crate::output::packet::{payload_json, payload_line};
+use crate::output::style::Style;
+use crate::output::{Format, print, print_json};
+use bytes::Bytes;
+use serde::Serialize;
+use treefold::core::tree::Tree;
+use treefold::{Body, Missing, PartitionSet, StreamWave};
+use treefold_hosts::Hosts;
+
+/// The filter whose packets are shown as a line on the hosts rather than as they are.
+const HOSTS_FILTER: &str = "hosts/hosts";
+
+/// A wave, as scripts see it.
+#[derive(Serialize)]
+struct WaveView {
+    tag: u64,
+    /// True of a part of a wave of which another part has been shown.
+    is_late: bool,
+    packets: Vec<serde_json::Value>,
+    /// The endpoints in it, as in `0-3,7`.
+    contributors: String,
+    coverage: Coverage,
+    missing: Vec<Lost>,
+}
+
+/// How a stream's waves are shown.
+pub(super) struct Shown {
+    pub(super) format: Format,
+    pub(super) of_hosts: bool,
+}
+
+impl Shown {
+    pub(super) fn new(format: Format, up_filter: &str) -> Self {
+        Self { format, of_hosts: up_filter == HOSTS_FILTER }
+    }
+
+    /// Prints a wave.
+    pub(super) fn wave(&self, wave: &StreamWave<Bytes>, is_late: bool) {
+        match self.format {
+            Format::Json => print_json(&view(wave, is_late)),
+            Format::Text => print(self.text(wave, is_late, Style::of_stdout())),
+        }
+    }
+
+    fn text(&self, wave: &StreamWave<Bytes>, is_late: bool, style: Style) -> String {
+        let (contributed, asked) = counts(wave);
+        let late = if is_late { ", a late part" } else { "" };
+        let coverage = format!("{contributed} of {asked} endpoints{late}");
+        let coverage = if contributed < asked { style.warning(coverage) } else { style.good(coverage) };
+        let first = format!("{}  {coverage}", style.bold(format_args!("wave {}", wave.tag)));
+        let packets = wave.packets.iter().map(|packet| format!("  {}", self.packet(packet)));
+        let missing =
+            wave.missing.iter().map(|missing| format!("  {}", style.warning(missing_line(missing))));
+        std::iter::once(first).chain(packets).chain(missing).collect::<Vec<_>>().join("\n")
+    }
+
+    fn packet(&self, packet: &Bytes) -> String {
+        match Hosts::decode(packet) {
+            Ok(hosts) if self.of_hosts => hosts_line(&hosts),
+            _ => payload_line(packet),
+        }
+    }
+}
+
+fn view(wave: &StreamWave<Bytes>, is_late: bool) -> WaveView {
+    let (contributed, asked) = counts(wave);
+    WaveView {
+        tag: wave.tag,
+        is_late,
+        packets: wave.packets.iter().map(payload_json).collect(),
+        contributors: wave.contributors.to_string(),
+        coverage: Coverage { asked, contributed },
+        missing: one_each(&wave.missing),
+    }
+}
+
+/// Who is in a wave, and who was expected, by number.
+fn counts(wave: &StreamWave<Bytes>) -> (usize, usize) {
+    let missing: usize = wave.missing.iter().map(|missing| missing.partitions.len()).sum();
+    (wave.contributors.len(), wave.contributors.len() + missing)
+}
+
+/// A wave is judged as a call is: never full when somebody is missing.
+pub(super) fn verdict(contributors: &PartitionSet, missing: &[Missing]) -> Verdict {
+    match (contributors.is_empty(), missing.is_empty()) {
+        (_, true) => Verdict::Full,
+        (false, false) => Verdict::Partial,
+        (true, false) => Verdict::Insufficient,
+    }
+}
+
+/// All hosts in one line.
+fn hosts_line(hosts: &Hosts) -> String {
+    let figures = &hosts.figures;
+    let percent = |permille: u64| format!("{}%", permille / 10);
+    let worst = hosts
+        .cpu
+        .greatest()
+        .map_or_else(String::new, |worst| format!(", busiest {} {}", worst.host.name, percent(worst.value)));
+    format!(
+        "{} hosts: cpu {} of {} cores, memory {}, load {}.{}{worst}",
+        hosts.hosts,
+        percent(figures.cpu_permille()),
+        figures.cores,
+        percent(figures.memory_permille()),
+        figures.load_1_milli / 1000,
+        figures.load_1_milli % 1000 / 100,
+    )
+}
+
+/// One line on who is not there: which endpoints, where, why.
+pub(super) fn missing_line(missing: &Missing) -> String {
+    let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
+    format!("missing {}{place}: {}", endpoints(&missing.partitions), missing.reason)
+}
+
+fn endpoints(set: &PartitionSet) -> String {
+    format!("endpoint{} {set}", if set.len() == 1 { "" } else { "s" })
+}
+
+/// Says how a stream begins.
+pub(super) fn opened(id: impl std::fmt::Display, trees: &[Tree], present: &PartitionSet, away: &[Missing]) {
+    let style = Style::of_stderr();
+    eprintln!("{}", style.dim(format_args!("stream {id}: {}", tree_line(trees, present))));
+    away.iter().for_each(|missing| eprintln!("{}", style.warning(missing_line(missing))));
+}
+
+/// Says what has become of the tree, and of whom.
+pub(super) fn changed(before: &PartitionSet, trees: &[Tree], present: &PartitionSet, away: &[Missing]) {
+    let style = Style::of_stderr();
+    let joined = present.difference(before);
+    if !joined.is_empty() {
+        eprintln!("{}", style.good(format_args!("joined: {}", endpoints(&joined))));
+    }
+    let gone = before.difference(present);
+    for missing in away.iter().filter(|missing| missing.partitions.intersects(&gone)) {
+        let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
+        let whose = missing.partitions.difference(&missing.partitions.difference(&gone));
+        let line = format!("away: {}{place}: {}", endpoints(&whose), missing.reason);
+        eprintln!("{}", style.warning(line));
+    }
+    eprintln!("{}", style.dim(tree_line(trees, present)));
+}
+
+fn tree_line(trees: &[Tree], present: &PartitionSet) -> String {
+    let nodes: usize = trees.iter().map(|tree| tree.seats().len()).sum();
+    let levels = trees.iter().map(|tree| tree.height() + 1).max().unwrap_or(0);
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    format!(
+        "{} endpoint{} on {nodes} node{}, {levels} level{} below here",
+        present.len(),
+        plural(present.len()),
+        plural(nodes),
+        plural(levels)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::Reason;
+    use treefold::operators::packet::Row;
+
+    fn wave() -> StreamWave<Bytes> {
+        let lost = Missing { partitions: [2].into_iter().collect(), node: None, reason: Reason::Late };
+        StreamWave {
+            tag: 7,
+            packets: vec![Row::new().i64(66).packet().into_bytes()],
+            contributors: [0, 1, 3].into_iter().collect(),
+            missing: vec![lost],
+        }
+    }
+
+    #[test]
+    fn a_wave_says_who_is_in_it_and_who_is_not() {
+        let shown = Shown::new(Format::Text, "sum");
+        assert_eq!(
+            shown.text(&wave(), false, Style::PLAIN),
+            "wave 7  3 of 4 endpoints\n  i64 66\n  missing endpoint 2: late"
+        );
+        let view = serde_json::to_value(view(&wave(), true)).unwrap();
+        assert_eq!(
+            view,
+            serde_json::json!({
+                "tag": 7,
+                "is_late": true,
+                "packets": [{"kind": "packet", "format": "i64", "values": [66]}],
+                "contributors": "0-1,3",
+                "coverage": {"asked": 4, "contributed": 3},
+                "missing": [{"partition": 2, "node": null, "reason": "late"}],
+            })
+        );
+    }
+
+    #[test]
+    fn a_wave_without_everybody_is_never_full() {
+        let StreamWave { contributors, missing, .. } = wave();
+        assert_eq!(verdict(&contributors, &[]), Verdict::Full);
+        assert_eq!(verdict(&contributors, &missing), Verdict::Partial);
+        assert_eq!(verdict(&PartitionSet::new(), &missing), Verdict::Insufficient);
+    }
+}

@@ -1,0 +1,181 @@
+//! Payloads of streams, as JSON and as text, and back.
+//!
+//! Nothing on the wire says what a packet of a stream is: that is between endpoints, filter and front-end. So it is
+//! read as what it can be: a typed packet, else one MessagePack value, else a text, else bytes. A packet's check is
+//! strict, and a value that begins like one (a small number) must end at once, so that only a text of a single
+//! character can be taken for a number.
+//!
+//! As JSON, a payload is an object whose `kind` says which it is. What is printed so can be sent again
+//! ([`packet_of_json`]).
+
+use super::value::{is_value, to_json};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use treefold::operators::packet::{Number, Numbers, Packet, Row, Value};
+
+/// A payload as JSON.
+pub(crate) fn payload_json(payload: &Bytes) -> Json {
+    match Seen::of(payload) {
+        Seen::Packet(packet) => {
+            let values: Vec<Json> = packet.values().map(value_json).collect();
+            json!({"kind": "packet", "format": packet.format(), "values": values})
+        }
+        Seen::Value(value) => json!({"kind": "value", "value": value}),
+        Seen::Text(text) => json!({"kind": "text", "text": text}),
+        Seen::Bytes => json!({"kind": "bytes", "bytes": payload.len(), "base64": STANDARD.encode(payload)}),
+        Seen::Empty => json!({"kind": "empty"}),
+    }
+}
+
+/// A payload as one line.
+pub(crate) fn payload_line(payload: &Bytes) -> String {
+    match Seen::of(payload) {
+        Seen::Packet(packet) => {
+            let value = |value: Value<'_>| format!("{} {}", value.kind().name(), value_json(value));
+            packet.values().map(value).collect::<Vec<_>>().join("  ")
+        }
+        Seen::Value(value) => value.to_string(),
+        Seen::Text(text) => text.escape_debug().to_string(),
+        Seen::Bytes => format!("{} bytes: {}", payload.len(), STANDARD.encode(payload)),
+        Seen::Empty => "an empty packet".to_owned(),
+    }
+}
+
+/// What a payload can be read as.
+enum Seen<'a> {
+    Empty,
+    Packet(Packet),
+    Value(Json),
+    Text(&'a str),
+    Bytes,
+}
+
+impl<'a> Seen<'a> {
+    fn of(payload: &'a Bytes) -> Self {
+        if payload.is_empty() {
+            return Self::Empty;
+        }
+        match Packet::read(payload) {
+            Ok(packet) if !packet.is_empty() => return Self::Packet(packet),
+            _ => {}
+        }
+        if is_value(payload) {
+            return Self::Value(to_json(payload));
+        }
+        match std::str::from_utf8(payload) {
+            Ok(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => Self::Text(text),
+            _ => Self::Bytes,
+        }
+    }
+}
+
+fn value_json(value: Value<'_>) -> Json {
+    match value {
+        Value::I64(number) => json!(number),
+        Value::U64(number) => json!(number),
+        Value::F64(number) => json!(number),
+        Value::F32(number) => json!(number),
+        Value::Str(text) => json!(text),
+        Value::Blob(octets) => json!(STANDARD.encode(octets)),
+        Value::I64s(numbers) => list(numbers),
+        Value::U64s(numbers) => list(numbers),
+        Value::F64s(numbers) => list(numbers),
+        Value::F32s(numbers) => list(numbers),
+        Value::Strs(texts) => Json::Array(texts.map(|text| json!(text)).collect()),
+        Value::Blobs(blobs) => Json::Array(blobs.map(|octets| json!(STANDARD.encode(octets))).collect()),
+    }
+}
+
+fn list<N: Number + serde::Serialize>(numbers: Numbers<'_, N>) -> Json {
+    Json::Array(numbers.iter().map(|number| json!(number)).collect())
+}
+
+/// The packet of an object with `format` and `values`, as [`payload_json`] gives it; `None` for other JSON.
+pub(crate) fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
+    let (format, values) = (json.get("format")?.as_str()?, json.get("values")?.as_array()?);
+    let names: Vec<&str> = format.split_whitespace().collect();
+    if names.len() != values.len() {
+        return Some(Err(format!("{} values for the {} types of {format:?}", values.len(), names.len())));
+    }
+    let mut row = Row::new();
+    for (name, value) in names.into_iter().zip(values) {
+        let field = with_field(row, name, value);
+        row = match field {
+            Some(row) => row,
+            None => return Some(Err(format!("{value} is no {name}; types are {TYPES}"))),
+        };
+    }
+    Some(Ok(row.packet().into_bytes()))
+}
+
+/// The types of a packet's values, as they are named.
+const TYPES: &str = "i64, u64, f64, f32, str, blob (base64), and arrays of them: i64s, strs, …";
+
+fn with_field(row: Row, name: &str, value: &Json) -> Option<Row> {
+    let many = || value.as_array();
+    Some(match name {
+        "i64" => row.i64(value.as_i64()?),
+        "u64" => row.u64(value.as_u64()?),
+        "f64" => row.f64(value.as_f64()?),
+        "f32" => row.f32(value.as_f64()? as f32),
+        "str" => row.str(value.as_str()?),
+        "blob" => row.blob(&octets(value)?),
+        "i64s" => row.i64s(&all(many()?, Json::as_i64)?),
+        "u64s" => row.u64s(&all(many()?, Json::as_u64)?),
+        "f64s" => row.f64s(&all(many()?, Json::as_f64)?),
+        "f32s" => row.f32s(&all(many()?, |number| number.as_f64().map(|number| number as f32))?),
+        "strs" => row.strs(&all(many()?, |text| text.as_str().map(str::to_owned))?),
+        "blobs" => row.blobs(&all(many()?, octets)?),
+        _ => return None,
+    })
+}
+
+fn all<T>(values: &[Json], one: impl Fn(&Json) -> Option<T>) -> Option<Vec<T>> {
+    values.iter().map(one).collect()
+}
+
+fn octets(value: &Json) -> Option<Vec<u8>> {
+    STANDARD.decode(value.as_str()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold::Body;
+
+    #[test]
+    fn a_packet_is_shown_with_its_types_and_can_be_sent_as_it_is_shown() {
+        let row = Row::new().i64(-3).f64s(&[0.5, 1.5]).str("one").blob(b"hi").strs(&["a", "b"]).u64(u64::MAX);
+        let bytes = row.packet().into_bytes();
+        let shown = payload_json(&bytes);
+        assert_eq!(shown["format"], "i64 f64s str blob strs u64");
+        assert_eq!(shown["values"], json!([-3, [0.5, 1.5], "one", "aGk=", ["a", "b"], u64::MAX]));
+        assert_eq!(packet_of_json(&shown), Some(Ok(bytes)));
+        let one = Row::new().i64(66).packet().into_bytes();
+        assert_eq!(payload_line(&one), "i64 66");
+    }
+
+    #[test]
+    fn what_is_no_packet_is_a_value_a_text_or_bytes() {
+        let value = json!({"a": [1, null]}).encode().unwrap();
+        assert_eq!(payload_json(&value), json!({"kind": "value", "value": {"a": [1, null]}}));
+        assert_eq!(payload_line(&Bytes::from_static(b"hello\n")), "hello\\n");
+        assert_eq!(payload_line(&Bytes::from_static(b"\xff\x00\x01")), "3 bytes: /wAB");
+        assert_eq!(payload_json(&Bytes::new())["kind"], "empty");
+    }
+
+    #[test]
+    fn a_packet_that_can_not_be_is_refused_with_what_could() {
+        for (senseless, why) in [
+            (json!({"format": "i64", "values": []}), "0 values for the 1 types"),
+            (json!({"format": "i64", "values": ["three"]}), "is no i64"),
+            (json!({"format": "int", "values": [3]}), "types are i64"),
+        ] {
+            let refused = packet_of_json(&senseless).unwrap().unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+        assert_eq!(packet_of_json(&json!({"values": 3})), None, "an ordinary value");
+    }
+}

@@ -1,0 +1,82 @@
+//! `hosts`: this host, for calls that ask and for streams that are told.
+//!
+//! Both ask one [`Watch`], so that however many look, a host is measured five times a second at most, and a host that
+//! nobody looks at measures nothing. Reading the system's counters takes about a millisecond and may wait, so that it
+//! never happens on the node's loop: calls' locals run on workers, and streams are served by a thread of their own,
+//! which sleeps until one of them is due.
+
+use super::{chain, with_operators};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+use treefold::endpoint::{Acceptor, EndpointStream, accept};
+use treefold::{Body, PartitionSet, Service};
+use treefold_hosts::{Host, Pace, Watch};
+
+/// Its operators and its filter, without partitions.
+pub(super) fn known() -> Service {
+    with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
+        .filter(treefold_hosts::FILTER, treefold_hosts::Folding)
+}
+
+/// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.
+pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
+    let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
+    partitions.iter().try_fold(known().total(total), |service, partition| {
+        let watch = Arc::new(Watch::start(Host::new(partition, &name)).map_err(|error| chain(&error))?);
+        let (accepting, acceptor) = accept();
+        tell(acceptor, Arc::clone(&watch))?;
+        Ok(service.partition_arc(partition, watch).endpoints([partition], accepting))
+    })
+}
+
+/// Starts the thread that serves streams; it ends with the node.
+fn tell(acceptor: Acceptor, watch: Arc<Watch>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| format!("can't start the runtime of hosts' streams: {error}"))?;
+    let serve_all = async move {
+        while let Some(stream) = acceptor.accept().await {
+            tokio::spawn(tell_stream(stream, Arc::clone(&watch)));
+        }
+    };
+    let thread = std::thread::Builder::new().name("tf-hosts".to_owned());
+    let started = thread.spawn(move || runtime.block_on(serve_all));
+    started.map(drop).map_err(|error| format!("can't start the thread of hosts' streams: {error}"))
+}
+
+/// Says what the host is doing, at the pace that the stream asks for, until the stream is over. A stream that does not
+/// take what it is sent gets less, and never what is old: what was not due to be sent is not measured.
+async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
+    let mut ticks = interval(pace_of(&stream));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            // Packets from the front-end mean nothing here; the end of them is the end.
+            packet = stream.recv() => if packet.is_none() { return },
+            _ = ticks.tick() => {
+                let sample = watch.now().map_err(|error| chain(&error));
+                let sent = match sample.and_then(|sample| sample.encode().map_err(|error| error.to_string())) {
+                    Ok(sample) => stream.send(sample).await,
+                    Err(problem) => {
+                        tracing::warn!(problem, "this host can't be measured; its streams miss it");
+                        Ok(())
+                    }
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The pace that was asked for. A front-end that speaks nonsense is served at the usual one: an endpoint has nobody to
+/// refuse to.
+fn pace_of(stream: &EndpointStream) -> Duration {
+    let opening = stream.opening();
+    let pace = Pace::read(&opening.spec.params).unwrap_or_else(|error| {
+        tracing::warn!(stream = %opening.stream, %error, "a stream of hosts with other parameters");
+        Pace::default()
+    });
+    pace.interval()
+}
