@@ -88,6 +88,26 @@ fn one_frame_and_one_record_name_who_is_missing() {
 }
 
 #[test]
+fn a_silent_host_is_missing_from_a_stream_and_calls_can_be_asked_for() {
+    let nodes = hosts_cluster(3, 3);
+    let by_stream = run(&format!("top --at {} -o json", nodes[0].addr)).json();
+    assert_eq!(by_stream["stream"]["endpoints"], 3);
+    assert_eq!(by_stream["stream"]["nodes"], 3);
+    assert_eq!(by_stream["stream"]["away"], json!([]));
+    nodes[2].signal(libc::SIGSTOP);
+    let record = run(&format!("top --at {} -o json --deadline 300ms", nodes[0].addr));
+    nodes[2].signal(libc::SIGCONT);
+    assert_eq!(record.code, 3, "{}", record.stderr);
+    let record = record.json();
+    assert_eq!(names(&record["value"]["hosts_by_cpu"]), ["web-0", "web-1"]);
+    assert_eq!(record["missing"][0]["partition"], 2);
+
+    let by_call = run(&format!("top --at {} --by call --once", nodes[0].addr));
+    assert_eq!(by_call.code, 0, "{}", by_call.stderr);
+    assert!(!by_call.stdout.contains("by stream") && by_call.stdout.contains("  in "), "{}", by_call.stdout);
+}
+
+#[test]
 fn a_frame_is_as_large_as_it_is_told_to_be() {
     let node = &hosts_cluster(1, 1)[0];
     let mut command = treefold();

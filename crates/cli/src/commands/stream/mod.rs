@@ -115,9 +115,10 @@ With `treefold node --listen 127.0.0.1:7700 --serve hosts:partitions=0/1`, and a
 
 Examples:
   treefold stream --list-filters
-  treefold stream hosts --filter hosts/hosts --count 2 --at 127.0.0.1:7700
-  treefold stream hosts --filter hosts/hosts --filter-params '{\"top\":3}' --params '{\"interval_ms\":500}' --sync time-out:400 --count 2 --at 127.0.0.1:7700
-  treefold stream hosts --filter count --count 2 --at 127.0.0.1:7700 -o json | jq .packets[0].values[0]";
+  treefold stream hosts --at 127.0.0.1:7700 --filter hosts/hosts --count 2
+  treefold stream hosts --at 127.0.0.1:7700 --filter count --sync time-out:400 --count 2
+  treefold stream hosts --at 127.0.0.1:7700 --filter count --params '{\"interval_ms\":500}' --count 2
+  treefold stream hosts --at 127.0.0.1:7700 --filter count --count 2 -o json | jq .contributors";
 
 impl StreamArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
