@@ -15,28 +15,20 @@ pub(crate) const EXAMPLE: Experiment = Experiment {
 };
 
 /// On a linear axis, beside what the paper found.
-pub(crate) const RESPONSE: Chart = Chart {
-    file: "example-response",
-    title: "Response time by load, <24 nodes> & 2 processors",
-    x_label: "load (%)",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[("flat", &[(50.0, 95.0), (90.0, 400.0)])],
-};
+pub(crate) const RESPONSE: Chart = Chart::new(
+    "example-response",
+    "Response time by load, <24 nodes> & 2 processors",
+    "load (%)",
+    Measure::ResponseMean,
+)
+.beside(&[("flat", &[(50.0, 95.0), (90.0, 400.0)])]);
 
 /// On a logarithmic axis.
-pub(crate) const TAIL: Chart = Chart {
-    file: "example-tail",
-    title: "The slowest hundredth",
-    y_label: "99th percentile (ms)",
-    y: Measure::ResponseP99,
-    only: Some(("workload", "fine, \"exponential\"")),
-    log_y: true,
-    reference: &[],
-    ..RESPONSE
-};
+pub(crate) const TAIL: Chart =
+    Chart::new("example-tail", "The slowest hundredth", "load (%)", Measure::ResponseP99)
+        .labelled("99th percentile (ms)")
+        .only("workload", "fine, \"exponential\"")
+        .log_y();
 
 /// What the example finds.
 pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {

@@ -5,12 +5,14 @@
 //! as many threads as there are processors and come out the same on any number of them.
 
 pub mod calls;
+pub mod chart;
 pub mod point;
 pub mod polling;
 pub mod runs;
 pub mod trial;
 
 use crate::evaluation::Findings;
+pub use chart::{Chart, Measure};
 pub use point::{Point, Value};
 
 /// One experiment.
@@ -57,55 +59,6 @@ pub struct Unwatched;
 impl Progress for Unwatched {
     fn total(&self, _runs: usize) {}
     fn done(&self) {}
-}
-
-/// One picture of an experiment's points.
-#[derive(Clone, Copy, Debug)]
-pub struct Chart {
-    /// The file's name without `.svg`.
-    pub file: &'static str,
-    /// Above the picture.
-    pub title: &'static str,
-    /// Below the x axis, with the unit.
-    pub x_label: &'static str,
-    /// Beside the y axis, with the unit.
-    pub y_label: &'static str,
-    /// What is drawn.
-    pub y: Measure,
-    /// Only points whose addition of this name is this word.
-    pub only: Option<(&'static str, &'static str)>,
-    /// True for a logarithmic y axis.
-    pub log_y: bool,
-    /// What the paper found, drawn dashed beside ours: name and points.
-    pub reference: &'static [(&'static str, &'static [(f64, f64)])],
-}
-
-/// Which figure of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// [`Point::response_ms_mean`].
-    ResponseMean,
-    /// [`Point::response_ms_p99`].
-    ResponseP99,
-    /// [`Point::throughput_per_s`].
-    Throughput,
-    /// [`Point::coverage_mean`].
-    Coverage,
-    /// One of [`Point::more`].
-    More(&'static str),
-}
-
-impl Measure {
-    /// The figure of `point`, if it has it.
-    pub fn of(self, point: &Point) -> Option<f64> {
-        match self {
-            Self::ResponseMean => Some(point.response_ms_mean),
-            Self::ResponseP99 => Some(point.response_ms_p99),
-            Self::Throughput => Some(point.throughput_per_s),
-            Self::Coverage => Some(point.coverage_mean),
-            Self::More(name) => point.more.get(name).and_then(Value::number),
-        }
-    }
 }
 
 /// Every experiment, in the order of the papers.

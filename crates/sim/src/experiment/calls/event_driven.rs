@@ -26,28 +26,16 @@ pub const EVENT_DRIVEN: Experiment = Experiment {
     paper: "DAC §5.4, figures 18 and 19: alike at low rates; beyond a certain one the throughput of blocking workers \
             plunges and their response time rises dramatically",
     charts: &[
-        Chart {
-            file: "event-driven-throughput",
-            y_label: "answers per second",
-            y: Measure::Throughput,
-            ..RESPONSE
-        },
-        RESPONSE,
+        chart("event-driven-throughput", Measure::Throughput),
+        chart("event-driven-response", Measure::ResponseMean),
     ],
     run,
     findings,
 };
 
-const RESPONSE: Chart = Chart {
-    file: "event-driven-response",
-    title: "Workers released and workers blocked, 24 × 2 processors",
-    x_label: "requests per second",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn chart(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "Workers released and workers blocked, 24 × 2 processors", "requests per second", y)
+}
 
 fn schemes() -> Vec<Scheme> {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();

@@ -36,37 +36,19 @@ pub const SCALE: Experiment = Experiment {
     paper: "DAC §5.6, figures 21 and 22: throughput is very close to the ideal n·k/(n·s+(n−1)·r) at every size, \
             response time grows as log n, the simulation differs from the real run by a small constant",
     charts: &[
-        RESPONSE,
-        Chart {
-            file: "scale-throughput",
-            title: "Throughput by cluster size",
-            y_label: "answers per second",
-            y: Measure::Throughput,
-            reference: &[("ideal", &IDEAL_PER_S)],
-            ..RESPONSE
-        },
-        Chart {
-            file: "scale-small",
-            title: "30 calls per second at small clusters",
-            x_label: "nodes",
-            only: Some(("view", "small")),
-            ..RESPONSE
-        },
+        by_size("scale-response", "Response time by cluster size", Measure::ResponseMean),
+        by_size("scale-throughput", "Throughput by cluster size", Measure::Throughput)
+            .beside(&[("ideal", &IDEAL_PER_S)]),
+        Chart::new("scale-small", "30 calls per second at small clusters", "nodes", Measure::ResponseMean)
+            .only("view", "small"),
     ],
     run,
     findings,
 };
 
-const RESPONSE: Chart = Chart {
-    file: "scale-response",
-    title: "Response time by cluster size",
-    x_label: "log2 of the number of nodes",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: Some(("view", "large")),
-    log_y: false,
-    reference: &[],
-};
+const fn by_size(file: &'static str, title: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "log2 of the number of nodes", y).only("view", "large")
+}
 
 /// The paper's formula for k = 2, s = 25 ms, r = 5 ms, by log2 of the nodes.
 const IDEAL_PER_S: [(f64, f64); 8] = [

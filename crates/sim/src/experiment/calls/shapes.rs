@@ -21,8 +21,8 @@ pub const HOMOGENEOUS: Experiment = Experiment {
     paper: "DAC §5.3, figures 14 and 15: base collapses, LAT's response time is up to 38.7 % better than binomial's \
             and 39.8 % better than flat's",
     charts: &[
-        Chart { file: "calls-homogeneous-throughput", title: "Throughput, 24 × 2 processors", ..THROUGHPUT },
-        Chart { file: "calls-homogeneous-response", title: "Response time, 24 × 2 processors", ..RESPONSE },
+        throughput("calls-homogeneous-throughput", "Throughput, 24 × 2 processors"),
+        response("calls-homogeneous-response", "Response time, 24 × 2 processors"),
     ],
     run: |plan, progress| {
         let base = [5.0, 10.0, 15.0, 20.0, 30.0].map(|rate| (Scheme::new("base", Shape::Base), rate));
@@ -39,16 +39,8 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     paper: "DAC §5.3, figures 16 and 17: LAT's throughput is up to 22.5 % better than binomial's and 29.3 % better \
             than flat's, its response time 55.1 % and 62.3 %",
     charts: &[
-        Chart {
-            file: "calls-heterogeneous-throughput",
-            title: "Throughput, 20 × 2 and 4 × 4 processors",
-            ..THROUGHPUT
-        },
-        Chart {
-            file: "calls-heterogeneous-response",
-            title: "Response time, 20 × 2 and 4 × 4 processors",
-            ..RESPONSE
-        },
+        throughput("calls-heterogeneous-throughput", "Throughput, 20 × 2 and 4 × 4 processors"),
+        response("calls-heterogeneous-response", "Response time, 20 × 2 and 4 × 4 processors"),
     ],
     run: |plan, progress| {
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
@@ -57,18 +49,13 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     findings: |points| findings(points, &PAPER_HETEROGENEOUS),
 };
 
-const RESPONSE: Chart = Chart {
-    file: "",
-    title: "",
-    x_label: "requests per second",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn response(file: &'static str, title: &'static str) -> Chart {
+    Chart::new(file, title, "requests per second", Measure::ResponseMean)
+}
 
-const THROUGHPUT: Chart = Chart { y_label: "answers per second", y: Measure::Throughput, ..RESPONSE };
+const fn throughput(file: &'static str, title: &'static str) -> Chart {
+    Chart::new(file, title, "requests per second", Measure::Throughput)
+}
 
 /// The paper's gains of LAT, in per cent; the paper gives no throughput for its homogeneous cluster.
 struct Gains {

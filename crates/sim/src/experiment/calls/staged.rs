@@ -41,32 +41,23 @@ pub const STAGED: Experiment = Experiment {
     paper: "DAC §4.4: with staged waiting k unresponsive nodes cost exactly k partitions, with uniform waiting \
             min(2^(⌈log k⌉+1) − 1, n − 1)",
     charts: &[
-        LOST,
-        Chart {
-            file: "staged-stopped",
-            title: "Partitions lost to stopped nodes (kill -STOP), 24 nodes",
-            only: Some(("fault", "stopped")),
-            reference: &[("staged", &EXACTLY)],
-            ..LOST
-        },
+        chart("staged-slow", "Partitions lost to nodes that are slow without end, 24 nodes", Fault::Slow)
+            .beside(&[("uniform", &UNIFORM_LOSES), ("staged", &EXACTLY)]),
+        chart("staged-stopped", "Partitions lost to stopped nodes (kill -STOP), 24 nodes", Fault::Stopped)
+            .beside(&[("staged", &EXACTLY)]),
     ],
     run,
     findings,
 };
 
-const LOST: Chart = Chart {
-    file: "staged-slow",
-    title: "Partitions lost to nodes that are slow without end, 24 nodes",
-    x_label: "unresponsive nodes",
-    y_label: "partitions lost per call",
-    y: Measure::More(PARTITIONS_LOST),
-    only: Some(("fault", "slow")),
-    log_y: false,
-    reference: &[("uniform", &UNIFORM_LOSES), ("staged", &EXACTLY)],
-};
+const fn chart(file: &'static str, title: &'static str, fault: Fault) -> Chart {
+    Chart::new(file, title, "unresponsive nodes", Measure::More(PARTITIONS_LOST))
+        .labelled("partitions lost per call")
+        .only("fault", fault.name())
+}
 
 /// What is measured.
-pub const PARTITIONS_LOST: &str = "partitions_lost";
+const PARTITIONS_LOST: &str = "partitions_lost";
 
 /// The paper's formula for uniform waiting at 24 nodes.
 const UNIFORM_LOSES: [(f64, f64); UNRESPONSIVE_MAX] =
@@ -83,7 +74,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
             Self::Stopped => "stopped",

@@ -42,23 +42,20 @@ pub const UNRESPONSIVE: Experiment = Experiment {
     paper: "DAC §5.5, figure 20: without event-driven workers throughput collapses, without eager pruning partitions \
             of healthy nodes are lost, with both only those of the slow nodes are",
     charts: &[
-        QUALITY,
-        Chart { file: "unresponsive-coverage", y_label: "mean coverage", y: Measure::Coverage, ..QUALITY },
+        chart("unresponsive-throughput", QUALITY).labelled("answers per second × coverage"),
+        chart("unresponsive-coverage", Measure::Coverage),
     ],
     run,
     findings,
 };
 
-const QUALITY: Chart = Chart {
-    file: "unresponsive-throughput",
-    title: "Two of 24 nodes five times as slow: 10–30 s and 20–40 s",
-    x_label: "second",
-    y_label: "answers per second × coverage",
-    y: Measure::More("quality_throughput_per_s"),
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn chart(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "Two of 24 nodes five times as slow: 10–30 s and 20–40 s", "second", y)
+}
+
+/// Answers per second, each by its coverage.
+const QUALITY_PER_S: &str = "quality_throughput_per_s";
+const QUALITY: Measure = Measure::More(QUALITY_PER_S);
 
 fn schemes() -> Vec<Scheme> {
     let pruning = |name| Scheme::new(name, Shape::Adaptive).still();
@@ -116,7 +113,7 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
         coverage_mean: coverage / ended.len() as f64,
         more: BTreeMap::new(),
     };
-    point.with("quality_throughput_per_s", per_s(coverage))
+    point.with(QUALITY_PER_S, per_s(coverage))
 }
 
 /// The seconds in which a scheme has got used to one slow node, and to two.
@@ -154,5 +151,5 @@ pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f
             within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite()).collect();
         mean(&figures)
     };
-    (!within.is_empty()).then(|| (mean_of(QUALITY.y), mean_of(Measure::Coverage)))
+    (!within.is_empty()).then(|| (mean_of(QUALITY), mean_of(Measure::Coverage)))
 }

@@ -48,39 +48,24 @@ pub const WAITING: Experiment = Experiment {
     paper: "Cedar, EuroSys'16 §5: waiting that learns from arrivals improves quality at equal deadlines by 10 to 100 % \
             over fixed divisions where calls differ; Vespa: the slope trades the last few per cent for the tail",
     charts: &[
-        Chart {
-            file: "waiting-deadline",
-            title: "Coverage by the deadline, 111 nodes in two levels",
-            x_label: "deadline (ms)",
-            y_label: "mean coverage",
-            y: Measure::Coverage,
-            only: Some(("view", DEADLINE)),
-            log_y: false,
-            reference: &[],
-        },
-        TAIL,
-        Chart {
-            file: "waiting-coverage",
-            y_label: "mean coverage",
-            y: Measure::Coverage,
-            log_y: false,
-            ..TAIL
-        },
+        Chart::new(
+            "waiting-deadline",
+            "Coverage by the deadline, 111 nodes in two levels",
+            "deadline (ms)",
+            Measure::Coverage,
+        )
+        .only("view", DEADLINE),
+        when_a_share_is_enough("waiting-tail", Measure::ResponseP99).log_y(),
+        when_a_share_is_enough("waiting-coverage", Measure::Coverage),
     ],
     run,
     findings,
 };
 
-const TAIL: Chart = Chart {
-    file: "waiting-tail",
-    title: "The slowest answers when a share of the partitions is enough",
-    x_label: "minimum coverage",
-    y_label: "99th percentile of response time (ms)",
-    y: Measure::ResponseP99,
-    only: Some(("view", COVERAGE)),
-    log_y: true,
-    reference: &[],
-};
+const fn when_a_share_is_enough(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "The slowest answers when a share of the partitions is enough", "minimum coverage", y)
+        .only("view", COVERAGE)
+}
 
 const DEADLINE: &str = "deadline";
 const COVERAGE: &str = "coverage";

@@ -32,16 +32,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const fn chart(file: &'static str, title: &'static str, workload: &'static str) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "mean broadcast interval (ms)",
-        y_label: "mean response time (normalised to ideal)",
-        y: Measure::More("normalised"),
-        only: Some(("workload", workload)),
-        log_y: true,
-        reference: &[],
-    }
+    Chart::new(file, title, "mean broadcast interval (ms)", Measure::More("normalised"))
+        .labelled("mean response time (normalised to ideal)")
+        .only("workload", workload)
+        .log_y()
 }
 
 /// Mean intervals, in ms.

@@ -17,6 +17,7 @@ use super::cluster::{DEADLINE, setting};
 use super::find;
 use super::workload::Workload;
 use crate::evaluation::Finding;
+use crate::experiment::chart::Reference;
 use crate::experiment::trial::{mean, quantile};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use crate::world::ink::Ink;
@@ -37,35 +38,23 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §2.1, figure 2: at 50 % the error soon reaches its bound, 1.33 for Poisson/Exp, and does \
             little harm; at 90 % it is about 3 after 10 service times",
     charts: &[
-        chart("load-inaccuracy-poisson-exp", "Poisson/Exp, one server", "poisson-exp", BOUNDS),
-        chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain", &[]),
-        chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain", &[]),
+        chart("load-inaccuracy-poisson-exp", "Poisson/Exp, one server", "poisson-exp").beside(BOUNDS),
+        chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain"),
+        chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain"),
     ],
     run,
     findings,
 };
 
-const BOUNDS: &[(&str, &[(f64, f64)])] = &[
+const BOUNDS: Reference = &[
     ("bound at 50 %", &[(0.5, 4.0 / 3.0), (100.0, 4.0 / 3.0)]),
     ("bound at 90 %", &[(0.5, 180.0 / 19.0), (100.0, 180.0 / 19.0)]),
 ];
 
-const fn chart(
-    file: &'static str,
-    title: &'static str,
-    workload: &'static str,
-    reference: &'static [(&'static str, &'static [(f64, f64)])],
-) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "delay (mean service times)",
-        y_label: "mean difference of queue length (requests)",
-        y: Measure::More("inaccuracy"),
-        only: Some(("workload", workload)),
-        log_y: false,
-        reference,
-    }
+const fn chart(file: &'static str, title: &'static str, workload: &'static str) -> Chart {
+    Chart::new(file, title, "delay (mean service times)", Measure::More("inaccuracy"))
+        .labelled("mean difference of queue length (requests)")
+        .only("workload", workload)
 }
 
 /// The loads, by series.

@@ -22,37 +22,33 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §4.2, table 2: dropping changes the response time by -0.4 % (medium-grain), 3.2 % \
             (Poisson/Exp) and 8.3 % (fine-grain), and the polling time from 2.7 to 1.1 ms",
     charts: &[
-        Chart {
-            file: "poll-discard-response",
-            title: "Three polls, 90 % load, 16 servers",
-            x_label: "mean service time (ms)",
-            y_label: "mean response time (ms)",
-            y: Measure::ResponseMean,
-            only: None,
-            log_y: false,
-            reference: &[
+        chart("poll-discard-response", "Three polls, 90 % load, 16 servers", Measure::ResponseMean).beside(
+            &[
                 ("original, paper", &[(22.2, 51.6), (50.0, 81.8), (208.9, 282.1)]),
                 ("optimized, paper", &[(22.2, 47.3), (50.0, 79.2), (208.9, 283.1)]),
             ],
-        },
-        Chart {
-            file: "poll-discard-polling",
-            title: "Time spent on polling, 90 % load, 16 servers",
-            x_label: "mean service time (ms)",
-            y_label: "mean polling time (ms)",
-            y: Measure::More("polling_ms"),
-            only: None,
-            log_y: false,
-            reference: &[
-                ("original, paper", &[(22.2, 2.7), (50.0, 2.7), (208.9, 2.6)]),
-                ("optimized, paper", &[(22.2, 1.1), (50.0, 1.1), (208.9, 1.0)]),
-            ],
-        },
+        ),
+        chart(
+            "poll-discard-polling",
+            "Time spent on polling, 90 % load, 16 servers",
+            Measure::More(POLLING_MS),
+        )
+        .labelled("mean polling time (ms)")
+        .beside(&[
+            ("original, paper", &[(22.2, 2.7), (50.0, 2.7), (208.9, 2.6)]),
+            ("optimized, paper", &[(22.2, 1.1), (50.0, 1.1), (208.9, 1.0)]),
+        ]),
     ],
     run,
     findings,
 };
 
+const fn chart(file: &'static str, title: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "mean service time (ms)", y)
+}
+
+/// How long a call's polls took, on average, in ms.
+const POLLING_MS: &str = "polling_ms";
 const ORIGINAL: &str = "original";
 const OPTIMIZED: &str = "optimized";
 /// Full, in the paper's sense; see [`super::workload`].
@@ -87,7 +83,7 @@ fn measure(case: &Case, seed: u64) -> Point {
         let late = took_ms.iter().filter(|&&took_ms| took_ms > ms).count();
         late as f64 / took_ms.len().max(1) as f64
     };
-    let point = case.point_of(&ledger).with("polling_ms", mean(took_ms));
+    let point = case.point_of(&ledger).with(POLLING_MS, mean(took_ms));
     point.with("later_than_10ms", later_than(10.0)).with("later_than_20ms", later_than(20.0))
 }
 
@@ -101,7 +97,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     ] {
         let of = |series| find(points, series, workload.mean_ms(), &[("workload", workload.name)]);
         let (Some(original), Some(optimized)) = (of(ORIGINAL), of(OPTIMIZED)) else { continue };
-        let polling_ms = |point: &Point| point.more.get("polling_ms").and_then(Value::number).unwrap_or(0.0);
+        let polling_ms = |point: &Point| point.more.get(POLLING_MS).and_then(Value::number).unwrap_or(0.0);
         let without = |point: &Point| point.response_ms_mean - polling_ms(point);
         let percent = |from: f64, to: f64| 100.0 * (1.0 - to / from);
         let (was, is) = (original.response_ms_mean, optimized.response_ms_mean);

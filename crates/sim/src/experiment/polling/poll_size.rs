@@ -13,6 +13,7 @@ use super::cost::REAL;
 use super::workload::Workload;
 use super::{find, normalise, word};
 use crate::evaluation::Finding;
+use crate::experiment::chart::Reference;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 
 /// The experiment.
@@ -23,39 +24,26 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §2.3 and §4.1, figures 4 and 6: two polls are near ideal and more bring little; with the \
             cost of polls, eight are worse than none for the fine-grain trace",
     charts: &[
-        chart("poll-size-free-medium-grain", "Medium-grain, free polls", "medium-grain free", &[]),
-        chart("poll-size-free-poisson-exp", "Poisson/Exp (50 ms), free polls", "poisson-exp free", THEORY),
-        chart("poll-size-free-fine-grain", "Fine-grain, free polls", "fine-grain free", &[]),
-        chart("poll-size-real-medium-grain", "Medium-grain, costly polls", "medium-grain real", &[]),
-        chart("poll-size-real-poisson-exp", "Poisson/Exp (50 ms), costly polls", "poisson-exp real", &[]),
-        chart("poll-size-real-fine-grain", "Fine-grain, costly polls", "fine-grain real", &[]),
+        chart("poll-size-free-medium-grain", "Medium-grain, free polls", "medium-grain free"),
+        chart("poll-size-free-poisson-exp", "Poisson/Exp (50 ms), free polls", "poisson-exp free")
+            .beside(THEORY),
+        chart("poll-size-free-fine-grain", "Fine-grain, free polls", "fine-grain free"),
+        chart("poll-size-real-medium-grain", "Medium-grain, costly polls", "medium-grain real"),
+        chart("poll-size-real-poisson-exp", "Poisson/Exp (50 ms), costly polls", "poisson-exp real"),
+        chart("poll-size-real-fine-grain", "Fine-grain, costly polls", "fine-grain real"),
     ],
     run,
     findings,
 };
 
 /// Mitzenmacher's limit for many servers, 50 ms · Σ ρ^((dⁱ−d)/(d−1)), and the network.
-const THEORY: &[(&str, &[(f64, f64)])] = &[
+const THEORY: Reference = &[
     ("2, theory", &[(0.5, 64.1), (0.6, 71.2), (0.7, 81.5), (0.8, 98.2), (0.9, 131.5)]),
     ("random, theory", &[(0.5, 100.5), (0.6, 125.5), (0.7, 167.2), (0.8, 250.5), (0.9, 500.5)]),
 ];
 
-const fn chart(
-    file: &'static str,
-    title: &'static str,
-    panel: &'static str,
-    reference: &'static [(&'static str, &'static [(f64, f64)])],
-) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "load (share of full)",
-        y_label: "mean response time (ms)",
-        y: Measure::ResponseMean,
-        only: Some(("panel", panel)),
-        log_y: false,
-        reference,
-    }
+const fn chart(file: &'static str, title: &'static str, panel: &'static str) -> Chart {
+    Chart::new(file, title, "load (share of full)", Measure::ResponseMean).only("panel", panel)
 }
 
 /// As the paper's figures.

@@ -27,12 +27,13 @@ pub const EXPERIMENT: Experiment = Experiment {
         p99("replica-policies-antagonists-p99", "Four of 16 slowed threefold, in turn", "antagonists"),
         mean("replica-policies-failing-fast", "One of 16 fails fast", "failing-fast"),
         p99("replica-policies-failing-fast-p99", "One of 16 fails fast", "failing-fast"),
-        Chart {
-            y: Measure::Coverage,
-            y_label: "calls answered (share)",
-            log_y: false,
-            ..mean("replica-policies-failing-fast-answered", "One of 16 fails fast", "failing-fast")
-        },
+        chart(
+            "replica-policies-failing-fast-answered",
+            "One of 16 fails fast",
+            "failing-fast",
+            Measure::Coverage,
+        )
+        .labelled("calls answered (share)"),
         mean("replica-policies-partitioned", "8 partitions of 3 replicas in one call", "partitioned"),
         p99("replica-policies-partitioned-p99", "8 partitions of 3 replicas in one call", "partitioned"),
     ],
@@ -41,24 +42,15 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const fn mean(file: &'static str, title: &'static str, scene: &'static str) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "load (share of full)",
-        y_label: "mean response time (ms)",
-        y: Measure::ResponseMean,
-        only: Some(("workload", scene)),
-        log_y: true,
-        reference: &[],
-    }
+    chart(file, title, scene, Measure::ResponseMean).log_y()
 }
 
 const fn p99(file: &'static str, title: &'static str, scene: &'static str) -> Chart {
-    Chart {
-        y: Measure::ResponseP99,
-        y_label: "99th percentile of response times (ms)",
-        ..mean(file, title, scene)
-    }
+    chart(file, title, scene, Measure::ResponseP99).log_y().labelled("99th percentile of response times (ms)")
+}
+
+const fn chart(file: &'static str, title: &'static str, scene: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "load (share of full)", y).only("workload", scene)
 }
 
 const SERIES: [&str; 9] =
