@@ -33,7 +33,7 @@ pub(crate) const TAIL: Chart =
 /// What the example finds.
 pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {
     let fastest = points.iter().map(|point| point.response_ms_mean).fold(f64::INFINITY, f64::min);
-    vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"), "treefold sim run example")]
+    vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"))]
 }
 
 /// A point with its tail and its load's own additions.

@@ -12,7 +12,7 @@ pub struct Section<'a> {
     pub findings: &'a [Finding],
     /// Where its pictures and points are, seen from the page.
     pub files: &'a str,
-    /// The command that gives its points.
+    /// The command that gives its points, and so each of our figures.
     pub command: &'a str,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Section<'_> {
         writeln!(f, "The paper: {}\n", sentence(experiment.paper))?;
         if !findings.is_empty() {
             writeln!(f, "| what | paper | ours | command |\n|---|---|---|---|")?;
-            for Finding { what, paper, ours, command } in *findings {
+            for Finding { what, paper, ours } in *findings {
                 writeln!(f, "| {} | {} | {} | `{}` |", cell(what), cell(paper), cell(ours), cell(command))?;
             }
             writeln!(f)?;

@@ -63,12 +63,7 @@ impl Evaluate {
             let kept = file::points_of(&self.out, named);
             let is_run = self.only.is_empty() || self.only.iter().any(|one| one.0.name == named.0.name);
             let points = if is_run { self.plan.run(named) } else { file::read_points(&kept)? };
-            let mut findings = (named.0.findings)(&points);
-            // Findings name the run with its defaults; what is on the page must say how it was run.
-            let plain = PlanArgs::default().command(named);
-            findings.iter_mut().filter(|finding| finding.command == plain).for_each(|finding| {
-                finding.command.clone_from(&command);
-            });
+            let findings = (named.0.findings)(&points);
             file::write(&kept, &(to_json(&points) + "\n"))?;
             let recorded = Recorded { points, real: file::read_real(&self.out, named)? };
             written.push(kept);

@@ -63,18 +63,17 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run event-driven";
     let mut findings = Vec::new();
     for series in ["blocking", "blocking:2", "blocking:16"] {
         let change =
             best_change(points, [series, "event-driven"], Measure::Throughput, Wanted::Less, f64::INFINITY);
         if let Some(change) = change {
             let what = format!("throughput of {series} against event-driven, worst over rates");
-            findings.push(Finding::new(what, "plunges beyond a certain rate", change.to_string(), COMMAND));
+            findings.push(Finding::new(what, "plunges beyond a certain rate", change.to_string()));
         }
         if let Some(rate) = plunges_at(points, series) {
             let what = format!("rate from which {series} answers less than 90 % of what event-driven does");
-            findings.push(Finding::new(what, "–", format!("{rate}/s"), COMMAND));
+            findings.push(Finding::new(what, "–", format!("{rate}/s")));
         }
     }
     let ideal_per_s = Cluster::HOMOGENEOUS.ideal_per_s();
@@ -82,7 +81,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     if let Some(last) = points.iter().filter(beyond).max_by(|a, b| a.x.total_cmp(&b.x)) {
         let ours = format!("{:.1}/s of {ideal_per_s:.1}/s that all processors can do", last.throughput_per_s);
         let what = format!("event-driven's throughput at {}/s", last.x);
-        findings.push(Finding::new(what, "holds under heavy load", ours, COMMAND));
+        findings.push(Finding::new(what, "holds under heavy load", ours));
     }
     findings
 }

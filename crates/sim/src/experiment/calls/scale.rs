@@ -119,7 +119,6 @@ pub fn growth(points: &[Point], series: &str) -> Option<Fit> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run scale";
     let mut findings = Vec::new();
     for (series, load) in LOADS {
         if let Some(fit) = growth(points, series) {
@@ -131,20 +130,20 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 fit.explained * 100.0
             );
             let what = format!("response time at {:.0} % from 4 to 512 nodes", load * 100.0);
-            findings.push(Finding::new(what, "grows as log n", ours, COMMAND));
+            findings.push(Finding::new(what, "grows as log n", ours));
         }
     }
     let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.more.get(ANSWERED)?.number());
     if let Some(least) = shares.min_by(f64::total_cmp) {
         let ours = format!("{:.1} % of the calls answered in full and in time, at least", least * 100.0);
         let what = "throughput at 90 % of the ideal, over sizes";
-        findings.push(Finding::new(what, "very close to ideal", ours, COMMAND));
+        findings.push(Finding::new(what, "very close to ideal", ours));
     }
     if let (Some(few), Some(many)) = (at(points, REAL, 4.0), at(points, REAL, 24.0)) {
         let ours =
             format!("{:.0} ms at 4 nodes, {:.0} ms at 24", few.response_ms_mean, many.response_ms_mean);
         let paper = "simulation within a small constant of the real run";
-        findings.push(Finding::new("response time at 30 calls per second", paper, ours, COMMAND));
+        findings.push(Finding::new("response time at 30 calls per second", paper, ours));
     }
     findings
 }

@@ -60,25 +60,16 @@ const fn throughput(file: &'static str, title: &'static str) -> Chart {
 /// The paper's gains of LAT, in per cent; the paper gives no throughput for its homogeneous cluster.
 struct Gains {
     cluster: Cluster,
-    command: &'static str,
     /// Against binomial and flat.
     response: [f64; 2],
     throughput: Option<[f64; 2]>,
 }
 
-const PAPER_HOMOGENEOUS: Gains = Gains {
-    cluster: Cluster::HOMOGENEOUS,
-    command: "treefold sim run calls-homogeneous",
-    response: [-38.7, -39.8],
-    throughput: None,
-};
+const PAPER_HOMOGENEOUS: Gains =
+    Gains { cluster: Cluster::HOMOGENEOUS, response: [-38.7, -39.8], throughput: None };
 
-const PAPER_HETEROGENEOUS: Gains = Gains {
-    cluster: Cluster::HETEROGENEOUS,
-    command: "treefold sim run calls-heterogeneous",
-    response: [-55.1, -62.3],
-    throughput: Some([22.5, 29.3]),
-};
+const PAPER_HETEROGENEOUS: Gains =
+    Gains { cluster: Cluster::HETEROGENEOUS, response: [-55.1, -62.3], throughput: Some([22.5, 29.3]) };
 
 /// What LAT is measured against.
 const OTHERS: [&str; 2] = ["binomial", "flat"];
@@ -126,7 +117,7 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
             let of_paper = of_paper.map_or("–".into(), |per_cent| {
                 format!("{}{:.1} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
             });
-            findings.push(Finding::new(what, of_paper, change.to_string(), paper.command));
+            findings.push(Finding::new(what, of_paper, change.to_string()));
         }
     };
     for (at, other) in OTHERS.into_iter().enumerate() {
@@ -149,7 +140,7 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
     if let (Some(most), Some(last)) = (largest(points, "base", Measure::Throughput), at(points, "base", 30.0))
     {
         let ours = format!("{most:.1}/s at most, {:.1}/s of 30/s asked", last.throughput_per_s);
-        findings.push(Finding::new("base's throughput", "drops to close to zero", ours, paper.command));
+        findings.push(Finding::new("base's throughput", "drops to close to zero", ours));
     }
     findings
 }

@@ -122,7 +122,6 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run staged";
     let mut findings = Vec::new();
     for fault in [Fault::Slow, Fault::Stopped] {
         let of_fault: Vec<Point> = points.iter().filter(|p| is_of(p, fault)).cloned().collect();
@@ -141,7 +140,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 _ => "–",
             };
             let what = format!("partitions lost to {} nodes, {series}", fault.name());
-            findings.push(Finding::new(what, paper, ours.join(", "), COMMAND));
+            findings.push(Finding::new(what, paper, ours.join(", ")));
         }
     }
     findings

@@ -120,7 +120,6 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
 const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run unresponsive";
     let mut findings = Vec::new();
     for (nodes, (what, from, until)) in (1..).zip(SPELLS) {
         for series in ["none", "ep", "ed", "ep+ed", "ours"] {
@@ -136,7 +135,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             let what =
                 format!("{series} with {what}: quality-aware throughput of {PER_S} asked, mean coverage");
             let ours = format!("{:.1}/s, {:.1} %", spell.0, spell.1 * 100.0);
-            findings.push(Finding::new(what, paper, ours, COMMAND));
+            findings.push(Finding::new(what, paper, ours));
         }
     }
     findings

@@ -142,7 +142,6 @@ fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run waiting";
     let mut findings = Vec::new();
     let of_view = |view: &str| -> Vec<Point> {
         let is_of = |point: &&Point| point.more.get("view").and_then(|value| value.text()) == Some(view);
@@ -165,9 +164,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     };
     for (series, _) in RULES {
         let what = format!("coverage by the deadline in ms, {series}");
-        findings.push(Finding::new(what, "–", coverages(series).join(", "), COMMAND));
+        findings.push(Finding::new(what, "–", coverages(series).join(", ")));
         let what = format!("99th percentile (mean coverage) by minimum coverage, {series}");
-        findings.push(Finding::new(what, "–", tails(series).join(", "), COMMAND));
+        findings.push(Finding::new(what, "–", tails(series).join(", ")));
     }
     findings.retain(|finding| !finding.ours.is_empty());
     findings

@@ -116,7 +116,6 @@ fn normalised(points: Vec<Point>) -> Vec<Point> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run broadcast";
     let rows = [
         ("90%", 1_000.0, "poisson-exp", "an order of magnitude"),
         ("90%", 1_000.0, "fine-grain", "an order of magnitude"),
@@ -129,7 +128,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let point = find(points, series, x, &[("workload", workload)])?;
         let normalised = point.more.get("normalised")?.number()?;
         let what = format!("response time by ideal, {workload}, {series}, announcements every {x} ms");
-        Some(Finding::new(what, paper, format!("{normalised:.1}"), COMMAND))
+        Some(Finding::new(what, paper, format!("{normalised:.1}")))
     };
     rows.iter().filter_map(finding).collect()
 }

@@ -142,7 +142,6 @@ impl Watch for Responses {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run load-inaccuracy";
     let inaccuracy = |series, x, workload| {
         let point = find(points, series, x, &[("workload", workload)])?;
         point.more["inaccuracy"].number()
@@ -150,12 +149,12 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(found) = inaccuracy("50%", 100.0, "poisson-exp") {
         let what = "error of a load figure 100 service times old, Poisson/Exp, 50 %";
-        findings.push(Finding::new(what, "1.33 at most", format!("{found:.2}"), COMMAND));
+        findings.push(Finding::new(what, "1.33 at most", format!("{found:.2}")));
     }
     for workload in Workload::ALL {
         if let Some(found) = inaccuracy("90%", 10.0, workload.name) {
             let what = format!("error of a load figure 10 service times old, {}, 90 %", workload.name);
-            findings.push(Finding::new(what, "about 3", format!("{found:.1}"), COMMAND));
+            findings.push(Finding::new(what, "about 3", format!("{found:.1}")));
         }
     }
     findings

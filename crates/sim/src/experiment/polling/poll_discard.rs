@@ -88,7 +88,6 @@ fn measure(case: &Case, seed: u64) -> Point {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run poll-discard";
     let mut findings = Vec::new();
     for (workload, original_ms, optimized_ms, gain, gain_without_polling) in [
         (&Workload::MEDIUM_GRAIN, 282.1, 283.1, -0.4, -0.9),
@@ -112,7 +111,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 percent(was, is),
                 percent(without(original), without(optimized))
             ),
-            COMMAND,
         ));
     }
     let profiled = find(points, ORIGINAL, Workload::FINE_GRAIN.mean_ms(), &[("workload", "fine-grain")]);
@@ -122,7 +120,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             "3 polls, fine-grain, not complete within 10 and 20 ms (the cost model is fitted to it)",
             "8.1 and 5.6 %",
             format!("{:.1} and {:.1} %", percent("later_than_10ms"), percent("later_than_20ms")),
-            COMMAND,
         ));
     }
     findings

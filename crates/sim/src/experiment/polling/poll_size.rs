@@ -84,7 +84,6 @@ pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: &str, cal
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run poll-size";
     let mut findings = Vec::new();
     let at = |series, workload: &Workload, cost| {
         find(points, series, 0.9, &[("workload", workload.name), ("cost", cost)])
@@ -98,7 +97,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             };
             let what =
                 format!("{series}, {}, 90 %, free polls: response time by ideal", word(point, "workload"));
-            findings.push(Finding::new(what, paper, format!("{normalised:.2}"), COMMAND));
+            findings.push(Finding::new(what, paper, format!("{normalised:.2}")));
         }
     }
     for (workload, paper) in [
@@ -109,7 +108,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         let ms = |series| at(series, workload, "real").map(|point| point.response_ms_mean);
         let (Some(two), Some(eight), Some(random)) = (ms("2"), ms("8"), ms("random")) else { continue };
         let what = format!("2, 8 and no polls, {}, 90 %, costly polls", workload.name);
-        findings.push(Finding::new(what, paper, format!("{two:.1}, {eight:.1} and {random:.1} ms"), COMMAND));
+        findings.push(Finding::new(what, paper, format!("{two:.1}, {eight:.1} and {random:.1} ms")));
     }
     findings
 }

@@ -86,7 +86,6 @@ fn measure(plan: &Plan, scene: Scene, series: &str, load: f64, seed: u64) -> Poi
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run replica-policies";
     let mut findings = Vec::new();
     for scene in Scene::ALL {
         let at = |series| find(points, series, 0.9, &[("workload", scene.name())]);
@@ -96,7 +95,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 format!("mean response time by ideal, {}, 90 %: two polls; random", scene.name()),
                 "competitive; far worse",
                 format!("{two:.2}; {random:.2}"),
-                COMMAND,
             ));
         }
         let p99 = |series| at(series).map(|point| point.response_ms_p99);
@@ -106,7 +104,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 format!("99th percentile, {}, 90 %: Prequal; in line; two polls; peak EWMA", scene.name()),
                 "Prequal lowest",
                 format!("{prequal:.0}; {inline:.0}; {two:.0}; {ewma:.0} ms"),
-                COMMAND,
             ));
         }
         if scene == Scene::FailingFast {
@@ -116,7 +113,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                     "calls lost to a server that fails fast, 90 %: two polls; Prequal; random",
                     "not there",
                     format!("{two:.2}; {prequal:.2}; {random:.2} %"),
-                    COMMAND,
                 ));
             }
         }
