@@ -2,7 +2,6 @@
 
 use super::Finding;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, Unwatched};
-use std::collections::BTreeMap;
 
 /// Two series over a load, with a chart of each kind.
 pub(crate) const EXAMPLE: Experiment = Experiment {
@@ -38,15 +37,8 @@ pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {
 
 /// A point with its tail and its load's own additions.
 pub(crate) fn point(series: &str, x: f64, response_ms_mean: f64) -> Point {
-    let figures = Point {
-        series: series.into(),
-        x,
-        response_ms_mean,
-        response_ms_p99: response_ms_mean * 4.0,
-        throughput_per_s: 1000.0 / 3.0,
-        coverage_mean: 1.0,
-        more: BTreeMap::new(),
-    };
+    let same = Point::of_calls(series, x, vec![response_ms_mean], 1000.0 / 3.0, 1.0);
+    let figures = Point { response_ms_p99: response_ms_mean * 4.0, ..same };
     figures.with("workload", "fine, \"exponential\"").with("polls", 2.0)
 }
 

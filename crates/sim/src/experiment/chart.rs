@@ -1,6 +1,6 @@
 //! Pictures of an experiment's points, as plain values.
 
-use super::point::{Point, Value};
+use super::point::Point;
 
 /// One picture of an experiment's points.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ impl Measure {
             Self::ResponseP99 => Some(point.response_ms_p99),
             Self::Throughput => Some(point.throughput_per_s),
             Self::Coverage => Some(point.coverage_mean),
-            Self::More(name) => point.more.get(name).and_then(Value::number),
+            Self::More(name) => point.figure(name),
         }
     }
 

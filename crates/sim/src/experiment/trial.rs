@@ -148,12 +148,10 @@ impl Ledger {
         began >= self.from && began < self.from + self.measured
     }
 
-    /// The response times of those that were answered, ascending, in ms.
+    /// The response times of those that were answered, in ms.
     pub fn response_ms(&self) -> Vec<f64> {
         let answered = self.ended.iter().filter(|call| call.answered);
-        let mut all: Vec<f64> = answered.map(Ended::response_ms).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all
+        answered.map(Ended::response_ms).collect()
     }
 
     /// The calls that ended between two times, counted from the end of the warm-up.
@@ -162,22 +160,13 @@ impl Ledger {
         self.ended.iter().filter(move |call| (from..until).contains(&call.ended))
     }
 
-    /// The trial as a point of `series` at `x`. Where nothing was answered there is no response time (NaN).
+    /// The trial as a point of `series` at `x`.
     pub fn point(&self, series: impl Into<String>, x: f64) -> Point {
         let response_ms = self.response_ms();
+        let throughput_per_s = response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0);
         let calls = self.ended.len();
-        let coverage = self.ended.iter().map(|call| call.coverage).sum::<f64>();
-        let mut point = Point {
-            series: series.into(),
-            x,
-            response_ms_mean: if response_ms.is_empty() { f64::NAN } else { mean(&response_ms) },
-            response_ms_p99: if response_ms.is_empty() { f64::NAN } else { quantile(&response_ms, 0.99) },
-            throughput_per_s: response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0),
-            coverage_mean: coverage / calls.max(1) as f64,
-            more: BTreeMap::new(),
-        };
-        point.more.insert("calls".into(), (calls as f64).into());
-        point
+        let coverage = self.ended.iter().map(|call| call.coverage).sum::<f64>() / calls.max(1) as f64;
+        Point::of_calls(series, x, response_ms, throughput_per_s, coverage).with("calls", calls as f64)
     }
 }
 
@@ -200,15 +189,4 @@ impl Watch for Ledger {
             self.ended.push(Ended { began, ended: now, answered, coverage: outcome.coverage() });
         }
     }
-}
-
-/// The mean; 0 of nothing.
-pub fn mean(all: &[f64]) -> f64 {
-    all.iter().sum::<f64>() / all.len().max(1) as f64
-}
-
-/// The smallest of `ascending` that at least a share `q` of them do not exceed; 0 of nothing.
-pub fn quantile(ascending: &[f64], q: f64) -> f64 {
-    let at = (ascending.len() as f64 * q).ceil() as usize;
-    ascending.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
 }

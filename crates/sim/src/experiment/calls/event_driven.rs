@@ -9,8 +9,9 @@
 //! help: what expires is cleaned up one by one, at the cost of what has not expired yet.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Wanted, at, best_change};
+use super::compared::{Wanted, best_change};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -89,7 +90,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
 /// The least rate at which event-driven nodes answer a tenth more.
 fn plunges_at(points: &[Point], series: &str) -> Option<f64> {
     let falls_behind = |point: &&Point| {
-        let released = at(points, "event-driven", point.x);
+        let released = find(points, "event-driven", point.x, &[]);
         released.is_some_and(|released| point.throughput_per_s < 0.9 * released.throughput_per_s)
     };
     let behind = points.iter().filter(|point| point.series == series).filter(falls_behind);

@@ -10,8 +10,9 @@
 //! varies less, and a second of theirs costs as much as a minute of a small one's.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Fit, at};
+use super::compared::Fit;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -133,13 +134,14 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             findings.push(Finding::new(what, "grows as log n", ours));
         }
     }
-    let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.more.get(ANSWERED)?.number());
+    let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.figure(ANSWERED));
     if let Some(least) = shares.min_by(f64::total_cmp) {
         let ours = format!("{:.1} % of the calls answered in full and in time, at least", least * 100.0);
         let what = "throughput at 90 % of the ideal, over sizes";
         findings.push(Finding::new(what, "very close to ideal", ours));
     }
-    if let (Some(few), Some(many)) = (at(points, REAL, 4.0), at(points, REAL, 24.0)) {
+    let small = |nodes| find(points, REAL, nodes, &[]);
+    if let (Some(few), Some(many)) = (small(4.0), small(24.0)) {
         let ours =
             format!("{:.0} ms at 4 nodes, {:.0} ms at 24", few.response_ms_mean, many.response_ms_mean);
         let paper = "simulation within a small constant of the real run";

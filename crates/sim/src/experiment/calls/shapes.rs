@@ -8,8 +8,9 @@
 //! *Base* is shown where it collapses, and not for the heterogeneous cluster, as in the paper.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Wanted, at, best_change, largest};
+use super::compared::{Wanted, best_change, largest};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -137,8 +138,8 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::Less);
     let what = "the same, worst over rates".to_owned();
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::More);
-    if let (Some(most), Some(last)) = (largest(points, "base", Measure::Throughput), at(points, "base", 30.0))
-    {
+    let most = largest(points, "base", Measure::Throughput);
+    if let (Some(most), Some(last)) = (most, find(points, "base", 30.0, &[])) {
         let ours = format!("{most:.1}/s at most, {:.1}/s of 30/s asked", last.throughput_per_s);
         findings.push(Finding::new("base's throughput", "drops to close to zero", ours));
     }

@@ -13,8 +13,8 @@
 //! look idle, so it stands anywhere in the tree, and what stands below it is never called. Repair is for that.
 
 use super::cluster::{Cluster, NODES, Scheme};
-use super::compared::at;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::trial::Deed;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
@@ -124,10 +124,10 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for fault in [Fault::Slow, Fault::Stopped] {
-        let of_fault: Vec<Point> = points.iter().filter(|p| is_of(p, fault)).cloned().collect();
-        for series in ["uniform", "staged", "staged-reversed", "repair"] {
+        for series in schemes().iter().map(|scheme| scheme.name) {
             let lost = |&count: &f64| {
-                let lost = at(&of_fault, series, count)?.more.get(PARTITIONS_LOST)?.number()?;
+                let point = find(points, series, count, &[("fault", fault.name())])?;
+                let lost = point.figure(PARTITIONS_LOST)?;
                 Some(format!("{lost:.1} at {count}"))
             };
             let ours: Vec<String> = [1.0, 2.0, 4.0, 8.0].iter().filter_map(lost).collect();
@@ -144,10 +144,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         }
     }
     findings
-}
-
-fn is_of(point: &Point, fault: Fault) -> bool {
-    point.more.get("fault").and_then(|value| value.text()) == Some(fault.name())
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@
 use super::cluster::{Cluster, Scheme, WARM_UP};
 use super::event_driven::BLOCKING_THREADS;
 use crate::evaluation::Finding;
+use crate::experiment::point::mean;
 use crate::experiment::runs::averaged;
-use crate::experiment::trial::{Deed, Ended, Ledger, Trial, mean, quantile};
+use crate::experiment::trial::{Deed, Ended, Ledger, Trial};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
-use std::collections::BTreeMap;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -100,20 +100,13 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
     let second = |second| Duration::from_secs(LEAD_IN_S + second);
     let ended: Vec<&Ended> = ledger.ended_between(second(until_s - WINDOW_S), second(until_s)).collect();
     let answered = || ended.iter().filter(|call| call.answered);
-    let mut response_ms: Vec<f64> = answered().map(|call| call.response_ms()).collect();
-    response_ms.sort_unstable_by(f64::total_cmp);
+    let response_ms: Vec<f64> = answered().map(|call| call.response_ms()).collect();
     let coverage: f64 = answered().map(|call| call.coverage).sum();
     let per_s = |count: f64| count / WINDOW_S as f64;
-    let point = Point {
-        series: series.into(),
-        x: until_s as f64,
-        response_ms_mean: if response_ms.is_empty() { f64::NAN } else { mean(&response_ms) },
-        response_ms_p99: if response_ms.is_empty() { f64::NAN } else { quantile(&response_ms, 0.99) },
-        throughput_per_s: per_s(response_ms.len() as f64),
-        coverage_mean: coverage / ended.len() as f64,
-        more: BTreeMap::new(),
-    };
-    point.with(QUALITY_PER_S, per_s(coverage))
+    let throughput_per_s = per_s(response_ms.len() as f64);
+    let coverage_mean = coverage / ended.len() as f64;
+    Point::of_calls(series, until_s as f64, response_ms, throughput_per_s, coverage_mean)
+        .with(QUALITY_PER_S, per_s(coverage))
 }
 
 /// The seconds in which a scheme has got used to one slow node, and to two.
@@ -122,7 +115,7 @@ const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (nodes, (what, from, until)) in (1..).zip(SPELLS) {
-        for series in ["none", "ep", "ed", "ep+ed", "ours"] {
+        for series in schemes().iter().map(|scheme| scheme.name) {
             let Some(spell) = spell(points, series, from, until) else { continue };
             let paper = match series {
                 "none" => "worst",
@@ -146,9 +139,8 @@ pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f
     let within: Vec<&Point> =
         points.iter().filter(|p| p.series == series && p.x > from && p.x <= until).collect();
     let mean_of = |measure: Measure| {
-        let figures: Vec<f64> =
-            within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite()).collect();
-        mean(&figures)
+        let figures = within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite());
+        Some(mean(&figures.collect::<Vec<f64>>())).filter(|mean| !mean.is_nan())
     };
-    (!within.is_empty()).then(|| (mean_of(QUALITY), mean_of(Measure::Coverage)))
+    Some((mean_of(QUALITY)?, mean_of(Measure::Coverage)?))
 }

@@ -8,8 +8,8 @@
 //! In `coverage` the deadline is ample and a share of the partitions is enough: how long are the slowest answers, if
 //! a rule may give up what is not needed, and how much do they hold?
 
-use super::compared::at;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::trial::Trial;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
@@ -143,20 +143,16 @@ fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let of_view = |view: &str| -> Vec<Point> {
-        let is_of = |point: &&Point| point.more.get("view").and_then(|value| value.text()) == Some(view);
-        points.iter().filter(is_of).cloned().collect()
-    };
-    let tight = of_view(DEADLINE);
     let coverages = |series: &str| -> Vec<String> {
-        let coverage =
-            |&ms: &f64| Some(format!("{:.0} % at {ms}", at(&tight, series, ms)?.coverage_mean * 100.0));
+        let coverage = |&ms: &f64| {
+            let point = find(points, series, ms, &[("view", DEADLINE)])?;
+            Some(format!("{:.0} % at {ms}", point.coverage_mean * 100.0))
+        };
         DEADLINES_MS.iter().filter_map(coverage).collect()
     };
-    let ample = of_view(COVERAGE);
     let tails = |series: &str| -> Vec<String> {
         let tail = |&enough: &f64| {
-            let point = at(&ample, series, enough)?;
+            let point = find(points, series, enough, &[("view", COVERAGE)])?;
             let (ms, coverage) = (point.response_ms_p99, point.coverage_mean * 100.0);
             Some(format!("{ms:.0} ms ({coverage:.1} %) at {:.0} %", enough * 100.0))
         };

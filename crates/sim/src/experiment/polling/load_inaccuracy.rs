@@ -14,16 +14,14 @@
 //! server's is never far off.
 
 use super::cluster::{DEADLINE, setting};
-use super::find;
 use super::workload::Workload;
 use crate::evaluation::Finding;
 use crate::experiment::chart::Reference;
-use crate::experiment::trial::{mean, quantile};
+use crate::experiment::point::{find, mean};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use crate::world::ink::Ink;
 use crate::world::place::Spec;
 use crate::world::{Polling, Watch, World};
-use std::collections::BTreeMap;
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::Tuning;
 use treefold_core::id::RequestId;
@@ -104,22 +102,14 @@ fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: 
         world.run_until(at, &mut responses);
         lengths.push(world.place(server).node().load_figure().in_flight);
     }
-    responses.ms.sort_unstable_by(f64::total_cmp);
-    let seconds = span as f64 * workload.mean_ms() / 1_000.0;
-    let point = |delay: usize| Point {
-        series: series.into(),
-        x: delay as f64 / LOOKS as f64,
-        response_ms_mean: mean(&responses.ms),
-        response_ms_p99: quantile(&responses.ms, 0.99),
-        throughput_per_s: responses.ms.len() as f64 / seconds,
-        coverage_mean: 1.0,
-        more: BTreeMap::new(),
+    let throughput_per_s = responses.ms.len() as f64 / (span as f64 * workload.mean_ms() / 1_000.0);
+    let of_any_delay =
+        Point::of_calls(series, 0.0, responses.ms, throughput_per_s, 1.0).with("workload", workload.name);
+    let point = |delay: usize| {
+        let point = Point { x: delay as f64 / LOOKS as f64, ..of_any_delay.clone() };
+        point.with("inaccuracy", inaccuracy(&lengths, delay))
     };
-    let with_figures = |delay: usize| {
-        let inaccuracy = inaccuracy(&lengths, delay);
-        point(delay).with("inaccuracy", inaccuracy).with("workload", workload.name)
-    };
-    DELAYS.into_iter().map(with_figures).collect()
+    DELAYS.into_iter().map(point).collect()
 }
 
 /// The mean of |q(t) − q(t + delay)|.
@@ -142,10 +132,8 @@ impl Watch for Responses {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    let inaccuracy = |series, x, workload| {
-        let point = find(points, series, x, &[("workload", workload)])?;
-        point.more["inaccuracy"].number()
-    };
+    let inaccuracy =
+        |series, x, workload| find(points, series, x, &[("workload", workload)])?.figure("inaccuracy");
     let mut findings = Vec::new();
     if let Some(found) = inaccuracy("50%", 100.0, "poisson-exp") {
         let what = "error of a load figure 100 service times old, Poisson/Exp, 50 %";

@@ -9,12 +9,14 @@
 //! what one server can take ([`super::workload`]). Real polls are all waited for, as in figure 6.
 
 use super::cluster::Case;
-use super::cost::REAL;
+use super::cost::{PollCost, REAL};
 use super::workload::Workload;
-use super::{find, normalise, word};
+use super::{NORMALISED, normalise};
 use crate::evaluation::Finding;
 use crate::experiment::chart::Reference;
+use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::world::Polling;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -58,7 +60,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let loads: &[f64] = if plan.quick { &LOADS_QUICK } else { &LOADS };
     let calls = if plan.quick { CALLS_QUICK } else { CALLS };
     let mut cases = Vec::new();
-    for cost in ["free", "real"] {
+    for cost in [PollCost::Free, PollCost::Real] {
         for workload in Workload::ALL {
             for series in SERIES {
                 cases.extend(loads.iter().map(|&load| case(series, load, &workload, cost, calls)));
@@ -71,32 +73,28 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 /// A case at a load of the paper's.
-pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: &str, calls: f64) -> Case {
-    let is_real = cost == "real";
-    let busy = if is_real { load * workload.full_load } else { load };
-    let mut case = Case::new(series, load, workload, busy, calls);
-    if is_real {
-        case.polling = REAL;
-    }
-    case.words.push(("cost", cost.into()));
-    case.words.push(("panel", format!("{} {cost}", workload.name)));
+pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: PollCost, calls: f64) -> Case {
+    let (busy, polling) = match cost {
+        PollCost::Free => (load, Polling::FREE),
+        PollCost::Real => (load * workload.full_load, REAL),
+    };
+    let mut case = Case { polling, ..Case::new(series, load, workload, busy, calls) };
+    case.words.push(("cost", cost.name().into()));
+    case.words.push(("panel", format!("{} {}", workload.name, cost.name())));
     case
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let at = |series, workload: &Workload, cost| {
-        find(points, series, 0.9, &[("workload", workload.name), ("cost", cost)])
+    let at = |series, workload: &Workload, cost: PollCost| {
+        find(points, series, 0.9, &[("workload", workload.name), ("cost", cost.name())])
     };
     for workload in &Workload::ALL {
         for (series, paper) in [("random", "far worse"), ("2", "competitive"), ("8", "little better than 2")]
         {
-            let Some(point) = at(series, workload, "free") else { continue };
-            let Some(normalised) = point.more.get("normalised").and_then(super::Value::number) else {
-                continue;
-            };
-            let what =
-                format!("{series}, {}, 90 %, free polls: response time by ideal", word(point, "workload"));
+            let normalised = at(series, workload, PollCost::Free).and_then(|point| point.figure(NORMALISED));
+            let Some(normalised) = normalised else { continue };
+            let what = format!("{series}, {}, 90 %, free polls: response time by ideal", workload.name);
             findings.push(Finding::new(what, paper, format!("{normalised:.2}")));
         }
     }
@@ -105,7 +103,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         (&Workload::POISSON_EXP, "as with free polls"),
         (&Workload::MEDIUM_GRAIN, "as with free polls"),
     ] {
-        let ms = |series| at(series, workload, "real").map(|point| point.response_ms_mean);
+        let ms = |series| at(series, workload, PollCost::Real).map(|point| point.response_ms_mean);
         let (Some(two), Some(eight), Some(random)) = (ms("2"), ms("8"), ms("random")) else { continue };
         let what = format!("2, 8 and no polls, {}, 90 %, costly polls", workload.name);
         findings.push(Finding::new(what, paper, format!("{two:.1}, {eight:.1} and {random:.1} ms")));

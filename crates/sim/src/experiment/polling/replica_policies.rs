@@ -7,8 +7,9 @@
 
 use super::cluster::Chooser;
 use super::scene::Scene;
-use super::{Value, find, normalise};
+use super::{NORMALISED, normalise};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 
 /// The experiment.
@@ -89,7 +90,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scene in Scene::ALL {
         let at = |series| find(points, series, 0.9, &[("workload", scene.name())]);
-        let normalised = |series| at(series)?.more.get("normalised").and_then(Value::number);
+        let normalised = |series| at(series)?.figure(NORMALISED);
         if let (Some(two), Some(random)) = (normalised("2"), normalised("random")) {
             findings.push(Finding::new(
                 format!("mean response time by ideal, {}, 90 %: two polls; random", scene.name()),
