@@ -7,7 +7,7 @@
 //! The runs of one seed differ between series in nothing but what is compared (common random numbers), so a
 //! difference of two means is surer than either of them. How sure a mean is in itself is said beside it.
 
-use super::point::{Point, Value};
+use super::point::{Point, Value, mean};
 use super::{Plan, Progress};
 use crate::world::ink::mixed;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,7 +78,7 @@ fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
 
 fn mean_point(points: &[&Point]) -> Point {
     let first = points[0];
-    let over = |figure: &dyn Fn(&Point) -> f64| mean_of(points.iter().map(|point| figure(point)));
+    let over = |figure: &dyn Fn(&Point) -> f64| mean(&finite(points.iter().map(|point| figure(point))));
     let more = first.more.iter().map(|(name, value)| {
         let number = |point: &Point| point.figure(name).unwrap_or(f64::NAN);
         let value = match value {
@@ -87,7 +87,7 @@ fn mean_point(points: &[&Point]) -> Point {
         };
         (name.clone(), value)
     });
-    let mut mean = Point {
+    let of_all = Point {
         series: first.series.clone(),
         x: first.x,
         response_ms_mean: over(&|point| point.response_ms_mean),
@@ -96,26 +96,22 @@ fn mean_point(points: &[&Point]) -> Point {
         coverage_mean: over(&|point| point.coverage_mean),
         more: more.collect(),
     };
-    if let Some(error) = standard_error(points.iter().map(|point| point.response_ms_mean)) {
-        mean.more.insert(ERROR.into(), error.into());
+    match standard_error(&finite(points.iter().map(|point| point.response_ms_mean))) {
+        Some(error) => of_all.with(ERROR, error),
+        None => of_all,
     }
-    mean
 }
 
-/// The mean of what is a number; NaN when nothing is.
-fn mean_of(figures: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) =
-        figures.filter(|figure| figure.is_finite()).fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
-    sum / count
+/// Those that are numbers.
+fn finite(figures: impl Iterator<Item = f64>) -> Vec<f64> {
+    figures.filter(|figure| figure.is_finite()).collect()
 }
 
-fn standard_error(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
+fn standard_error(figures: &[f64]) -> Option<f64> {
     if figures.len() < 2 {
         return None;
     }
-    let count = figures.len() as f64;
-    let mean = figures.iter().sum::<f64>() / count;
+    let (count, mean) = (figures.len() as f64, mean(figures));
     let squares = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
     Some((squares / (count - 1.0) / count).sqrt())
 }

@@ -9,10 +9,20 @@ use crate::world::ink::{Ink, mixed};
 use crate::world::{Setting, Watch, World};
 use std::collections::BTreeMap;
 use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::config::Tuning;
 use treefold_core::effect::Effect;
 use treefold_core::id::RequestId;
+use treefold_core::membership::MembershipConfig;
 use treefold_core::message::Message;
 use treefold_core::time::{Duration, Instant};
+
+/// Until queues have their usual length and nodes know what their work costs.
+pub const WARM_UP: Duration = Duration::from_secs(10);
+
+/// How nodes behave where all know all and nobody comes or goes: nothing is gossiped.
+pub fn still() -> Tuning {
+    Tuning { membership: MembershipConfig::still(), ..Tuning::LAN }
+}
 
 /// A cluster that stands and a workload for it.
 pub struct Trial {
@@ -38,11 +48,14 @@ pub struct Trial {
     pub seed: u64,
 }
 
+/// From the last call's deadline until its outcome must be in.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// Something done to a world.
 pub type Deed = Box<dyn Fn(&mut World)>;
 
 impl Trial {
-    /// Nodes of `world` called at `fronts`, `per_s` times a second, for 10 and then `seconds` seconds.
+    /// Nodes of `world` called at `fronts`, `per_s` times a second, for [`WARM_UP`] and then `seconds` seconds.
     pub fn poisson(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, seconds: f64) -> Self {
         let from = world.now();
         Self {
@@ -51,7 +64,7 @@ impl Trial {
             arrivals: Arrivals::poisson(setting.workload_seed, per_s, from),
             options: CallOptions::default(),
             scale: Distribution::Fixed(1.0),
-            warm_up: Duration::from_secs(10),
+            warm_up: WARM_UP,
             measured: Duration::from_millis_f64(seconds * 1_000.0),
             script: Vec::new(),
             before_call: None,
@@ -60,12 +73,7 @@ impl Trial {
     }
 
     /// Runs it, until the last call has ended.
-    pub fn run(self) -> Ledger {
-        self.run_watched().0
-    }
-
-    /// Runs it, and gives the world back too.
-    pub fn run_watched(mut self) -> (Ledger, World) {
+    pub fn run(mut self) -> Ledger {
         let start = self.world.now();
         let from = start + self.warm_up;
         let mut ledger = Ledger::new(from, self.measured);
@@ -87,9 +95,9 @@ impl Trial {
             ledger.begun(request, number as u64, at);
             self.world.call(front, params, self.options.clone(), &mut ledger);
         }
-        let last = end + self.options.deadline + Duration::from_millis(100);
+        let last = end + self.options.deadline + LAST_WORDS;
         while !ledger.open.is_empty() && self.world.step(last, &mut ledger) {}
-        (ledger, self.world)
+        ledger
     }
 }
 

@@ -88,7 +88,6 @@ impl World {
         let clock = place.clock(now);
         if place.node.poll_timeout().is_some_and(|due| due <= clock) {
             place.node.handle_timeout(clock);
-            self.events += 1;
             self.note(5, at as u64);
             self.drain(at, watch);
         } else {

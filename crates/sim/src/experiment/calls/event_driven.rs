@@ -54,10 +54,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         true => (&[20.0, 60.0, 75.0], 20.0),
         false => (&[20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0], 60.0),
     };
-    let jobs: Vec<(Scheme, f64)> = schemes()
-        .into_iter()
-        .flat_map(|scheme| rates.iter().map(move |&rate| (scheme.clone(), rate)))
-        .collect();
+    let jobs = Scheme::at_rates(&schemes(), rates);
     averaged(plan, progress, &jobs, |(scheme, rate), seed| {
         vec![cluster.trial(scheme, seed, *rate, seconds).run().point(scheme.name, *rate)]
     })

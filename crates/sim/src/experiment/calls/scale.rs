@@ -152,8 +152,8 @@ fn findings(points: &[Point]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::WARM_UP;
     use super::*;
+    use crate::experiment::trial::WARM_UP;
 
     #[test]
     fn the_reference_is_the_formula() {

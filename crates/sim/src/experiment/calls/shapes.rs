@@ -26,9 +26,9 @@ pub const HOMOGENEOUS: Experiment = Experiment {
         response("calls-homogeneous-response", "Response time, 24 × 2 processors"),
     ],
     run: |plan, progress| {
-        let base = [5.0, 10.0, 15.0, 20.0, 30.0].map(|rate| (Scheme::new("base", Shape::Base), rate));
+        let base = Scheme::at_rates(&[Scheme::new("base", Shape::Base)], &[5.0, 10.0, 15.0, 20.0, 30.0]);
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0]);
-        run(plan, progress, Cluster::HOMOGENEOUS, &base.into_iter().chain(trees).collect::<Vec<_>>())
+        run(plan, progress, Cluster::HOMOGENEOUS, &[base, trees].concat())
     },
     findings: |points| findings(points, &PAPER_HOMOGENEOUS),
 };
@@ -90,8 +90,7 @@ fn schemes() -> Vec<Scheme> {
 /// Every scheme but *base* at every rate.
 fn jobs(plan: &Plan, rates: &[f64]) -> Vec<(Scheme, f64)> {
     let rates = if plan.quick { quick(rates) } else { rates.to_vec() };
-    let at_rates = |scheme: Scheme| rates.iter().map(move |&rate| (scheme.clone(), rate)).collect::<Vec<_>>();
-    schemes().into_iter().flat_map(at_rates).collect()
+    Scheme::at_rates(&schemes(), &rates)
 }
 
 fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: &[(Scheme, f64)]) -> Vec<Point> {

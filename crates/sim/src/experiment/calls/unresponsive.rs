@@ -5,12 +5,12 @@
 //! binomial and waiting is uniform; *event-driven* (ED) is workers that are released while they wait, without it they
 //! block. The paper's nodes mend nothing, so repair is off for them. `ours` is Treefold as it is: EP, ED and repair.
 
-use super::cluster::{Cluster, Scheme, WARM_UP};
+use super::cluster::{Cluster, Scheme};
 use super::event_driven::BLOCKING_THREADS;
 use crate::evaluation::Finding;
 use crate::experiment::point::mean;
 use crate::experiment::runs::averaged;
-use crate::experiment::trial::{Deed, Ended, Ledger, Trial};
+use crate::experiment::trial::{Deed, Ended, Ledger, Trial, WARM_UP};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;

@@ -11,13 +11,11 @@
 use crate::evaluation::Finding;
 use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
-use crate::experiment::trial::Trial;
+use crate::experiment::trial::{Trial, still};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use crate::world::distribution::Distribution;
 use crate::world::place::{Operators, Spec};
 use crate::world::{Setting, World};
-use treefold_core::config::Tuning;
-use treefold_core::membership::MembershipConfig;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -125,7 +123,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
     let operators = Operators { local: LOCAL, reduce: REDUCE, ..Operators::micro() };
     let setting = Setting { operators: vec![operators], ..Setting::micro(seed, NODES) };
-    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
+    let tuning = still();
     let mut world = World::new(setting.clone());
     for at in 0..NODES {
         world.start(Spec { tuning: tuning.clone(), ..Spec::holding([at].into_iter().collect()) });

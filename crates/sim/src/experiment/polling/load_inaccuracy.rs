@@ -18,14 +18,13 @@ use super::workload::Workload;
 use crate::evaluation::Finding;
 use crate::experiment::chart::Reference;
 use crate::experiment::point::{find, mean};
+use crate::experiment::trial::still;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use crate::world::ink::Ink;
 use crate::world::place::Spec;
 use crate::world::{Polling, Watch, World};
 use treefold_core::call::{CallOptions, Outcome};
-use treefold_core::config::Tuning;
 use treefold_core::id::RequestId;
-use treefold_core::membership::MembershipConfig;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 
@@ -81,8 +80,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 /// One server's queue length, looked at over and over; a point for each delay.
 fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: u64) -> Vec<Point> {
     let mut world = World::new(setting(seed, workload.service.clone(), Polling::FREE));
-    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
-    let spec = Spec { processors: 1, tuning, ..Spec::holding(PartitionSet::first(1)) };
+    let spec = Spec { processors: 1, tuning: still(), ..Spec::holding(PartitionSet::first(1)) };
     let front = world.start(Spec { partitions: PartitionSet::new(), ..spec.clone() });
     let server = world.start(spec);
     world.introduce_fronts(&[front]);
