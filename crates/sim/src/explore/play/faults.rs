@@ -47,7 +47,9 @@ impl Stage<'_> {
             Fault::Split(group) => self.split(group),
             Fault::CutOneWay(from, to) => {
                 let (from, to) = (self.place(*from), self.place(*to));
-                self.world.cut(from, to);
+                if from != to {
+                    self.world.cut(from, to);
+                }
                 from != to
             }
             Fault::Mend => {
