@@ -1,7 +1,7 @@
 //! The orderings that the random polling paper found, on short runs of its experiments.
 
 use std::sync::OnceLock;
-use treefold_sim::experiment::point::{Point, Value};
+use treefold_sim::experiment::point::Point;
 use treefold_sim::experiment::polling::load_inaccuracy::bound;
 use treefold_sim::experiment::{ALL, Plan, Unwatched};
 
@@ -20,7 +20,7 @@ fn at<'a>(points: &'a [Point], series: &str, x: f64, words: &[&str]) -> &'a Poin
 }
 
 fn more(point: &Point, name: &str) -> f64 {
-    point.more.get(name).and_then(Value::number).expect("the experiment adds it")
+    point.figure(name).expect("the experiment adds it")
 }
 
 fn poll_size() -> &'static [Point] {
@@ -33,7 +33,7 @@ fn a_load_figure_is_never_wrong_by_more_than_two_unrelated_ones_would_be() {
     let points = run("load-inaccuracy", 1, 2);
     for (series, load) in [("50%", 0.5), ("90%", 0.9)] {
         let of_exp: Vec<f64> = (points.iter())
-            .filter(|point| point.series == series && point.more["workload"].text() == Some("poisson-exp"))
+            .filter(|point| point.series == series && point.word("workload") == Some("poisson-exp"))
             .map(|point| more(point, "inaccuracy"))
             .collect();
         assert!(of_exp.iter().all(|&inaccuracy| inaccuracy < 1.1 * bound(load)), "{series}: {of_exp:?}");

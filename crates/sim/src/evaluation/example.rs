@@ -2,7 +2,6 @@
 
 use super::Finding;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, Unwatched};
-use std::collections::BTreeMap;
 
 /// Two series over a load, with a chart of each kind.
 pub(crate) const EXAMPLE: Experiment = Experiment {
@@ -15,46 +14,31 @@ pub(crate) const EXAMPLE: Experiment = Experiment {
 };
 
 /// On a linear axis, beside what the paper found.
-pub(crate) const RESPONSE: Chart = Chart {
-    file: "example-response",
-    title: "Response time by load, <24 nodes> & 2 processors",
-    x_label: "load (%)",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[("flat", &[(50.0, 95.0), (90.0, 400.0)])],
-};
+pub(crate) const RESPONSE: Chart = Chart::new(
+    "example-response",
+    "Response time by load, <24 nodes> & 2 processors",
+    "load (%)",
+    Measure::ResponseMean,
+)
+.beside(&[("flat", &[(50.0, 95.0), (90.0, 400.0)])]);
 
 /// On a logarithmic axis.
-pub(crate) const TAIL: Chart = Chart {
-    file: "example-tail",
-    title: "The slowest hundredth",
-    y_label: "99th percentile (ms)",
-    y: Measure::ResponseP99,
-    only: Some(("workload", "fine, \"exponential\"")),
-    log_y: true,
-    reference: &[],
-    ..RESPONSE
-};
+pub(crate) const TAIL: Chart =
+    Chart::new("example-tail", "The slowest hundredth", "load (%)", Measure::ResponseP99)
+        .labelled("99th percentile (ms)")
+        .only("workload", "fine, \"exponential\"")
+        .log_y();
 
 /// What the example finds.
 pub(crate) fn findings(points: &[Point]) -> Vec<Finding> {
     let fastest = points.iter().map(|point| point.response_ms_mean).fold(f64::INFINITY, f64::min);
-    vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"), "treefold sim run example")]
+    vec![Finding::new("fastest | mean", "70 ms", format!("{fastest:.0} ms"))]
 }
 
 /// A point with its tail and its load's own additions.
 pub(crate) fn point(series: &str, x: f64, response_ms_mean: f64) -> Point {
-    let figures = Point {
-        series: series.into(),
-        x,
-        response_ms_mean,
-        response_ms_p99: response_ms_mean * 4.0,
-        throughput_per_s: 1000.0 / 3.0,
-        coverage_mean: 1.0,
-        more: BTreeMap::new(),
-    };
+    let same = Point::of_calls(series, x, vec![response_ms_mean], 1000.0 / 3.0, 1.0);
+    let figures = Point { response_ms_p99: response_ms_mean * 4.0, ..same };
     figures.with("workload", "fine, \"exponential\"").with("polls", 2.0)
 }
 

@@ -11,8 +11,6 @@ pub struct Finding {
     pub paper: String,
     /// What we found, in the same unit.
     pub ours: String,
-    /// The command that gives our figure.
-    pub command: String,
 }
 
 /// Reads an experiment's findings off its points. Points may be few, or of a quick run: what they don't show is
@@ -21,12 +19,7 @@ pub type Findings = fn(&[Point]) -> Vec<Finding>;
 
 impl Finding {
     /// A finding; the order is that of the table's columns.
-    pub fn new(
-        what: impl Into<String>,
-        paper: impl Into<String>,
-        ours: impl Into<String>,
-        command: impl Into<String>,
-    ) -> Self {
-        Self { what: what.into(), paper: paper.into(), ours: ours.into(), command: command.into() }
+    pub fn new(what: impl Into<String>, paper: impl Into<String>, ours: impl Into<String>) -> Self {
+        Self { what: what.into(), paper: paper.into(), ours: ours.into() }
     }
 }

@@ -1,16 +1,18 @@
 //! The papers' experiments: what each varies, what it yields, and what the paper found.
 //!
 //! An experiment is a plain value: a name, what the paper says, how its points are drawn, and a function from a
-//! seed to points. Its points are independent runs of the simulator, each with a seed of its own, so they run on
-//! as many threads as there are processors and come out the same on any number of them.
+//! seed to points. Its points are independent runs of the simulator, so they run on as many threads as there are
+//! processors and come out the same on any number of them.
 
 pub mod calls;
+pub mod chart;
 pub mod point;
 pub mod polling;
 pub mod runs;
 pub mod trial;
 
 use crate::evaluation::Findings;
+pub use chart::{Chart, Measure};
 pub use point::{Point, Value};
 
 /// One experiment.
@@ -59,64 +61,15 @@ impl Progress for Unwatched {
     fn done(&self) {}
 }
 
-/// One picture of an experiment's points.
-#[derive(Clone, Copy, Debug)]
-pub struct Chart {
-    /// The file's name without `.svg`.
-    pub file: &'static str,
-    /// Above the picture.
-    pub title: &'static str,
-    /// Below the x axis, with the unit.
-    pub x_label: &'static str,
-    /// Beside the y axis, with the unit.
-    pub y_label: &'static str,
-    /// What is drawn.
-    pub y: Measure,
-    /// Only points whose addition of this name is this word.
-    pub only: Option<(&'static str, &'static str)>,
-    /// True for a logarithmic y axis.
-    pub log_y: bool,
-    /// What the paper found, drawn dashed beside ours: name and points.
-    pub reference: &'static [(&'static str, &'static [(f64, f64)])],
-}
-
-/// Which figure of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// [`Point::response_ms_mean`].
-    ResponseMean,
-    /// [`Point::response_ms_p99`].
-    ResponseP99,
-    /// [`Point::throughput_per_s`].
-    Throughput,
-    /// [`Point::coverage_mean`].
-    Coverage,
-    /// One of [`Point::more`].
-    More(&'static str),
-}
-
-impl Measure {
-    /// The figure of `point`, if it has it.
-    pub fn of(self, point: &Point) -> Option<f64> {
-        match self {
-            Self::ResponseMean => Some(point.response_ms_mean),
-            Self::ResponseP99 => Some(point.response_ms_p99),
-            Self::Throughput => Some(point.throughput_per_s),
-            Self::Coverage => Some(point.coverage_mean),
-            Self::More(name) => point.more.get(name).and_then(Value::number),
-        }
-    }
-}
-
 /// Every experiment, in the order of the papers.
 pub const ALL: &[Experiment] = &[
     calls::shapes::HOMOGENEOUS,
     calls::shapes::HETEROGENEOUS,
-    calls::event_driven::EVENT_DRIVEN,
-    calls::unresponsive::UNRESPONSIVE,
-    calls::staged::STAGED,
-    calls::waiting::WAITING,
-    calls::scale::SCALE,
+    calls::event_driven::EXPERIMENT,
+    calls::unresponsive::EXPERIMENT,
+    calls::staged::EXPERIMENT,
+    calls::waiting::EXPERIMENT,
+    calls::scale::EXPERIMENT,
     polling::load_inaccuracy::EXPERIMENT,
     polling::broadcast::EXPERIMENT,
     polling::poll_size::EXPERIMENT,

@@ -64,10 +64,100 @@ impl From<&str> for Value {
 }
 
 impl Point {
+    /// The point of calls that took `response_ms`, in any order. Where nothing was answered there is no response time
+    /// (NaN).
+    pub fn of_calls(
+        series: impl Into<String>,
+        x: f64,
+        mut response_ms: Vec<f64>,
+        throughput_per_s: f64,
+        coverage_mean: f64,
+    ) -> Self {
+        response_ms.sort_unstable_by(f64::total_cmp);
+        Self {
+            series: series.into(),
+            x,
+            response_ms_mean: mean(&response_ms),
+            response_ms_p99: quantile(&response_ms, 0.99),
+            throughput_per_s,
+            coverage_mean,
+            more: BTreeMap::new(),
+        }
+    }
+
     /// The point with one figure or word more.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.into(), value.into());
         self
+    }
+
+    /// The figure that the experiment adds by this name.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.more.get(name).and_then(Value::number)
+    }
+
+    /// The word that the experiment adds by this name.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.more.get(name).and_then(Value::text)
+    }
+}
+
+/// The point of `series` at `x` that bears these words.
+pub fn find<'a>(points: &'a [Point], series: &str, x: f64, words: &[(&str, &str)]) -> Option<&'a Point> {
+    points.iter().find(|point| {
+        point.series == series
+            && (point.x - x).abs() < SAME_X
+            && words.iter().all(|&(name, word)| point.word(name) == Some(word))
+    })
+}
+
+/// Places on the x axis that are nearer to each other are the same, though one was written and the other computed.
+const SAME_X: f64 = 1e-9;
+
+/// The mean; NaN of nothing.
+pub fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// The smallest of `ascending` that at least a share `q` of them do not exceed; NaN of nothing.
+pub fn quantile(ascending: &[f64], q: f64) -> f64 {
+    let at = (ascending.len() as f64 * q).ceil() as usize;
+    ascending.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_what_its_calls_took() {
+        let point = Point::of_calls("flat", 2.0, vec![9.0, 1.0, 5.0], 3.0, 1.0);
+        assert_eq!((point.response_ms_mean, point.response_ms_p99), (5.0, 9.0));
+        let nothing = Point::of_calls("flat", 2.0, Vec::new(), 0.0, 0.0);
+        assert!(nothing.response_ms_mean.is_nan() && nothing.response_ms_p99.is_nan());
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            (quantile(&hundred, 0.99), quantile(&hundred, 0.5), quantile(&hundred, 0.0)),
+            (99.0, 50.0, 1.0)
+        );
+        assert_eq!(quantile(&[7.0], 0.99), 7.0);
+    }
+
+    #[test]
+    fn a_point_is_found_by_all_of_its_words() {
+        let point = |view: &str| Point::of_calls("flat", 0.3, vec![1.0], 1.0, 1.0).with("view", view);
+        let points = [point("small"), point("large").with("polls", 2.0)];
+        let found = find(&points, "flat", 0.1 + 0.2, &[("view", "large")]).expect("it is the second");
+        assert_eq!(
+            (found.figure("polls"), found.word("polls"), found.word("view")),
+            (Some(2.0), None, Some("large"))
+        );
+        assert_eq!(find(&points, "flat", 0.3, &[("view", "none")]), None);
+        assert_eq!(find(&points, "flat", 0.4, &[]), None);
     }
 }

@@ -7,7 +7,7 @@
 //! The runs of one seed differ between series in nothing but what is compared (common random numbers), so a
 //! difference of two means is surer than either of them. How sure a mean is in itself is said beside it.
 
-use super::point::{Point, Value};
+use super::point::{Point, Value, mean};
 use super::{Plan, Progress};
 use crate::world::ink::mixed;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,8 +45,11 @@ pub fn in_parallel<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs every job with each of the plan's seeds and gives its points, each the mean over the seeds. What a job gives
-/// differs from seed to seed in its figures only.
+/// Runs every job with each of the plan's seeds and gives its points, each the mean over the seeds.
+///
+/// # Panics
+///
+/// When a job gives more points with one seed than with another: they may differ in their figures only.
 pub fn averaged<T: Sync>(
     plan: &Plan,
     progress: &dyn Progress,
@@ -67,23 +70,24 @@ pub fn seed_of(plan: &Plan, nth: u32) -> u64 {
 
 /// The points of one job, over all seeds.
 fn means(seeds: &[Vec<Point>]) -> Vec<Point> {
-    let places = seeds.iter().map(Vec::len).min().unwrap_or(0);
+    let places = seeds.first().map_or(0, Vec::len);
+    assert!(seeds.iter().all(|points| points.len() == places), "every seed gives the same points");
     let of_place = |at: usize| seeds.iter().map(|points| &points[at]).collect::<Vec<&Point>>();
     (0..places).map(|at| mean_point(&of_place(at))).collect()
 }
 
 fn mean_point(points: &[&Point]) -> Point {
     let first = points[0];
-    let over = |figure: &dyn Fn(&Point) -> f64| mean_of(points.iter().map(|point| figure(point)));
+    let over = |figure: &dyn Fn(&Point) -> f64| mean(&finite(points.iter().map(|point| figure(point))));
     let more = first.more.iter().map(|(name, value)| {
-        let number = |point: &Point| point.more.get(name).and_then(Value::number).unwrap_or(f64::NAN);
+        let number = |point: &Point| point.figure(name).unwrap_or(f64::NAN);
         let value = match value {
             Value::Number(_) => Value::Number(over(&number)),
             Value::Text(text) => Value::Text(text.clone()),
         };
         (name.clone(), value)
     });
-    let mut mean = Point {
+    let of_all = Point {
         series: first.series.clone(),
         x: first.x,
         response_ms_mean: over(&|point| point.response_ms_mean),
@@ -92,26 +96,22 @@ fn mean_point(points: &[&Point]) -> Point {
         coverage_mean: over(&|point| point.coverage_mean),
         more: more.collect(),
     };
-    if let Some(error) = standard_error(points.iter().map(|point| point.response_ms_mean)) {
-        mean.more.insert(ERROR.into(), error.into());
+    match standard_error(&finite(points.iter().map(|point| point.response_ms_mean))) {
+        Some(error) => of_all.with(ERROR, error),
+        None => of_all,
     }
-    mean
 }
 
-/// The mean of what is a number; NaN when nothing is.
-fn mean_of(figures: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) =
-        figures.filter(|figure| figure.is_finite()).fold((0.0, 0.0), |(s, n), x| (s + x, n + 1.0));
-    sum / count
+/// Those that are numbers.
+fn finite(figures: impl Iterator<Item = f64>) -> Vec<f64> {
+    figures.filter(|figure| figure.is_finite()).collect()
 }
 
-fn standard_error(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
+fn standard_error(figures: &[f64]) -> Option<f64> {
     if figures.len() < 2 {
         return None;
     }
-    let count = figures.len() as f64;
-    let mean = figures.iter().sum::<f64>() / count;
+    let (count, mean) = (figures.len() as f64, mean(figures));
     let squares = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
     Some((squares / (count - 1.0) / count).sqrt())
 }
@@ -120,22 +120,14 @@ fn standard_error(figures: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::experiment::Unwatched;
-    use std::collections::BTreeMap;
 
     fn plan(threads: usize, repeat: u32) -> Plan {
         Plan { seed: 7, repeat, threads, quick: true }
     }
 
     fn point(x: f64, response_ms_mean: f64) -> Point {
-        let figures = Point {
-            series: "s".into(),
-            x,
-            response_ms_mean,
-            response_ms_p99: 2.0 * response_ms_mean,
-            throughput_per_s: 1.0,
-            coverage_mean: 1.0,
-            more: BTreeMap::new(),
-        };
+        let same = Point::of_calls("s", x, vec![response_ms_mean], 1.0, 1.0);
+        let figures = Point { response_ms_p99: 2.0 * response_ms_mean, ..same };
         figures.with("lost", response_ms_mean + 1.0).with("view", "all")
     }
 
@@ -158,8 +150,8 @@ mod tests {
         assert_eq!(points.len(), 2);
         let mean = &points[1];
         assert_eq!((mean.x, mean.response_ms_mean, mean.response_ms_p99), (2.0, 20.0, 40.0));
-        assert_eq!((mean.more["lost"].number(), mean.more["view"].text()), (Some(21.0), Some("all")));
-        assert!((mean.more[ERROR].number().unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
+        assert_eq!((mean.figure("lost"), mean.word("view")), (Some(21.0), Some("all")));
+        assert!((mean.figure(ERROR).unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
     }
 
     #[test]

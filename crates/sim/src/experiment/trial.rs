@@ -9,10 +9,20 @@ use crate::world::ink::{Ink, mixed};
 use crate::world::{Setting, Watch, World};
 use std::collections::BTreeMap;
 use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::config::Tuning;
 use treefold_core::effect::Effect;
 use treefold_core::id::RequestId;
+use treefold_core::membership::MembershipConfig;
 use treefold_core::message::Message;
 use treefold_core::time::{Duration, Instant};
+
+/// Until queues have their usual length and nodes know what their work costs.
+pub const WARM_UP: Duration = Duration::from_secs(10);
+
+/// How nodes behave where all know all and nobody comes or goes: nothing is gossiped.
+pub fn still() -> Tuning {
+    Tuning { membership: MembershipConfig::still(), ..Tuning::LAN }
+}
 
 /// A cluster that stands and a workload for it.
 pub struct Trial {
@@ -38,11 +48,14 @@ pub struct Trial {
     pub seed: u64,
 }
 
+/// From the last call's deadline until its outcome must be in.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// Something done to a world.
 pub type Deed = Box<dyn Fn(&mut World)>;
 
 impl Trial {
-    /// Nodes of `world` called at `fronts`, `per_s` times a second, for 10 and then `seconds` seconds.
+    /// Nodes of `world` called at `fronts`, `per_s` times a second, for [`WARM_UP`] and then `seconds` seconds.
     pub fn poisson(world: World, setting: &Setting, fronts: Vec<usize>, per_s: f64, seconds: f64) -> Self {
         let from = world.now();
         Self {
@@ -51,7 +64,7 @@ impl Trial {
             arrivals: Arrivals::poisson(setting.workload_seed, per_s, from),
             options: CallOptions::default(),
             scale: Distribution::Fixed(1.0),
-            warm_up: Duration::from_secs(10),
+            warm_up: WARM_UP,
             measured: Duration::from_millis_f64(seconds * 1_000.0),
             script: Vec::new(),
             before_call: None,
@@ -60,12 +73,7 @@ impl Trial {
     }
 
     /// Runs it, until the last call has ended.
-    pub fn run(self) -> Ledger {
-        self.run_watched().0
-    }
-
-    /// Runs it, and gives the world back too.
-    pub fn run_watched(mut self) -> (Ledger, World) {
+    pub fn run(mut self) -> Ledger {
         let start = self.world.now();
         let from = start + self.warm_up;
         let mut ledger = Ledger::new(from, self.measured);
@@ -87,9 +95,9 @@ impl Trial {
             ledger.begun(request, number as u64, at);
             self.world.call(front, params, self.options.clone(), &mut ledger);
         }
-        let last = end + self.options.deadline + Duration::from_millis(100);
+        let last = end + self.options.deadline + LAST_WORDS;
         while !ledger.open.is_empty() && self.world.step(last, &mut ledger) {}
-        (ledger, self.world)
+        ledger
     }
 }
 
@@ -148,12 +156,10 @@ impl Ledger {
         began >= self.from && began < self.from + self.measured
     }
 
-    /// The response times of those that were answered, ascending, in ms.
+    /// The response times of those that were answered, in ms.
     pub fn response_ms(&self) -> Vec<f64> {
         let answered = self.ended.iter().filter(|call| call.answered);
-        let mut all: Vec<f64> = answered.map(Ended::response_ms).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all
+        answered.map(Ended::response_ms).collect()
     }
 
     /// The calls that ended between two times, counted from the end of the warm-up.
@@ -162,22 +168,13 @@ impl Ledger {
         self.ended.iter().filter(move |call| (from..until).contains(&call.ended))
     }
 
-    /// The trial as a point of `series` at `x`. Where nothing was answered there is no response time (NaN).
+    /// The trial as a point of `series` at `x`.
     pub fn point(&self, series: impl Into<String>, x: f64) -> Point {
         let response_ms = self.response_ms();
+        let throughput_per_s = response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0);
         let calls = self.ended.len();
-        let coverage = self.ended.iter().map(|call| call.coverage).sum::<f64>();
-        let mut point = Point {
-            series: series.into(),
-            x,
-            response_ms_mean: if response_ms.is_empty() { f64::NAN } else { mean(&response_ms) },
-            response_ms_p99: if response_ms.is_empty() { f64::NAN } else { quantile(&response_ms, 0.99) },
-            throughput_per_s: response_ms.len() as f64 / (self.measured.as_millis_f64() / 1_000.0),
-            coverage_mean: coverage / calls.max(1) as f64,
-            more: BTreeMap::new(),
-        };
-        point.more.insert("calls".into(), (calls as f64).into());
-        point
+        let coverage = self.ended.iter().map(|call| call.coverage).sum::<f64>() / calls.max(1) as f64;
+        Point::of_calls(series, x, response_ms, throughput_per_s, coverage).with("calls", calls as f64)
     }
 }
 
@@ -200,15 +197,4 @@ impl Watch for Ledger {
             self.ended.push(Ended { began, ended: now, answered, coverage: outcome.coverage() });
         }
     }
-}
-
-/// The mean; 0 of nothing.
-pub fn mean(all: &[f64]) -> f64 {
-    all.iter().sum::<f64>() / all.len().max(1) as f64
-}
-
-/// The smallest of `ascending` that at least a share `q` of them do not exceed; 0 of nothing.
-pub fn quantile(ascending: &[f64], q: f64) -> f64 {
-    let at = (ascending.len() as f64 * q).ceil() as usize;
-    ascending.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
 }

@@ -11,7 +11,7 @@ use super::shrink::shrink;
 use super::timeline::Timeline;
 use crate::world::Sabotage;
 use serde::Serialize;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -109,13 +109,26 @@ struct Board {
     until: Instant,
     next: AtomicU64,
     is_over: AtomicBool,
-    found: Mutex<(Tally, Vec<Failure>)>,
+    found: Mutex<Found>,
     /// What each thread is at, and since when.
     playing: Vec<Mutex<Option<(u64, Instant)>>>,
 }
 
+/// What has come of a hunt so far.
+#[derive(Default)]
+struct Found {
+    tally: Tally,
+    failures: Vec<Failure>,
+}
+
+impl Found {
+    fn knows(&self, violation: &Violation) -> bool {
+        self.failures.iter().any(|failure| is_same(&failure.violation, violation))
+    }
+}
+
 impl Board {
-    fn found(&self) -> MutexGuard<'_, (Tally, Vec<Failure>)> {
+    fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -131,13 +144,15 @@ impl Board {
             let scenario = draw(seed);
             let played = attempt(&scenario, self.hunt.sabotage, None);
             let failure = played.violation.as_ref().and_then(|violation| {
-                let is_known = self.found().1.iter().any(|one| is_same(&one.violation, violation));
-                (!is_known).then(|| explain(&scenario, violation, self.hunt.sabotage, SHRINK_FOR))
+                let is_new = !self.found().knows(violation);
+                is_new.then(|| explain(&scenario, violation, self.hunt.sabotage, SHRINK_FOR))
             });
             let mut found = self.found();
-            found.0.add(&played);
-            found.1.extend(failure);
-            self.is_over.fetch_or(found.1.len() >= self.hunt.failures_max, Ordering::Relaxed);
+            found.tally.add(&played);
+            // Another thread may have found the same meanwhile.
+            let failure = failure.filter(|failure| !found.knows(&failure.violation));
+            found.failures.extend(failure);
+            self.is_over.fetch_or(found.failures.len() >= self.hunt.failures_max, Ordering::Relaxed);
         }
         self.is_at(thread, None);
     }
@@ -153,7 +168,7 @@ impl Board {
             let invariant = "comes_to_an_end".into();
             let violation = Violation { invariant, at_us: 0, place: None, call: None, what };
             let failure = Failure { seed, violation, scenario: draw(seed), timeline: Vec::new() };
-            self.found().1.push(failure);
+            self.found().failures.push(failure);
             self.is_over.store(true, Ordering::Relaxed);
         }
     }
@@ -184,9 +199,9 @@ impl Hunt {
             std::thread::sleep(TELL_EVERY);
             board.look_for_circles();
             let found = board.found();
-            tell(&found.0, found.1.len());
+            tell(&found.tally, found.failures.len());
         }
-        let (tally, mut failures) = board.found().clone();
+        let Found { tally, mut failures } = std::mem::take(&mut *board.found());
         failures.sort_by_key(|failure| failure.seed);
         let (version, commit) = BUILD;
         Report { version, commit, seed: self.seed, seconds: began.elapsed().as_secs_f64(), tally, failures }
@@ -236,12 +251,14 @@ fn line_of(what: &str) -> Option<&str> {
 
 /// What a panic is called among the invariants.
 const PANICS: &str = "panics";
+/// Between what a panic said and where it did.
 const AT: &str = " at ";
 
 thread_local! {
     /// What the last panic of this thread said, while panics are caught.
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
-    static CATCHES: RefCell<bool> = const { RefCell::new(false) };
+    /// True while they are.
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Plays a scenario; a panic is a violation.
@@ -270,7 +287,7 @@ fn listen_to_panics() {
     ONCE.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !CATCHES.with_borrow(|catches| *catches) {
+            if !CATCHES.get() {
                 return usual(info);
             }
             let text = info.payload_as_str().unwrap_or("a panic without words");

@@ -4,7 +4,7 @@
 //! not among those that this chart shows. The paper's curve, and real runs, of the same name share its colour.
 
 use super::look::Look;
-use crate::experiment::{Chart, Point, Value};
+use crate::experiment::{Chart, Point};
 
 /// Where a curve comes from, which decides how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) fn gather(chart: &Chart, points: &[Point], real: &[Point]) -> Vec<Cur
 }
 
 fn is_shown(chart: &Chart, point: &Point) -> bool {
-    chart.only.is_none_or(|(name, word)| point.more.get(name).and_then(Value::text) == Some(word))
+    chart.only.is_none_or(|(name, word)| point.word(name) == Some(word))
 }
 
 /// Ascending by x, without what has no place on the axes.

@@ -59,9 +59,10 @@ impl World {
             Happening::Done { at, lives, task, took } => {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
-                    self.places[at].processors.end(task.call);
-                    let done = Input::JobDone { job: task.job, result: task.result, cost: took };
-                    self.feed(at, done, watch);
+                    if self.places[at].processors.end(task.job, task.call) {
+                        let done = Input::JobDone { job: task.job, result: task.result, cost: took };
+                        self.feed(at, done, watch);
+                    }
                     self.begin_tasks(at);
                 }
             }
@@ -88,7 +89,6 @@ impl World {
         let clock = place.clock(now);
         if place.node.poll_timeout().is_some_and(|due| due <= clock) {
             place.node.handle_timeout(clock);
-            self.events += 1;
             self.note(5, at as u64);
             self.drain(at, watch);
         } else {
@@ -113,9 +113,11 @@ impl World {
                 self.note(7, request.0 ^ (outcome.contributed.len() as u64) << 32);
                 watch.outcome(self.now, at, request, &outcome);
             }
-            // A job that is given up keeps its processor until it is done, as a thread does; a future that has not
-            // begun is dropped.
-            Effect::Abandon { job, replace_worker: false } => self.places[at].processors.drop_waiting(job),
+            // A job that is given up keeps its processor until it is done, as a thread does; a future is dropped.
+            Effect::Abandon { job, replace_worker: false } => {
+                self.places[at].processors.drop_future(job);
+                self.begin_tasks(at);
+            }
             Effect::Filter(_) => unreachable!("invariant: nobody opens streams in the simulated world"),
             Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }

@@ -170,7 +170,6 @@ pub struct World {
     requests: u64,
     names: Vec<Arc<str>>,
     random: treefold_core::random::Random,
-    events: u64,
     trace: u64,
     folds: u64,
     cancels: u64,
@@ -191,7 +190,6 @@ impl World {
             requests: 0,
             names: setting.operators.iter().map(|one| one.name.as_str().into()).collect(),
             random: treefold_core::random::Random::new(mixed(seed ^ 2)),
-            events: 0,
             trace: mixed(seed),
             folds: 0,
             cancels: 0,
@@ -297,7 +295,6 @@ impl World {
             Life::Stopped => return place.backlog.push(input),
             Life::Running => {}
         }
-        self.events += 1;
         watch.input(self.now, at, &input);
         let clock = place.clock(self.now);
         place.node.handle_input(clock, input);
@@ -341,7 +338,8 @@ impl World {
             self.now = self.now.max(horizon);
             return false;
         }
-        let (at, happening) = self.agenda.pop().expect("something is next");
+        let (at, happening) =
+            self.agenda.pop().expect("invariant: the agenda has said when the next thing happens");
         self.now = self.now.max(at);
         self.happen(happening, watch);
         true
@@ -365,16 +363,6 @@ impl World {
     /// How many places there are.
     pub fn places(&self) -> usize {
         self.places.len()
-    }
-
-    /// The share of a node's processors at work.
-    pub fn utilisation(&self, at: usize) -> f64 {
-        self.places[at].processors.utilisation()
-    }
-
-    /// How often a node was told something, or woken.
-    pub fn events(&self) -> u64 {
-        self.events
     }
 
     /// One number for everything that has happened, in its order.

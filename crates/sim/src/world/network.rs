@@ -64,8 +64,6 @@ pub struct Network {
     /// No message sent now arrives earlier: those sent before the links changed may still be on their way.
     floor_at: Instant,
     cuts: BTreeSet<(usize, usize)>,
-    /// (from, to) → further delay of that link.
-    detours: BTreeMap<(usize, usize), Duration>,
 }
 
 impl Network {
@@ -80,7 +78,6 @@ impl Network {
             latest_at: Instant::START,
             floor_at: Instant::START,
             cuts: BTreeSet::new(),
-            detours: BTreeMap::new(),
         }
     }
 
@@ -96,19 +93,14 @@ impl Network {
         self.floor_at = self.latest_at;
     }
 
-    /// Nothing gets from `from` to `to` until [`Network::mend`]; the other way is another cut.
+    /// Nothing gets from `from` to `to` until [`Network::mend_all`]; the other way is another cut.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.cuts.insert((from, to));
     }
 
-    /// The link is whole again.
-    pub fn mend(&mut self, from: usize, to: usize) {
-        self.cuts.remove(&(from, to));
-    }
-
-    /// Every link is whole again; those that were cut.
-    pub fn mend_all(&mut self) -> BTreeSet<(usize, usize)> {
-        std::mem::take(&mut self.cuts)
+    /// Every link is whole again.
+    pub fn mend_all(&mut self) {
+        self.cuts.clear();
     }
 
     /// True when nothing gets from `from` to `to`.
@@ -116,17 +108,12 @@ impl Network {
         !self.cuts.is_empty() && self.cuts.contains(&(from, to))
     }
 
-    /// What goes from `from` to `to` takes so much longer from now on.
-    pub fn detour(&mut self, from: usize, to: usize, delay: Duration) {
-        self.detours.insert((from, to), delay);
-    }
-
     /// When a message of `bytes` sent now arrives; never before one sent earlier.
     pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
         let sent_at = self.leaves(now, from, bytes);
-        let at = sent_at + self.links.stream_delay + self.extra(from, to);
+        let at = sent_at + self.links.stream_delay + self.jitter();
         // Links that were uneven and are no longer still bear what was sent before.
-        self.is_uneven |= !self.links.jitter.is_zero() || !self.detours.is_empty();
+        self.is_uneven |= !self.links.jitter.is_zero();
         let at = if self.is_uneven {
             let last = self.last_at.entry((from, to)).or_insert(self.floor_at);
             *last = at.max(*last);
@@ -151,20 +138,15 @@ impl Network {
         }
         let sent_at = self.leaves(now, from, bytes);
         let delay = self.links.datagram_delay;
-        let first = sent_at + delay + self.extra(from, to);
+        let first = sent_at + delay + self.jitter();
         let doubled = self.links.duplication > 0.0 && self.random.unit() < self.links.duplication;
-        let second = doubled.then(|| sent_at + delay + self.extra(from, to));
+        let second = doubled.then(|| sent_at + delay + self.jitter());
         [Some(first), second]
     }
 
-    fn extra(&mut self, from: usize, to: usize) -> Duration {
-        let jitter = self.links.jitter;
-        let drawn = if jitter.is_zero() { jitter } else { jitter.mul_f64(self.random.unit()) };
-        if self.detours.is_empty() {
-            drawn
-        } else {
-            drawn + self.detours.get(&(from, to)).copied().unwrap_or_default()
-        }
+    fn jitter(&mut self) -> Duration {
+        let most = self.links.jitter;
+        if most.is_zero() { most } else { most.mul_f64(self.random.unit()) }
     }
 
     /// When the last byte has left the sender.
@@ -244,6 +226,7 @@ mod tests {
         network.cut(1, 2);
         assert!(network.is_cut(1, 2) && !network.is_cut(2, 1));
         assert_eq!(network.datagram_arrives(at(0), 1, 2, 100), [None, None]);
-        assert_eq!(network.mend_all().len(), 1);
+        network.mend_all();
+        assert!(!network.is_cut(1, 2));
     }
 }

@@ -34,6 +34,8 @@ pub struct Task {
 pub struct Processors {
     count: u32,
     busy: u32,
+    /// What the busy ones are at, and for which call.
+    running: BTreeMap<JobId, u64>,
     folds: VecDeque<Task>,
     locals: VecDeque<Task>,
     /// Work takes so many times as long.
@@ -59,6 +61,7 @@ impl Processors {
         Self {
             count: count.max(1),
             busy: 0,
+            running: BTreeMap::new(),
             folds: VecDeque::new(),
             locals: VecDeque::new(),
             slowness: 1.0,
@@ -94,10 +97,13 @@ impl Processors {
         if task.is_fold { self.folds.push_back(task) } else { self.locals.push_back(task) }
     }
 
-    /// A task that has not begun never will.
-    pub fn drop_waiting(&mut self, job: JobId) {
+    /// A future is dropped, whether or not it has begun: nothing comes of it, and its processor is free.
+    pub fn drop_future(&mut self, job: JobId) {
         self.folds.retain(|task| task.job != job);
         self.locals.retain(|task| task.job != job);
+        if let Some(call) = self.running.get(&job).copied() {
+            self.end(job, call);
+        }
     }
 
     /// The next task that a free processor begins, and how long it takes.
@@ -107,6 +113,7 @@ impl Processors {
         }
         let task = self.folds.pop_front().or_else(|| self.next_local())?;
         self.busy += 1;
+        self.running.insert(task.job, task.call);
         let took = task.work.mul_f64(self.slowness) + std::mem::take(&mut self.stolen);
         Some((task, took))
     }
@@ -120,14 +127,18 @@ impl Processors {
         Some(task)
     }
 
-    /// A task of `call` has ended.
-    pub fn end(&mut self, call: u64) {
-        self.busy = self.busy.saturating_sub(1);
+    /// A task of `call` has ended; false when it had been dropped before.
+    pub fn end(&mut self, job: JobId, call: u64) -> bool {
+        if self.running.remove(&job).is_none() {
+            return false;
+        }
+        self.busy -= 1;
         if let Some(threads) = &mut self.threads
             && !threads.open.values().any(|&open| open == call)
         {
             threads.held.remove(&call);
         }
+        true
     }
 
     /// `wave` is how the nodes call the run's `call`-th call.
@@ -162,7 +173,7 @@ mod tests {
         processors.submit(task(9, true));
         let begun: Vec<u64> = std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
         assert_eq!(begun, [9, 0]);
-        processors.end(9);
+        processors.end(JobId(9), 9);
         processors.submit(task(8, true));
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(8));
         assert!(processors.begin().is_none());
@@ -178,6 +189,17 @@ mod tests {
     }
 
     #[test]
+    fn a_future_that_is_dropped_frees_its_processor_and_its_end_is_no_news() {
+        let mut processors = Processors::new(1);
+        (1..3).for_each(|job| processors.submit(task(job, false)));
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
+        processors.drop_future(JobId(1));
+        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
+        assert!(!processors.end(JobId(1), 1));
+        assert!(processors.end(JobId(2), 2));
+    }
+
+    #[test]
     fn a_blocking_thread_stays_with_its_wave() {
         let mut processors = Processors::new(2).blocking(1);
         let wave = |sequence| WaveId { origin: 1, sequence };
@@ -186,7 +208,7 @@ mod tests {
             processors.submit(task(call, false));
         }
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
-        processors.end(1);
+        processors.end(JobId(1), 1);
         assert!(processors.begin().is_none(), "a processor is idle, but no thread is free");
         assert!(processors.release(wave(1)));
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
@@ -201,7 +223,7 @@ mod tests {
         processors.submit(task(2, false));
         assert!(!processors.release(wave), "its local has not begun");
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
-        processors.end(1);
+        processors.end(JobId(1), 1);
         assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
     }
 }

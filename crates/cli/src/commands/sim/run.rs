@@ -54,6 +54,7 @@ const HEADINGS: [(&str, &str); 4] = [
 
 impl Run {
     pub(crate) fn run(self, output: Output) -> Result<Verdict, Failure> {
+        self.out.as_deref().map_or(Ok(()), file::try_to_write)?;
         let points = self.plan.run(self.experiment);
         let style = if self.out.is_some() { Style::PLAIN } else { Style::of_stdout() };
         let shown = match output {
@@ -103,15 +104,8 @@ mod tests {
     use super::*;
 
     fn point(series: &str, x: f64) -> Point {
-        Point {
-            series: series.into(),
-            x,
-            response_ms_mean: 83.3333,
-            response_ms_p99: f64::NAN,
-            throughput_per_s: 1200.0,
-            coverage_mean: 0.99951,
-            more: Default::default(),
-        }
+        let figures = Point::of_calls(series, x, vec![83.3333], 1200.0, 0.99951);
+        Point { response_ms_p99: f64::NAN, ..figures }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use crate::world::{Setting, World};
 use treefold_core::call::CallOptions;
 use treefold_core::config::Tuning;
 use treefold_core::membership::MembershipConfig;
-use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 
@@ -93,6 +92,12 @@ impl Scheme {
         self
     }
 
+    /// Each of `schemes` at each of `rates`.
+    pub fn at_rates(schemes: &[Self], rates: &[f64]) -> Vec<(Self, f64)> {
+        let at_rates = |scheme: &Self| rates.iter().map(|&rate| (scheme.clone(), rate)).collect::<Vec<_>>();
+        schemes.iter().flat_map(at_rates).collect()
+    }
+
     /// The options of its calls.
     pub fn options(&self) -> CallOptions {
         CallOptions { shape: self.shape, waiting: self.waiting, ..CallOptions::default() }
@@ -142,13 +147,9 @@ impl Cluster {
         }
         let mut trial = Trial::poisson(world, &setting, vec![front], per_s, seconds);
         trial.options = scheme.options();
-        trial.warm_up = WARM_UP;
         trial
     }
 }
-
-/// Until queues have their usual length and nodes know what their work costs.
-pub const WARM_UP: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

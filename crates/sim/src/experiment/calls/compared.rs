@@ -1,11 +1,7 @@
 //! What points of two series say about each other, and what a series' growth is.
 
+use crate::experiment::point::find;
 use crate::experiment::{Measure, Point};
-
-/// The point of `series` at `x`.
-pub fn at<'a>(points: &'a [Point], series: &str, x: f64) -> Option<&'a Point> {
-    points.iter().find(|point| point.series == series && point.x == x)
-}
 
 /// The largest figure of a series.
 pub fn largest(points: &[Point], series: &str, measure: Measure) -> Option<f64> {
@@ -24,7 +20,7 @@ pub fn best_change(
 ) -> Option<Change> {
     let ours = points.iter().filter(|point| point.series == ours && point.x <= x_max);
     let changes = ours.filter_map(|point| {
-        let theirs = measure.of(at(points, theirs, point.x)?)?;
+        let theirs = measure.of(find(points, theirs, point.x, &[])?)?;
         let per_cent = (measure.of(point)? / theirs - 1.0) * 100.0;
         per_cent.is_finite().then_some(Change { per_cent, x: point.x })
     });
@@ -92,18 +88,9 @@ impl Fit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn point(series: &str, x: f64, ms: f64) -> Point {
-        Point {
-            series: series.into(),
-            x,
-            response_ms_mean: ms,
-            response_ms_p99: f64::NAN,
-            throughput_per_s: 100.0 / ms,
-            coverage_mean: 1.0,
-            more: BTreeMap::new(),
-        }
+        Point { response_ms_p99: f64::NAN, ..Point::of_calls(series, x, vec![ms], 100.0 / ms, 1.0) }
     }
 
     #[test]

@@ -9,8 +9,9 @@
 //! help: what expires is cleaned up one by one, at the cost of what has not expired yet.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Wanted, at, best_change};
+use super::compared::{Wanted, best_change};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -19,35 +20,23 @@ use treefold_core::tree::shape::Shape;
 pub const BLOCKING_THREADS: usize = 4;
 
 /// Released workers and blocking ones.
-pub const EVENT_DRIVEN: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "event-driven",
     about: "Request rate at 24 nodes of two processors: workers that are released while they wait, and pools of 2, 4 \
             and 16 workers that block",
     paper: "DAC §5.4, figures 18 and 19: alike at low rates; beyond a certain one the throughput of blocking workers \
             plunges and their response time rises dramatically",
     charts: &[
-        Chart {
-            file: "event-driven-throughput",
-            y_label: "answers per second",
-            y: Measure::Throughput,
-            ..RESPONSE
-        },
-        RESPONSE,
+        chart("event-driven-throughput", Measure::Throughput),
+        chart("event-driven-response", Measure::ResponseMean),
     ],
     run,
     findings,
 };
 
-const RESPONSE: Chart = Chart {
-    file: "event-driven-response",
-    title: "Workers released and workers blocked, 24 × 2 processors",
-    x_label: "requests per second",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn chart(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "Workers released and workers blocked, 24 × 2 processors", "requests per second", y)
+}
 
 fn schemes() -> Vec<Scheme> {
     let adaptive = |name| Scheme::new(name, Shape::Adaptive).still().without_repair();
@@ -65,28 +54,24 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         true => (&[20.0, 60.0, 75.0], 20.0),
         false => (&[20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0, 75.0], 60.0),
     };
-    let jobs: Vec<(Scheme, f64)> = schemes()
-        .into_iter()
-        .flat_map(|scheme| rates.iter().map(move |&rate| (scheme.clone(), rate)))
-        .collect();
+    let jobs = Scheme::at_rates(&schemes(), rates);
     averaged(plan, progress, &jobs, |(scheme, rate), seed| {
         vec![cluster.trial(scheme, seed, *rate, seconds).run().point(scheme.name, *rate)]
     })
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run event-driven";
     let mut findings = Vec::new();
     for series in ["blocking", "blocking:2", "blocking:16"] {
         let change =
             best_change(points, [series, "event-driven"], Measure::Throughput, Wanted::Less, f64::INFINITY);
         if let Some(change) = change {
             let what = format!("throughput of {series} against event-driven, worst over rates");
-            findings.push(Finding::new(what, "plunges beyond a certain rate", change.to_string(), COMMAND));
+            findings.push(Finding::new(what, "plunges beyond a certain rate", change.to_string()));
         }
         if let Some(rate) = plunges_at(points, series) {
             let what = format!("rate from which {series} answers less than 90 % of what event-driven does");
-            findings.push(Finding::new(what, "–", format!("{rate}/s"), COMMAND));
+            findings.push(Finding::new(what, "–", format!("{rate}/s")));
         }
     }
     let ideal_per_s = Cluster::HOMOGENEOUS.ideal_per_s();
@@ -94,7 +79,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     if let Some(last) = points.iter().filter(beyond).max_by(|a, b| a.x.total_cmp(&b.x)) {
         let ours = format!("{:.1}/s of {ideal_per_s:.1}/s that all processors can do", last.throughput_per_s);
         let what = format!("event-driven's throughput at {}/s", last.x);
-        findings.push(Finding::new(what, "holds under heavy load", ours, COMMAND));
+        findings.push(Finding::new(what, "holds under heavy load", ours));
     }
     findings
 }
@@ -102,7 +87,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
 /// The least rate at which event-driven nodes answer a tenth more.
 fn plunges_at(points: &[Point], series: &str) -> Option<f64> {
     let falls_behind = |point: &&Point| {
-        let released = at(points, "event-driven", point.x);
+        let released = find(points, "event-driven", point.x, &[]);
         released.is_some_and(|released| point.throughput_per_s < 0.9 * released.throughput_per_s)
     };
     let behind = points.iter().filter(|point| point.series == series).filter(falls_behind);

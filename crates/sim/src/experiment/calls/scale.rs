@@ -10,8 +10,9 @@
 //! varies less, and a second of theirs costs as much as a minute of a small one's.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Fit, at};
+use super::compared::Fit;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -29,44 +30,26 @@ const NODE_SECONDS: f64 = 8_192.0;
 const ANSWERED: &str = "answered";
 
 /// 4 to 512 nodes at 50 to 90 %.
-pub const SCALE: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "scale",
     about: "Clusters of 4 to 512 nodes at 50 to 90 % of what their processors can do, and of 4 to 24 at 30 calls per \
             second: response time and throughput",
     paper: "DAC §5.6, figures 21 and 22: throughput is very close to the ideal n·k/(n·s+(n−1)·r) at every size, \
             response time grows as log n, the simulation differs from the real run by a small constant",
     charts: &[
-        RESPONSE,
-        Chart {
-            file: "scale-throughput",
-            title: "Throughput by cluster size",
-            y_label: "answers per second",
-            y: Measure::Throughput,
-            reference: &[("ideal", &IDEAL_PER_S)],
-            ..RESPONSE
-        },
-        Chart {
-            file: "scale-small",
-            title: "30 calls per second at small clusters",
-            x_label: "nodes",
-            only: Some(("view", "small")),
-            ..RESPONSE
-        },
+        by_size("scale-response", "Response time by cluster size", Measure::ResponseMean),
+        by_size("scale-throughput", "Throughput by cluster size", Measure::Throughput)
+            .beside(&[("ideal", &IDEAL_PER_S)]),
+        Chart::new("scale-small", "30 calls per second at small clusters", "nodes", Measure::ResponseMean)
+            .only("view", "small"),
     ],
     run,
     findings,
 };
 
-const RESPONSE: Chart = Chart {
-    file: "scale-response",
-    title: "Response time by cluster size",
-    x_label: "log2 of the number of nodes",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: Some(("view", "large")),
-    log_y: false,
-    reference: &[],
-};
+const fn by_size(file: &'static str, title: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "log2 of the number of nodes", y).only("view", "large")
+}
 
 /// The paper's formula for k = 2, s = 25 ms, r = 5 ms, by log2 of the nodes.
 const IDEAL_PER_S: [(f64, f64); 8] = [
@@ -137,7 +120,6 @@ pub fn growth(points: &[Point], series: &str) -> Option<Fit> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run scale";
     let mut findings = Vec::new();
     for (series, load) in LOADS {
         if let Some(fit) = growth(points, series) {
@@ -149,28 +131,29 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 fit.explained * 100.0
             );
             let what = format!("response time at {:.0} % from 4 to 512 nodes", load * 100.0);
-            findings.push(Finding::new(what, "grows as log n", ours, COMMAND));
+            findings.push(Finding::new(what, "grows as log n", ours));
         }
     }
-    let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.more.get(ANSWERED)?.number());
+    let shares = points.iter().filter(|p| p.series == "90%").filter_map(|p| p.figure(ANSWERED));
     if let Some(least) = shares.min_by(f64::total_cmp) {
         let ours = format!("{:.1} % of the calls answered in full and in time, at least", least * 100.0);
         let what = "throughput at 90 % of the ideal, over sizes";
-        findings.push(Finding::new(what, "very close to ideal", ours, COMMAND));
+        findings.push(Finding::new(what, "very close to ideal", ours));
     }
-    if let (Some(few), Some(many)) = (at(points, REAL, 4.0), at(points, REAL, 24.0)) {
+    let small = |nodes| find(points, REAL, nodes, &[]);
+    if let (Some(few), Some(many)) = (small(4.0), small(24.0)) {
         let ours =
             format!("{:.0} ms at 4 nodes, {:.0} ms at 24", few.response_ms_mean, many.response_ms_mean);
         let paper = "simulation within a small constant of the real run";
-        findings.push(Finding::new("response time at 30 calls per second", paper, ours, COMMAND));
+        findings.push(Finding::new("response time at 30 calls per second", paper, ours));
     }
     findings
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::WARM_UP;
     use super::*;
+    use crate::experiment::trial::WARM_UP;
 
     #[test]
     fn the_reference_is_the_formula() {

@@ -8,8 +8,9 @@
 //! *Base* is shown where it collapses, and not for the heterogeneous cluster, as in the paper.
 
 use super::cluster::{Cluster, Scheme};
-use super::compared::{Wanted, at, best_change, largest};
+use super::compared::{Wanted, best_change, largest};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use treefold_core::tree::shape::Shape;
@@ -21,13 +22,13 @@ pub const HOMOGENEOUS: Experiment = Experiment {
     paper: "DAC §5.3, figures 14 and 15: base collapses, LAT's response time is up to 38.7 % better than binomial's \
             and 39.8 % better than flat's",
     charts: &[
-        Chart { file: "calls-homogeneous-throughput", title: "Throughput, 24 × 2 processors", ..THROUGHPUT },
-        Chart { file: "calls-homogeneous-response", title: "Response time, 24 × 2 processors", ..RESPONSE },
+        throughput("calls-homogeneous-throughput", "Throughput, 24 × 2 processors"),
+        response("calls-homogeneous-response", "Response time, 24 × 2 processors"),
     ],
     run: |plan, progress| {
-        let base = [5.0, 10.0, 15.0, 20.0, 30.0].map(|rate| (Scheme::new("base", Shape::Base), rate));
+        let base = Scheme::at_rates(&[Scheme::new("base", Shape::Base)], &[5.0, 10.0, 15.0, 20.0, 30.0]);
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 55.0, 60.0, 65.0, 70.0]);
-        run(plan, progress, Cluster::HOMOGENEOUS, &base.into_iter().chain(trees).collect::<Vec<_>>())
+        run(plan, progress, Cluster::HOMOGENEOUS, &[base, trees].concat())
     },
     findings: |points| findings(points, &PAPER_HOMOGENEOUS),
 };
@@ -39,16 +40,8 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     paper: "DAC §5.3, figures 16 and 17: LAT's throughput is up to 22.5 % better than binomial's and 29.3 % better \
             than flat's, its response time 55.1 % and 62.3 %",
     charts: &[
-        Chart {
-            file: "calls-heterogeneous-throughput",
-            title: "Throughput, 20 × 2 and 4 × 4 processors",
-            ..THROUGHPUT
-        },
-        Chart {
-            file: "calls-heterogeneous-response",
-            title: "Response time, 20 × 2 and 4 × 4 processors",
-            ..RESPONSE
-        },
+        throughput("calls-heterogeneous-throughput", "Throughput, 20 × 2 and 4 × 4 processors"),
+        response("calls-heterogeneous-response", "Response time, 20 × 2 and 4 × 4 processors"),
     ],
     run: |plan, progress| {
         let trees = jobs(plan, &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 65.0, 70.0, 75.0, 80.0]);
@@ -57,41 +50,27 @@ pub const HETEROGENEOUS: Experiment = Experiment {
     findings: |points| findings(points, &PAPER_HETEROGENEOUS),
 };
 
-const RESPONSE: Chart = Chart {
-    file: "",
-    title: "",
-    x_label: "requests per second",
-    y_label: "mean response time (ms)",
-    y: Measure::ResponseMean,
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn response(file: &'static str, title: &'static str) -> Chart {
+    Chart::new(file, title, "requests per second", Measure::ResponseMean)
+}
 
-const THROUGHPUT: Chart = Chart { y_label: "answers per second", y: Measure::Throughput, ..RESPONSE };
+const fn throughput(file: &'static str, title: &'static str) -> Chart {
+    Chart::new(file, title, "requests per second", Measure::Throughput)
+}
 
 /// The paper's gains of LAT, in per cent; the paper gives no throughput for its homogeneous cluster.
 struct Gains {
     cluster: Cluster,
-    command: &'static str,
     /// Against binomial and flat.
     response: [f64; 2],
     throughput: Option<[f64; 2]>,
 }
 
-const PAPER_HOMOGENEOUS: Gains = Gains {
-    cluster: Cluster::HOMOGENEOUS,
-    command: "treefold sim run calls-homogeneous",
-    response: [-38.7, -39.8],
-    throughput: None,
-};
+const PAPER_HOMOGENEOUS: Gains =
+    Gains { cluster: Cluster::HOMOGENEOUS, response: [-38.7, -39.8], throughput: None };
 
-const PAPER_HETEROGENEOUS: Gains = Gains {
-    cluster: Cluster::HETEROGENEOUS,
-    command: "treefold sim run calls-heterogeneous",
-    response: [-55.1, -62.3],
-    throughput: Some([22.5, 29.3]),
-};
+const PAPER_HETEROGENEOUS: Gains =
+    Gains { cluster: Cluster::HETEROGENEOUS, response: [-55.1, -62.3], throughput: Some([22.5, 29.3]) };
 
 /// What LAT is measured against.
 const OTHERS: [&str; 2] = ["binomial", "flat"];
@@ -111,8 +90,7 @@ fn schemes() -> Vec<Scheme> {
 /// Every scheme but *base* at every rate.
 fn jobs(plan: &Plan, rates: &[f64]) -> Vec<(Scheme, f64)> {
     let rates = if plan.quick { quick(rates) } else { rates.to_vec() };
-    let at_rates = |scheme: Scheme| rates.iter().map(move |&rate| (scheme.clone(), rate)).collect::<Vec<_>>();
-    schemes().into_iter().flat_map(at_rates).collect()
+    Scheme::at_rates(&schemes(), &rates)
 }
 
 fn run(plan: &Plan, progress: &dyn Progress, cluster: Cluster, jobs: &[(Scheme, f64)]) -> Vec<Point> {
@@ -139,7 +117,7 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
             let of_paper = of_paper.map_or("–".into(), |per_cent| {
                 format!("{}{:.1} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
             });
-            findings.push(Finding::new(what, of_paper, change.to_string(), paper.command));
+            findings.push(Finding::new(what, of_paper, change.to_string()));
         }
     };
     for (at, other) in OTHERS.into_iter().enumerate() {
@@ -159,10 +137,10 @@ fn findings(points: &[Point], paper: &Gains) -> Vec<Finding> {
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::Less);
     let what = "the same, worst over rates".to_owned();
     compare(what, None, ["adaptive:gossip", "binomial"], Measure::ResponseMean, Wanted::More);
-    if let (Some(most), Some(last)) = (largest(points, "base", Measure::Throughput), at(points, "base", 30.0))
-    {
+    let most = largest(points, "base", Measure::Throughput);
+    if let (Some(most), Some(last)) = (most, find(points, "base", 30.0, &[])) {
         let ours = format!("{most:.1}/s at most, {:.1}/s of 30/s asked", last.throughput_per_s);
-        findings.push(Finding::new("base's throughput", "drops to close to zero", ours, paper.command));
+        findings.push(Finding::new("base's throughput", "drops to close to zero", ours));
     }
     findings
 }

@@ -13,8 +13,8 @@
 //! look idle, so it stands anywhere in the tree, and what stands below it is never called. Repair is for that.
 
 use super::cluster::{Cluster, NODES, Scheme};
-use super::compared::at;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
 use crate::experiment::trial::Deed;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
@@ -34,39 +34,30 @@ const FROM: Duration = Duration::from_secs(4);
 const MIN_COVERAGE: f64 = 0.01;
 
 /// One to eight nodes that don't respond.
-pub const STAGED: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "staged",
     about: "1 to 8 of 24 nodes don't respond, being slow without end or stopped: partitions lost per call, by waiting \
             rule, and with repair",
     paper: "DAC §4.4: with staged waiting k unresponsive nodes cost exactly k partitions, with uniform waiting \
             min(2^(⌈log k⌉+1) − 1, n − 1)",
     charts: &[
-        LOST,
-        Chart {
-            file: "staged-stopped",
-            title: "Partitions lost to stopped nodes (kill -STOP), 24 nodes",
-            only: Some(("fault", "stopped")),
-            reference: &[("staged", &EXACTLY)],
-            ..LOST
-        },
+        chart("staged-slow", "Partitions lost to nodes that are slow without end, 24 nodes", Fault::Slow)
+            .beside(&[("uniform", &UNIFORM_LOSES), ("staged", &EXACTLY)]),
+        chart("staged-stopped", "Partitions lost to stopped nodes (kill -STOP), 24 nodes", Fault::Stopped)
+            .beside(&[("staged", &EXACTLY)]),
     ],
     run,
     findings,
 };
 
-const LOST: Chart = Chart {
-    file: "staged-slow",
-    title: "Partitions lost to nodes that are slow without end, 24 nodes",
-    x_label: "unresponsive nodes",
-    y_label: "partitions lost per call",
-    y: Measure::More(PARTITIONS_LOST),
-    only: Some(("fault", "slow")),
-    log_y: false,
-    reference: &[("uniform", &UNIFORM_LOSES), ("staged", &EXACTLY)],
-};
+const fn chart(file: &'static str, title: &'static str, fault: Fault) -> Chart {
+    Chart::new(file, title, "unresponsive nodes", Measure::More(PARTITIONS_LOST))
+        .labelled("partitions lost per call")
+        .only("fault", fault.name())
+}
 
 /// What is measured.
-pub const PARTITIONS_LOST: &str = "partitions_lost";
+const PARTITIONS_LOST: &str = "partitions_lost";
 
 /// The paper's formula for uniform waiting at 24 nodes.
 const UNIFORM_LOSES: [(f64, f64); UNRESPONSIVE_MAX] =
@@ -83,7 +74,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
             Self::Stopped => "stopped",
@@ -131,13 +122,12 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run staged";
     let mut findings = Vec::new();
     for fault in [Fault::Slow, Fault::Stopped] {
-        let of_fault: Vec<Point> = points.iter().filter(|p| is_of(p, fault)).cloned().collect();
-        for series in ["uniform", "staged", "staged-reversed", "repair"] {
+        for series in schemes().iter().map(|scheme| scheme.name) {
             let lost = |&count: &f64| {
-                let lost = at(&of_fault, series, count)?.more.get(PARTITIONS_LOST)?.number()?;
+                let point = find(points, series, count, &[("fault", fault.name())])?;
+                let lost = point.figure(PARTITIONS_LOST)?;
                 Some(format!("{lost:.1} at {count}"))
             };
             let ours: Vec<String> = [1.0, 2.0, 4.0, 8.0].iter().filter_map(lost).collect();
@@ -150,14 +140,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 _ => "–",
             };
             let what = format!("partitions lost to {} nodes, {series}", fault.name());
-            findings.push(Finding::new(what, paper, ours.join(", "), COMMAND));
+            findings.push(Finding::new(what, paper, ours.join(", ")));
         }
     }
     findings
-}
-
-fn is_of(point: &Point, fault: Fault) -> bool {
-    point.more.get("fault").and_then(|value| value.text()) == Some(fault.name())
 }
 
 #[cfg(test)]

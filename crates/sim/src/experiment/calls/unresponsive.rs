@@ -5,13 +5,13 @@
 //! binomial and waiting is uniform; *event-driven* (ED) is workers that are released while they wait, without it they
 //! block. The paper's nodes mend nothing, so repair is off for them. `ours` is Treefold as it is: EP, ED and repair.
 
-use super::cluster::{Cluster, Scheme, WARM_UP};
+use super::cluster::{Cluster, Scheme};
 use super::event_driven::BLOCKING_THREADS;
 use crate::evaluation::Finding;
+use crate::experiment::point::mean;
 use crate::experiment::runs::averaged;
-use crate::experiment::trial::{Deed, Ended, Ledger, Trial, mean, quantile};
+use crate::experiment::trial::{Deed, Ended, Ledger, Trial, WARM_UP};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
-use std::collections::BTreeMap;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -35,30 +35,27 @@ const MIN_COVERAGE: f64 = 0.01;
 const SEEDS_PER_RUN: u32 = 4;
 
 /// The paper's four schemes, and ours.
-pub const UNRESPONSIVE: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "unresponsive",
     about: "45 calls per second at 24 nodes; node 1 is five times as slow from second 10 to 30, node 2 from 20 to 40: \
             throughput weighted by coverage, and coverage, over windows of 2 s",
     paper: "DAC §5.5, figure 20: without event-driven workers throughput collapses, without eager pruning partitions \
             of healthy nodes are lost, with both only those of the slow nodes are",
     charts: &[
-        QUALITY,
-        Chart { file: "unresponsive-coverage", y_label: "mean coverage", y: Measure::Coverage, ..QUALITY },
+        chart("unresponsive-throughput", QUALITY).labelled("answers per second × coverage"),
+        chart("unresponsive-coverage", Measure::Coverage),
     ],
     run,
     findings,
 };
 
-const QUALITY: Chart = Chart {
-    file: "unresponsive-throughput",
-    title: "Two of 24 nodes five times as slow: 10–30 s and 20–40 s",
-    x_label: "second",
-    y_label: "answers per second × coverage",
-    y: Measure::More("quality_throughput_per_s"),
-    only: None,
-    log_y: false,
-    reference: &[],
-};
+const fn chart(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "Two of 24 nodes five times as slow: 10–30 s and 20–40 s", "second", y)
+}
+
+/// Answers per second, each by its coverage.
+const QUALITY_PER_S: &str = "quality_throughput_per_s";
+const QUALITY: Measure = Measure::More(QUALITY_PER_S);
 
 fn schemes() -> Vec<Scheme> {
     let pruning = |name| Scheme::new(name, Shape::Adaptive).still();
@@ -103,30 +100,22 @@ fn window(ledger: &Ledger, series: &str, until_s: u64) -> Point {
     let second = |second| Duration::from_secs(LEAD_IN_S + second);
     let ended: Vec<&Ended> = ledger.ended_between(second(until_s - WINDOW_S), second(until_s)).collect();
     let answered = || ended.iter().filter(|call| call.answered);
-    let mut response_ms: Vec<f64> = answered().map(|call| call.response_ms()).collect();
-    response_ms.sort_unstable_by(f64::total_cmp);
+    let response_ms: Vec<f64> = answered().map(|call| call.response_ms()).collect();
     let coverage: f64 = answered().map(|call| call.coverage).sum();
     let per_s = |count: f64| count / WINDOW_S as f64;
-    let point = Point {
-        series: series.into(),
-        x: until_s as f64,
-        response_ms_mean: if response_ms.is_empty() { f64::NAN } else { mean(&response_ms) },
-        response_ms_p99: if response_ms.is_empty() { f64::NAN } else { quantile(&response_ms, 0.99) },
-        throughput_per_s: per_s(response_ms.len() as f64),
-        coverage_mean: coverage / ended.len() as f64,
-        more: BTreeMap::new(),
-    };
-    point.with("quality_throughput_per_s", per_s(coverage))
+    let throughput_per_s = per_s(response_ms.len() as f64);
+    let coverage_mean = coverage / ended.len() as f64;
+    Point::of_calls(series, until_s as f64, response_ms, throughput_per_s, coverage_mean)
+        .with(QUALITY_PER_S, per_s(coverage))
 }
 
 /// The seconds in which a scheme has got used to one slow node, and to two.
 const SPELLS: [(&str, f64, f64); 2] = [("one slow node", 14.0, 20.0), ("two slow nodes", 24.0, 30.0)];
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run unresponsive";
     let mut findings = Vec::new();
     for (nodes, (what, from, until)) in (1..).zip(SPELLS) {
-        for series in ["none", "ep", "ed", "ep+ed", "ours"] {
+        for series in schemes().iter().map(|scheme| scheme.name) {
             let Some(spell) = spell(points, series, from, until) else { continue };
             let paper = match series {
                 "none" => "worst",
@@ -139,7 +128,7 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             let what =
                 format!("{series} with {what}: quality-aware throughput of {PER_S} asked, mean coverage");
             let ours = format!("{:.1}/s, {:.1} %", spell.0, spell.1 * 100.0);
-            findings.push(Finding::new(what, paper, ours, COMMAND));
+            findings.push(Finding::new(what, paper, ours));
         }
     }
     findings
@@ -150,9 +139,8 @@ pub fn spell(points: &[Point], series: &str, from: f64, until: f64) -> Option<(f
     let within: Vec<&Point> =
         points.iter().filter(|p| p.series == series && p.x > from && p.x <= until).collect();
     let mean_of = |measure: Measure| {
-        let figures: Vec<f64> =
-            within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite()).collect();
-        mean(&figures)
+        let figures = within.iter().filter_map(|p| measure.of(p)).filter(|y| y.is_finite());
+        Some(mean(&figures.collect::<Vec<f64>>())).filter(|mean| !mean.is_nan())
     };
-    (!within.is_empty()).then(|| (mean_of(QUALITY.y), mean_of(Measure::Coverage)))
+    Some((mean_of(QUALITY)?, mean_of(Measure::Coverage)?))
 }

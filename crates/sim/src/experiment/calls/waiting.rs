@@ -8,16 +8,14 @@
 //! In `coverage` the deadline is ample and a share of the partitions is enough: how long are the slowest answers, if
 //! a rule may give up what is not needed, and how much do they hold?
 
-use super::compared::at;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::runs::averaged;
-use crate::experiment::trial::Trial;
+use crate::experiment::trial::{Trial, still};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
 use crate::world::distribution::Distribution;
 use crate::world::place::{Operators, Spec};
 use crate::world::{Setting, World};
-use treefold_core::config::Tuning;
-use treefold_core::membership::MembershipConfig;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -41,46 +39,31 @@ const COVERAGES: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 const AMPLE: Duration = Duration::from_secs(1);
 
 /// Waiting rules when calls differ.
-pub const WAITING: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "waiting",
     about: "111 nodes in two levels of ten, calls whose work differs by a log-normal factor: coverage by deadline, and \
             the slowest answers by the coverage that is enough, by waiting rule",
     paper: "Cedar, EuroSys'16 §5: waiting that learns from arrivals improves quality at equal deadlines by 10 to 100 % \
             over fixed divisions where calls differ; Vespa: the slope trades the last few per cent for the tail",
     charts: &[
-        Chart {
-            file: "waiting-deadline",
-            title: "Coverage by the deadline, 111 nodes in two levels",
-            x_label: "deadline (ms)",
-            y_label: "mean coverage",
-            y: Measure::Coverage,
-            only: Some(("view", DEADLINE)),
-            log_y: false,
-            reference: &[],
-        },
-        TAIL,
-        Chart {
-            file: "waiting-coverage",
-            y_label: "mean coverage",
-            y: Measure::Coverage,
-            log_y: false,
-            ..TAIL
-        },
+        Chart::new(
+            "waiting-deadline",
+            "Coverage by the deadline, 111 nodes in two levels",
+            "deadline (ms)",
+            Measure::Coverage,
+        )
+        .only("view", DEADLINE),
+        when_a_share_is_enough("waiting-tail", Measure::ResponseP99).log_y(),
+        when_a_share_is_enough("waiting-coverage", Measure::Coverage),
     ],
     run,
     findings,
 };
 
-const TAIL: Chart = Chart {
-    file: "waiting-tail",
-    title: "The slowest answers when a share of the partitions is enough",
-    x_label: "minimum coverage",
-    y_label: "99th percentile of response time (ms)",
-    y: Measure::ResponseP99,
-    only: Some(("view", COVERAGE)),
-    log_y: true,
-    reference: &[],
-};
+const fn when_a_share_is_enough(file: &'static str, y: Measure) -> Chart {
+    Chart::new(file, "The slowest answers when a share of the partitions is enough", "minimum coverage", y)
+        .only("view", COVERAGE)
+}
 
 const DEADLINE: &str = "deadline";
 const COVERAGE: &str = "coverage";
@@ -140,7 +123,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
     let operators = Operators { local: LOCAL, reduce: REDUCE, ..Operators::micro() };
     let setting = Setting { operators: vec![operators], ..Setting::micro(seed, NODES) };
-    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
+    let tuning = still();
     let mut world = World::new(setting.clone());
     for at in 0..NODES {
         world.start(Spec { tuning: tuning.clone(), ..Spec::holding([at].into_iter().collect()) });
@@ -157,22 +140,17 @@ fn trial(job: &Job, seed: u64, seconds: f64) -> Trial {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run waiting";
     let mut findings = Vec::new();
-    let of_view = |view: &str| -> Vec<Point> {
-        let is_of = |point: &&Point| point.more.get("view").and_then(|value| value.text()) == Some(view);
-        points.iter().filter(is_of).cloned().collect()
-    };
-    let tight = of_view(DEADLINE);
     let coverages = |series: &str| -> Vec<String> {
-        let coverage =
-            |&ms: &f64| Some(format!("{:.0} % at {ms}", at(&tight, series, ms)?.coverage_mean * 100.0));
+        let coverage = |&ms: &f64| {
+            let point = find(points, series, ms, &[("view", DEADLINE)])?;
+            Some(format!("{:.0} % at {ms}", point.coverage_mean * 100.0))
+        };
         DEADLINES_MS.iter().filter_map(coverage).collect()
     };
-    let ample = of_view(COVERAGE);
     let tails = |series: &str| -> Vec<String> {
         let tail = |&enough: &f64| {
-            let point = at(&ample, series, enough)?;
+            let point = find(points, series, enough, &[("view", COVERAGE)])?;
             let (ms, coverage) = (point.response_ms_p99, point.coverage_mean * 100.0);
             Some(format!("{ms:.0} ms ({coverage:.1} %) at {:.0} %", enough * 100.0))
         };
@@ -180,9 +158,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     };
     for (series, _) in RULES {
         let what = format!("coverage by the deadline in ms, {series}");
-        findings.push(Finding::new(what, "–", coverages(series).join(", "), COMMAND));
+        findings.push(Finding::new(what, "–", coverages(series).join(", ")));
         let what = format!("99th percentile (mean coverage) by minimum coverage, {series}");
-        findings.push(Finding::new(what, "–", tails(series).join(", "), COMMAND));
+        findings.push(Finding::new(what, "–", tails(series).join(", ")));
     }
     findings.retain(|finding| !finding.ours.is_empty());
     findings

@@ -8,10 +8,11 @@
 //! `announced`, at the same intervals: a front adds to a figure what it has itself placed there since, believes an old
 //! figure less, and learns from every answer, which carries its sender's figure for nothing.
 
+use super::NORMALISED;
 use super::cluster::{Case, Chooser};
-use super::find;
 use super::workload::Workload;
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
@@ -32,16 +33,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const fn chart(file: &'static str, title: &'static str, workload: &'static str) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "mean broadcast interval (ms)",
-        y_label: "mean response time (normalised to ideal)",
-        y: Measure::More("normalised"),
-        only: Some(("workload", workload)),
-        log_y: true,
-        reference: &[],
-    }
+    Chart::new(file, title, "mean broadcast interval (ms)", Measure::More(NORMALISED))
+        .labelled("mean response time (normalised to ideal)")
+        .only("workload", workload)
+        .log_y()
 }
 
 /// Mean intervals, in ms.
@@ -78,7 +73,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         }
     }
     let points = runs::averaged(plan, progress, &cases, |case, seed| vec![case.point(seed)]);
-    normalised(points)
+    beside_ideal(points)
 }
 
 fn case(
@@ -105,24 +100,24 @@ fn case(
     case
 }
 
-/// The points by the ideal of their load and workload, which are left out then.
-fn normalised(points: Vec<Point>) -> Vec<Point> {
+/// The points beside the ideal of their load and workload. The ideals, which know no interval, are left out then.
+fn beside_ideal(points: Vec<Point>) -> Vec<Point> {
     let (ideals, mut points): (Vec<Point>, Vec<Point>) =
         points.into_iter().partition(|point| point.series == "ideal");
     for point in &mut points {
-        let load =
-            SERIES.iter().find(|(series, ..)| *series == point.series).map_or(0.0, |&(_, load, _)| load);
-        let workload = super::word(point, "workload").to_owned();
-        if let Some(ideal) = find(&ideals, "ideal", load, &[("workload", workload.as_str())]) {
+        let load = SERIES.iter().find(|(series, ..)| *series == point.series).map(|&(_, load, _)| load);
+        let ideal = load
+            .zip(point.word("workload"))
+            .and_then(|(load, workload)| find(&ideals, "ideal", load, &[("workload", workload)]));
+        if let Some(ideal) = ideal {
             point.more.insert("ideal_ms".into(), ideal.response_ms_mean.into());
-            point.more.insert("normalised".into(), (point.response_ms_mean / ideal.response_ms_mean).into());
+            point.more.insert(NORMALISED.into(), (point.response_ms_mean / ideal.response_ms_mean).into());
         }
     }
     points
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run broadcast";
     let rows = [
         ("90%", 1_000.0, "poisson-exp", "an order of magnitude"),
         ("90%", 1_000.0, "fine-grain", "an order of magnitude"),
@@ -133,9 +128,9 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     ];
     let finding = |&(series, x, workload, paper): &(&str, f64, &str, &str)| {
         let point = find(points, series, x, &[("workload", workload)])?;
-        let normalised = point.more.get("normalised")?.number()?;
+        let normalised = point.figure(NORMALISED)?;
         let what = format!("response time by ideal, {workload}, {series}, announcements every {x} ms");
-        Some(Finding::new(what, paper, format!("{normalised:.1}"), COMMAND))
+        Some(Finding::new(what, paper, format!("{normalised:.1}")))
     };
     rows.iter().filter_map(finding).collect()
 }

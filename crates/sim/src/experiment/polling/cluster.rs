@@ -6,14 +6,13 @@
 
 use super::workload::Workload;
 use crate::experiment::Point;
-use crate::experiment::trial::{Ledger, Trial};
+use crate::experiment::trial::{Ledger, Trial, still};
 use crate::world::distribution::Distribution;
 use crate::world::network::Links;
 use crate::world::place::{Operators, Spec};
 use crate::world::{Polling, Setting, World};
 use treefold_core::call::CallOptions;
 use treefold_core::config::{Placement, Tuning};
-use treefold_core::membership::MembershipConfig;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::Duration;
@@ -54,7 +53,7 @@ impl Chooser {
         if let Ok(polls) = series.parse() {
             return Self::Policy(ReplicaPolicy::Polled { polls });
         }
-        Self::Policy(series.parse().expect("a series is named by its policy"))
+        Self::Policy(series.parse().expect("invariant: a series is named by its policy"))
     }
 
     fn policy(self) -> ReplicaPolicy {
@@ -93,7 +92,7 @@ pub struct Case {
 impl Case {
     /// A case at the papers' defaults: free polls, all of them waited for.
     pub fn new(series: &str, x: f64, workload: &Workload, busy: f64, calls: f64) -> Self {
-        let still = Tuning { membership: MembershipConfig::still(), poll_timeout: ALL_POLLS, ..Tuning::LAN };
+        let tuning = Tuning { poll_timeout: ALL_POLLS, ..still() };
         Self {
             series: series.into(),
             x,
@@ -102,8 +101,8 @@ impl Case {
             busy,
             chooser: Chooser::named(series),
             polling: Polling::FREE,
-            server: still.clone(),
-            front: still,
+            server: tuning.clone(),
+            front: tuning,
             calls,
         }
     }

@@ -36,3 +36,22 @@ pub const COST: Duration = Duration::from_micros(350);
 
 /// What the paper's machines made of polls.
 pub const REAL: Polling = Polling { wait_share: WAIT_SHARE, wait_mean: WAIT_MEAN, cost: COST };
+
+/// Whether polls cost anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollCost {
+    /// As in theory, nothing.
+    Free,
+    /// As on the paper's machines, [`REAL`].
+    Real,
+}
+
+impl PollCost {
+    /// As points call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Real => "real",
+        }
+    }
+}

@@ -14,19 +14,17 @@
 //! server's is never far off.
 
 use super::cluster::{DEADLINE, setting};
-use super::find;
 use super::workload::Workload;
 use crate::evaluation::Finding;
-use crate::experiment::trial::{mean, quantile};
+use crate::experiment::chart::Reference;
+use crate::experiment::point::{find, mean};
+use crate::experiment::trial::still;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use crate::world::ink::Ink;
 use crate::world::place::Spec;
 use crate::world::{Polling, Watch, World};
-use std::collections::BTreeMap;
 use treefold_core::call::{CallOptions, Outcome};
-use treefold_core::config::Tuning;
 use treefold_core::id::RequestId;
-use treefold_core::membership::MembershipConfig;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 
@@ -37,35 +35,23 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §2.1, figure 2: at 50 % the error soon reaches its bound, 1.33 for Poisson/Exp, and does \
             little harm; at 90 % it is about 3 after 10 service times",
     charts: &[
-        chart("load-inaccuracy-poisson-exp", "Poisson/Exp, one server", "poisson-exp", BOUNDS),
-        chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain", &[]),
-        chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain", &[]),
+        chart("load-inaccuracy-poisson-exp", "Poisson/Exp, one server", "poisson-exp").beside(BOUNDS),
+        chart("load-inaccuracy-fine-grain", "Fine-grain, one server", "fine-grain"),
+        chart("load-inaccuracy-medium-grain", "Medium-grain, one server", "medium-grain"),
     ],
     run,
     findings,
 };
 
-const BOUNDS: &[(&str, &[(f64, f64)])] = &[
+const BOUNDS: Reference = &[
     ("bound at 50 %", &[(0.5, 4.0 / 3.0), (100.0, 4.0 / 3.0)]),
     ("bound at 90 %", &[(0.5, 180.0 / 19.0), (100.0, 180.0 / 19.0)]),
 ];
 
-const fn chart(
-    file: &'static str,
-    title: &'static str,
-    workload: &'static str,
-    reference: &'static [(&'static str, &'static [(f64, f64)])],
-) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "delay (mean service times)",
-        y_label: "mean difference of queue length (requests)",
-        y: Measure::More("inaccuracy"),
-        only: Some(("workload", workload)),
-        log_y: false,
-        reference,
-    }
+const fn chart(file: &'static str, title: &'static str, workload: &'static str) -> Chart {
+    Chart::new(file, title, "delay (mean service times)", Measure::More("inaccuracy"))
+        .labelled("mean difference of queue length (requests)")
+        .only("workload", workload)
 }
 
 /// The loads, by series.
@@ -94,8 +80,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 /// One server's queue length, looked at over and over; a point for each delay.
 fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: u64) -> Vec<Point> {
     let mut world = World::new(setting(seed, workload.service.clone(), Polling::FREE));
-    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
-    let spec = Spec { processors: 1, tuning, ..Spec::holding(PartitionSet::first(1)) };
+    let spec = Spec { processors: 1, tuning: still(), ..Spec::holding(PartitionSet::first(1)) };
     let front = world.start(Spec { partitions: PartitionSet::new(), ..spec.clone() });
     let server = world.start(spec);
     world.introduce_fronts(&[front]);
@@ -115,22 +100,14 @@ fn measure(workload: &Workload, (series, load): (&str, f64), span: usize, seed: 
         world.run_until(at, &mut responses);
         lengths.push(world.place(server).node().load_figure().in_flight);
     }
-    responses.ms.sort_unstable_by(f64::total_cmp);
-    let seconds = span as f64 * workload.mean_ms() / 1_000.0;
-    let point = |delay: usize| Point {
-        series: series.into(),
-        x: delay as f64 / LOOKS as f64,
-        response_ms_mean: mean(&responses.ms),
-        response_ms_p99: quantile(&responses.ms, 0.99),
-        throughput_per_s: responses.ms.len() as f64 / seconds,
-        coverage_mean: 1.0,
-        more: BTreeMap::new(),
+    let throughput_per_s = responses.ms.len() as f64 / (span as f64 * workload.mean_ms() / 1_000.0);
+    let of_any_delay =
+        Point::of_calls(series, 0.0, responses.ms, throughput_per_s, 1.0).with("workload", workload.name);
+    let point = |delay: usize| {
+        let point = Point { x: delay as f64 / LOOKS as f64, ..of_any_delay.clone() };
+        point.with("inaccuracy", inaccuracy(&lengths, delay))
     };
-    let with_figures = |delay: usize| {
-        let inaccuracy = inaccuracy(&lengths, delay);
-        point(delay).with("inaccuracy", inaccuracy).with("workload", workload.name)
-    };
-    DELAYS.into_iter().map(with_figures).collect()
+    DELAYS.into_iter().map(point).collect()
 }
 
 /// The mean of |q(t) − q(t + delay)|.
@@ -153,20 +130,17 @@ impl Watch for Responses {
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run load-inaccuracy";
-    let inaccuracy = |series, x, workload| {
-        let point = find(points, series, x, &[("workload", workload)])?;
-        point.more["inaccuracy"].number()
-    };
+    let inaccuracy =
+        |series, x, workload| find(points, series, x, &[("workload", workload)])?.figure("inaccuracy");
     let mut findings = Vec::new();
     if let Some(found) = inaccuracy("50%", 100.0, "poisson-exp") {
         let what = "error of a load figure 100 service times old, Poisson/Exp, 50 %";
-        findings.push(Finding::new(what, "1.33 at most", format!("{found:.2}"), COMMAND));
+        findings.push(Finding::new(what, "1.33 at most", format!("{found:.2}")));
     }
     for workload in Workload::ALL {
         if let Some(found) = inaccuracy("90%", 10.0, workload.name) {
             let what = format!("error of a load figure 10 service times old, {}, 90 %", workload.name);
-            findings.push(Finding::new(what, "about 3", format!("{found:.1}"), COMMAND));
+            findings.push(Finding::new(what, "about 3", format!("{found:.1}")));
         }
     }
     findings

@@ -24,35 +24,20 @@ pub mod scene;
 pub mod workload;
 
 use super::Point;
-use super::point::Value;
+use super::point::find;
 
-/// The word `name` of a point; empty when it has none.
-pub(crate) fn word<'a>(point: &'a Point, name: &str) -> &'a str {
-    point.more.get(name).and_then(Value::text).unwrap_or_default()
-}
-
-/// The point of `series` at `x` that bears these words.
-pub(crate) fn find<'a>(
-    points: &'a [Point],
-    series: &str,
-    x: f64,
-    words: &[(&str, &str)],
-) -> Option<&'a Point> {
-    points.iter().find(|point| {
-        point.series == series
-            && (point.x - x).abs() < 1e-9
-            && words.iter().all(|(name, expected)| word(point, name) == *expected)
-    })
-}
+/// A point's mean response time by that under perfect knowledge.
+const NORMALISED: &str = "normalised";
 
 /// Adds to each point its mean response time by that of the series `ideal` at the same x with the same `words`.
 pub(crate) fn normalise(points: &mut [Point], words: &[&str]) {
     let ideals: Vec<Point> = points.iter().filter(|point| point.series == "ideal").cloned().collect();
     for point in points {
-        let of_point: Vec<(&str, &str)> = words.iter().map(|name| (*name, word(point, name))).collect();
+        let of_point: Vec<(&str, &str)> =
+            words.iter().filter_map(|&name| Some((name, point.word(name)?))).collect();
         if let Some(ideal) = find(&ideals, "ideal", point.x, &of_point) {
             let normalised = point.response_ms_mean / ideal.response_ms_mean;
-            point.more.insert("normalised".into(), normalised.into());
+            point.more.insert(NORMALISED.into(), normalised.into());
         }
     }
 }

@@ -5,11 +5,11 @@
 //! not old when the last comes in. x is the mean service time, by which table 2 differs.
 
 use super::cluster::{ALL_POLLS, Case};
+use super::cost::PollCost;
 use super::poll_size;
 use super::workload::Workload;
-use super::{Value, find};
 use crate::evaluation::Finding;
-use crate::experiment::trial::mean;
+use crate::experiment::point::{find, mean};
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 use treefold_core::config::Tuning;
 use treefold_core::time::Duration;
@@ -22,37 +22,36 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §4.2, table 2: dropping changes the response time by -0.4 % (medium-grain), 3.2 % \
             (Poisson/Exp) and 8.3 % (fine-grain), and the polling time from 2.7 to 1.1 ms",
     charts: &[
-        Chart {
-            file: "poll-discard-response",
-            title: "Three polls, 90 % load, 16 servers",
-            x_label: "mean service time (ms)",
-            y_label: "mean response time (ms)",
-            y: Measure::ResponseMean,
-            only: None,
-            log_y: false,
-            reference: &[
+        chart("poll-discard-response", "Three polls, 90 % load, 16 servers", Measure::ResponseMean).beside(
+            &[
                 ("original, paper", &[(22.2, 51.6), (50.0, 81.8), (208.9, 282.1)]),
                 ("optimized, paper", &[(22.2, 47.3), (50.0, 79.2), (208.9, 283.1)]),
             ],
-        },
-        Chart {
-            file: "poll-discard-polling",
-            title: "Time spent on polling, 90 % load, 16 servers",
-            x_label: "mean service time (ms)",
-            y_label: "mean polling time (ms)",
-            y: Measure::More("polling_ms"),
-            only: None,
-            log_y: false,
-            reference: &[
-                ("original, paper", &[(22.2, 2.7), (50.0, 2.7), (208.9, 2.6)]),
-                ("optimized, paper", &[(22.2, 1.1), (50.0, 1.1), (208.9, 1.0)]),
-            ],
-        },
+        ),
+        chart(
+            "poll-discard-polling",
+            "Time spent on polling, 90 % load, 16 servers",
+            Measure::More(POLLING_MS),
+        )
+        .labelled("mean polling time (ms)")
+        .beside(&[
+            ("original, paper", &[(22.2, 2.7), (50.0, 2.7), (208.9, 2.6)]),
+            ("optimized, paper", &[(22.2, 1.1), (50.0, 1.1), (208.9, 1.0)]),
+        ]),
     ],
     run,
     findings,
 };
 
+const fn chart(file: &'static str, title: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "mean service time (ms)", y)
+}
+
+/// How long a call's polls took, on average, in ms.
+const POLLING_MS: &str = "polling_ms";
+/// The share of the polls that were not complete by then.
+const LATER_THAN_10_MS: &str = "later_than_10ms";
+const LATER_THAN_20_MS: &str = "later_than_20ms";
 const ORIGINAL: &str = "original";
 const OPTIMIZED: &str = "optimized";
 /// Full, in the paper's sense; see [`super::workload`].
@@ -74,7 +73,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 fn case(series: &str, workload: &Workload, poll_timeout: Duration, calls: f64) -> Case {
-    let mut case = poll_size::case("3", LOAD, workload, "real", calls);
+    let mut case = poll_size::case("3", LOAD, workload, PollCost::Real, calls);
     (case.series, case.x) = (series.into(), workload.mean_ms());
     case.front.poll_timeout = poll_timeout;
     case
@@ -87,12 +86,11 @@ fn measure(case: &Case, seed: u64) -> Point {
         let late = took_ms.iter().filter(|&&took_ms| took_ms > ms).count();
         late as f64 / took_ms.len().max(1) as f64
     };
-    let point = case.point_of(&ledger).with("polling_ms", mean(took_ms));
-    point.with("later_than_10ms", later_than(10.0)).with("later_than_20ms", later_than(20.0))
+    let point = case.point_of(&ledger).with(POLLING_MS, mean(took_ms));
+    point.with(LATER_THAN_10_MS, later_than(10.0)).with(LATER_THAN_20_MS, later_than(20.0))
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run poll-discard";
     let mut findings = Vec::new();
     for (workload, original_ms, optimized_ms, gain, gain_without_polling) in [
         (&Workload::MEDIUM_GRAIN, 282.1, 283.1, -0.4, -0.9),
@@ -101,8 +99,8 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     ] {
         let of = |series| find(points, series, workload.mean_ms(), &[("workload", workload.name)]);
         let (Some(original), Some(optimized)) = (of(ORIGINAL), of(OPTIMIZED)) else { continue };
-        let polling_ms = |point: &Point| point.more.get("polling_ms").and_then(Value::number).unwrap_or(0.0);
-        let without = |point: &Point| point.response_ms_mean - polling_ms(point);
+        let without = |point: &Point| Some(point.response_ms_mean - point.figure(POLLING_MS)?);
+        let (Some(was_without), Some(is_without)) = (without(original), without(optimized)) else { continue };
         let percent = |from: f64, to: f64| 100.0 * (1.0 - to / from);
         let (was, is) = (original.response_ms_mean, optimized.response_ms_mean);
         findings.push(Finding::new(
@@ -114,19 +112,17 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             format!(
                 "{was:.1} and {is:.1} ms ({:.1} %; {:.1} %)",
                 percent(was, is),
-                percent(without(original), without(optimized))
+                percent(was_without, is_without)
             ),
-            COMMAND,
         ));
     }
     let profiled = find(points, ORIGINAL, Workload::FINE_GRAIN.mean_ms(), &[("workload", "fine-grain")]);
-    if let Some(point) = profiled {
-        let percent = |name| 100.0 * point.more.get(name).and_then(Value::number).unwrap_or(0.0);
+    let later = |name| Some(100.0 * profiled?.figure(name)?);
+    if let (Some(than_10_ms), Some(than_20_ms)) = (later(LATER_THAN_10_MS), later(LATER_THAN_20_MS)) {
         findings.push(Finding::new(
             "3 polls, fine-grain, not complete within 10 and 20 ms (the cost model is fitted to it)",
             "8.1 and 5.6 %",
-            format!("{:.1} and {:.1} %", percent("later_than_10ms"), percent("later_than_20ms")),
-            COMMAND,
+            format!("{than_10_ms:.1} and {than_20_ms:.1} %"),
         ));
     }
     findings

@@ -9,11 +9,14 @@
 //! what one server can take ([`super::workload`]). Real polls are all waited for, as in figure 6.
 
 use super::cluster::Case;
-use super::cost::REAL;
+use super::cost::{PollCost, REAL};
 use super::workload::Workload;
-use super::{find, normalise, word};
+use super::{NORMALISED, normalise};
 use crate::evaluation::Finding;
+use crate::experiment::chart::Reference;
+use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
+use crate::world::Polling;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -23,39 +26,26 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "random polling §2.3 and §4.1, figures 4 and 6: two polls are near ideal and more bring little; with the \
             cost of polls, eight are worse than none for the fine-grain trace",
     charts: &[
-        chart("poll-size-free-medium-grain", "Medium-grain, free polls", "medium-grain free", &[]),
-        chart("poll-size-free-poisson-exp", "Poisson/Exp (50 ms), free polls", "poisson-exp free", THEORY),
-        chart("poll-size-free-fine-grain", "Fine-grain, free polls", "fine-grain free", &[]),
-        chart("poll-size-real-medium-grain", "Medium-grain, costly polls", "medium-grain real", &[]),
-        chart("poll-size-real-poisson-exp", "Poisson/Exp (50 ms), costly polls", "poisson-exp real", &[]),
-        chart("poll-size-real-fine-grain", "Fine-grain, costly polls", "fine-grain real", &[]),
+        chart("poll-size-free-medium-grain", "Medium-grain, free polls", "medium-grain free"),
+        chart("poll-size-free-poisson-exp", "Poisson/Exp (50 ms), free polls", "poisson-exp free")
+            .beside(THEORY),
+        chart("poll-size-free-fine-grain", "Fine-grain, free polls", "fine-grain free"),
+        chart("poll-size-real-medium-grain", "Medium-grain, costly polls", "medium-grain real"),
+        chart("poll-size-real-poisson-exp", "Poisson/Exp (50 ms), costly polls", "poisson-exp real"),
+        chart("poll-size-real-fine-grain", "Fine-grain, costly polls", "fine-grain real"),
     ],
     run,
     findings,
 };
 
 /// Mitzenmacher's limit for many servers, 50 ms · Σ ρ^((dⁱ−d)/(d−1)), and the network.
-const THEORY: &[(&str, &[(f64, f64)])] = &[
+const THEORY: Reference = &[
     ("2, theory", &[(0.5, 64.1), (0.6, 71.2), (0.7, 81.5), (0.8, 98.2), (0.9, 131.5)]),
     ("random, theory", &[(0.5, 100.5), (0.6, 125.5), (0.7, 167.2), (0.8, 250.5), (0.9, 500.5)]),
 ];
 
-const fn chart(
-    file: &'static str,
-    title: &'static str,
-    panel: &'static str,
-    reference: &'static [(&'static str, &'static [(f64, f64)])],
-) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "load (share of full)",
-        y_label: "mean response time (ms)",
-        y: Measure::ResponseMean,
-        only: Some(("panel", panel)),
-        log_y: false,
-        reference,
-    }
+const fn chart(file: &'static str, title: &'static str, panel: &'static str) -> Chart {
+    Chart::new(file, title, "load (share of full)", Measure::ResponseMean).only("panel", panel)
 }
 
 /// As the paper's figures.
@@ -70,7 +60,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let loads: &[f64] = if plan.quick { &LOADS_QUICK } else { &LOADS };
     let calls = if plan.quick { CALLS_QUICK } else { CALLS };
     let mut cases = Vec::new();
-    for cost in ["free", "real"] {
+    for cost in [PollCost::Free, PollCost::Real] {
         for workload in Workload::ALL {
             for series in SERIES {
                 cases.extend(loads.iter().map(|&load| case(series, load, &workload, cost, calls)));
@@ -83,34 +73,29 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 }
 
 /// A case at a load of the paper's.
-pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: &str, calls: f64) -> Case {
-    let is_real = cost == "real";
-    let busy = if is_real { load * workload.full_load } else { load };
-    let mut case = Case::new(series, load, workload, busy, calls);
-    if is_real {
-        case.polling = REAL;
-    }
-    case.words.push(("cost", cost.into()));
-    case.words.push(("panel", format!("{} {cost}", workload.name)));
+pub(super) fn case(series: &str, load: f64, workload: &Workload, cost: PollCost, calls: f64) -> Case {
+    let (busy, polling) = match cost {
+        PollCost::Free => (load, Polling::FREE),
+        PollCost::Real => (load * workload.full_load, REAL),
+    };
+    let mut case = Case { polling, ..Case::new(series, load, workload, busy, calls) };
+    case.words.push(("cost", cost.name().into()));
+    case.words.push(("panel", format!("{} {}", workload.name, cost.name())));
     case
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run poll-size";
     let mut findings = Vec::new();
-    let at = |series, workload: &Workload, cost| {
-        find(points, series, 0.9, &[("workload", workload.name), ("cost", cost)])
+    let at = |series, workload: &Workload, cost: PollCost| {
+        find(points, series, 0.9, &[("workload", workload.name), ("cost", cost.name())])
     };
     for workload in &Workload::ALL {
         for (series, paper) in [("random", "far worse"), ("2", "competitive"), ("8", "little better than 2")]
         {
-            let Some(point) = at(series, workload, "free") else { continue };
-            let Some(normalised) = point.more.get("normalised").and_then(super::Value::number) else {
-                continue;
-            };
-            let what =
-                format!("{series}, {}, 90 %, free polls: response time by ideal", word(point, "workload"));
-            findings.push(Finding::new(what, paper, format!("{normalised:.2}"), COMMAND));
+            let normalised = at(series, workload, PollCost::Free).and_then(|point| point.figure(NORMALISED));
+            let Some(normalised) = normalised else { continue };
+            let what = format!("{series}, {}, 90 %, free polls: response time by ideal", workload.name);
+            findings.push(Finding::new(what, paper, format!("{normalised:.2}")));
         }
     }
     for (workload, paper) in [
@@ -118,10 +103,10 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         (&Workload::POISSON_EXP, "as with free polls"),
         (&Workload::MEDIUM_GRAIN, "as with free polls"),
     ] {
-        let ms = |series| at(series, workload, "real").map(|point| point.response_ms_mean);
+        let ms = |series| at(series, workload, PollCost::Real).map(|point| point.response_ms_mean);
         let (Some(two), Some(eight), Some(random)) = (ms("2"), ms("8"), ms("random")) else { continue };
         let what = format!("2, 8 and no polls, {}, 90 %, costly polls", workload.name);
-        findings.push(Finding::new(what, paper, format!("{two:.1}, {eight:.1} and {random:.1} ms"), COMMAND));
+        findings.push(Finding::new(what, paper, format!("{two:.1}, {eight:.1} and {random:.1} ms")));
     }
     findings
 }

@@ -7,8 +7,9 @@
 
 use super::cluster::Chooser;
 use super::scene::Scene;
-use super::{Value, find, normalise};
+use super::{NORMALISED, normalise};
 use crate::evaluation::Finding;
+use crate::experiment::point::find;
 use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress, runs};
 
 /// The experiment.
@@ -27,12 +28,13 @@ pub const EXPERIMENT: Experiment = Experiment {
         p99("replica-policies-antagonists-p99", "Four of 16 slowed threefold, in turn", "antagonists"),
         mean("replica-policies-failing-fast", "One of 16 fails fast", "failing-fast"),
         p99("replica-policies-failing-fast-p99", "One of 16 fails fast", "failing-fast"),
-        Chart {
-            y: Measure::Coverage,
-            y_label: "calls answered (share)",
-            log_y: false,
-            ..mean("replica-policies-failing-fast-answered", "One of 16 fails fast", "failing-fast")
-        },
+        chart(
+            "replica-policies-failing-fast-answered",
+            "One of 16 fails fast",
+            "failing-fast",
+            Measure::Coverage,
+        )
+        .labelled("calls answered (share)"),
         mean("replica-policies-partitioned", "8 partitions of 3 replicas in one call", "partitioned"),
         p99("replica-policies-partitioned-p99", "8 partitions of 3 replicas in one call", "partitioned"),
     ],
@@ -41,24 +43,15 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const fn mean(file: &'static str, title: &'static str, scene: &'static str) -> Chart {
-    Chart {
-        file,
-        title,
-        x_label: "load (share of full)",
-        y_label: "mean response time (ms)",
-        y: Measure::ResponseMean,
-        only: Some(("workload", scene)),
-        log_y: true,
-        reference: &[],
-    }
+    chart(file, title, scene, Measure::ResponseMean).log_y()
 }
 
 const fn p99(file: &'static str, title: &'static str, scene: &'static str) -> Chart {
-    Chart {
-        y: Measure::ResponseP99,
-        y_label: "99th percentile of response times (ms)",
-        ..mean(file, title, scene)
-    }
+    chart(file, title, scene, Measure::ResponseP99).log_y().labelled("99th percentile of response times (ms)")
+}
+
+const fn chart(file: &'static str, title: &'static str, scene: &'static str, y: Measure) -> Chart {
+    Chart::new(file, title, "load (share of full)", y).only("workload", scene)
 }
 
 const SERIES: [&str; 9] =
@@ -94,17 +87,15 @@ fn measure(plan: &Plan, scene: Scene, series: &str, load: f64, seed: u64) -> Poi
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {
-    const COMMAND: &str = "treefold sim run replica-policies";
     let mut findings = Vec::new();
     for scene in Scene::ALL {
         let at = |series| find(points, series, 0.9, &[("workload", scene.name())]);
-        let normalised = |series| at(series)?.more.get("normalised").and_then(Value::number);
+        let normalised = |series| at(series)?.figure(NORMALISED);
         if let (Some(two), Some(random)) = (normalised("2"), normalised("random")) {
             findings.push(Finding::new(
                 format!("mean response time by ideal, {}, 90 %: two polls; random", scene.name()),
                 "competitive; far worse",
                 format!("{two:.2}; {random:.2}"),
-                COMMAND,
             ));
         }
         let p99 = |series| at(series).map(|point| point.response_ms_p99);
@@ -114,7 +105,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                 format!("99th percentile, {}, 90 %: Prequal; in line; two polls; peak EWMA", scene.name()),
                 "Prequal lowest",
                 format!("{prequal:.0}; {inline:.0}; {two:.0}; {ewma:.0} ms"),
-                COMMAND,
             ));
         }
         if scene == Scene::FailingFast {
@@ -124,7 +114,6 @@ fn findings(points: &[Point]) -> Vec<Finding> {
                     "calls lost to a server that fails fast, 90 %: two polls; Prequal; random",
                     "not there",
                     format!("{two:.2}; {prequal:.2}; {random:.2} %"),
-                    COMMAND,
                 ));
             }
         }

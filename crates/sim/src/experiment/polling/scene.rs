@@ -4,13 +4,12 @@
 
 use super::cluster::{Chooser, SERVERS, choose_by, setting, start_fronts, trial};
 use super::workload::Workload;
-use crate::experiment::trial::{Deed, Trial};
+use crate::experiment::trial::{Deed, Trial, still};
 use crate::world::distribution::Distribution;
 use crate::world::ink::mixed;
 use crate::world::place::{Operators, Spec};
 use crate::world::{Polling, Setting, World};
 use treefold_core::config::Tuning;
-use treefold_core::membership::MembershipConfig;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
 use treefold_core::replica::ReplicaPolicy;
@@ -63,7 +62,7 @@ impl Scene {
     pub fn trial(self, chooser: Chooser, load: f64, calls: f64, seed: u64) -> Trial {
         let setting = self.setting(seed);
         let mut world = World::new(setting.clone());
-        let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
+        let tuning = still();
         let announces = chooser == Chooser::Policy(ReplicaPolicy::Announced);
         for server in 0..SERVERS {
             let tuning = Tuning { announce_directly: announces, ..tuning.clone() };

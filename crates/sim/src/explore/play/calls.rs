@@ -1,0 +1,97 @@
+//! The calls of a play: made, cancelled, and the last ones, which must reach everything.
+
+use super::{Found, LOOK_EVERY, Stage};
+use crate::explore::scenario::{PlannedCall, Wish};
+use crate::world::ink::Ink;
+use treefold_core::id::RequestId;
+use treefold_core::input::{Command, Input};
+use treefold_core::message::{Message, Request};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+
+/// The last calls have all the time they need.
+const LAST_DEADLINE: Duration = Duration::from_secs(60);
+/// In a large cluster, that many fronts make a last call.
+const LAST_CALLS_MAX: usize = 12;
+
+/// A call as it was made, for whoever cancels it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Made {
+    /// The node at `front` made it for its own user.
+    Itself { front: usize, request: RequestId },
+    /// The client asked `member` to make it.
+    Through { member: usize, client: usize },
+}
+
+/// How a call is numbered in its parameters, and by a client: nought is nobody's number.
+fn name_of(number: usize) -> u64 {
+    number as u64 + 1
+}
+
+impl Stage<'_> {
+    pub(super) fn call(&mut self, number: usize) {
+        let PlannedCall { front, through, wish, scale, .. } = &self.scenario.calls[number];
+        let (front, options) = (self.place(*front), wish.options(self.scenario.partitions));
+        let params = Ink::params(name_of(number), *scale);
+        let made = match through.map(|member| self.member(member)) {
+            Some(member) if self.is_client(front) => {
+                let request = Request { id: name_of(number), name: "s/fold".into(), params, options };
+                self.world.say(front, member, Message::Request(Box::new(request)));
+                Made::Through { member, client: front }
+            }
+            _ => {
+                let request = self.world.call(front, params, options, &mut self.watch);
+                Made::Itself { front, request }
+            }
+        };
+        self.made.insert(number, made);
+    }
+
+    pub(super) fn cancel(&mut self, number: usize) {
+        match self.made.get(&number) {
+            Some(&Made::Itself { front, request }) => {
+                self.world.feed(front, Input::Command(Command::Cancel { request }), &mut self.watch);
+            }
+            Some(&Made::Through { member, client }) => {
+                self.world.say(client, member, Message::CancelRequest { id: name_of(number) });
+            }
+            None => {}
+        }
+    }
+
+    /// A call from everyone reaches everything that is held anywhere.
+    pub(super) fn last_calls(&mut self) -> Result<(), Found> {
+        let members = self.running(false);
+        let mut held = PartitionSet::new();
+        members.iter().for_each(|&at| held.union_with(&self.world.place(at).spec().partitions));
+        let fronts: Vec<usize> = members.into_iter().chain(self.running(true)).collect();
+        let every = fronts.len().div_ceil(LAST_CALLS_MAX).max(1);
+        for (number, &front) in fronts.iter().enumerate().step_by(every) {
+            self.last_call(front, name_of(self.scenario.calls.len() + number), &held)?;
+        }
+        Ok(())
+    }
+
+    /// A call from `front` reaches all that is `held`.
+    fn last_call(&mut self, front: usize, number: u64, held: &PartitionSet) -> Result<(), Found> {
+        let request = RequestId(self.world.next_request_number());
+        self.watch.reached.insert(request, PartitionSet::new());
+        let wish = Wish { deadline_us: LAST_DEADLINE.as_micros(), ..Wish::default() };
+        let options = wish.options(self.scenario.partitions);
+        self.world.call(front, Ink::params(number, 1.0), options, &mut self.watch);
+        let by = self.world.now() + LAST_DEADLINE.div(2);
+        while self.watch.inspection.has_open(front) && self.world.now() < by {
+            self.run_until(self.world.now() + LOOK_EVERY)?;
+        }
+        if self.watch.inspection.has_open(front) {
+            let says = Err(format!("all are well, and a call at place {front} waits for somebody"));
+            self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(number), says);
+        }
+        let reached = self.watch.reached.remove(&request).unwrap_or_default();
+        if reached != *held && !self.scenario.refuses_work() {
+            let says = Err(format!("{held} is held, and a call at place {front} reached {reached}"));
+            self.watch.inspection.hold("converges", self.world.now(), Some(front), Some(number), says);
+        }
+        self.look()
+    }
+}

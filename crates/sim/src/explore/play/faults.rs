@@ -1,0 +1,143 @@
+//! Faults that strike a play.
+//!
+//! Scenarios name nodes by numbers that count round, and are made smaller without regard to sense: a fault may find
+//! nothing that it could do (a crash of who is gone). Then it does nothing, and is not counted.
+
+use super::Stage;
+use crate::explore::scenario::Fault;
+use crate::world::World;
+use crate::world::place::{Failing, Life};
+use std::collections::BTreeSet;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+
+impl Stage<'_> {
+    pub(super) fn strike(&mut self, fault: &Fault) {
+        if self.strikes(fault) {
+            *self.faults.entry(fault.kind()).or_default() += 1;
+            if fault.is_trouble() {
+                self.watch.inspection.troubled();
+            }
+        }
+    }
+
+    /// Does what a fault does; false when there is nothing that it could do.
+    fn strikes(&mut self, fault: &Fault) -> bool {
+        let set = |partitions: &[u32]| partitions.iter().copied().collect::<PartitionSet>();
+        match fault {
+            Fault::Crash(node) => {
+                let at = self.place(*node);
+                let strikes = self.life(at) != Life::Gone;
+                self.end_process(at);
+                strikes
+            }
+            Fault::Restart(node) => self.restart(self.place(*node)),
+            Fault::Stall(node) => {
+                let at = self.place(*node);
+                let strikes = self.life(at) == Life::Running;
+                self.world.stop(at);
+                strikes
+            }
+            Fault::Resume(node) => self.resume(self.place(*node)),
+            Fault::Slow(node, times) => self.alive(*node, |world, at| world.slow_down(at, f64::from(*times))),
+            Fault::Weather(weather) => {
+                self.world.network().change_links(weather.links());
+                true
+            }
+            Fault::Split(group) => self.split(group),
+            Fault::CutOneWay(from, to) => {
+                let (from, to) = (self.place(*from), self.place(*to));
+                if from != to {
+                    self.world.cut(from, to);
+                }
+                from != to
+            }
+            Fault::Mend => {
+                self.world.mend();
+                true
+            }
+            Fault::BreakConnection(a, b) => {
+                let (a, b) = (self.place(*a), self.place(*b));
+                self.world.break_link(a, b);
+                a != b
+            }
+            Fault::Hang(node, partitions) => self.alive(*node, |world, at| world.hang(at, set(partitions))),
+            Fault::FailLocals(node, partitions, panics) => {
+                let failing = Failing { locals: set(partitions), panics: *panics, ..Failing::default() };
+                self.alive(*node, |world, at| world.fail(at, failing))
+            }
+            Fault::FailReduces(node, one_reduce_in, panics) => {
+                let failing =
+                    Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..Failing::default() };
+                self.alive(*node, |world, at| world.fail(at, failing))
+            }
+            Fault::ClockJump(node, by_ms) => self.jump(self.place(*node), Duration::from_millis(*by_ms)),
+            Fault::Leave(node) => self.leave(self.place(*node)),
+            Fault::Join(partitions) => self.arrive(&set(partitions)),
+        }
+    }
+
+    fn jump(&mut self, at: usize, by: Duration) -> bool {
+        let strikes = self.life(at) != Life::Gone;
+        if strikes {
+            self.watch.inspection.jumped(self.world.now(), at, by);
+            self.world.jump_clock(at, by);
+        }
+        strikes
+    }
+
+    fn leave(&mut self, at: usize) -> bool {
+        let strikes = self.life(at) != Life::Gone && !self.is_client(at) && self.leaving.insert(at);
+        if strikes {
+            self.world.leave(at, &mut self.watch);
+        }
+        strikes
+    }
+
+    /// A node joins that holds as much of `holding` as there is.
+    fn arrive(&mut self, holding: &PartitionSet) -> bool {
+        let all = PartitionSet::first(self.scenario.partitions);
+        let held = holding.difference(&holding.difference(&all));
+        let at = self.world.start(self.spec(held, false));
+        self.join(at);
+        true
+    }
+
+    /// Strikes the scenario's `node`, if it has a process.
+    fn alive(&mut self, node: u32, strike: impl FnOnce(&mut World, usize)) -> bool {
+        let at = self.place(node);
+        let strikes = self.life(at) != Life::Gone;
+        if strikes {
+            strike(&mut self.world, at);
+        }
+        strikes
+    }
+
+    /// Nothing gets from the group to the others, nor back.
+    fn split(&mut self, group: &[u32]) -> bool {
+        let inside: BTreeSet<usize> = group.iter().map(|&node| self.place(node)).collect();
+        let outside: Vec<usize> = (0..self.world.places()).filter(|at| !inside.contains(at)).collect();
+        for (&a, &b) in inside.iter().flat_map(|a| outside.iter().map(move |b| (a, b))) {
+            self.world.cut(a, b);
+            self.world.cut(b, a);
+        }
+        !inside.is_empty() && !outside.is_empty()
+    }
+
+    pub(super) fn restart(&mut self, at: usize) -> bool {
+        if self.life(at) != Life::Gone {
+            return false;
+        }
+        self.leaving.remove(&at);
+        self.world.restart(at);
+        self.join(at);
+        true
+    }
+
+    pub(super) fn resume(&mut self, at: usize) -> bool {
+        let strikes = self.life(at) == Life::Stopped;
+        self.watch.inspection.resumed(self.world.now(), at);
+        self.world.resume(at, &mut self.watch);
+        strikes
+    }
+}

@@ -1,0 +1,256 @@
+//! Plays a scenario: calls and faults at their times, then everything is healed, and all must come to rest.
+//!
+//! ```text
+//!   calls, faults ──▶ heal ──▶ rest (nothing is left anywhere) ──▶ converge ──▶ last calls ──▶ rest
+//! ```
+//!
+//! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
+//! `calls` that are made, `faults` that strike, and the `recovery` from them. Whatever breaks an invariant ends the
+//! play where it is.
+
+mod audience;
+mod calls;
+mod faults;
+mod recovery;
+
+use super::invariant::{Inspection, Violation};
+use super::scenario::Scenario;
+use super::timeline::Timeline;
+use crate::world::place::{Life, Spec};
+use crate::world::{Sabotage, World};
+use audience::Audience;
+use calls::Made;
+use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::{Duration, Instant};
+
+/// From a node's having drained to the end of its process.
+const EXIT_AFTER: Duration = Duration::from_millis(200);
+/// How often it is looked whether all is at rest, or all see all.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Whatever takes more steps than this without an end is going round in circles.
+const STEPS_MAX: u64 = 3_000_000;
+/// Seeds that a node is given to join by.
+const SEEDS: usize = 3;
+
+/// What came of a scenario.
+#[derive(Debug)]
+pub struct Played {
+    /// The first broken invariant, if any.
+    pub violation: Option<Violation>,
+    /// Calls that were made.
+    pub calls: u64,
+    /// Faults that struck, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// How long it took, on the world's clock.
+    pub simulated: Duration,
+    /// Things that happened.
+    pub steps: u64,
+    /// One number for everything that happened, in its order.
+    pub trace_hash: u64,
+}
+
+/// Plays a scenario to its end, or to the first broken invariant.
+pub fn play(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&mut Timeline>) -> Played {
+    let mut stage = Stage::new(scenario, sabotage, timeline);
+    stage.begin();
+    // A finding ends the play wherever it is.
+    let _ = stage.acts();
+    let violation = stage.watch.inspection.found().cloned();
+    if let Some(timeline) = stage.watch.timeline {
+        timeline.name_waves(stage.watch.inspection.waves());
+    }
+    Played {
+        violation,
+        calls: stage.watch.inspection.calls(),
+        faults: stage.faults,
+        simulated: stage.world.now().since(Instant::START),
+        steps: stage.steps,
+        trace_hash: stage.world.trace_hash(),
+    }
+}
+
+/// The play is over: something was found.
+struct Found;
+
+/// What is to be done at a time; the numbers are places in the scenario's rows.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Call(usize),
+    Cancel(usize),
+    Fault(usize),
+}
+
+struct Stage<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    watch: Audience<'a>,
+    /// How many faults of each kind have struck.
+    faults: BTreeMap<&'static str, u64>,
+    /// Places told to leave.
+    leaving: BTreeSet<usize>,
+    /// Processes whose node has drained, and when they end.
+    exits: Vec<(Instant, usize)>,
+    /// Places whose node was not there from the start, or is not the one that was.
+    late: BTreeSet<usize>,
+    /// The scenario's calls as they were made, by their number.
+    made: BTreeMap<usize, Made>,
+    steps: u64,
+}
+
+impl<'a> Stage<'a> {
+    fn new(scenario: &'a Scenario, sabotage: Option<Sabotage>, timeline: Option<&'a mut Timeline>) -> Self {
+        let weather = scenario.weather;
+        let hop = Duration::from_micros((weather.delay_us + weather.jitter_us) * 2 + 200);
+        Self {
+            scenario,
+            world: World::new(scenario.setting(sabotage)),
+            watch: Audience::new(Inspection::new(scenario, hop), timeline),
+            faults: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            exits: Vec::new(),
+            late: BTreeSet::new(),
+            made: BTreeMap::new(),
+            steps: 0,
+        }
+    }
+
+    fn spec(&self, partitions: PartitionSet, is_client: bool) -> Spec {
+        let (tuning, limits) = self.scenario.habits();
+        Spec {
+            processors: self.scenario.processors.max(1),
+            tuning,
+            limits,
+            is_client,
+            ..Spec::holding(partitions)
+        }
+    }
+
+    /// Starts members and observers, and has them hear of each other.
+    fn begin(&mut self) {
+        let scenario = self.scenario;
+        let members: Vec<usize> = (0..scenario.nodes.max(1))
+            .map(|at| self.world.start(self.spec(scenario.held_by(at), false)))
+            .collect();
+        let observers: Vec<usize> =
+            (0..scenario.observers).map(|_| self.world.start(self.spec(PartitionSet::new(), true))).collect();
+        if scenario.is_introduced {
+            members.iter().chain(&observers).for_each(|&at| self.world.introduce(at, &members));
+        } else {
+            for &at in &members[1..] {
+                self.world.join(at, &[0], &mut self.watch);
+                self.late.insert(at);
+            }
+        }
+        for (number, &at) in observers.iter().enumerate() {
+            self.world.join(at, &[number % members.len()], &mut self.watch);
+        }
+        if scenario.weather.is_trouble() {
+            self.watch.inspection.troubled();
+        }
+    }
+
+    fn acts(&mut self) -> Result<(), Found> {
+        for (at_us, deed) in self.deeds() {
+            self.run_until(Instant::START + Duration::from_micros(at_us))?;
+            match deed {
+                Deed::Call(number) => self.call(number),
+                Deed::Cancel(number) => self.cancel(number),
+                Deed::Fault(number) => self.strike(&self.scenario.faults[number].fault),
+            }
+        }
+        self.run_until(Instant::START + Duration::from_micros(self.scenario.healed_at_us()))?;
+        self.heal();
+        self.rest(Some(self.scenario.deadline_max()))?;
+        self.restart_crippled();
+        self.converge()?;
+        self.last_calls()?;
+        self.rest(None)
+    }
+
+    /// What the scenario wants done, in order.
+    fn deeds(&self) -> Vec<(u64, Deed)> {
+        let mut deeds = Vec::new();
+        for (number, call) in self.scenario.calls.iter().enumerate() {
+            deeds.push((call.at_us, Deed::Call(number)));
+            deeds.extend(call.cancelled_after_us.map(|after| (call.at_us + after, Deed::Cancel(number))));
+        }
+        for (number, planned) in self.scenario.faults.iter().enumerate() {
+            deeds.push((planned.at_us, Deed::Fault(number)));
+        }
+        deeds.sort_by_key(|(at_us, _)| *at_us);
+        deeds
+    }
+
+    /// Lets everything happen until `horizon`; processes that have drained end.
+    fn run_until(&mut self, horizon: Instant) -> Result<(), Found> {
+        loop {
+            let exit_at = self.exits.iter().map(|(at, _)| *at).min();
+            let next = exit_at.map_or(horizon, |at| at.min(horizon));
+            while self.world.step(next, &mut self.watch) {
+                self.steps += 1;
+                self.look()?;
+            }
+            if next == horizon {
+                return self.look();
+            }
+            let (over, later) = std::mem::take(&mut self.exits).into_iter().partition(|(at, _)| *at <= next);
+            self.exits = later;
+            let over: Vec<(Instant, usize)> = over;
+            over.into_iter().for_each(|(_, at)| self.end_process(at));
+        }
+    }
+
+    /// Looks at what has come of it: who has drained, whether it comes to an end, and whether something was found.
+    fn look(&mut self) -> Result<(), Found> {
+        for at in self.watch.inspection.take_drained() {
+            self.exits.push((self.world.now() + EXIT_AFTER, at));
+        }
+        if self.steps > STEPS_MAX {
+            let says = Err(format!("{STEPS_MAX} steps and no end"));
+            self.watch.inspection.hold("comes_to_an_end", self.world.now(), None, None, says);
+        }
+        if self.watch.inspection.found().is_some() { Err(Found) } else { Ok(()) }
+    }
+
+    fn end_process(&mut self, at: usize) {
+        if self.life(at) != Life::Gone {
+            self.watch.inspection.killed(at);
+            self.world.kill(at);
+        }
+    }
+
+    /// Joins by up to [`SEEDS`] members that are there.
+    fn join(&mut self, at: usize) {
+        self.late.insert(at);
+        let others = self.running(false).into_iter().filter(|&other| other != at);
+        let seeds: Vec<usize> = others.take(SEEDS).collect();
+        self.world.join(at, &seeds, &mut self.watch);
+    }
+
+    /// The place of a scenario's node.
+    fn place(&self, number: u32) -> usize {
+        number as usize % self.world.places()
+    }
+
+    /// The same among those that are members from the start.
+    fn member(&self, number: u32) -> usize {
+        number as usize % self.scenario.nodes.max(1) as usize
+    }
+
+    fn life(&self, at: usize) -> Life {
+        self.world.place(at).life()
+    }
+
+    fn is_client(&self, at: usize) -> bool {
+        self.world.place(at).id().is_client()
+    }
+
+    /// Members or observers that run and have not been told to leave.
+    fn running(&self, clients: bool) -> BTreeSet<usize> {
+        let runs = |&at: &usize| {
+            self.life(at) == Life::Running && self.is_client(at) == clients && !self.leaving.contains(&at)
+        };
+        (0..self.world.places()).filter(runs).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! The recovery of a play: everything is healed, comes to rest, and sees everyone.
+
+use super::{Found, LOOK_EVERY, Stage};
+use crate::explore::invariant::{converges, leaves_nothing};
+use crate::explore::scenario::Weather;
+use crate::world::place::{Failing, Life};
+use std::collections::BTreeSet;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+
+/// What follows the last deadline: cancels and last words travel, kept waves expire every 100 ms, stuck jobs are
+/// given up after a second.
+const REST_AFTER: Duration = Duration::from_secs(3);
+/// Work in hand may take so many times its mean.
+const TAIL: f64 = 30.0;
+
+impl Stage<'_> {
+    /// Everything that can be put right is put right. Who left in good order stays away.
+    pub(super) fn heal(&mut self) {
+        self.world.mend();
+        self.world.network().change_links(Weather::FAIR.links());
+        for at in 0..self.world.places() {
+            self.resume(at);
+            self.world.slow_down(at, 1.0);
+            self.world.hang(at, PartitionSet::new());
+            self.world.fail(at, Failing::default());
+        }
+        for at in 0..self.world.places() {
+            if self.life(at) == Life::Gone && !self.leaving.contains(&at) {
+                self.restart(at);
+            }
+        }
+        self.reconnect_observers();
+        // Those who joined while nobody was there to answer are given other seeds, as whoever runs them would.
+        let late = std::mem::take(&mut self.late);
+        for &at in self.running(false).intersection(&late) {
+            self.join(at);
+        }
+    }
+
+    /// All calls end, and leave nothing anywhere. With the longest of their deadlines that is waited for, and what is
+    /// kept until then must be gone too.
+    pub(super) fn rest(&mut self, deadline: Option<Duration>) -> Result<(), Found> {
+        let work_us = (self.scenario.local_us + self.scenario.reduce_us) as f64;
+        let scale = self.scenario.calls.iter().map(|call| call.scale).fold(1.0, f64::max);
+        let tail_ms = work_us / 1_000.0 * TAIL * scale * f64::from(self.scenario.slowness_max());
+        let by = self.world.now()
+            + deadline.unwrap_or(Duration::ZERO)
+            + REST_AFTER
+            + Duration::from_millis_f64(tail_ms);
+        loop {
+            self.run_until(self.world.now() + LOOK_EVERY)?;
+            let idle: BTreeSet<usize> = &self.running(false) | &self.running(true);
+            let is_over = self.world.now() >= by;
+            let have_left = self.leaving.iter().all(|&at| self.life(at) == Life::Gone);
+            if is_over && !have_left {
+                let says =
+                    Err(format!("of {:?}, who were told to leave, some have not drained", self.leaving));
+                self.watch.inspection.hold("leaves_nothing", self.world.now(), None, None, says);
+            }
+            if is_over {
+                self.watch.inspection.hold_all_ended(&self.world);
+                self.watch.inspection.hold_at_rest(&self.world, &idle, deadline.is_some());
+            }
+            self.look()?;
+            let rests = leaves_nothing::at_rest(&self.world, &idle, deadline.is_some()).is_ok();
+            if is_over || (rests && have_left && self.watch.inspection.has_none_open()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A node whose processors never came back is started anew, as its owner would.
+    pub(super) fn restart_crippled(&mut self) {
+        for at in self.running(false) {
+            if self.world.place(at).node().open_work().jobs_running > 0 {
+                self.end_process(at);
+                self.restart(at);
+            }
+        }
+        self.reconnect_observers();
+    }
+
+    /// As a client's library does: it lets go of its connections and calls on somebody who is there.
+    fn reconnect_observers(&mut self) {
+        for at in self.running(true) {
+            for member in self.running(false) {
+                self.world.break_link(at, member);
+            }
+            self.join(at);
+        }
+    }
+
+    /// Everyone sees everyone.
+    pub(super) fn converge(&mut self) -> Result<(), Found> {
+        // Connections that were attempted before all was healed fail only now, and whoever attempted them learns it.
+        let settled_at = self.world.now() + self.scenario.weather.links().connect_timeout + LOOK_EVERY;
+        self.run_until(settled_at)?;
+        self.reconnect_observers();
+        self.run_until(settled_at + LOOK_EVERY)?;
+        let by = self.world.now() + converges::WITHIN;
+        loop {
+            let says = converges::sees_all(&self.world, &self.running(false), &self.running(true));
+            if says.is_ok() {
+                return Ok(());
+            }
+            if self.world.now() >= by {
+                self.watch.inspection.hold("converges", self.world.now(), None, None, says);
+            }
+            self.look()?;
+            self.run_until(self.world.now() + LOOK_EVERY)?;
+        }
+    }
+}
