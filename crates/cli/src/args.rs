@@ -8,9 +8,10 @@ use crate::commands::node::NodeArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
-use crate::commands::topology::TopologyArgs;
 use crate::commands::top::Top;
+use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
+use crate::commands::up::Up;
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -79,6 +80,7 @@ impl Output {
 pub(crate) enum Command {
     Demo(Demo),
     Node(NodeArgs),
+    Up(Up),
     Call(Call),
     Status(Status),
     Top(Top),
@@ -100,8 +102,9 @@ Exit codes:
   5  nobody could be reached
 
 Environment:
-  TREEFOLD_LOG  what is logged to standard error, e.g. info or treefold=debug (default: warn)
-  NO_COLOR      when set, nothing is coloured
+  TREEFOLD_LOG    what is logged to standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_TOKEN  the cluster's token, where it has one
+  NO_COLOR        when set, nothing is coloured
 
 Start here:
   treefold demo                        search this machine's sources over six nodes, and break some

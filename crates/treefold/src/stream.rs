@@ -14,6 +14,7 @@ use treefold_core::id::RequestId;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
+use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 use treefold_operators::{Body, BodyError};
 
@@ -90,6 +91,13 @@ impl StreamBuilder {
     /// The tree's shape; `kary:8` by default.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.options.shape = shape;
+        self
+    }
+
+    /// The subtrees below the front-end, laid out by whoever knows them: [`Network::trees`](crate::network::Network)
+    /// for one. The shape then says nothing.
+    pub fn trees(mut self, trees: Vec<Tree>) -> Self {
+        self.options.trees = Some(trees);
         self
     }
 
