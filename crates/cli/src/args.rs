@@ -12,6 +12,7 @@ use crate::commands::stream::StreamArgs;
 use crate::commands::top::Top;
 use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
+use crate::commands::up::Up;
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -80,6 +81,7 @@ impl Output {
 pub(crate) enum Command {
     Demo(Demo),
     Node(NodeArgs),
+    Up(Up),
     Call(Call),
     Status(Status),
     Stream(StreamArgs),
@@ -102,8 +104,9 @@ Exit codes:
   5  nobody could be reached
 
 Environment:
-  TREEFOLD_LOG  what is logged to standard error, e.g. info or treefold=debug (default: warn)
-  NO_COLOR      when set, nothing is coloured
+  TREEFOLD_LOG    what is logged to standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_TOKEN  the cluster's token, where it has one
+  NO_COLOR        when set, nothing is coloured
 
 Start here:
   treefold demo                        search this machine's sources over six nodes, and break some

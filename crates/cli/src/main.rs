@@ -15,6 +15,7 @@
 mod args;
 mod commands;
 mod config;
+mod echo;
 mod exit;
 mod output;
 mod parse;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Demo(demo) => on_runtime(demo.run(format)),
         Command::Node(node) => on_runtime(node.run(format)),
         Command::Call(call) => on_runtime(call.run(format)),
+        Command::Up(up) => on_runtime(up.run(format)),
         Command::Status(status) => on_runtime(status.run(format)),
         Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),

@@ -6,6 +6,7 @@
 //! search=/srv/docs:partitions=0-3/12            partitions 0 to 3 of the folder's twelve
 //! search=.:partitions=0/1:data=/var/idx:files=5000
 //! micro:partitions=0,8/16                       emulated work
+//! echo:partitions=0/4                           endpoints that send each packet back
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
 //! ```
@@ -39,6 +40,8 @@ pub(crate) struct Serve {
 enum What {
     Search(Corpus),
     Micro,
+    /// Endpoints of streams that send back what comes.
+    Echo,
     /// This host, under this name; under the system's own when `None`.
     Hosts(Option<String>),
 }
@@ -96,6 +99,7 @@ impl Serve {
                 let report = corpus.index(self.total, &Bar::new())?;
                 search_service(&report.directory, self.partitions.iter(), self.total)
             }
+            What::Echo => Ok(echo_service(&self.partitions, self.total)),
             What::Micro => Ok(micro_service(&self.partitions, self.total)),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref()),
         }
@@ -113,6 +117,10 @@ pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(),
         treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
+}
+
+fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
+    Service::new(crate::echo::SERVICE).total(total).endpoints(partitions.iter(), crate::echo::Kind)
 }
 
 /// The services that this program knows, without partitions: their operators and filters only.
@@ -161,6 +169,7 @@ impl FromStr for Serve {
             ("micro", _) => {
                 return Err(refuse("micro with nothing but partitions, as in micro:partitions=0,8/16"));
             }
+            ("echo", None) if !of_a_folder && host.is_none() => What::Echo,
             ("hosts", None) if !of_a_folder && partitions.len() == 1 => What::Hosts(host),
             ("hosts", _) => {
                 return Err(refuse(
@@ -169,7 +178,7 @@ impl FromStr for Serve {
             }
             _ => {
                 return Err(refuse(
-                    "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL or hosts:partitions=ID/TOTAL",
+                    "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL or hosts:partitions=ID/TOTAL",
                 ));
             }
         };
@@ -203,7 +212,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro | What::Hosts(_) => panic!("{text} is no search"),
+            What::Micro | What::Echo | What::Hosts(_) => panic!("{text} is no search"),
         }
     }
 
@@ -239,6 +248,8 @@ mod tests {
             "micro:partitions=4/4",
             "micro:partitions=0/1:files=3",
             "micro:partitions=0/1:name=x",
+            "echo",
+            "echo=/srv:partitions=0/1",
             "hosts",
             "hosts=/srv:partitions=0/1",
             "hosts:partitions=0-1/4",

@@ -18,6 +18,7 @@ use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::stream::StreamBuilder;
 use crate::transport::Identity;
+use crate::wire::Token;
 use bytes::Bytes;
 use front::Front;
 use std::future::Future;
@@ -56,6 +57,7 @@ pub struct ClientBuilder {
     addrs: Vec<String>,
     direct: bool,
     cluster: String,
+    token: Option<Token>,
     limits: Limits,
     tuning: Tuning,
     services: Vec<Service>,
@@ -77,6 +79,12 @@ impl ClientBuilder {
     /// The cluster's name.
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
         self.cluster = name.into();
+        self
+    }
+
+    /// The cluster's token, where it has one.
+    pub fn token(mut self, token: Option<Token>) -> Self {
+        self.token = token;
         self
     }
 
@@ -109,7 +117,9 @@ impl ClientBuilder {
         if self.direct {
             return self.connect_direct().await;
         }
-        Ok(Client { way: Way::Front(Front::connect(self.addrs, self.cluster, self.limits).await?) })
+        Ok(Client {
+            way: Way::Front(Front::connect(self.addrs, self.cluster, self.token, self.limits).await?),
+        })
     }
 
     async fn connect_direct(self) -> Result<Client, Error> {
@@ -124,7 +134,7 @@ impl ClientBuilder {
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity { node: id, cluster: self.cluster, limits: self.limits },
+            identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
             registry,
             listener: None,
             datagrams: sockets::datagrams_at(any).map_err(StartError::Loop)?,
@@ -164,6 +174,7 @@ impl Client {
             addrs: Vec::new(),
             direct: false,
             cluster: CLUSTER_DEFAULT.to_string(),
+            token: None,
             limits: Limits::default(),
             tuning: Tuning::default(),
             services: Vec::new(),

@@ -26,6 +26,7 @@ mod connections;
 mod datagrams;
 mod jobs;
 mod joining;
+pub(crate) mod launching;
 mod leaving;
 mod link;
 mod streams;
@@ -41,6 +42,7 @@ use crate::workers::{Slowness, Workers};
 use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
+use launching::LaunchNews;
 use link::{Link, Peers};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -49,7 +51,7 @@ use std::sync::Arc;
 use streams::Streams;
 use thread::Control;
 use tokio::net::UdpSocket;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 use treefold_core::effect::{Effect, Event, TracePoint};
 use treefold_core::id::{JobId, NodeId};
@@ -83,6 +85,8 @@ pub(crate) struct Loop {
     slowness: Arc<Slowness>,
     answers: RefCell<Answers>,
     streams: RefCell<Streams>,
+    /// Where a launcher listens, when this node has one.
+    launcher: RefCell<Option<mpsc::UnboundedSender<LaunchNews>>>,
     members: watch::Sender<Members>,
     complaints: Complaints,
 }

@@ -47,7 +47,7 @@
 //!
 //! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
 //! [`cluster`] (many nodes in one process), [`topology`] (which
-//! processes a stream network is made of), [`replay`] (what happened to a node, again), [`error`].
+//! processes a stream network is made of), [`network`] (which starts them), [`replay`] (what happened to a node, again), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
 //! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
@@ -62,6 +62,7 @@ mod entropy;
 pub mod error;
 mod filter;
 mod job;
+pub mod network;
 pub mod node;
 mod record;
 pub mod replay;
@@ -80,6 +81,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use error::{Error, StartError};
+pub use network::Network;
 pub use node::{Node, NodeBuilder};
 pub use service::Service;
 pub use stream::{Stream, StreamBuilder, StreamSender};

@@ -1,18 +1,22 @@
 //! A node: a member of a cluster in this process, with its services, on a thread of its own.
 
 use crate::client::Client;
+use crate::driver::asks::Handle;
 use crate::driver::thread::{Setup, Thread};
 use crate::entropy;
 use crate::error::{Error, StartError};
 use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
+use crate::wire::Token;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
+use treefold_core::membership::MembershipConfig;
 use treefold_core::membership::card::{MemberCard, Roles};
 use treefold_core::status::NodeStatus;
 
@@ -34,6 +38,8 @@ pub struct NodeBuilder {
     tuning: Tuning,
     limits: Limits,
     cluster: String,
+    token: Option<Token>,
+    attached_to: Option<String>,
     seed: Option<u64>,
     record: Option<PathBuf>,
     thread_name: Option<String>,
@@ -109,6 +115,21 @@ impl NodeBuilder {
         self
     }
 
+    /// The cluster's token: nodes and clients that do not have the same are turned away.
+    pub fn token(mut self, token: Option<Token>) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// Makes it a process of a network ([`crate::network`]), whose parent is at `addr`: it does not gossip, and is
+    /// reached where it faces its parent.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn attached_to(mut self, addr: impl ToString) -> Self {
+        self.attached_to = Some(addr.to_string());
+        self.tuning.membership = MembershipConfig::still();
+        self
+    }
+
     /// Seeds its random choices; by default drawn from the system.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -140,7 +161,10 @@ impl NodeBuilder {
         let bound = listener.local_addr().map_err(StartError::Loop)?;
         let addr = match &self.advertise {
             Some(advertise) => sockets::resolve(advertise).await?[0],
-            None => sockets::reachable(bound, &self.join).await,
+            None => {
+                let facing: Vec<String> = self.attached_to.iter().chain(&self.join).cloned().collect();
+                sockets::reachable(bound, &facing).await
+            }
         };
         let id = NodeId::new(addr, entropy::draw());
         let services = registry.cards();
@@ -156,6 +180,7 @@ impl NodeBuilder {
             services,
         };
         card.check().map_err(StartError::Card)?;
+        let own = Arc::new(card.clone());
         let config = NodeConfig {
             card,
             kinds: registry.kinds(),
@@ -165,7 +190,7 @@ impl NodeBuilder {
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity { node: id, cluster: self.cluster, limits: self.limits },
+            identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
             registry,
             listener: Some(listener),
             datagrams,
@@ -175,7 +200,7 @@ impl NodeBuilder {
             thread_name: self.thread_name.unwrap_or_else(|| format!("tf-{}", addr.port())),
             record: self.record,
         })?;
-        Ok(Node { id, thread })
+        Ok(Node { id, card: own, thread })
     }
 }
 
@@ -183,6 +208,7 @@ impl NodeBuilder {
 #[derive(Debug)]
 pub struct Node {
     id: NodeId,
+    card: Arc<MemberCard>,
     thread: Thread,
 }
 
@@ -201,6 +227,8 @@ impl Node {
             tuning: Tuning::default(),
             limits: Limits::default(),
             cluster: CLUSTER_DEFAULT.to_string(),
+            token: None,
+            attached_to: None,
             seed: None,
             record: None,
             thread_name: None,
@@ -215,6 +243,15 @@ impl Node {
     /// Its name: its address, and which life of the process it is.
     pub fn id(&self) -> NodeId {
         self.id
+    }
+
+    /// What it tells of itself.
+    pub fn card(&self) -> &Arc<MemberCard> {
+        &self.card
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.thread.handle
     }
 
     /// A client whose calls go straight into this node, by no socket.

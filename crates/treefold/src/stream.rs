@@ -132,6 +132,13 @@ impl StreamBuilder {
         self
     }
 
+    /// The subtrees below the front-end, laid out by whoever knows them: [`Network::trees`](crate::network::Network)
+    /// for one. The shape then says nothing.
+    pub fn trees(mut self, trees: Vec<Tree>) -> Self {
+        self.options.trees = Some(trees);
+        self
+    }
+
     /// Bytes that each node may have sent up and that have not been taken here; by default the nodes' limit.
     pub fn window_bytes(mut self, bytes: u64) -> Self {
         self.options.window_bytes = Some(bytes);

@@ -6,7 +6,7 @@
 //!
 //! Nodes and clients share this file; what they do with a connection afterwards differs.
 
-use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, WireError};
+use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Token, WireError};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -39,6 +39,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) cluster: String,
+    pub(crate) token: Option<Token>,
     pub(crate) limits: Limits,
 }
 
@@ -66,7 +67,13 @@ pub(crate) enum GreetError {
 
 impl Identity {
     fn hello(&self) -> Hello {
-        Hello::new(self.cluster.as_str(), self.node)
+        Hello::new(self.cluster.as_str(), self.node).sealed(self.token.as_ref())
+    }
+
+    /// Whether whoever says this may be talked to.
+    fn check(&self, hello: &Hello) -> Result<(), WireError> {
+        Hello::new(self.cluster.as_str(), self.node).agree(hello)?;
+        hello.check_seal(self.token.as_ref())
     }
 
     async fn greet(&self, write: &OwnedWriteHalf) -> Result<(), GreetError> {
@@ -83,7 +90,7 @@ pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greete
         identity.greet(&write).await?;
         let mut inbox = Inbox::new(identity.limits.clone());
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.hello().agree(&hello)?;
+        identity.check(&hello)?;
         Ok(Greeted { peer: hello.node, read, write, inbox })
     };
     within(CONNECT_TIMEOUT, greet).await
@@ -99,7 +106,7 @@ pub(crate) async fn welcome(
     let mut inbox = Inbox::new(identity.limits.clone());
     let greet = async {
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.hello().agree(&hello)?;
+        identity.check(&hello)?;
         if is_full() {
             return Err(GreetError::Full { peers_max: identity.limits.peers_max });
         }
@@ -190,7 +197,9 @@ async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello
             Some(Incoming::Hello(hello)) => return Ok(hello),
             Some(Incoming::Fault(fault)) => return Err(GreetError::Fault(fault)),
             // The inbox takes nothing else for a first frame; this is for the compiler.
-            Some(Incoming::Message(_)) => return Err(WireError::OutOfTurn { kind: 0 }.into()),
+            Some(Incoming::Message(_) | Incoming::Launch(_)) => {
+                return Err(WireError::OutOfTurn { kind: 0 }.into());
+            }
             None => {}
         }
         if read.read_buf(inbox.read_buffer()).await? == 0 {

@@ -12,10 +12,13 @@ pub(crate) mod stream;
 pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod tree;
+pub(crate) mod up;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
 use std::time::Duration;
+use treefold::network::Token;
+use treefold::network::command::TOKEN_VARIABLE;
 use treefold::node::CLUSTER_DEFAULT;
 use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
 
@@ -29,9 +32,9 @@ pub(crate) fn failure_of(error: Error) -> Failure {
         Error::Connect { .. } | Error::NoMembers { .. } => {
             Failure::unreachable(format!("{error}; is a node listening there? `treefold node` starts one"))
         }
-        Error::Handshake { .. } => {
-            Failure::unreachable(format!("{error}; --cluster names another cluster than {CLUSTER_DEFAULT:?}"))
-        }
+        Error::Handshake { .. } => Failure::unreachable(format!(
+            "{error}; --cluster names another cluster than {CLUSTER_DEFAULT:?}, {TOKEN_VARIABLE} is its token"
+        )),
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
             Failure::unreachable(format!("{error}; ask another node with --at"))
         }
@@ -59,7 +62,8 @@ fn failure_of_stream(error: StreamError) -> Failure {
 
 /// A client of whichever of these addresses answers first.
 pub(crate) async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
-    let mut builder = Client::builder().at(at).direct(direct).cluster(cluster);
+    let token = std::env::var(TOKEN_VARIABLE).ok().and_then(Token::new);
+    let mut builder = Client::builder().at(at).direct(direct).cluster(cluster).token(token);
     if direct {
         // So that it can fold by itself what it knows, when the shape leaves that to the caller.
         builder = known_services().into_iter().fold(builder, ClientBuilder::service);

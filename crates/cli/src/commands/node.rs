@@ -5,12 +5,17 @@ use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
 use crate::serve::Serve;
+use attached::Attached;
 use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use treefold::network::Token;
+use treefold::network::command::TOKEN_VARIABLE;
 use treefold::{Node, Service};
+
+mod attached;
 
 /// Where a node listens that nobody told.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
@@ -72,6 +77,13 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
 
+    /// The cluster's token: who has another is refused [default: the environment's TREEFOLD_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+
+    #[command(flatten)]
+    attached: attached::AttachArgs,
+
     /// How long open work may take to finish after the first signal
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]
     grace: Duration,
@@ -84,6 +96,8 @@ Services:
       search/topk and search/terms. The index is kept, and reused when nothing has changed.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
+  echo:partitions=IDS/TOTAL
+      Endpoints of streams that send each packet back.
   hosts:partitions=ID/TOTAL[:name=NAME]
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
@@ -98,6 +112,8 @@ struct Settings {
     file: NodeFile,
     serve: Vec<Serve>,
     grace: Duration,
+    token: Option<Token>,
+    attached: Option<Attached>,
 }
 
 impl NodeArgs {
@@ -111,7 +127,14 @@ impl NodeArgs {
         };
         let node = start(&settings, services).await?;
         announce(&node, format);
-        signals.next().await;
+        match &settings.attached {
+            Some(attached) => {
+                if attached.live(&node, settings.token.clone(), signals.next()).await? {
+                    return Ok(Verdict::Full);
+                }
+            }
+            None => signals.next().await,
+        }
         tokio::select! {
             () = node.shutdown(settings.grace) => Ok(Verdict::Full),
             () = signals.next() => std::process::exit(STOPPED_TWICE),
@@ -138,8 +161,21 @@ impl NodeArgs {
             cluster: self.cluster.or(file.cluster),
             ..file
         };
-        Ok(Settings { file, serve, grace: self.grace })
+        let token = token_of(self.token)?;
+        Ok(Settings { file, serve, grace: self.grace, token, attached: self.attached.settle()? })
     }
+}
+
+/// The token that was given, else the environment's.
+pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> {
+    let text = given.or_else(|| std::env::var(TOKEN_VARIABLE).ok());
+    let read = |text: String| {
+        Token::new(text).ok_or_else(|| {
+            let limit = "1 to 1024 bytes, on one line";
+            Failure::Rejected(treefold::CallError::bad_field("token", "a text that is none", limit))
+        })
+    };
+    text.map(read).transpose()
 }
 
 /// Opens what is to be served, off the loop: a folder may take minutes to index.
@@ -151,8 +187,12 @@ async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
 
 async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Failure> {
     let file = &settings.file;
-    let mut builder =
-        Node::builder().listen(file.listen.as_deref().unwrap_or(LISTEN_DEFAULT)).join(&file.join);
+    let attached = settings.attached.as_ref();
+    let listen = attached.map_or(LISTEN_DEFAULT, Attached::listens_at);
+    let mut builder = Node::builder()
+        .listen(file.listen.as_deref().unwrap_or(listen))
+        .join(&file.join)
+        .token(settings.token.clone());
     if let Some(addr) = &file.advertise {
         builder = builder.advertise(addr);
     }
@@ -180,6 +220,9 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if let Some(cluster) = &file.cluster {
         builder = builder.cluster(cluster);
     }
+    if let Some(attached) = attached {
+        builder = attached.configure(builder);
+    }
     for service in services {
         builder = builder.service(service);
     }
@@ -200,19 +243,19 @@ fn announce(node: &Node, format: Format) {
 }
 
 /// The two signals that ask a process to end.
-struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn catch() -> Result<Self, Failure> {
+    pub(crate) fn catch() -> Result<Self, Failure> {
         let catch =
             |kind| signal(kind).map_err(|error| Failure::failed(format!("can't catch signals: {error}")));
         Ok(Self { interrupt: catch(SignalKind::interrupt())?, terminate: catch(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -67,7 +67,9 @@ impl Sight {
     pub(crate) fn cards(&self) -> Vec<Arc<MemberCard>> {
         match self {
             Self::Member(membership) => membership.cards(),
-            Self::Observer(_) => Vec::new(),
+            // A client is nobody's source, but a node that keeps still knows what it was told, its own card included.
+            Self::Observer(observer) if observer.me.is_client() => Vec::new(),
+            Self::Observer(observer) => observer.view.cards().cloned().collect(),
         }
     }
 
@@ -146,17 +148,12 @@ impl Sight {
 }
 
 impl Observer {
-    /// Takes a member's view.
+    /// Takes a member's view, or what a node that keeps still is told of.
     fn take_view(&mut self, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
-        let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
-        self.absent.retain(|node, _| !there.contains(node));
-        for node in self.view.alive().filter(|node| !there.contains(node)) {
-            *self.absent.entry(*node).or_default() += 1;
+        if self.me.is_client() {
+            self.miss_who_is_lacking(&cards);
         }
-        let is_gone = |(node, &views): (&NodeId, &u32)| (views >= ABSENT_VIEWS).then_some(*node);
-        let gone: Vec<NodeId> = self.absent.iter().filter_map(is_gone).collect();
-        gone.into_iter().for_each(|node| self.lose(node));
         for card in cards.into_iter().filter(|card| card.node != self.me) {
             let node = card.node;
             if self.view.join(node) {
@@ -167,6 +164,18 @@ impl Observer {
             }
         }
         Ok(())
+    }
+
+    /// Whom a member's whole view lacks time and again is gone. (A node that keeps still is told of some, not of all.)
+    fn miss_who_is_lacking(&mut self, cards: &[Arc<MemberCard>]) {
+        let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
+        self.absent.retain(|node, _| !there.contains(node));
+        for node in self.view.alive().filter(|node| !there.contains(node)) {
+            *self.absent.entry(*node).or_default() += 1;
+        }
+        let is_gone = |(node, &views): (&NodeId, &u32)| (views >= ABSENT_VIEWS).then_some(*node);
+        let gone: Vec<NodeId> = self.absent.iter().filter_map(is_gone).collect();
+        gone.into_iter().for_each(|node| self.lose(node));
     }
 
     fn lose(&mut self, node: NodeId) {

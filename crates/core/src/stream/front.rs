@@ -1,6 +1,7 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
+use super::layout;
 use super::open::check_spec;
 use super::share::{Beginning, Front, Parent, Share, Standing};
 use super::spec::StreamEvent;
@@ -59,13 +60,21 @@ impl<P: Payload> Node<P> {
         if !wanted.is_subset(&all) {
             return Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")));
         }
+        if let Some(trees) = &options.trees {
+            layout::check(trees, self.me, &all, limits.tree_seats_max)?;
+        }
         let window = options.window_bytes.map_or(limits.stream_window_bytes, |bytes| bytes as usize);
         self.streams_opened += 1;
         let id = StreamId { origin: self.me.generation, sequence: self.streams_opened };
         let (own, placed) = self.place_endpoints(&spec.service, &wanted);
-        let trees = self.lay_trees(now, options.shape, placed);
+        let given = options.trees.as_ref();
+        let trees = match given {
+            Some(trees) => layout::within(trees, &wanted.difference(&own)),
+            None => self.lay_trees(now, options.shape, placed),
+        };
         let is_all = options.endpoints.is_none();
         let fan_out = match options.shape {
+            _ if given.is_some() => layout::fan_out(&trees),
             Shape::KAry(k) => k,
             _ => trees.len() as u32,
         };

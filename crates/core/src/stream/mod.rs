@@ -23,7 +23,7 @@
 //!   and its endpoints are missing until it is back (`repair`).
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part;
-//! `open`, how it comes to be and grows; `gather`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who
+//! `layout`, trees that the user gives; `open`, how it comes to be and grows; `gather`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who
 //! is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`], sets of tags.
 
 mod down;
@@ -32,6 +32,7 @@ mod endpoint;
 pub mod error;
 mod front;
 mod gather;
+mod layout;
 pub mod message;
 mod open;
 mod repair;

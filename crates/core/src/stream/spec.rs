@@ -58,13 +58,17 @@ pub struct StreamOptions {
     pub endpoints: Option<PartitionSet>,
     /// The shape of the tree. The front-end is its root: in a `kary:K` it has K children, in a `base` or `flat` one all.
     pub shape: Shape,
+    /// The subtrees below the front-end, when whoever opens the stream knows them better: seats with endpoints, or
+    /// without any, which only fold what climbs. The shape then says nothing. Endpoints that no seat has are away.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub trees: Option<Vec<Tree>>,
     /// Bytes that each node may have sent up and that are not settled; `None` for the limit.
     pub window_bytes: Option<u64>,
 }
 
 impl Default for StreamOptions {
     fn default() -> Self {
-        Self { endpoints: None, shape: Shape::KAry(8), window_bytes: None }
+        Self { endpoints: None, shape: Shape::KAry(8), trees: None, window_bytes: None }
     }
 }
 

@@ -324,3 +324,42 @@ fn no_order_of_faults_mixes_or_loses_waves() {
         }
     }
 }
+
+/// A tree laid out by hand, whose inner nodes bear no endpoint: nobody misses one that dies, its children are adopted,
+/// and every later wave is whole. A layout that makes no sense is refused before anybody is told.
+#[test]
+fn a_tree_given_by_hand_is_the_streams_tree_and_inner_nodes_without_endpoints_are_not_missed() {
+    use treefold_core::tree::Tree;
+    // Nodes 0 (the front-end), 1 and 2 hold nothing; 3 to 6 hold an endpoint each.
+    let plan = Plan { nodes: 0, partitions: 4, ..Plan::default() };
+    let mut world = World::new(&plan);
+    for i in 0..3 {
+        world.start(&plan, i, 1, PartitionSet::new());
+    }
+    let mut leaf = |endpoint| {
+        let own = PartitionSet::from_range(endpoint..endpoint + 1);
+        Tree::leaf(world.start(&plan, 3 + endpoint, 1, own.clone()), own)
+    };
+    let leaves: Vec<Tree> = (0..4).map(&mut leaf).collect();
+    world.introduce();
+    world.run_for(Duration::from_millis(10));
+    world.push_every = Some(Duration::from_millis(5));
+    world.pushes_max = 1_000;
+    let inner = |at: u32, below: &[Tree]| Tree::join(world.id(at), PartitionSet::new(), below);
+    let trees = vec![inner(1, &leaves[..2]), inner(2, &leaves[2..])];
+    let given = |trees| StreamOptions { trees: Some(trees), ..StreamOptions::default() };
+    let twice = world.open_stream(0, spec(Synchronisation::WaitForAll), given(vec![leaves[0].clone(); 2]));
+    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), given(trees.clone()));
+    world.run_for(Duration::from_secs(1));
+    assert!(matches!(events(&world, twice), [StreamEvent::Closed(StreamError::BadField { .. })]));
+    let before = waves(&world, request).len();
+    assert!(before > 100, "{before}");
+    world.kill(1);
+    world.run_for(Duration::from_secs(3));
+    let waves = waves(&world, request);
+    assert_tags_once(&waves);
+    waves.iter().for_each(|wave| assert_honest(wave));
+    assert!(waves.len() > before + 300, "{before}, then {}", waves.len());
+    assert_eq!(waves[0].contributors, PartitionSet::first(4));
+    assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(4), "all are adopted");
+}

@@ -8,7 +8,7 @@
 use super::client_id;
 use crate::error::{Error, copy_of};
 use crate::transport::{self, GreetError, Greeted, Identity, write_some};
-use crate::wire::{Inbox, Incoming, Outbox, WireError};
+use crate::wire::{Inbox, Incoming, Outbox, Token, WireError};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::io;
@@ -69,14 +69,19 @@ impl Waiter {
 
 impl Front {
     /// Connects to the first of `addrs` that answers.
-    pub(crate) async fn connect(addrs: Vec<String>, cluster: String, limits: Limits) -> Result<Self, Error> {
+    pub(crate) async fn connect(
+        addrs: Vec<String>,
+        cluster: String,
+        token: Option<Token>,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
         // Unbounded, but each cancellation is of a call that was open, and those are bounded.
         let (cancels, cancels_end) = mpsc::unbounded_channel();
         let addr = Arc::new(Mutex::new(None));
         let mut task = Task {
             addrs,
-            identity: Identity { node: client_id(), cluster, limits },
+            identity: Identity { node: client_id(), cluster, token, limits },
             asks: asks_end,
             cancels: cancels_end,
             addr: Arc::clone(&addr),
@@ -316,7 +321,7 @@ impl Connection {
                     Some(Waiter::Call(_)) | None => {}
                 },
                 // Cards, and whatever else members tell each other, are of no use here.
-                Ok(Some(Incoming::Message(_) | Incoming::Hello(_))) => {}
+                Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => {}
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the front closes the connection");
                     return Err(());

@@ -5,6 +5,7 @@
 //! future can't. When the loop ends, for whatever reason, its side of the oneshots goes with it, and everyone who
 //! still waits is told so.
 
+use super::launching::LaunchAsk;
 use super::{Loop, Members};
 use crate::error::Error;
 use bytes::Bytes;
@@ -83,6 +84,7 @@ pub(crate) struct Asks {
     asks: mpsc::Receiver<Ask>,
     cancels: mpsc::UnboundedReceiver<RequestId>,
     streams: mpsc::UnboundedReceiver<StreamAsk>,
+    launches: mpsc::UnboundedReceiver<LaunchAsk>,
 }
 
 /// A user's end; clones ask the same loop.
@@ -91,6 +93,7 @@ pub(crate) struct Handle {
     asks: mpsc::Sender<Ask>,
     cancels: mpsc::UnboundedSender<RequestId>,
     streams: mpsc::UnboundedSender<StreamAsk>,
+    launches: mpsc::UnboundedSender<LaunchAsk>,
     next_request: Arc<AtomicU64>,
     pub(crate) members: watch::Receiver<Members>,
 }
@@ -101,8 +104,11 @@ pub(crate) fn channels(members: watch::Receiver<Members>) -> (Handle, Asks) {
     // Unbounded, but each cancellation is of a call that was open, and those are bounded.
     let (cancels, cancels_end) = mpsc::unbounded_channel();
     let (streams, streams_end) = mpsc::unbounded_channel();
-    let handle = Handle { asks, cancels, streams, next_request: Arc::new(AtomicU64::new(1)), members };
-    (handle, Asks { asks: asks_end, cancels: cancels_end, streams: streams_end })
+    // Unbounded, but a launcher asks a few things of each of its children.
+    let (launches, launches_end) = mpsc::unbounded_channel();
+    let handle =
+        Handle { asks, cancels, streams, launches, next_request: Arc::new(AtomicU64::new(1)), members };
+    (handle, Asks { asks: asks_end, cancels: cancels_end, streams: streams_end, launches: launches_end })
 }
 
 impl Handle {
@@ -143,6 +149,11 @@ impl Handle {
     /// Asks something about a stream. When the loop is gone its streams are too, and whoever waits for them is told.
     pub(crate) fn stream_ask(&self, ask: StreamAsk) {
         let _ = self.streams.send(ask);
+    }
+
+    /// Asks something about how a network comes up. When the loop is gone, whoever waits hears it.
+    pub(crate) fn launch_ask(&self, ask: LaunchAsk) {
+        let _ = self.launches.send(ask);
     }
 
     pub(crate) fn next_request(&self) -> RequestId {
@@ -219,6 +230,7 @@ impl Loop {
                     }
                     batch.drain(..).for_each(|ask| self.take(ask));
                 }
+                Some(ask) = ends.launches.recv() => self.take_launch_ask(ask),
                 Some(request) = ends.cancels.recv() => self.cancel(request),
                 _ = ends.streams.recv_many(&mut of_streams, ASKS_PER_TURN_MAX) => {
                     of_streams.drain(..).for_each(|ask| self.take_stream_ask(ask));

@@ -5,6 +5,7 @@
 //! there is connected. Core hears of a loss exactly when no link and no dial to a peer is left.
 
 use super::Loop;
+use super::launching::LaunchNews;
 use super::link::{End, Link, Route};
 use super::traffic::push;
 use crate::transport::{self, GreetError, Greeted};
@@ -72,7 +73,7 @@ impl Loop {
     }
 
     /// Makes a greeted connection a link.
-    fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
+    pub(super) fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
         let Greeted { peer, read, write, inbox } = greeted;
         if peer == self.identity.node {
             return; // a seed's address was our own
@@ -116,6 +117,7 @@ impl Loop {
     /// Closes all links to a peer and tells core, if there were any.
     pub(super) fn lose(self: &Rc<Self>, peer: NodeId) {
         if self.close(peer) {
+            self.hear(LaunchNews::Lost { peer });
             self.feed(Input::Lost { peer });
         }
     }
@@ -138,7 +140,7 @@ impl Loop {
         Outbox::new(self.identity.limits.clone())
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.peers.borrow().count() >= self.identity.limits.peers_max
     }
 
@@ -168,7 +170,10 @@ impl Loop {
             Ok(greeted) => self.adopt(greeted, End::Welcomed),
             // Whoever comes and goes without a word (a health check, a port scan) is no news.
             Err(GreetError::Io(error)) => tracing::debug!(%from, %error, "no greeting"),
-            Err(error) => self.complaints.about(from, error),
+            Err(error) => {
+                self.hear(LaunchNews::TurnedAway { from, why: error.to_string() });
+                self.complaints.about(from, error);
+            }
         }
     }
 }

@@ -243,6 +243,7 @@ impl Loop {
             slowness,
             answers: RefCell::default(),
             streams: RefCell::new(Streams::new(ours.handle)),
+            launcher: RefCell::default(),
             members: ours.members,
             complaints: Complaints::default(),
         });

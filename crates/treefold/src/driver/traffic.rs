@@ -5,6 +5,7 @@
 //! that peer's outbox grows, up to `outbox_bytes_max`; who is slower than that counts as lost.
 
 use super::Loop;
+use super::launching::LaunchNews;
 use super::link::{Link, Route};
 use crate::transport::{say_farewell, write_some};
 use crate::wire::{Fault, Inbox, Incoming, Outbox, WireError};
@@ -140,6 +141,7 @@ impl Loop {
         while link.open.get() {
             match inbox.next() {
                 Ok(Some(Incoming::Message(message))) => self.feed(Input::Message { from, message }),
+                Ok(Some(Incoming::Launch(word))) => self.hear(LaunchNews::Said { from, word }),
                 Ok(Some(Incoming::Fault(fault))) => {
                     self.complaints.about(from, format_args!("it says: {fault}"));
                     self.lose(from);

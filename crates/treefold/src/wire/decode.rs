@@ -93,7 +93,7 @@ impl Decoder {
                 let names = &mut self.names;
                 Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))
             }
-            Kind::Hello | Kind::Fault | Kind::Chunk => {
+            Kind::Hello | Kind::Fault | Kind::Chunk | Kind::Launch => {
                 return Err(WireError::UnknownKind { kind: kind as u8 });
             }
         })

@@ -96,6 +96,9 @@ pub enum WireError {
         /// The cluster's name there.
         theirs: String,
     },
+    /// The peer does not prove that it knows this cluster's token. Fatal.
+    #[error("the peer does not have this cluster's token")]
+    Token,
 }
 
 impl WireError {
@@ -112,7 +115,8 @@ impl WireError {
             | Self::BadStream { .. }
             | Self::TooManyStreams { .. }
             | Self::Version { .. }
-            | Self::Cluster { .. } => true,
+            | Self::Cluster { .. }
+            | Self::Token => true,
         }
     }
 }

@@ -59,6 +59,8 @@ kinds! {
     Fault = 2,
     /// A piece of a payload that an earlier frame announced.
     Chunk = 3,
+    /// [`super::Launch`]: how a network of processes comes up.
+    Launch = 4,
     /// `Message::Call`.
     Call = 16,
     /// `Message::Partial`.

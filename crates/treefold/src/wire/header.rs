@@ -18,6 +18,8 @@ pub(super) struct HelloHeader {
     pub(super) cluster: String,
     #[prost(bytes = "vec", tag = "4")]
     pub(super) node: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) seal: Vec<u8>,
 }
 
 /// `Fault`. Its form is the same in every version.
@@ -29,6 +31,66 @@ pub(super) struct FaultHeader {
     pub(super) field: String,
     #[prost(uint64, tag = "3")]
     pub(super) limit: u64,
+}
+
+/// `Launch`; which of its fields mean something depends on `what`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct LaunchHeader {
+    #[prost(uint32, tag = "1")]
+    pub(super) what: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) started: Vec<StartedHeader>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) failed: Vec<FailedHeader>,
+    #[prost(message, optional, tag = "4")]
+    pub(super) assignment: Option<AssignmentHeader>,
+    #[prost(string, tag = "5")]
+    pub(super) text: String,
+}
+
+/// A process that is up, in `Launch`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StartedHeader {
+    #[prost(string, tag = "1")]
+    pub(super) place: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) card: Option<CardHeader>,
+}
+
+/// A process that could not be started or has ended, in `Launch`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct FailedHeader {
+    #[prost(string, tag = "1")]
+    pub(super) place: String,
+    #[prost(string, tag = "2")]
+    pub(super) what: String,
+    #[prost(string, repeated, tag = "3")]
+    pub(super) last_words: Vec<String>,
+}
+
+/// What a process is to start, in `Launch`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AssignmentHeader {
+    #[prost(string, tag = "1")]
+    pub(super) part: String,
+    #[prost(uint32, tag = "2")]
+    pub(super) first: u32,
+    #[prost(uint32, tag = "3")]
+    pub(super) total: u32,
+    #[prost(string, tag = "4")]
+    pub(super) root: String,
+    #[prost(uint32, tag = "5")]
+    pub(super) launcher: u32,
+    #[prost(string, repeated, tag = "6")]
+    pub(super) ssh: Vec<String>,
+    #[prost(string, repeated, tag = "7")]
+    pub(super) inner: Vec<String>,
+    #[prost(string, repeated, tag = "8")]
+    pub(super) back_end: Vec<String>,
+    #[prost(string, tag = "9")]
+    pub(super) remote_program: String,
+    #[prost(uint64, tag = "10")]
+    pub(super) time_left_us: u64,
 }
 
 /// What stands in the payload's place when [`super::frame::FLAG_CHUNKED`] is set.

@@ -7,6 +7,7 @@
 use crate::wire::columns::{node_alone, put_node};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{FaultHeader, HelloHeader};
+use crate::wire::seal::Token;
 use crate::wire::{NAME_BYTES_MAX, VERSION, VERSION_LEAST};
 use std::fmt;
 use treefold_core::id::NodeId;
@@ -22,12 +23,35 @@ pub struct Hello {
     pub cluster: String,
     /// The sender. A client's name says that it is one: see [`NodeId::is_client`].
     pub node: NodeId,
+    /// Proof of knowing the cluster's token: see [`Token`]; empty without one.
+    pub seal: Vec<u8>,
 }
 
 impl Hello {
     /// This version's greeting.
     pub fn new(cluster: impl Into<String>, node: NodeId) -> Self {
-        Self { version: VERSION, version_least: VERSION_LEAST, cluster: cluster.into(), node }
+        Self {
+            version: VERSION,
+            version_least: VERSION_LEAST,
+            cluster: cluster.into(),
+            node,
+            seal: Vec::new(),
+        }
+    }
+
+    /// The same greeting with the proof that its sender has a token.
+    #[must_use]
+    pub fn sealed(mut self, token: Option<&Token>) -> Self {
+        self.seal = token.map_or_else(Vec::new, |token| token.seal(&self));
+        self
+    }
+
+    /// Refuses a greeting of somebody who has not the same token. Without a token here, anybody will do.
+    ///
+    /// # Errors
+    /// The connection must be closed.
+    pub fn check_seal(&self, token: Option<&Token>) -> Result<(), WireError> {
+        if token.is_none_or(|token| token.verify(self)) { Ok(()) } else { Err(WireError::Token) }
     }
 
     /// The version that both sides speak, given the other's greeting.
@@ -56,7 +80,8 @@ impl Hello {
         let mut node = Vec::new();
         put_node(&mut node, self.node);
         let Self { version, version_least, .. } = *self;
-        Ok(HelloHeader { version, version_least, cluster: self.cluster.clone(), node })
+        let (cluster, seal) = (self.cluster.clone(), self.seal.clone());
+        Ok(HelloHeader { version, version_least, cluster, node, seal })
     }
 
     pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
@@ -69,6 +94,7 @@ impl Hello {
             version_least: header.version_least,
             cluster: header.cluster,
             node: node_alone(&header.node, "node")?,
+            seal: header.seal,
         })
     }
 }
@@ -132,6 +158,8 @@ fault_codes! {
     Duplicate = 9, "a second connection between the same two";
     /// The sender shuts down.
     ShuttingDown = 10, "shutting down";
+    /// The other side has not proved that it has the cluster's token.
+    Token = 11, "the cluster's token is another";
 }
 
 impl Fault {
@@ -165,6 +193,7 @@ impl From<&WireError> for Fault {
             WireError::BadStream { .. } => (FaultCode::Streams, "stream", 0),
             WireError::TooManyStreams { limit, .. } => (FaultCode::Streams, "streams_open_max", *limit),
             WireError::Version { ours, .. } => (FaultCode::Version, "version", u64::from(*ours)),
+            WireError::Token => (FaultCode::Token, "seal", 0),
             WireError::Cluster { ours, .. } => (FaultCode::Cluster, ours.as_str(), 0),
         };
         Self { code, field: field.to_owned(), limit }

@@ -12,6 +12,7 @@ use crate::wire::frame::{
 };
 use crate::wire::header::ChunkHeader;
 use crate::wire::hello::{Fault, Hello};
+use crate::wire::launch::Launch;
 use crate::wire::{COPIED_BYTES_MAX, HELLO_BYTES_MAX};
 use bytes::{Buf, Bytes, BytesMut};
 use treefold_core::limits::Limits;
@@ -33,6 +34,8 @@ pub enum Incoming {
     Hello(Hello),
     /// It will close the connection, and why.
     Fault(Fault),
+    /// Something about how a network of processes comes up.
+    Launch(Box<Launch>),
     /// A message.
     Message(Message<Bytes>),
 }
@@ -181,6 +184,10 @@ impl Inbox {
                 Taken::Came(Incoming::Hello(hello))
             }
             Kind::Fault => Taken::Came(Incoming::Fault(Fault::of(decoded(header)?)?)),
+            Kind::Launch if !is_chunked => {
+                let launch = Launch::of(decoded(header)?, &self.decoder.limits)?;
+                Taken::Came(Incoming::Launch(Box::new(launch)))
+            }
             Kind::Chunk => {
                 let ChunkHeader { stream } = decoded(header)?;
                 match self.streams.take_chunk(stream, payload)? {

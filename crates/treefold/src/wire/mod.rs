@@ -33,12 +33,14 @@ mod header;
 mod hello;
 mod inbox;
 mod lanes;
+mod launch;
 mod line;
 mod loads;
 mod names;
 mod outbox;
 mod outcome;
 mod report;
+mod seal;
 mod status;
 mod stream;
 #[cfg(test)]
@@ -48,7 +50,9 @@ mod tree;
 pub use error::WireError;
 pub use hello::{Fault, FaultCode, Hello};
 pub use inbox::{Inbox, Incoming};
+pub use launch::{Assignment, Failed, Launch, Launcher, Started};
 pub use outbox::Outbox;
+pub use seal::Token;
 
 use treefold_core::limits::Limits;
 

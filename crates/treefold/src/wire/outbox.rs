@@ -7,6 +7,7 @@ use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
 use crate::wire::lanes::{Lanes, Parcel};
+use crate::wire::launch::Launch;
 use crate::wire::line::Line;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::io::IoSlice;
@@ -70,6 +71,17 @@ impl Outbox {
         let from = self.begin_frame();
         append(&header, self.control.buffer_mut());
         self.finish_frame(from, Ok(Shell::bare(Kind::Fault)))
+    }
+
+    /// Queues a word about how a network comes up.
+    ///
+    /// # Errors
+    /// When a part of it is beyond its limit. Then nothing of it is queued.
+    pub fn push_launch(&mut self, launch: &Launch) -> Result<(), WireError> {
+        let header = launch.header(&self.limits)?;
+        let from = self.begin_frame();
+        append(&header, self.control.buffer_mut());
+        self.finish_frame(from, Ok(Shell::bare(Kind::Launch)))
     }
 
     /// Points `slices` at what is next to be written, and returns how many of them it filled: at least one,

@@ -11,7 +11,7 @@ mod from_ssh_config;
 mod generate;
 mod places;
 mod shown;
-mod source;
+pub(crate) mod source;
 mod stats;
 
 use crate::exit::{Failure, Verdict};

@@ -57,7 +57,7 @@ impl Source {
 }
 
 /// Reads a topology, or fails with the first thing that is wrong with it.
-pub(super) fn read_topology(path: &str) -> Result<Topology, Failure> {
+pub(crate) fn read_topology(path: &str) -> Result<Topology, Failure> {
     let source = Source::read(path)?;
     source.topology().map_err(|problems| source.refused(&problems))
 }

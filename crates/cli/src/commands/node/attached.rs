@@ -1,0 +1,86 @@
+//! `treefold node --attach`: a process of a network that `treefold up` starts, or waits for.
+
+use crate::exit::Failure;
+use crate::parse;
+use clap::Args;
+use std::time::Duration;
+use treefold::network::command::tie_to_parent;
+use treefold::network::{AttachError, Attachment, Ending, Token};
+use treefold::node::NodeBuilder;
+use treefold::{CallError, Node};
+
+#[derive(Debug, Args)]
+pub(super) struct AttachArgs {
+    /// Be a process of a network whose front-end, or this process's parent, is here (see treefold up)
+    #[arg(long, value_name = "ADDR", requires = "place", conflicts_with = "join")]
+    attach: Option<String>,
+
+    /// Which process it is, by its name in the topology: host:number
+    #[arg(long = "as", id = "place", value_name = "PROCESS", requires = "attach")]
+    place: Option<String>,
+
+    /// How long it lives on when it can reach neither its parent nor the front-end
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::duration)]
+    patience: Duration,
+}
+
+/// Where a process attaches, and as whom.
+pub(super) struct Attached {
+    addr: String,
+    place: String,
+    patience: Duration,
+}
+
+impl AttachArgs {
+    /// What was asked for. Ties this process to the one that started it, if that wanted it.
+    pub(super) fn settle(self) -> Result<Option<Attached>, Failure> {
+        let (Some(addr), Some(place)) = (self.attach, self.place) else { return Ok(None) };
+        tie_to_parent().map_err(|error| Failure::failed(format!("who started this is gone: {error}")))?;
+        Ok(Some(Attached { addr, place, patience: self.patience }))
+    }
+}
+
+impl Attached {
+    /// Where it listens that nobody told: where its parent can reach it.
+    pub(super) fn listens_at(&self) -> &'static str {
+        let host = self.addr.rsplit_once(':').map_or(self.addr.as_str(), |(host, _)| host);
+        match host {
+            "localhost" | "127.0.0.1" => "127.0.0.1:0",
+            "[::1]" => "[::1]:0",
+            host if host.starts_with('[') => "[::]:0",
+            _ => "0.0.0.0:0",
+        }
+    }
+
+    pub(super) fn configure(&self, builder: NodeBuilder) -> NodeBuilder {
+        builder.attached_to(&self.addr)
+    }
+
+    /// Takes part in the network; true when that is over, false when this process was told to stop.
+    pub(super) async fn live(
+        &self,
+        node: &Node,
+        token: Option<Token>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<bool, Failure> {
+        let attachment = Attachment::new(&self.addr, &self.place).token(token).patience(self.patience);
+        match attachment.run(node, stop).await {
+            Ok(Ending::Ended) => Ok(true),
+            Ok(Ending::Orphaned) => Err(Failure::unreachable("the network's front-end is gone")),
+            Ok(Ending::Stopped) => Ok(false),
+            Err(error) => Err(failure_of(&error)),
+        }
+    }
+}
+
+fn failure_of(error: &AttachError) -> Failure {
+    match error {
+        AttachError::Unreachable { .. } | AttachError::Closed => Failure::unreachable(error.to_string()),
+        AttachError::Token { .. } => Failure::Rejected(CallError::bad_field(
+            "token",
+            "another",
+            format_args!("the network's: {error}"),
+        )),
+        _ => Failure::failed(error.to_string()),
+    }
+}

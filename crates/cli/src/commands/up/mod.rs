@@ -1,0 +1,248 @@
+//! `treefold up`: starts a network of processes from a topology file, and keeps it up.
+//!
+//! This process is the front-end. [`bar`] shows how far the start is, [`shown`] is what is told of a network that is up.
+
+mod bar;
+mod shown;
+
+use super::node::{Signals, token_of};
+use super::topology::source::read_topology;
+use crate::exit::{Failure, Verdict};
+use crate::output::{Format, print, print_json};
+use crate::parse;
+use bar::Bar;
+use clap::Args;
+use shown::{Awaited, Summary, failures_text, refused};
+use std::net::SocketAddr;
+use std::time::Duration;
+use treefold::network::command::{TOKEN_VARIABLE, ssh_default};
+use treefold::network::{Launcher, NetworkEvent, Token, UpOptions};
+use treefold::topology::Topology;
+use treefold::{Network, Node};
+
+/// How long processes have to end when the network is ended.
+const GRACE: Duration = Duration::from_secs(2);
+/// Where a command finds the front-end.
+const AT_VARIABLE: &str = "TREEFOLD_AT";
+
+/// Start a network of processes from a topology file, with this process as its front-end
+///
+/// Each process starts its own children: those on its own host directly, others by ssh. When all have come, a summary
+/// is printed, and the network stays up until Ctrl-C, or until the command given after `--` ends; that one finds the
+/// front-end in TREEFOLD_AT and the token in TREEFOLD_TOKEN. When this process dies, the network ends.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Up {
+    /// A topology file; - for standard input
+    topology: String,
+
+    /// What back-ends serve, without partitions: each is one of it, in the topology's order [default: echo]
+    #[arg(long, value_name = "SERVICE")]
+    serve: Vec<String>,
+
+    /// Take every host for this one: the network in small
+    #[arg(long)]
+    local: bool,
+
+    /// Start nobody: wait for processes that attach themselves, and print the command line of each
+    #[arg(long, conflicts_with = "local")]
+    wait: bool,
+
+    /// The program for other hosts
+    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
+    ssh: String,
+
+    /// An option for it, as in --ssh-option=-p2222; may be repeated
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    ssh_option: Vec<String>,
+
+    /// Where treefold is on other hosts [default: where it is here]
+    #[arg(long, value_name = "PATH")]
+    remote_program: Option<String>,
+
+    /// How long all may take to come up
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::duration)]
+    timeout: Duration,
+
+    /// Stay up when some do not come
+    #[arg(long)]
+    allow_failures: bool,
+
+    /// The network's token [default: the environment's TREEFOLD_TOKEN, else one by lot]
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+
+    /// Where the front-end listens [default: any port, of this machine alone when all are here]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
+    /// Where other hosts reach the front-end
+    #[arg(long, value_name = "ADDR")]
+    advertise: Option<String>,
+
+    /// A command to run when the network is up; the network ends with it
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold up tree.top                                  over ssh, until Ctrl-C
+  treefold topology kary 4 --back-ends 16 | treefold up - --local --serve hosts
+  treefold up tree.top --ssh-option=-p2222 --remote-program /opt/treefold/bin/treefold
+  treefold up tree.top --wait                           a job manager starts the processes
+  treefold up tree.top -- sh -c 'treefold status --at $TREEFOLD_AT'";
+
+impl Up {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let topology = read_topology(&self.topology)?;
+        let token = match token_of(self.token.clone())? {
+            Some(token) => token,
+            None => drawn_token()?,
+        };
+        let options = self.options(&topology, &token, format)?;
+        let mut signals = Signals::catch()?;
+        let network = tokio::select! {
+            network = Network::up(topology, options) => network.map_err(|error| refused(&error, format))?,
+            () = signals.next() => return Err(Failure::failed("stopped before the network was up")),
+        };
+        let summary = Summary::of(&network, &token);
+        match format {
+            Format::Text => print(summary.text()),
+            Format::Json => print_json(&summary),
+        }
+        if !network.failures().is_empty() {
+            eprintln!("{}", failures_text(network.failures()));
+        }
+        if self.command.is_empty() {
+            keep_up(network, &mut signals).await;
+            return Ok(Verdict::Full);
+        }
+        run_beside(network, &self.command, &token, &mut signals).await
+    }
+
+    fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
+        let own = own.to_string_lossy().into_owned();
+        let node =
+            [&own, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"].map(str::to_owned);
+        let mut back_end = node.to_vec();
+        for service in self.services() {
+            let (name, options) = service.split_once(':').map_or((service, ""), |(name, rest)| (name, rest));
+            let options = if options.is_empty() { String::new() } else { format!(":{options}") };
+            let with_partition = format!("{name}:partitions={{number}}/{{total}}{options}");
+            // Refused here rather than by every back-end.
+            let example = with_partition.replace("{number}", "0").replace("{total}", "1");
+            example.parse::<crate::serve::Serve>().map_err(Failure::Rejected)?;
+            back_end.extend(["--serve".to_owned(), with_partition]);
+        }
+        let mut ssh = ssh_default();
+        ssh[0].clone_from(&self.ssh);
+        ssh.extend(self.ssh_option.iter().cloned());
+        let launcher = match (self.local, self.wait) {
+            (true, _) => Launcher::Local,
+            (_, true) => Launcher::Wait,
+            _ => Launcher::Auto,
+        };
+        let mut options = UpOptions::new(node.to_vec(), back_end);
+        options.launcher = launcher;
+        options.ssh = ssh;
+        options.remote_program.clone_from(&self.remote_program);
+        options.timeout = self.timeout;
+        options.allow_failures = self.allow_failures;
+        options.token = Some(token.clone());
+        options.listen.clone_from(&self.listen);
+        options.advertise.clone_from(&self.advertise);
+        options.node = Node::builder().workers(1);
+        if self.wait {
+            options.on_ready = Some(say_whom_it_waits_for(&options, topology, token, format));
+        }
+        let mut bar = Bar::new();
+        options.on_progress = Some(Box::new(move |progress| bar.show(progress)));
+        Ok(options)
+    }
+
+    fn services(&self) -> impl Iterator<Item = &str> {
+        let default = self.serve.is_empty().then_some(crate::echo::SERVICE);
+        self.serve.iter().map(String::as_str).chain(default)
+    }
+}
+
+type OnReady = Box<dyn FnOnce(SocketAddr) + Send>;
+
+fn say_whom_it_waits_for(options: &UpOptions, topology: &Topology, token: &Token, format: Format) -> OnReady {
+    let (inner, back_end) = (options.inner.clone(), options.back_end.clone());
+    let (topology, token) = (topology.clone(), token.clone());
+    Box::new(move |addr| {
+        let lines = UpOptions::new(inner, back_end);
+        let awaited = Awaited::new(lines.command_lines(&topology, addr), &token);
+        match format {
+            Format::Text => print(awaited.text()),
+            Format::Json => print_json(&awaited),
+        }
+    })
+}
+
+/// Says what happens, until a signal.
+async fn keep_up(mut network: Network, signals: &mut Signals) {
+    loop {
+        tokio::select! {
+            event = network.event() => match event {
+                Some(event) => tell(&event),
+                None => break,
+            },
+            () = signals.next() => break,
+        }
+    }
+    network.down(GRACE).await;
+}
+
+/// Runs a command, and ends the network with it.
+async fn run_beside(
+    mut network: Network,
+    command: &[String],
+    token: &Token,
+    signals: &mut Signals,
+) -> Result<Verdict, Failure> {
+    let started = tokio::process::Command::new(&command[0])
+        .args(&command[1..])
+        .env(AT_VARIABLE, network.node().addr().to_string())
+        .env(TOKEN_VARIABLE, token.reveal())
+        .kill_on_drop(true)
+        .spawn();
+    let mut child = started.map_err(|error| Failure::failed(format!("{}: {error}", command[0])))?;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break Some(status),
+            () = signals.next() => break None,
+            Some(event) = network.event() => tell(&event),
+        }
+    };
+    network.down(GRACE).await;
+    match status {
+        None => Ok(Verdict::Full),
+        Some(Ok(status)) if status.success() => Ok(Verdict::Full),
+        Some(Ok(status)) => Err(Failure::failed(format!("{}: {status}", command[0]))),
+        Some(Err(error)) => Err(Failure::failed(format!("{}: {error}", command[0]))),
+    }
+}
+
+fn tell(event: &NetworkEvent) {
+    match event {
+        NetworkEvent::Lost(failed) => eprintln!("treefold: {failed}"),
+        NetworkEvent::Came { place } => eprintln!("treefold: {place}: has come"),
+        NetworkEvent::TurnedAway { from, why } => eprintln!("treefold: turned away {from}: {why}"),
+        _ => {}
+    }
+}
+
+/// A token that nobody can guess.
+fn drawn_token() -> Result<Token, Failure> {
+    use std::io::Read;
+    let mut bytes = [0_u8; 16];
+    let drawn = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    drawn.map_err(|error| Failure::failed(format!("no token can be drawn: {error}; --token gives one")))?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Token::new(text).expect("invariant: 32 digits are a token"))
+}

@@ -1,0 +1,152 @@
+//! What is told of a network: who is where, who is awaited, who did not come.
+
+use super::AT_VARIABLE;
+use crate::exit::Failure;
+use crate::output::{Format, print_json};
+use serde::Serialize;
+use std::time::Duration;
+use treefold::Network;
+use treefold::network::command::{TOKEN_VARIABLE, quote, quote_all};
+use treefold::network::{Failed, Token, UpError};
+use treefold::topology::{Process, Role};
+
+/// Failures shown to people; scripts get all.
+const FAILURES_SHOWN_MAX: usize = 10;
+
+/// A network that is up.
+#[derive(Serialize)]
+pub(super) struct Summary {
+    front_end: String,
+    token: String,
+    started_ms: f64,
+    processes: usize,
+    back_ends: usize,
+    inner: usize,
+    failed: Vec<Loss>,
+    places: Vec<Place>,
+}
+
+/// Where a process is.
+#[derive(Serialize)]
+struct Place {
+    process: String,
+    role: &'static str,
+    addr: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Loss {
+    process: String,
+    host: String,
+    what: String,
+    last_words: Vec<String>,
+}
+
+impl Loss {
+    fn of(failed: &Failed) -> Self {
+        let host = failed.place.rsplit_once(':').map_or(failed.place.as_str(), |(host, _)| host);
+        let (process, what) = (failed.place.clone(), failed.what.clone());
+        Self { process, host: host.to_owned(), what, last_words: failed.last_words.clone() }
+    }
+}
+
+impl Summary {
+    pub(super) fn of(network: &Network, token: &Token) -> Self {
+        let processes = network.topology().processes();
+        let count = |role| processes.iter().filter(|process| process.role == role).count();
+        let place = |(process, addr): (&Process, Option<std::net::SocketAddr>)| Place {
+            process: process.name(),
+            role: process.role.name(),
+            addr: addr.map(|addr| addr.to_string()),
+        };
+        Self {
+            front_end: network.node().addr().to_string(),
+            token: token.reveal().to_owned(),
+            started_ms: ms(network.took()),
+            processes: processes.len(),
+            back_ends: count(Role::BackEnd),
+            inner: count(Role::Inner),
+            failed: network.failures().iter().map(Loss::of).collect(),
+            places: processes.iter().zip(network.addrs()).map(place).collect(),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let lacking = match self.failed.len() {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        format!(
+            "{} processes up in {:.0} ms: {} back-ends, {} inner{lacking}\n{AT_VARIABLE}={}\n{TOKEN_VARIABLE}={}",
+            self.places.iter().filter(|place| place.addr.is_some()).count(),
+            self.started_ms,
+            self.back_ends,
+            self.inner,
+            self.front_end,
+            quote(&self.token),
+        )
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Who is to start what.
+#[derive(Serialize)]
+pub(super) struct Awaited {
+    awaited: Vec<AwaitedProcess>,
+}
+
+#[derive(Serialize)]
+struct AwaitedProcess {
+    process: String,
+    host: String,
+    command: String,
+}
+
+impl Awaited {
+    pub(super) fn new<'a>(lines: impl Iterator<Item = (&'a Process, Vec<String>)>, token: &Token) -> Self {
+        let prefix = format!("{TOKEN_VARIABLE}={}", quote(token.reveal()));
+        let one = |(process, words): (&Process, Vec<String>)| AwaitedProcess {
+            process: process.name(),
+            host: process.host.to_string(),
+            command: format!("{prefix} {}", quote_all(&words)),
+        };
+        Self { awaited: lines.map(one).collect() }
+    }
+
+    /// The host, a tab, and what is to be run there.
+    pub(super) fn text(&self) -> String {
+        let line = |one: &AwaitedProcess| format!("{}\t{}", one.host, one.command);
+        self.awaited.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Failures, one to a line, and what those processes said last.
+pub(super) fn failures_text(failed: &[Failed]) -> String {
+    let mut lines: Vec<String> = failed.iter().take(FAILURES_SHOWN_MAX).map(ToString::to_string).collect();
+    if failed.len() > FAILURES_SHOWN_MAX {
+        lines.push(format!("and {} more; -o json shows all", failed.len() - FAILURES_SHOWN_MAX));
+    }
+    lines.join("\n")
+}
+
+/// The failure of a start. Scripts are told everybody who did not come.
+pub(super) fn refused(error: &UpError, format: Format) -> Failure {
+    let UpError::Failed { failed, started, total } = error else {
+        return Failure::failed(error.to_string());
+    };
+    let text = format!("{started} of {total} processes came up\n{}", failures_text(failed));
+    if format == Format::Text {
+        return Failure::failed(text);
+    }
+    #[derive(Serialize)]
+    struct Refusal {
+        started: usize,
+        total: usize,
+        failed: Vec<Loss>,
+    }
+    print_json(&Refusal { started: *started, total: *total, failed: failed.iter().map(Loss::of).collect() });
+    Failure::Told(text)
+}

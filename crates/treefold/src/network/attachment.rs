@@ -1,0 +1,309 @@
+//! A process's side of a network: it attaches to its parent, starts what it is told to start, and ends with its network.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use treefold::Node;
+//! use treefold::network::{Attachment, Token};
+//!
+//! let token = std::env::var("TREEFOLD_TOKEN").ok().and_then(Token::new);
+//! let node = Node::builder().token(token.clone()).attached_to("10.0.0.1:7700").start().await?;
+//! let attachment = Attachment::new("10.0.0.1:7700", "node17:0").token(token);
+//! let ending = attachment.run(&node, std::future::pending()).await?;
+//! println!("{ending:?}");
+//! # Ok(())
+//! # }
+//! ```
+
+use super::foreman::Foreman;
+use crate::driver::asks::Handle;
+use crate::driver::launching::{AttachError, LaunchAsk, LaunchNews};
+use crate::node::Node;
+use crate::sockets;
+use crate::topology::Topology;
+use crate::wire::{Assignment, Launch, Started, Token};
+use std::future::Future;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use treefold_core::id::NodeId;
+
+/// How long a process looks for its network before it gives up.
+pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
+/// How long a process tries to attach at first: a job manager may start it before the front-end.
+pub const ATTACH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// The first pause between two attempts; it doubles up to [`PAUSE_MAX`].
+const PAUSE_LEAST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How long children have to end when the network ends.
+const CHILDREN_GRACE: Duration = Duration::from_secs(1);
+/// Times that a process is sent on, before somebody goes round in circles.
+const REDIRECTS_MAX: usize = 4;
+
+/// Why a process is through with its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The network has been ended.
+    Ended,
+    /// Neither its parent nor the front-end could be reached for longer than its patience.
+    Orphaned,
+    /// It was stopped by itself.
+    Stopped,
+}
+
+/// A process's place in a network.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Attachment {
+    parent: String,
+    place: String,
+    token: Option<Token>,
+    patience: Duration,
+    attach_timeout: Duration,
+}
+
+impl Attachment {
+    /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn new(parent: impl ToString, place: impl Into<String>) -> Self {
+        Self {
+            parent: parent.to_string(),
+            place: place.into(),
+            token: None,
+            patience: PATIENCE_DEFAULT,
+            attach_timeout: ATTACH_TIMEOUT_DEFAULT,
+        }
+    }
+
+    /// The cluster's token, to be handed to its children; the node itself needs it, too.
+    pub fn token(mut self, token: Option<Token>) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// How long it lives without its parent and the front-end.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long it tries to attach at first.
+    pub fn attach_timeout(mut self, timeout: Duration) -> Self {
+        self.attach_timeout = timeout;
+        self
+    }
+
+    /// Attaches, starts what it is told to, and returns when the network is over or `stop` is.
+    ///
+    /// # Errors
+    /// When the network can't be reached at first, or will not have this process.
+    pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, AttachError> {
+        let (sender, news) = mpsc::unbounded_channel();
+        let handle = node.handle().clone();
+        handle.launch_ask(LaunchAsk::Listen { news: sender });
+        let own = Started { place: self.place.clone(), card: node.card().clone() };
+        let parent = attach(&handle, &self.parent, self.attach_timeout).await?;
+        say(&handle, parent, Launch::Attach(own.clone()));
+        let member = Member {
+            own_addr: node.addr().to_string(),
+            plan: self,
+            handle,
+            own,
+            parent,
+            root: None,
+            foreman: None,
+        };
+        tokio::pin!(stop);
+        member.live(news, stop.as_mut()).await
+    }
+}
+
+/// A process that has attached.
+struct Member {
+    plan: Attachment,
+    handle: Handle,
+    own: Started,
+    own_addr: String,
+    parent: NodeId,
+    /// The front-end's address.
+    root: Option<String>,
+    foreman: Option<Foreman>,
+}
+
+impl Member {
+    async fn live(
+        mut self,
+        mut news: mpsc::UnboundedReceiver<LaunchNews>,
+        mut stop: impl Future<Output = ()> + Unpin,
+    ) -> Result<Ending, AttachError> {
+        let mut redirects = 0;
+        loop {
+            let heard = self.next(&mut news, &mut stop).await;
+            let ending = match heard {
+                Heard::Nothing => None,
+                Heard::Stop => Some(Ending::Stopped),
+                Heard::Closed => return Err(AttachError::Closed),
+                Heard::News(LaunchNews::Said { from, word }) => match *word {
+                    Launch::Redirect { addr } if from == self.parent && redirects < REDIRECTS_MAX => {
+                        redirects += 1;
+                        self.attach_at(&addr, self.plan.attach_timeout).await?;
+                        None
+                    }
+                    Launch::Refuse { why } if from == self.parent => {
+                        return Err(AttachError::Refused { addr: from.addr.to_string(), problem: why });
+                    }
+                    Launch::End if from == self.parent => Some(Ending::Ended),
+                    word => {
+                        self.hear(from, word);
+                        None
+                    }
+                },
+                Heard::News(LaunchNews::Lost { peer }) if peer == self.parent => self.find_front_end().await,
+                Heard::News(LaunchNews::Lost { peer }) => {
+                    self.foreman.iter_mut().for_each(|foreman| foreman.lose(peer));
+                    None
+                }
+                Heard::News(LaunchNews::TurnedAway { .. }) => None,
+            };
+            if let Some(ending) = ending {
+                if let Some(mut foreman) = self.foreman {
+                    foreman.end(CHILDREN_GRACE).await;
+                }
+                return Ok(ending);
+            }
+            // One report of all that has come meanwhile.
+            if news.is_empty() {
+                self.report();
+            }
+        }
+    }
+
+    async fn next(
+        &mut self,
+        news: &mut mpsc::UnboundedReceiver<LaunchNews>,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Heard {
+        let Some(foreman) = &mut self.foreman else {
+            return tokio::select! {
+                biased;
+                () = stop => Heard::Stop,
+                news = news.recv() => news.map_or(Heard::Closed, Heard::News),
+            };
+        };
+        let (due_at, is_anyone_expected) = (foreman.due_at(), foreman.is_anyone_expected());
+        tokio::select! {
+            biased;
+            () = stop => Heard::Stop,
+            news = news.recv() => news.map_or(Heard::Closed, Heard::News),
+            Some(Ok(ended)) = foreman.processes.join_next() => {
+                foreman.note_end(ended);
+                Heard::Nothing
+            }
+            () = tokio::time::sleep_until(due_at.into()), if is_anyone_expected => {
+                foreman.give_up_waiting();
+                Heard::Nothing
+            }
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, word: Launch) {
+        match word {
+            Launch::Assign(assignment) if from == self.parent => self.assign(*assignment),
+            Launch::Attach(started) => {
+                let place = started.place.clone();
+                if !self.foreman.as_mut().is_some_and(|foreman| foreman.take_in(from, started)) {
+                    say(&self.handle, from, Launch::Refuse { why: format!("{place} is not expected here") });
+                }
+            }
+            Launch::Report { started, failed } => {
+                if let Some(foreman) = &mut self.foreman {
+                    foreman.take_report(from, started, failed);
+                }
+            }
+            // From anyone but the parent these are nothing.
+            Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
+        }
+    }
+
+    fn assign(&mut self, assignment: Assignment) {
+        self.root = Some(assignment.root.clone());
+        let Ok(part) = assignment.part.parse::<Topology>() else {
+            return tracing::warn!("the part to start makes no sense");
+        };
+        // A second assignment is what an adopted process gets: its children are there already.
+        if part.processes().len() > 1 && self.foreman.is_none() {
+            let (handle, addr, token) = (self.handle.clone(), self.own_addr.clone(), self.plan.token.clone());
+            let mut foreman = Foreman::new(handle, addr, &part.into_part(), assignment, token, false);
+            foreman.start_all();
+            self.foreman = Some(foreman);
+        }
+    }
+
+    fn report(&mut self) {
+        let Some(foreman) = &mut self.foreman else { return };
+        if let Some((started, failed)) = foreman.drain_report() {
+            say(&self.handle, self.parent, Launch::Report { started, failed });
+        }
+    }
+
+    async fn attach_at(&mut self, addr: &str, patience: Duration) -> Result<(), AttachError> {
+        self.parent = attach(&self.handle, addr, patience).await?;
+        say(&self.handle, self.parent, Launch::Attach(self.own.clone()));
+        Ok(())
+    }
+
+    /// The parent is gone: the front-end takes this process in, or the network is over.
+    async fn find_front_end(&mut self) -> Option<Ending> {
+        let root = self.root.clone().unwrap_or_else(|| self.plan.parent.clone());
+        forget_stderr();
+        match self.attach_at(&root, self.plan.patience).await {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::debug!(%error, "the network is gone");
+                Some(Ending::Orphaned)
+            }
+        }
+    }
+}
+
+enum Heard {
+    News(LaunchNews),
+    Nothing,
+    Stop,
+    Closed,
+}
+
+fn say(handle: &Handle, to: NodeId, word: Launch) {
+    handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
+}
+
+/// Connects, again and again for as long as it may help.
+async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, AttachError> {
+    let give_up_at = Instant::now() + patience;
+    let mut pause = PAUSE_LEAST;
+    loop {
+        let refused = match attach_once(handle, addr).await {
+            Err(error) if error.is_passing() => error,
+            done => return done,
+        };
+        if Instant::now() + pause >= give_up_at {
+            return Err(refused);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, AttachError> {
+    let unreachable = |problem: String| AttachError::Unreachable { addr: addr.to_owned(), problem };
+    let found = sockets::resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
+    let (answer, answered) = oneshot::channel();
+    handle.launch_ask(LaunchAsk::Attach { addr: found[0], answer });
+    answered.await.unwrap_or(Err(AttachError::Closed))
+}
+
+/// The dead parent read this process's standard error: from now on, what is written there is lost, and harmless.
+fn forget_stderr() {
+    use std::os::fd::AsRawFd;
+    let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
+    // SAFETY: both are open files; whoever writes to standard error finds another one there.
+    unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO) };
+}

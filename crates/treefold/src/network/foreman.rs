@@ -1,0 +1,277 @@
+//! Who looks after the children of one process: starts them, takes them in when they attach, tells them what is below
+//! them, and gathers what there is to report.
+//!
+//! A foreman decides nothing about the network as a whole: an inner process passes its reports to its parent, and the
+//! front-end ([`super::front`]) draws the sum.
+
+use super::child::{Tail, watch};
+use super::command::{Blanks, allow_files, fill, is_here, start_here, start_there};
+use crate::driver::asks::Handle;
+use crate::driver::launching::LaunchAsk;
+use crate::topology::{Role, Topology};
+use crate::wire::{Assignment, Failed, Launch, Launcher, Started, Token};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::process::Child;
+use tokio::task::JoinSet;
+use treefold_core::id::NodeId;
+
+/// Files that a child costs its parent: its connection, its standard error, and the kernel's handle on it.
+const FILES_PER_CHILD: usize = 4;
+/// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
+const TIME_SHARE: f64 = 0.9;
+
+/// One child's place.
+struct Post {
+    place: String,
+    host: Arc<str>,
+    part: Topology,
+    /// The number of its first back-end.
+    first: u32,
+    standing: Standing,
+    tail: Tail,
+    /// Its process was started from here and has not ended.
+    is_running: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Expected,
+    There(NodeId),
+    Gone,
+}
+
+/// What happened to a process that was started from here.
+pub(super) struct Ended {
+    post: usize,
+    how: String,
+}
+
+pub(super) struct Foreman {
+    handle: Handle,
+    own_addr: String,
+    host: Arc<str>,
+    token: Option<Token>,
+    plan: Assignment,
+    due_at: Instant,
+    is_root: bool,
+    posts: Vec<Post>,
+    by_place: HashMap<String, usize>,
+    there: HashMap<NodeId, usize>,
+    pub(super) processes: JoinSet<Ended>,
+    started: Vec<Started>,
+    failed: Vec<Failed>,
+    is_ending: bool,
+}
+
+impl Foreman {
+    /// For the process at the top of `part`, whose back-ends are numbered from `plan.first`.
+    pub(super) fn new(
+        handle: Handle,
+        own_addr: String,
+        part: &Topology,
+        plan: Assignment,
+        token: Option<Token>,
+        is_root: bool,
+    ) -> Self {
+        let mut first = plan.first;
+        let post = |part: Topology| {
+            let back_ends = part.processes().iter().filter(|process| process.role == Role::BackEnd).count();
+            let own_first = first;
+            first += back_ends as u32;
+            let (place, host) = (part.root().name(), Arc::clone(&part.root().host));
+            let (standing, tail) = (Standing::Expected, Tail::default());
+            Post { place, host, part, first: own_first, standing, tail, is_running: false }
+        };
+        let posts: Vec<Post> = part.parts().map(post).collect();
+        let by_place = posts.iter().enumerate().map(|(at, post)| (post.place.clone(), at)).collect();
+        Self {
+            handle,
+            own_addr,
+            host: Arc::clone(&part.root().host),
+            token,
+            due_at: Instant::now() + plan.time_left,
+            plan,
+            is_root,
+            posts,
+            by_place,
+            there: HashMap::new(),
+            processes: JoinSet::new(),
+            started: Vec::new(),
+            failed: Vec::new(),
+            is_ending: false,
+        }
+    }
+
+    /// Starts all children, unless somebody else does.
+    pub(super) fn start_all(&mut self) {
+        if self.plan.launcher == Launcher::Wait {
+            return;
+        }
+        allow_files(self.posts.len() * FILES_PER_CHILD);
+        for at in 0..self.posts.len() {
+            match self.start(at) {
+                Ok(child) => {
+                    let tail = self.posts[at].tail.clone();
+                    self.posts[at].is_running = true;
+                    self.processes.spawn(async move { Ended { post: at, how: watch(child, tail).await } });
+                }
+                Err(error) => self.fail(at, format!("can't be started: {error}")),
+            }
+        }
+    }
+
+    fn start(&self, at: usize) -> std::io::Result<Child> {
+        let post = &self.posts[at];
+        let mut words = self.command_line(at);
+        let here = match self.plan.launcher {
+            Launcher::Local => true,
+            Launcher::Ssh | Launcher::Wait => false,
+            Launcher::Auto => post.host == self.host || is_here(&post.host),
+        };
+        if here {
+            // Grandchildren outlive a dead inner process, so they are tied to the front-end by their connection only.
+            return start_here(&words, self.token.as_ref(), self.is_root);
+        }
+        if let (false, Some(program)) = (self.plan.remote_program.is_empty(), words.first_mut()) {
+            program.clone_from(&self.plan.remote_program);
+        }
+        start_there(&self.plan.ssh, &post.host, &words, self.token.as_ref())
+    }
+
+    fn command_line(&self, at: usize) -> Vec<String> {
+        let post = &self.posts[at];
+        let is_back_end = post.part.root().role == Role::BackEnd;
+        let template = if is_back_end { &self.plan.back_end } else { &self.plan.inner };
+        let (place, number, total) = (post.place.as_str(), post.first, self.plan.total);
+        fill(template, &Blanks { attach: &self.own_addr, place, number, total })
+    }
+
+    fn fail(&mut self, at: usize, what: String) {
+        let post = &mut self.posts[at];
+        post.standing = Standing::Gone;
+        let last_words = post.tail.last_words();
+        self.failed.push(Failed { place: post.place.clone(), what, last_words });
+    }
+
+    /// A process says it is here; false when it is none of the children.
+    pub(super) fn take_in(&mut self, from: NodeId, started: Started) -> bool {
+        let Some(&at) = self.by_place.get(&started.place) else { return false };
+        if self.is_ending {
+            self.say(from, Launch::End);
+            return true;
+        }
+        if started.card.node != from {
+            self.say(from, Launch::Refuse { why: "the card is another node's".to_owned() });
+            return true;
+        }
+        if let Standing::There(other) = self.posts[at].standing
+            && other != from
+        {
+            let why = format!("{} is there already, at {}", started.place, other.addr);
+            self.say(from, Launch::Refuse { why });
+            return true;
+        }
+        self.posts[at].standing = Standing::There(from);
+        self.there.insert(from, at);
+        self.say(from, Launch::Assign(Box::new(self.assignment_of(at))));
+        self.started.push(started);
+        true
+    }
+
+    /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
+    fn assignment_of(&self, at: usize) -> Assignment {
+        let (post, plan) = (&self.posts[at], &self.plan);
+        let time_left = self.due_at.saturating_duration_since(Instant::now()).mul_f64(TIME_SHARE);
+        let mut own = Assignment {
+            part: post.part.to_string(),
+            first: post.first,
+            time_left,
+            ssh: Vec::new(),
+            inner: Vec::new(),
+            back_end: Vec::new(),
+            remote_program: String::new(),
+            root: plan.root.clone(),
+            ..*plan
+        };
+        if post.part.processes().len() > 1 {
+            own.ssh.clone_from(&plan.ssh);
+            own.inner.clone_from(&plan.inner);
+            own.back_end.clone_from(&plan.back_end);
+            own.remote_program.clone_from(&plan.remote_program);
+        }
+        own
+    }
+
+    /// A child reports what has happened below it.
+    pub(super) fn take_report(&mut self, from: NodeId, started: Vec<Started>, failed: Vec<Failed>) {
+        if self.there.contains_key(&from) {
+            self.started.extend(started);
+            self.failed.extend(failed);
+        }
+    }
+
+    /// A peer is gone. Of a process that runs here its end says more.
+    pub(super) fn lose(&mut self, peer: NodeId) {
+        let Some(at) = self.there.remove(&peer) else { return };
+        if self.posts[at].standing == Standing::There(peer) {
+            if !self.posts[at].is_running && !self.is_ending {
+                self.fail(at, "the connection to it is lost".to_owned());
+            }
+            self.posts[at].standing = Standing::Gone;
+        }
+    }
+
+    /// A process that was started from here has ended.
+    pub(super) fn note_end(&mut self, ended: Ended) {
+        let post = &mut self.posts[ended.post];
+        post.is_running = false;
+        let was_expected = post.standing == Standing::Expected;
+        if !self.is_ending {
+            let before = if was_expected { " before it had attached" } else { "" };
+            self.fail(ended.post, format!("{}{before}", ended.how));
+        }
+    }
+
+    /// Gives up on who has not come.
+    pub(super) fn give_up_waiting(&mut self) {
+        let waited = self.plan.time_left;
+        for at in 0..self.posts.len() {
+            if self.posts[at].standing == Standing::Expected {
+                self.fail(at, format!("has not attached within {waited:.1?}"));
+            }
+        }
+    }
+
+    /// When the last of the children should have come.
+    pub(super) fn due_at(&self) -> Instant {
+        self.due_at
+    }
+
+    pub(super) fn is_anyone_expected(&self) -> bool {
+        self.posts.iter().any(|post| post.standing == Standing::Expected)
+    }
+
+    /// What has happened since this was last asked.
+    pub(super) fn drain_report(&mut self) -> Option<(Vec<Started>, Vec<Failed>)> {
+        let report = (std::mem::take(&mut self.started), std::mem::take(&mut self.failed));
+        (!report.0.is_empty() || !report.1.is_empty()).then_some(report)
+    }
+
+    pub(super) fn say(&self, to: NodeId, word: Launch) {
+        self.handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
+    }
+
+    /// Tells everyone that it is over, and waits until who runs here has ended; who has not by then is killed.
+    pub(super) async fn end(&mut self, grace: Duration) {
+        self.is_ending = true;
+        self.there.keys().for_each(|&node| self.say(node, Launch::End));
+        // Whoever never attached hears nothing.
+        if self.posts.iter().all(|post| post.standing != Standing::Expected) {
+            let all_ended = async { while self.processes.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(grace, all_ended).await;
+        }
+        self.processes.shutdown().await;
+    }
+}

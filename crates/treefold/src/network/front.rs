@@ -1,0 +1,338 @@
+//! The front-end's part in its network's life: it counts who has come, sends those on who called at the wrong door, and
+//! takes in who has lost its parent.
+
+use super::foreman::Foreman;
+use super::options::{Progress, UpError, UpOptions};
+use super::{Network, NetworkEvent};
+use crate::driver::asks::Handle;
+use crate::driver::launching::{LaunchAsk, LaunchNews};
+use crate::node::Node;
+use crate::topology::{Role, Topology};
+use crate::wire::{Assignment, Failed, Launch, Started};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use treefold_core::id::NodeId;
+use treefold_core::membership::card::MemberCard;
+
+/// After a first failure, how long others are waited for, so that all that went wrong for one reason is told at once.
+const MORE_FAILURES_WAIT: Duration = Duration::from_millis(500);
+/// How long processes have to end when the network did not come up.
+const FAILED_GRACE: Duration = Duration::from_secs(1);
+/// Children are given up at the deadline, and what they report of theirs is on its way so long.
+const REPORTS_WAIT: Duration = Duration::from_millis(300);
+/// Processes of which nobody knows a parent that called here; the rest call again.
+const WAITING_MAX: usize = 16_384;
+
+/// Who is where.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    /// Place in the topology's row, and the parent's, by name.
+    places: HashMap<String, (usize, usize)>,
+    cards: Vec<Option<Arc<MemberCard>>>,
+    /// Those that are known not to come, or no longer there.
+    gone: Vec<bool>,
+}
+
+impl Roster {
+    fn new(topology: &Topology) -> Self {
+        let parents = topology.parents();
+        let processes = topology.processes();
+        let place = |(at, parent): (usize, &Option<usize>)| (processes[at].name(), (at, parent.unwrap_or(0)));
+        Self {
+            places: parents.iter().enumerate().skip(1).map(place).collect(),
+            cards: vec![None; processes.len()],
+            gone: vec![false; processes.len()],
+        }
+    }
+
+    /// The card of who is at a place now.
+    pub(super) fn card(&self, place: &str) -> Option<&Arc<MemberCard>> {
+        let &(at, _) = self.places.get(place)?;
+        self.cards[at].as_ref()
+    }
+}
+
+pub(super) struct Front {
+    handle: Handle,
+    topology: Topology,
+    foreman: Foreman,
+    news: mpsc::UnboundedReceiver<LaunchNews>,
+    events: mpsc::UnboundedSender<NetworkEvent>,
+    roster: Arc<Mutex<Roster>>,
+    /// Who called here before its parent was known, by the parent's place in the row.
+    waiting: HashMap<usize, Vec<NodeId>>,
+    waiting_count: usize,
+    /// Who lost its parent and is a child of the front-end now.
+    adopted: HashMap<NodeId, String>,
+    failed: Vec<Failed>,
+    is_up: bool,
+}
+
+impl Front {
+    pub(super) fn new(
+        node: &Node,
+        topology: Topology,
+        options: &UpOptions,
+        events: mpsc::UnboundedSender<NetworkEvent>,
+    ) -> Result<Self, UpError> {
+        for (field, words) in [("inner", &options.inner), ("back_end", &options.back_end)] {
+            if words.is_empty() {
+                let (given, allowed) = ("empty".to_owned(), "a program and its arguments".to_owned());
+                return Err(UpError::BadOption { field, given, allowed });
+            }
+        }
+        let (handle, own_addr) = (node.handle().clone(), node.addr().to_string());
+        let (sender, news) = mpsc::unbounded_channel();
+        handle.launch_ask(LaunchAsk::Listen { news: sender });
+        let back_ends = topology.processes().iter().filter(|process| process.role == Role::BackEnd).count();
+        let plan = Assignment {
+            part: String::new(),
+            first: 0,
+            total: back_ends as u32,
+            root: own_addr.clone(),
+            launcher: options.launcher,
+            ssh: options.ssh.clone(),
+            inner: options.inner.clone(),
+            back_end: options.back_end.clone(),
+            remote_program: options.remote_program.clone().unwrap_or_default(),
+            time_left: options.timeout,
+        };
+        let token = options.token.clone();
+        let foreman = Foreman::new(handle.clone(), own_addr, &topology, plan, token, true);
+        let roster = Arc::new(Mutex::new(Roster::new(&topology)));
+        let (waiting, adopted) = (HashMap::new(), HashMap::new());
+        let (failed, waiting_count, is_up) = (Vec::new(), 0, false);
+        Ok(Self {
+            handle,
+            topology,
+            foreman,
+            news,
+            events,
+            roster,
+            waiting,
+            waiting_count,
+            adopted,
+            failed,
+            is_up,
+        })
+    }
+
+    pub(super) fn roster(&self) -> Arc<Mutex<Roster>> {
+        Arc::clone(&self.roster)
+    }
+
+    /// Starts everyone and waits until all have come, or some will not.
+    pub(super) async fn come_up(&mut self, options: &mut UpOptions) -> Result<Vec<Failed>, UpError> {
+        let mut give_up_at = self.foreman.due_at() + REPORTS_WAIT;
+        self.foreman.start_all();
+        let mut told = None;
+        loop {
+            self.digest();
+            let progress = self.progress();
+            if told != Some(progress)
+                && let Some(tell) = &mut options.on_progress
+            {
+                tell(progress);
+                told = Some(progress);
+            }
+            if progress.started + progress.failed >= progress.total {
+                break;
+            }
+            if progress.failed > 0 && !options.allow_failures {
+                give_up_at = give_up_at.min(Instant::now() + MORE_FAILURES_WAIT);
+            }
+            let until = if self.foreman.is_anyone_expected() { self.foreman.due_at() } else { give_up_at };
+            if !self.step(until.min(give_up_at)).await {
+                let now = Instant::now();
+                if now >= self.foreman.due_at() {
+                    self.foreman.give_up_waiting();
+                }
+                if now >= give_up_at {
+                    self.digest();
+                    break;
+                }
+            }
+        }
+        let Progress { started, total, .. } = self.progress();
+        if started < total && self.failed.is_empty() {
+            self.failed = self.silent(options.timeout);
+        }
+        if started < total && !options.allow_failures {
+            self.foreman.end(FAILED_GRACE).await;
+            return Err(UpError::Failed { failed: std::mem::take(&mut self.failed), started, total });
+        }
+        self.is_up = true;
+        Ok(std::mem::take(&mut self.failed))
+    }
+
+    /// Who neither came nor was heard of, when nobody else says why.
+    fn silent(&self, waited: Duration) -> Vec<Failed> {
+        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.topology.processes().iter().skip(1).map(crate::topology::Process::name);
+        let silent = names.filter(|place| roster.card(place).is_none());
+        let what = format!("nothing was heard of it within {waited:.1?}");
+        silent.map(|place| Failed { place, what: what.clone(), last_words: Vec::new() }).collect()
+    }
+
+    /// Looks after the network until it is told to end it.
+    pub(super) async fn look_after(mut self, mut stop: oneshot::Receiver<Duration>) {
+        loop {
+            self.digest();
+            tokio::select! {
+                // When nobody is left to say it, the network is over as well.
+                grace = &mut stop => {
+                    for node in self.adopted.keys() {
+                        self.foreman.say(*node, Launch::End);
+                    }
+                    return self.foreman.end(grace.unwrap_or_default()).await;
+                }
+                news = self.news.recv() => match news {
+                    Some(news) => self.hear(news),
+                    None => return,
+                },
+                Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(ended),
+            }
+        }
+    }
+
+    /// Waits for something to happen; false when nothing has by then.
+    async fn step(&mut self, until: Instant) -> bool {
+        tokio::select! {
+            biased;
+            Some(news) = self.news.recv() => {
+                self.hear(news);
+                // What has come meanwhile is one report.
+                while let Ok(news) = self.news.try_recv() {
+                    self.hear(news);
+                }
+            }
+            Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(ended),
+            () = tokio::time::sleep_until(until.into()) => return false,
+        }
+        true
+    }
+
+    fn hear(&mut self, news: LaunchNews) {
+        match news {
+            LaunchNews::Said { from, word } => match *word {
+                Launch::Attach(started) => self.attach(from, started),
+                Launch::Report { started, failed } if self.adopted.contains_key(&from) => {
+                    started.into_iter().for_each(|started| self.note_started(started));
+                    failed.into_iter().for_each(|failed| self.note_failed(failed));
+                }
+                Launch::Report { started, failed } => self.foreman.take_report(from, started, failed),
+                // Nobody tells a front-end what to do.
+                Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
+            },
+            LaunchNews::Lost { peer } => {
+                self.foreman.lose(peer);
+                if let Some(place) = self.adopted.remove(&peer) {
+                    let what = "the connection to it is lost".to_owned();
+                    self.note_failed(Failed { place, what, last_words: Vec::new() });
+                }
+            }
+            LaunchNews::TurnedAway { from, why } => self.tell(NetworkEvent::TurnedAway { from, why }),
+        }
+    }
+
+    /// A child attaches, or somebody else's: one that called here first, or one that has lost its parent.
+    fn attach(&mut self, from: NodeId, started: Started) {
+        let refuse = |why: String| Launch::Refuse { why };
+        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(&(at, parent)) = roster.places.get(&started.place) else {
+            return self.foreman.say(from, refuse(format!("there is no {} here", started.place)));
+        };
+        if parent == 0 {
+            drop(roster);
+            self.foreman.take_in(from, started);
+            return;
+        }
+        let was_there = roster.cards[at].as_ref().is_some_and(|card| card.node == from);
+        if was_there || roster.gone[parent] {
+            drop(roster);
+            self.adopted.insert(from, started.place.clone());
+            return self.note_started(started);
+        }
+        if let Some(card) = &roster.cards[parent] {
+            let addr = card.node.addr.to_string();
+            drop(roster);
+            return self.foreman.say(from, Launch::Redirect { addr });
+        }
+        drop(roster);
+        if self.waiting_count >= WAITING_MAX {
+            return self.foreman.say(from, refuse("too many wait for their parents".to_owned()));
+        }
+        self.waiting_count += 1;
+        self.waiting.entry(parent).or_default().push(from);
+    }
+
+    /// Takes note of all that the foreman has to report.
+    fn digest(&mut self) {
+        if let Some((started, failed)) = self.foreman.drain_report() {
+            started.into_iter().for_each(|started| self.note_started(started));
+            failed.into_iter().for_each(|failed| self.note_failed(failed));
+        }
+    }
+
+    fn note_started(&mut self, started: Started) {
+        let Started { place, card } = started;
+        let addr = card.node.addr;
+        let at = {
+            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(&(at, _)) = roster.places.get(&place) else { return };
+            roster.cards[at] = Some(Arc::clone(&card));
+            roster.gone[at] = false;
+            at
+        };
+        self.handle.launch_ask(LaunchAsk::Learn { cards: vec![card] });
+        for child in self.waiting.remove(&at).unwrap_or_default() {
+            self.waiting_count -= 1;
+            self.foreman.say(child, Launch::Redirect { addr: addr.to_string() });
+        }
+        if self.is_up {
+            self.tell(NetworkEvent::Came { place });
+        }
+    }
+
+    fn note_failed(&mut self, failed: Failed) {
+        {
+            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(&(at, _)) = roster.places.get(&failed.place) {
+                roster.cards[at] = None;
+                roster.gone[at] = true;
+            }
+        }
+        if self.is_up {
+            self.tell(NetworkEvent::Lost(failed));
+        } else {
+            self.failed.push(failed);
+        }
+    }
+
+    /// Those that failed take with them who would have been started by them.
+    fn progress(&self) -> Progress {
+        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = roster.cards.iter().flatten().count();
+        let (mut failed, mut lost_until) = (0, 0);
+        for (at, process) in self.topology.processes().iter().enumerate().skip(1) {
+            if roster.gone[at] {
+                lost_until = lost_until.max(at + process.size as usize);
+            }
+            failed += usize::from(at < lost_until && roster.cards[at].is_none());
+        }
+        Progress { started, failed, total: self.topology.processes().len() - 1 }
+    }
+
+    fn tell(&self, event: NetworkEvent) {
+        // Whoever does not listen has no wish to know.
+        let _ = self.events.send(event);
+    }
+}
+
+impl std::fmt::Debug for Front {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct(std::any::type_name::<Network>()).field("is_up", &self.is_up).finish_non_exhaustive()
+    }
+}

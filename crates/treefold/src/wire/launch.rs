@@ -1,0 +1,293 @@
+//! What the processes of a network tell each other while it comes up: who has come, what to start, what went wrong.
+//!
+//! These words are between launchers. Core never hears them, but for the cards in them; a node that no launcher looks
+//! after drops them.
+
+use crate::wire::error::{WireError, malformed, within};
+use crate::wire::header::{AssignmentHeader, FailedHeader, LaunchHeader, StartedHeader};
+use crate::wire::members_max;
+use crate::wire::status::{card_header, card_of};
+use std::sync::Arc;
+use std::time::Duration;
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::MemberCard;
+
+/// The longest name of a process: a host's, brackets, and a number.
+const PLACE_BYTES_MAX: usize = 512;
+/// The longest line of words.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+/// Words of one command line, and lines of somebody's last words.
+const WORDS_MAX: usize = 1_024;
+
+/// A word between launchers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Launch {
+    /// Child to parent, or to the front-end when it does not know its parent or has lost it: here I am.
+    Attach(Started),
+    /// To who attached and has children: what to start.
+    Assign(Box<Assignment>),
+    /// To who attached at the front-end: its parent is there.
+    Redirect {
+        /// Where.
+        addr: String,
+    },
+    /// To who attached and is not wanted.
+    Refuse {
+        /// Why not.
+        why: String,
+    },
+    /// Child to parent: what has happened below.
+    Report {
+        /// Who is up.
+        started: Vec<Started>,
+        /// Who is not, or no longer.
+        failed: Vec<Failed>,
+    },
+    /// Parent to child: the network ends.
+    End,
+}
+
+/// A process that is up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Started {
+    /// Which: its name in the topology.
+    pub place: String,
+    /// Who it is and what it holds.
+    pub card: Arc<MemberCard>,
+}
+
+/// A process that could not be started, or that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Which: its name in the topology, `host:number`.
+    pub place: String,
+    /// What happened: how it ended, or why it could not be started.
+    pub what: String,
+    /// The last lines that it wrote to its standard error.
+    pub last_words: Vec<String>,
+}
+
+/// Who starts processes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Launcher {
+    /// Each parent its children: on its own host directly, elsewhere by ssh.
+    #[default]
+    Auto,
+    /// The same, with every host taken for this one: a network in small, or one for tests.
+    Local,
+    /// The same, always by ssh.
+    Ssh,
+    /// Somebody else, a job manager for one; processes attach by themselves.
+    Wait,
+}
+
+/// What a process is to start, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The topology's part below and including it, as a topology file.
+    pub part: String,
+    /// The number of the part's first back-end.
+    pub first: u32,
+    /// Back-ends in all.
+    pub total: u32,
+    /// Where the front-end is, for who loses its parent.
+    pub root: String,
+    /// How processes are started.
+    pub launcher: Launcher,
+    /// The program for other hosts, with its options.
+    pub ssh: Vec<String>,
+    /// The command line of an inner process.
+    pub inner: Vec<String>,
+    /// The command line of a back-end.
+    pub back_end: Vec<String>,
+    /// The program's path on other hosts; empty: the same.
+    pub remote_program: String,
+    /// How long processes have to come up.
+    pub time_left: Duration,
+}
+
+const LAUNCHERS: [Launcher; 4] = [Launcher::Auto, Launcher::Local, Launcher::Ssh, Launcher::Wait];
+
+impl Launch {
+    pub(super) fn header(&self, limits: &Limits) -> Result<LaunchHeader, WireError> {
+        let mut header = LaunchHeader::default();
+        header.what = match self {
+            Self::Attach(started) => {
+                header.started = vec![started.header(limits)?];
+                1
+            }
+            Self::Assign(assignment) => {
+                header.assignment = Some(assignment.header()?);
+                2
+            }
+            Self::Redirect { addr } => {
+                header.text = clipped(addr);
+                3
+            }
+            Self::Refuse { why } => {
+                header.text = clipped(why);
+                4
+            }
+            Self::Report { started, failed } => {
+                within("started", members_max(limits), started.len())?;
+                within("failed", members_max(limits), failed.len())?;
+                header.started = started.iter().map(|it| it.header(limits)).collect::<Result<_, _>>()?;
+                header.failed = failed.iter().map(Failed::header).collect();
+                5
+            }
+            Self::End => 6,
+        };
+        Ok(header)
+    }
+
+    pub(super) fn of(header: LaunchHeader, limits: &Limits) -> Result<Self, WireError> {
+        let LaunchHeader { what, started, failed, assignment, text } = header;
+        within("started", members_max(limits), started.len())?;
+        within("failed", members_max(limits), failed.len())?;
+        within("text", TEXT_BYTES_MAX, text.len())?;
+        let mut started =
+            started.into_iter().map(|it| Started::of(it, limits)).collect::<Result<Vec<_>, _>>()?;
+        Ok(match what {
+            1 if started.len() == 1 => Self::Attach(started.remove(0)),
+            2 => Self::Assign(Box::new(Assignment::of(assignment.ok_or(malformed("assignment"))?)?)),
+            3 => Self::Redirect { addr: text },
+            4 => Self::Refuse { why: text },
+            5 => {
+                let failed = failed.into_iter().map(Failed::of).collect::<Result<_, _>>()?;
+                Self::Report { started, failed }
+            }
+            6 => Self::End,
+            _ => return Err(malformed("what")),
+        })
+    }
+}
+
+impl Started {
+    fn header(&self, limits: &Limits) -> Result<StartedHeader, WireError> {
+        within("place", PLACE_BYTES_MAX, self.place.len())?;
+        Ok(StartedHeader { place: self.place.clone(), card: Some(card_header(&self.card, limits)?) })
+    }
+
+    fn of(header: StartedHeader, limits: &Limits) -> Result<Self, WireError> {
+        within("place", PLACE_BYTES_MAX, header.place.len())?;
+        Ok(Self { place: header.place, card: card_of(header.card.ok_or(malformed("card"))?, limits)? })
+    }
+}
+
+impl Failed {
+    fn header(&self) -> FailedHeader {
+        let last_words = self.last_words.iter().take(WORDS_MAX).map(|line| clipped(line)).collect();
+        FailedHeader { place: clipped(&self.place), what: clipped(&self.what), last_words }
+    }
+
+    fn of(header: FailedHeader) -> Result<Self, WireError> {
+        let FailedHeader { place, what, last_words } = header;
+        within("failed.last_words", WORDS_MAX, last_words.len())?;
+        for text in last_words.iter().chain([&place, &what]) {
+            within("failed.text", TEXT_BYTES_MAX, text.len())?;
+        }
+        Ok(Self { place, what, last_words })
+    }
+}
+
+impl Assignment {
+    fn header(&self) -> Result<AssignmentHeader, WireError> {
+        for words in [&self.ssh, &self.inner, &self.back_end] {
+            within("assignment.words", WORDS_MAX, words.len())?;
+        }
+        let launcher = LAUNCHERS.iter().position(|&it| it == self.launcher).unwrap_or_default();
+        Ok(AssignmentHeader {
+            part: self.part.clone(),
+            first: self.first,
+            total: self.total,
+            root: self.root.clone(),
+            launcher: launcher as u32,
+            ssh: self.ssh.clone(),
+            inner: self.inner.clone(),
+            back_end: self.back_end.clone(),
+            remote_program: self.remote_program.clone(),
+            time_left_us: u64::try_from(self.time_left.as_micros()).unwrap_or(u64::MAX),
+        })
+    }
+
+    fn of(header: AssignmentHeader) -> Result<Self, WireError> {
+        for words in [&header.ssh, &header.inner, &header.back_end] {
+            within("assignment.words", WORDS_MAX, words.len())?;
+        }
+        let launcher = LAUNCHERS.get(header.launcher as usize).copied();
+        Ok(Self {
+            part: header.part,
+            first: header.first,
+            total: header.total,
+            root: header.root,
+            launcher: launcher.ok_or(malformed("assignment.launcher"))?,
+            ssh: header.ssh,
+            inner: header.inner,
+            back_end: header.back_end,
+            remote_program: header.remote_program,
+            time_left: Duration::from_micros(header.time_left_us),
+        })
+    }
+}
+
+/// As much of a text as is allowed.
+fn clipped(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Inbox, Incoming, Outbox};
+    use treefold_core::id::NodeId;
+
+    fn again(launch: &Launch) -> Launch {
+        let mut outbox = Outbox::new(Limits::DEFAULT);
+        let node = NodeId::new(([127, 0, 0, 1], 1).into(), 1);
+        outbox.push_hello(&crate::wire::Hello::new("c", node)).unwrap();
+        outbox.push_launch(launch).unwrap();
+        let mut inbox = Inbox::new(Limits::DEFAULT);
+        while !outbox.is_empty() {
+            let mut slices = [std::io::IoSlice::new(&[])];
+            outbox.fill_slices(&mut slices);
+            let bytes = slices[0].to_vec();
+            inbox.read_buffer().extend_from_slice(&bytes);
+            outbox.advance(bytes.len());
+        }
+        assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))));
+        match inbox.next() {
+            Ok(Some(Incoming::Launch(launch))) => *launch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_word_is_read_as_it_was_written() {
+        let node = NodeId::new(([127, 0, 0, 1], 7).into(), 9);
+        let started = Started { place: "a:0".into(), card: Arc::new(MemberCard::new(node)) };
+        let failed =
+            Failed { place: "b:1".into(), what: "ended with 3".into(), last_words: vec!["oh".into()] };
+        let assignment = Assignment {
+            part: "a:0 => b:1 ;".into(),
+            first: 3,
+            total: 7,
+            root: "10.0.0.1:7".into(),
+            launcher: Launcher::Ssh,
+            ssh: vec!["ssh".into(), "-v".into()],
+            inner: vec!["treefold".into()],
+            back_end: vec!["x".into()],
+            remote_program: "/opt/treefold".into(),
+            time_left: Duration::from_secs(3),
+        };
+        for launch in [
+            Launch::Attach(started.clone()),
+            Launch::Assign(Box::new(assignment)),
+            Launch::Redirect { addr: "10.0.0.2:8".into() },
+            Launch::Refuse { why: "no".into() },
+            Launch::Report { started: vec![started], failed: vec![failed] },
+            Launch::End,
+        ] {
+            assert_eq!(again(&launch), launch);
+        }
+    }
+}
