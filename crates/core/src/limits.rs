@@ -2,6 +2,10 @@
 
 use crate::time::Duration;
 
+/// Folds of waves that have ended which may wait for a processor, unless there are as many of waves that have not:
+/// then as many.
+pub const STALE_FOLDS_MAX: usize = 16;
+
 /// Bounds on what a node holds, accepts and waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -36,13 +40,14 @@ pub struct Limits {
     pub held_bytes_max: usize,
     /// A partial of more bytes than this is offered to the parent first and sent when the parent grants it.
     pub eager_bytes_max: usize,
-    /// Jobs that wait for a processor.
+    /// Locals that wait for a processor, refused while it has so many jobs in line. Folds are never refused: there
+    /// is at most one for two partials that are here already.
     pub jobs_queued_max: usize,
     /// Locals that never returned and were given up, each holding a thread; past it, no worker is replaced.
     pub stuck_jobs_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
-    /// Losses listed in one answer; further ones are merged into the last.
+    /// Losses listed in one answer, at least one; further ones are merged into the last.
     pub missing_max: usize,
     /// Bytes of one error message that travels.
     pub message_bytes_max: usize,

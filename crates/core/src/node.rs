@@ -209,6 +209,7 @@ impl<P: Payload> Node<P> {
         self.dispatch(now);
         self.grant_waiting();
         self.drain_sight(now);
+        self.sweep_queue();
         if self.leaving == Leaving::Draining && self.calls.is_empty() && self.has_no_open_waves() {
             self.leaving = Leaving::Drained;
             self.effects.push_back(Effect::Deliver(Event::Drained));

@@ -98,19 +98,19 @@ impl<P: Payload> Node<P> {
     pub(crate) fn dispatch(&mut self, now: Instant) {
         while let Some(job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
             let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
-            let is_wanted = wave.phase == Phase::Open
-                && wave.jobs_epoch == job.epoch
-                && match &job.work {
-                    Work::Local { partition, .. } => wave.own_open.contains(*partition),
-                    Work::Reduce { .. } => wave.parts.has_open_fold(),
-                };
-            if is_wanted {
+            if is_wanted(&wave, &job) {
                 let place = self.place_of(&job);
                 let place = if place == Place::Inline { Place::Worker } else { place };
                 self.hand_out(now, &mut wave, job, place);
             }
             self.waves.insert(wave.tag, wave);
         }
+    }
+
+    /// Keeps jobs of waves that have ended from piling up before processors that hang.
+    pub(crate) fn sweep_queue(&mut self) {
+        let Self { queue, waves, .. } = self;
+        queue.sweep(|job| waves.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)));
     }
 
     fn hand_out(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>, place: Place) {
@@ -269,6 +269,7 @@ impl<P: Payload> Node<P> {
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
         wave.jobs_inline = 0;
+        self.queue.note_stale(wave.parts.open_folds());
         wave.jobs_epoch = self.next_jobs_epoch();
         for id in core::mem::take(&mut wave.futures) {
             if let Some(mut job) = self.jobs.remove(&id) {
@@ -278,4 +279,14 @@ impl<P: Payload> Node<P> {
             }
         }
     }
+}
+
+/// True when something waits for what comes of the job.
+fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
+    wave.phase == Phase::Open
+        && wave.jobs_epoch == job.epoch
+        && match &job.work {
+            Work::Local { partition, .. } => wave.own_open.contains(*partition),
+            Work::Reduce { .. } => wave.parts.has_open_fold(),
+        }
 }

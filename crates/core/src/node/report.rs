@@ -3,7 +3,7 @@
 use super::Node;
 use crate::id::WaveId;
 use crate::message::Payload;
-use crate::status::{MemberStatus, NodeStatus, OpenWork};
+use crate::status::{MemberStatus, NodeStatus, OpenWork, TableSizes};
 use crate::time::Instant;
 use alloc::sync::Arc;
 
@@ -31,6 +31,15 @@ impl<P: Payload> Node<P> {
     /// The waves that this node takes part in and has not answered; one that it has two parts in comes twice.
     pub fn open_waves(&self) -> impl Iterator<Item = WaveId> + '_ {
         self.waves.keys().map(|tag| tag.wave)
+    }
+
+    /// The sizes of further tables at this moment.
+    pub fn table_sizes(&self) -> TableSizes {
+        TableSizes {
+            locals_queued: self.queue.locals(),
+            folds_queued: self.queue.folds(),
+            peers_remembered: self.loads.len().max(self.replicas.remembered()),
+        }
     }
 
     /// The sizes of the node's tables at this moment.

@@ -54,6 +54,11 @@ impl Ejection {
         Self { records: BTreeMap::new(), all_clear_at: Instant::START, peers_max: peers_max.max(1) }
     }
 
+    /// How many nodes are remembered.
+    pub fn remembered(&self) -> usize {
+        self.records.len()
+    }
+
     /// `node` has failed. True when it is ejected for it.
     pub fn note_error(&mut self, node: NodeId, now: Instant) -> bool {
         if !self.records.contains_key(&node) && self.records.len() >= self.peers_max {

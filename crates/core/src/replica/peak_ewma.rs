@@ -50,6 +50,11 @@ impl PeakEwma {
         Self { observed: BTreeMap::new(), peers_max: peers_max.max(1) }
     }
 
+    /// How many nodes are remembered.
+    pub fn remembered(&self) -> usize {
+        self.observed.len()
+    }
+
     /// `node` has answered after `took`.
     pub fn observe(&mut self, node: NodeId, took: Duration, now: Instant) {
         let sample_ms = took.as_millis_f64();

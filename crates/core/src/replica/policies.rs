@@ -62,6 +62,11 @@ impl Replicas {
         }
     }
 
+    /// Nodes in the larger of the tables that remember something of each.
+    pub fn remembered(&self) -> usize {
+        self.peak_ewma.remembered().max(self.ejection.remembered())
+    }
+
     /// Whom the policy wants asked before it chooses, and waited for; `None` when nobody.
     pub fn poll<'w>(
         &self,

@@ -116,6 +116,11 @@ impl<P: Payload> Parts<P> {
         !self.folding.is_empty()
     }
 
+    /// How many are.
+    pub(crate) fn open_folds(&self) -> usize {
+        self.folding.len()
+    }
+
     /// A pair has become one.
     pub(crate) fn put_folded(&mut self, part: Part<P>) {
         self.end_fold(&part.contributors);

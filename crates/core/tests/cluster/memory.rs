@@ -1,8 +1,9 @@
-//! Large partials: offered, granted, bounded.
+//! What a node holds is bounded: large partials, which are offered and granted; what is kept; what waits for a
+//! processor.
 
 use crate::world::{Plan, World, assert_honest, whole};
 use treefold_core::call::{CallOptions, Status};
-use treefold_core::limits::Limits;
+use treefold_core::limits::{Limits, STALE_FOLDS_MAX};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
@@ -47,4 +48,24 @@ fn what_is_kept_for_repair_is_bounded() {
             assert!(open.waves_kept <= 10 && open.kept_bytes <= 450, "{open:?}");
         }
     }
+}
+
+#[test]
+fn folds_do_not_pile_up_before_processors_that_never_come_back() {
+    let mut world = World::new(&Plan { partitions: 8, ..Plan::default() });
+    world.behaviour.reduce = Duration::from_secs(3_600);
+    let options = CallOptions {
+        shape: Shape::Base,
+        deadline: Duration::from_millis(50),
+        min_coverage: 0.0,
+        ..CallOptions::default()
+    };
+    // Eight partials of a call make four folds at most.
+    let most = 4 + STALE_FOLDS_MAX;
+    for _ in 0..100 {
+        assert_honest(&world.ask(0, options.clone()));
+        let waiting = world.node(0).table_sizes();
+        assert!(waiting.folds_queued <= most, "{waiting:?}");
+    }
+    assert!(world.node(0).open_work().jobs_running > 0, "no processor has come back");
 }
