@@ -224,7 +224,7 @@ impl<P: Payload> Node<P> {
         self.requests.remove(&call.requester);
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();
-            missing = wave.missing(self.me, &Reason::Late);
+            missing = wave.missing(self.me, &Reason::Late, self.config.limits.missing_max);
         }
         self.note_end(now, &mut call, &wave.losses, &missing);
         let contributed = wave.parts.claimed().clone();

@@ -24,7 +24,7 @@ use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::contributors::Parts;
-use crate::wave::state::{Child, Opening, Parent, Phase, Wave};
+use crate::wave::state::{Child, Opening, Parent, Phase, Wave, list, note};
 use crate::wave::wait::Waiting;
 use crate::wave::wait::staged::Rank;
 use alloc::boxed::Box;
@@ -329,7 +329,7 @@ impl<P: Payload> Node<P> {
         let missing = if wave.asked.is_subset(wave.parts.claimed()) {
             Vec::new()
         } else {
-            wave.missing(self.me, otherwise)
+            wave.missing(self.me, otherwise, self.config.limits.missing_max)
         };
         wave.children.clear();
         wave.own_open = PartitionSet::new();
@@ -383,7 +383,8 @@ impl<P: Payload> Node<P> {
         wave.offered.iter().for_each(|partial| partitions.union_with(&partial.contributors));
         let reason = Reason::Full("kept_bytes_max".into());
         let mut missing = wave.answer_missing.clone();
-        missing.push(Missing { partitions, node: Some(self.me), reason });
+        let made_room = Missing { partitions, node: Some(self.me), reason };
+        list(&mut missing, made_room, self.config.limits.missing_max);
         let partial = self.partial(wave, None, PartitionSet::new(), missing, true);
         self.send(parent, Message::Partial(Box::new(partial)));
     }
@@ -448,7 +449,8 @@ impl<P: Payload> Node<P> {
             if let Some(reason) = self.may_take_part(call).err().filter(|_| !is_nothing_new) {
                 // What it has it gives; new work for an old wave is refused as it is for a new one.
                 self.counters.waves_refused += 1;
-                wave.answer_missing.push(Missing { partitions: extra, node: Some(self.me), reason });
+                let refused = Missing { partitions: extra, node: Some(self.me), reason };
+                note(&mut wave.answer_missing, refused, self.config.limits.missing_max);
                 self.send_answer(now, &mut wave, from);
                 return self.keep(wave);
             }

@@ -309,21 +309,9 @@ impl<P: Payload> Wave<P> {
         self.children.iter_mut().find(|child| child.node == node && child.branch == branch)
     }
 
-    /// Notes partitions as lost, merging with a like loss. The list is bounded by the caller's limit.
-    pub(crate) fn note_loss(&mut self, loss: Missing, losses_listed_max: usize) {
-        if loss.partitions.is_empty() {
-            return;
-        }
-        let full = !self.losses.is_empty() && self.losses.len() >= losses_listed_max;
-        let like = |old: &&mut Missing| old.node == loss.node && old.reason == loss.reason;
-        let last = self.losses.len().saturating_sub(1);
-        if let Some(old) = self.losses.iter_mut().find(like) {
-            old.partitions.union_with(&loss.partitions);
-        } else if full {
-            self.losses[last].partitions.union_with(&loss.partitions);
-        } else {
-            self.losses.push(loss);
-        }
+    /// Notes partitions as lost. At most `missing_max` losses are listed.
+    pub(crate) fn note_loss(&mut self, loss: Missing, missing_max: usize) {
+        note(&mut self.losses, loss, missing_max);
     }
 
     /// What has been asked, has not contributed, and is not open with anyone any more.
@@ -337,26 +325,24 @@ impl<P: Payload> Wave<P> {
     }
 
     /// What is missing from an answer given now, each partition with the last reason noted for it; `otherwise`
-    /// is the reason of those still open.
-    pub(crate) fn missing(&self, me: NodeId, otherwise: &Reason) -> Vec<Missing> {
+    /// is the reason of those still open. At most `missing_max` losses are listed.
+    pub(crate) fn missing(&self, me: NodeId, otherwise: &Reason, missing_max: usize) -> Vec<Missing> {
         let mut rest = self.asked.difference(self.parts.claimed());
         let mut missing = Vec::new();
-        for loss in self.losses.iter().rev() {
-            take_from(&mut rest, &loss.partitions, |partitions| {
-                missing.push(Missing { partitions, node: loss.node, reason: loss.reason.clone() });
-            });
-        }
-        take_from(&mut rest, &self.own, |partitions| {
-            missing.push(Missing { partitions, node: Some(me), reason: otherwise.clone() });
-        });
+        let mut take = |partitions: &PartitionSet, node: Option<NodeId>, reason: &Reason| {
+            let left = rest.difference(partitions);
+            let taken = rest.difference(&left);
+            if !taken.is_empty() {
+                rest = left;
+                list(&mut missing, Missing { partitions: taken, node, reason: reason.clone() }, missing_max);
+            }
+        };
+        self.losses.iter().rev().for_each(|loss| take(&loss.partitions, loss.node, &loss.reason));
+        take(&self.own, Some(me), otherwise);
         for seat in self.children.iter().flat_map(|child| child.tree.seats()) {
-            take_from(&mut rest, &seat.partitions, |partitions| {
-                missing.push(Missing { partitions, node: Some(seat.node), reason: otherwise.clone() });
-            });
+            take(&seat.partitions, Some(seat.node), otherwise);
         }
-        if !rest.is_empty() {
-            missing.push(Missing { partitions: rest, node: None, reason: otherwise.clone() });
-        }
+        take(&self.asked, None, otherwise);
         missing
     }
 
@@ -377,12 +363,23 @@ impl<P: Payload> Wave<P> {
     }
 }
 
-/// Moves what `rest` and `wanted` share out of `rest` and hands it over, unless there is none.
-fn take_from(rest: &mut PartitionSet, wanted: &PartitionSet, hand_over: impl FnOnce(PartitionSet)) {
-    let left = rest.difference(wanted);
-    let taken = rest.difference(&left);
-    if !taken.is_empty() {
-        *rest = left;
-        hand_over(taken);
+/// Adds a loss to those noted: to a like one, if there is one.
+pub(crate) fn note(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
+    if loss.partitions.is_empty() {
+        return;
+    }
+    let is_like = |old: &&mut Missing| old.node == loss.node && old.reason == loss.reason;
+    match losses.iter_mut().find(is_like) {
+        Some(old) => old.partitions.union_with(&loss.partitions),
+        None => list(losses, loss, missing_max),
+    }
+}
+
+/// Lists a loss, or adds it to the last when there is no room for more.
+pub(crate) fn list(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
+    let is_full = losses.len() >= missing_max;
+    match losses.last_mut().filter(|_| is_full) {
+        Some(last) => last.partitions.union_with(&loss.partitions),
+        None => losses.push(loss),
     }
 }

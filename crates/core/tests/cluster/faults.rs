@@ -3,6 +3,7 @@
 use crate::world::{Plan, World, assert_honest, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{JobError, Reason};
+use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
 use treefold_core::time::Duration;
@@ -224,5 +225,18 @@ fn honest_nodes_are_never_accused() {
                 assert_eq!(accused, None, "{shape} {stopped} {killed} {kill_ms} {resume_ms}");
             }
         }
+    }
+}
+
+#[test]
+fn losses_beyond_the_limit_are_listed_with_the_last() {
+    for shape in TREES {
+        let limits = Limits { missing_max: 2, ..Limits::DEFAULT };
+        let mut world = World::new(&Plan { limits, ..Plan::default() });
+        (1..7).for_each(|victim| world.stop(victim));
+        let outcome = world.ask(0, CallOptions { min_coverage: 0.0, ..half(shape) });
+        assert_honest(&outcome);
+        assert!(outcome.missing.len() <= 2, "{shape}: {outcome:?}");
+        assert!(lost(&outcome).len() >= 12, "{shape}: six of eight nodes are silent: {outcome:?}");
     }
 }
