@@ -201,7 +201,7 @@ impl<P: Payload> Node<P> {
         }
         let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
         for partition in wanted.iter() {
-            if let Some(node) = self.next_replica(wave, partition) {
+            if let Some(node) = self.next_replica(now, wave, partition) {
                 chosen.entry(node).or_default().insert(partition);
             }
         }
@@ -219,8 +219,9 @@ impl<P: Payload> Node<P> {
         asked
     }
 
-    /// A replica of `partition` that has not failed this wave; the least loaded one in sight.
-    fn next_replica(&self, wave: &Wave<P>, partition: u32) -> Option<NodeId> {
+    /// A replica of `partition` that has not failed this wave: the least loaded one in sight, and one that keeps
+    /// failing (and so looks idle) only if there is no other.
+    fn next_replica(&self, now: Instant, wave: &Wave<P>, partition: u32) -> Option<NodeId> {
         let tries = || wave.tried.iter().filter(|one| one.partitions.contains(partition));
         if tries().count() >= self.config.tuning.tries_max as usize {
             return None;
@@ -229,11 +230,103 @@ impl<P: Payload> Node<P> {
         let service = service_of(&wave.name);
         let untried = self.view().providers(service, partition).iter().filter(|node| !has_failed(node));
         let queued = |node: NodeId| self.loads.of(node).map(|known| known.figure.queued);
-        untried.min_by_key(|&&node| (queued(node), node)).copied()
+        let is_ejected = |node: NodeId| self.replicas.ejection().is_ejected(node, now);
+        untried.min_by_key(|&&node| (is_ejected(node), queued(node), node)).copied()
     }
 }
 
 /// The service of `service/aggregation`.
 pub(crate) fn service_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(service, _)| service)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{NodeConfig, Tuning};
+    use crate::input::Input;
+    use crate::limits::Limits;
+    use crate::membership::card::{MemberCard, ServiceCard};
+    use crate::message::Message;
+    use crate::replica::ejection::ERRORS_MAX;
+    use crate::replica::in_flight::PlacedCall;
+    use crate::time::Duration;
+    use crate::wave::state::Opening;
+    use crate::wave::wait::Waiting;
+    use alloc::sync::Arc;
+    use bytes::Bytes;
+
+    const NOW: Instant = Instant::START;
+
+    fn name_of(number: u8) -> NodeId {
+        NodeId::new(([10, 0, 0, number], 7700).into(), 1)
+    }
+
+    fn card(number: u8, partitions: PartitionSet) -> MemberCard {
+        let mut card = MemberCard::new(name_of(number));
+        card.services.insert("s".into(), ServiceCard { partitions, total: 1 });
+        card
+    }
+
+    /// Node 0, which knows of three replicas of the one partition: 1, 2 and 3.
+    fn front() -> Node<Bytes> {
+        let config = NodeConfig {
+            card: card(0, PartitionSet::new()),
+            kinds: Vec::new(),
+            tuning: Tuning::LAN,
+            limits: Limits::DEFAULT,
+            seed: 1,
+        };
+        let mut front = Node::new(config, NOW);
+        let cards = [1, 2, 3].map(|number| Arc::new(card(number, PartitionSet::first(1))));
+        let message = Message::Cards(cards.into());
+        front.handle_input(NOW, Input::Message { from: name_of(1), message });
+        front
+    }
+
+    /// A wave in which those replicas have failed.
+    fn wave(failed: &[u8]) -> Wave<Bytes> {
+        let mut wave = Wave::open(
+            NOW,
+            Opening {
+                tag: Tag { wave: crate::id::WaveId { origin: 1, sequence: 1 }, branch: 0 },
+                parent: Parent::Caller,
+                name: "s/sum".into(),
+                kind: None,
+                params: Bytes::new(),
+                deadline_at: NOW + Duration::from_secs(1),
+                answer_at: NOW + Duration::from_secs(1),
+                waiting: Waiting::Staged,
+                losses_max: 0,
+                spare: 0,
+                hedge: false,
+                explain: false,
+                loads_wanted: false,
+                asked: PartitionSet::first(1),
+                jobs_epoch: 0,
+            },
+        );
+        let failed = failed.iter().map(|&number| Some(name_of(number)));
+        wave.tried = failed.map(|failed| Try { partitions: PartitionSet::first(1), failed }).collect();
+        wave
+    }
+
+    #[test]
+    fn a_retry_asks_who_keeps_failing_only_if_there_is_no_other() {
+        let mut front = front();
+        assert_eq!(
+            front.next_replica(NOW, &wave(&[3]), 0),
+            Some(name_of(1)),
+            "as good as the other, and first"
+        );
+        let reason = Reason::LocalFailed("at once".into());
+        let failure = Missing { partitions: PartitionSet::first(1), node: Some(name_of(1)), reason };
+        for _ in 0..ERRORS_MAX {
+            front.replicas.ended(PlacedCall::default(), [&failure].into_iter(), &[], NOW);
+        }
+        assert_eq!(front.next_replica(NOW, &wave(&[3]), 0), Some(name_of(2)));
+        assert_eq!(front.next_replica(NOW, &wave(&[2, 3]), 0), Some(name_of(1)), "there is no other");
+        let later = NOW + Duration::from_secs(2);
+        assert_eq!(front.next_replica(later, &wave(&[3]), 0), Some(name_of(1)), "it is given another chance");
+    }
 }
