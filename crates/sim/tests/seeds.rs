@@ -34,7 +34,7 @@ const STEPS_MAX: u64 = 20_000;
 fn kept(name: &str) -> Scenario {
     let path = format!("{}/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    Scenario::from_json(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 #[test]

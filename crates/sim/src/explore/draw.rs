@@ -258,13 +258,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_scenario_and_json_keeps_it() {
-        for seed in 0..200 {
-            let scenario = draw(seed);
-            assert_eq!(scenario, draw(seed));
-            let text = serde_json::to_string(&scenario).expect("plain values");
-            assert_eq!(serde_json::from_str::<Scenario>(&text).expect("as written"), scenario);
-        }
+    fn a_seed_is_a_scenario() {
+        assert!((0..200).all(|seed| draw(seed) == draw(seed)));
+        assert!((0..200).all(|seed| draw(seed) != draw(seed + 1)));
     }
 
     #[test]

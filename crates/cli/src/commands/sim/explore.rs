@@ -95,7 +95,7 @@ impl Explore {
         };
         match format {
             Format::Json => print_json(&report),
-            Format::Text => show(&report, Style::of_stdout()),
+            Format::Text => self.show(&report, Style::of_stdout()),
         }
         match report.failures.len() {
             0 => Ok(Verdict::Full),
@@ -112,7 +112,7 @@ impl Explore {
         let Some(path) = &self.from else { return Ok(None) };
         let refused = |error: &dyn std::fmt::Display| Refused::failed(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
-        serde_json::from_str(&text).map(Some).map_err(|error| refused(&error))
+        Scenario::from_json(&text).map(Some).map_err(|error| refused(&error))
     }
 
     /// What comes from a file is as small as it is wanted.
@@ -136,6 +136,33 @@ impl Explore {
         bar.finish_and_clear();
         report
     }
+
+    fn show(&self, report: &Report, style: Style) {
+        for failure in &report.failures {
+            print(described(failure, &self.again(failure), style));
+        }
+        let commit = report.commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+        let of = format!("treefold {}{commit}, seeds from {}", report.version, report.seed);
+        print(format_args!(
+            "{}, in {:.1} s; {of}",
+            progress(&report.tally, report.failures.len()),
+            report.seconds
+        ));
+        let faults = report.tally.faults.iter().map(|(kind, count)| format!("{kind} {count}"));
+        print(format_args!("faults: {}", faults.collect::<Vec<_>>().join(", ")));
+    }
+
+    /// The command that has the same failure again.
+    fn again(&self, failure: &Failure) -> String {
+        let mut again = match &self.from {
+            Some(path) => format!("treefold sim explore --from {}", path.display()),
+            None => format!("treefold sim explore --scenario {}", failure.seed),
+        };
+        if let Some(sabotage) = self.sabotage.and_then(|sabotage| sabotage.to_possible_value()) {
+            again = format!("{again} --sabotage {}", sabotage.get_name());
+        }
+        again
+    }
 }
 
 fn progress(tally: &Tally, failures: usize) -> String {
@@ -146,22 +173,7 @@ fn progress(tally: &Tally, failures: usize) -> String {
     )
 }
 
-fn show(report: &Report, style: Style) {
-    for failure in &report.failures {
-        print(described(failure, style));
-    }
-    let commit = report.commit.map_or_else(String::new, |commit| format!(" ({commit})"));
-    let of = format!("treefold {}{commit}, seeds from {}", report.version, report.seed);
-    print(format_args!(
-        "{}, in {:.1} s; {of}",
-        progress(&report.tally, report.failures.len()),
-        report.seconds
-    ));
-    let faults = report.tally.faults.iter().map(|(kind, count)| format!("{kind} {count}"));
-    print(format_args!("faults: {}", faults.collect::<Vec<_>>().join(", ")));
-}
-
-fn described(failure: &Failure, style: Style) -> String {
+fn described(failure: &Failure, again: &str, style: Style) -> String {
     let violation = &failure.violation;
     let place = violation.place.map_or_else(String::new, |place| format!(" at place {place}"));
     let call = violation.call.map_or_else(String::new, |call| format!(", call {call}"));
@@ -172,7 +184,7 @@ fn described(failure: &Failure, style: Style) -> String {
     writeln!(text, "{name} after {} µs{place}{call}: {}", violation.at_us, violation.what).expect(written);
     let scenario = serde_json::to_string(&failure.scenario).expect("invariant: a scenario is plain values");
     writeln!(text, "{scenario}").expect(written);
-    writeln!(text, "again: treefold sim explore --scenario {}", failure.seed).expect(written);
+    writeln!(text, "again: {again}").expect(written);
     text
 }
 
@@ -184,8 +196,17 @@ mod tests {
     fn a_failure_says_how_to_have_it_again() {
         let report = replay(&draw(2), Some(world::Sabotage::CountTwice), Duration::ZERO);
         let failure = report.failures.first().expect("the hundredth fold is wrong");
-        let text = described(failure, Style::PLAIN);
-        assert!(text.contains("counted_once after "), "{text}");
-        assert!(text.ends_with("again: treefold sim explore --scenario 2\n"), "{text}");
+        let again = |line: &[&str]| {
+            let explore = Explore::augment_args(clap::Command::new("explore")).get_matches_from(line);
+            let explore = <Explore as clap::FromArgMatches>::from_arg_matches(&explore).expect("as declared");
+            let text = described(failure, &explore.again(failure), Style::PLAIN);
+            assert!(text.contains("counted_once after "), "{text}");
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(again(&["explore"]), "again: treefold sim explore --scenario 2");
+        assert_eq!(
+            again(&["explore", "--from", "failed.json", "--sabotage", "count-twice"]),
+            "again: treefold sim explore --from failed.json --sabotage count-twice"
+        );
     }
 }

@@ -1,0 +1,147 @@
+//! Scenarios on file, and what such a file may hold.
+//!
+//! A scenario that was drawn makes sense; one from a file may have been written by hand. What would take for ever, or
+//! find what nobody built (a link of one byte a second never comes to rest), is refused before it is played, by field
+//! and bounds.
+
+use super::scenario::{Fault, Scenario, Weather};
+use std::fmt::Display;
+use thiserror::Error;
+
+/// Members, and observers.
+const NODES_MAX: u32 = 10_000;
+const PARTITIONS_MAX: u32 = 65_536;
+const PROCESSORS_MAX: u32 = 1_024;
+/// Every time, in µs: a day.
+const TIME_MAX_US: u64 = 86_400_000_000;
+/// A partial, as large as any payload may be by default.
+const PARTIAL_BYTES_MAX: u32 = 64 << 20;
+/// The narrowest link.
+const BYTES_PER_S_MIN: u64 = 1_000_000;
+const PERMILLE_MAX: u32 = 1_000;
+/// How many times as long as usual work may take, by call or by node.
+const TIMES_MAX: u32 = 1_000;
+
+/// Why a text holds no scenario that can be played.
+#[derive(Debug, Error)]
+pub enum UnplayableScenario {
+    /// It is no JSON object with a scenario's fields.
+    #[error("no scenario: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A field is out of bounds.
+    #[error("{field} is {given}; allowed: {allowed}")]
+    Field {
+        /// Its name, with its place in a row.
+        field: String,
+        /// What stands there.
+        given: String,
+        /// What may stand there.
+        allowed: String,
+    },
+}
+
+impl Scenario {
+    /// The scenario in a file's text.
+    ///
+    /// # Errors
+    ///
+    /// Where the text is something else, or asks for what cannot be played; the error names the field.
+    pub fn from_json(text: &str) -> Result<Self, UnplayableScenario> {
+        let scenario: Self = serde_json::from_str(text)?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<(), UnplayableScenario> {
+        within("nodes", self.nodes, 1, NODES_MAX)?;
+        within("observers", self.observers, 0, NODES_MAX)?;
+        within("partitions", self.partitions, 1, PARTITIONS_MAX)?;
+        within("processors", self.processors, 1, PROCESSORS_MAX)?;
+        within("partial_bytes", self.partial_bytes, 0, PARTIAL_BYTES_MAX)?;
+        within("local_us", self.local_us, 0, TIME_MAX_US)?;
+        within("reduce_us", self.reduce_us, 0, TIME_MAX_US)?;
+        check_weather("weather", &self.weather)?;
+        for (at, call) in self.calls.iter().enumerate() {
+            let field = |name: &str| format!("calls[{at}].{name}");
+            within(field("at_us"), call.at_us, 0, TIME_MAX_US)?;
+            within(field("cancelled_after_us"), call.cancelled_after_us.unwrap_or(0), 0, TIME_MAX_US)?;
+            within(field("wish.deadline_us"), call.wish.deadline_us, 0, TIME_MAX_US)?;
+            within(field("scale"), call.scale, 0.0, f64::from(TIMES_MAX))?;
+        }
+        for (at, planned) in self.faults.iter().enumerate() {
+            within(format!("faults[{at}].at_us"), planned.at_us, 0, TIME_MAX_US)?;
+            let field = format!("faults[{at}].fault");
+            match &planned.fault {
+                Fault::Slow(_, times) => within(field, *times, 1, TIMES_MAX)?,
+                Fault::ClockJump(_, by_ms) => within(field, *by_ms, 0, TIME_MAX_US / 1_000)?,
+                Fault::Weather(weather) => check_weather(&field, weather)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_weather(at: &str, weather: &Weather) -> Result<(), UnplayableScenario> {
+    let field = |name: &str| format!("{at}.{name}");
+    within(field("delay_us"), weather.delay_us, 0, TIME_MAX_US)?;
+    within(field("jitter_us"), weather.jitter_us, 0, TIME_MAX_US)?;
+    within(field("loss_permille"), weather.loss_permille, 0, PERMILLE_MAX)?;
+    within(field("duplication_permille"), weather.duplication_permille, 0, PERMILLE_MAX)?;
+    let bytes_per_s = weather.bytes_per_s.unwrap_or(BYTES_PER_S_MIN);
+    within(field("bytes_per_s"), bytes_per_s, BYTES_PER_S_MIN, u64::MAX)
+}
+
+fn within<T: Copy + PartialOrd + Display>(
+    field: impl Into<String>,
+    given: T,
+    least: T,
+    most: T,
+) -> Result<(), UnplayableScenario> {
+    if (least..=most).contains(&given) {
+        return Ok(());
+    }
+    let allowed = format!("{least} to {most}");
+    Err(UnplayableScenario::Field { field: field.into(), given: given.to_string(), allowed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::draw::draw;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn whatever_is_drawn_can_be_kept_and_played_again() {
+        for seed in 0..500 {
+            let scenario = draw(seed);
+            let text = serde_json::to_string(&scenario).expect("plain values");
+            assert_eq!(Scenario::from_json(&text).expect("as written"), scenario);
+        }
+    }
+
+    /// What is said of a scenario with one field changed.
+    fn refusal(pointer: &str, value: Value) -> String {
+        let mut scenario = serde_json::to_value(draw(4)).expect("plain values");
+        *scenario.pointer_mut(pointer).expect("there is such a field") = value;
+        Scenario::from_json(&scenario.to_string()).expect_err("it makes no sense").to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused_by_field_and_bounds() {
+        assert_eq!(refusal("/nodes", json!(u32::MAX)), "nodes is 4294967295; allowed: 1 to 10000");
+        assert_eq!(refusal("/partitions", json!(0)), "partitions is 0; allowed: 1 to 65536");
+        assert_eq!(refusal("/calls/1/scale", json!(-1.0)), "calls[1].scale is -1; allowed: 0 to 1000");
+        let jump = json!([{"at_us": 5, "fault": {"clock_jump": [0, u64::MAX]}}]);
+        assert!(
+            refusal("/faults", jump).starts_with("faults[0].fault is 18446744073709551615; allowed: 0 to ")
+        );
+        let narrow = json!([{"at_us": 5, "fault": {"weather": {
+            "delay_us": 1, "jitter_us": 0, "loss_permille": 0, "duplication_permille": 0, "bytes_per_s": 0,
+        }}}]);
+        assert!(
+            refusal("/faults", narrow).starts_with("faults[0].fault.bytes_per_s is 0; allowed: 1000000 to ")
+        );
+        assert!(refusal("/seed", json!("four")).starts_with("no scenario: "));
+    }
+}
