@@ -3,13 +3,20 @@
 //! Where a limit is not a plain maximum the rule is this:
 //! - `waves_open_max` bounds the waves that a node takes part in for others; its own calls' waves come on top, and
 //!   are bounded by `calls_open_max`.
-//! - `jobs_queued_max` refuses locals. Folds are never refused: there is less than one for each partial that is here.
+//! - `jobs_queued_max` refuses locals. Folds are never refused: an open wave has less than one for each partition, and
+//!   of those that have ended there are no more than of those that are open, or [`STALE_FOLDS_MAX`].
+//! - `peers_max` bounds what is remembered of nodes, with room for one at least. Who has one connection more is the
+//!   driver's to refuse, and this world has none to refuse.
+//! - `missing_max` bounds the losses listed in each answer, be it a call's or a node's; one is listed in any case.
 //! - `held_bytes_max` stops what is offered. What a node's own locals give is not asked for, and each wave with
 //!   nothing to fold is granted one answer whatever is held, so that waves don't wait for each other's room; a child
 //!   that ran out of time has not folded all that its answer consists of. Partials
 //!   of no more than `eager_bytes_max` come unasked, and are not what the limit is for.
 
+use super::Finding;
 use crate::world::World;
+use treefold_core::error::Missing;
+use treefold_core::limits::STALE_FOLDS_MAX;
 
 /// What is needed to judge a node.
 #[derive(Debug)]
@@ -18,11 +25,13 @@ pub struct Bounded {
     pub partial_bytes: usize,
     /// How many partitions there are.
     pub partitions: usize,
+    /// How many losses an answer may list.
+    pub missing_max: usize,
 }
 
 impl Bounded {
     /// Holds one node to its limits.
-    pub fn touched(&self, world: &World, at: usize) -> Result<(), String> {
+    pub fn touched(&self, world: &World, at: usize) -> Finding {
         let place = world.place(at);
         let (open, limits) = (place.node().open_work(), &place.spec().limits);
         let within = |name: &str, value: usize, most: usize| {
@@ -33,6 +42,10 @@ impl Bounded {
         within("waves_kept_max", open.waves_kept, limits.waves_kept_max)?;
         within("kept_bytes_max", open.kept_bytes, limits.kept_bytes_max)?;
         within("stuck_jobs_max", open.jobs_stuck, limits.stuck_jobs_max)?;
+        let tables = place.node().table_sizes();
+        within("jobs_queued_max", tables.locals_queued, limits.jobs_queued_max)?;
+        within("folds that wait", tables.folds_queued, open.waves * self.partitions + STALE_FOLDS_MAX)?;
+        within("peers_max", tables.peers_remembered, limits.peers_max.max(1))?;
         within("waves in the load index", place.node().load_figure().in_flight as usize, open.waves)?;
         if self.partial_bytes > limits.eager_bytes_max {
             let most = place.spec().partitions.len() + self.partitions;
@@ -40,5 +53,14 @@ impl Bounded {
             within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(uninvited))?;
         }
         Ok(())
+    }
+
+    /// Holds one answer to its limit.
+    pub fn of_answer(&self, missing: &[Missing]) -> Finding {
+        let most = self.missing_max.max(1);
+        if missing.len() <= most {
+            return Ok(());
+        }
+        Err(format!("missing_max: {} losses are listed, at most {most}: {missing:?}", missing.len()))
     }
 }

@@ -6,6 +6,7 @@
 //! two halves that hold each other for dead find together when somebody's call on one of the dead
 //! (`announce_down_interval`, 3 s) meets one that lives. Two of the longest after each other, and half as much again.
 
+use super::Finding;
 use crate::world::World;
 use std::collections::BTreeSet;
 use treefold_core::id::NodeId;
@@ -15,7 +16,7 @@ use treefold_core::time::Duration;
 pub const WITHIN: Duration = Duration::from_secs(30);
 
 /// Holds every place of `members` and `observers` to its view.
-pub fn sees_all(world: &World, members: &BTreeSet<usize>, observers: &BTreeSet<usize>) -> Result<(), String> {
+pub fn sees_all(world: &World, members: &BTreeSet<usize>, observers: &BTreeSet<usize>) -> Finding {
     if members.is_empty() {
         // An observer learns who is gone from those who are there.
         return Ok(());

@@ -1,10 +1,11 @@
 //! The reported coverage is the share of what was merged, and the verdict follows from it.
 
+use super::Finding;
 use crate::world::ink::Ink;
 use treefold_core::call::{CallOptions, Outcome, Status};
 
 /// What a call reports is what its value holds.
-pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Result<(), String> {
+pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
     let (asked, contributed) = (outcome.asked.len(), outcome.contributed.len());
     let coverage = if asked == 0 { 1.0 } else { contributed as f64 / asked as f64 };
     let is_enough = coverage >= options.min_coverage - 1e-9;

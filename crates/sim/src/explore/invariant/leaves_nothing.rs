@@ -6,6 +6,7 @@
 //! Where messages are lost, as when a parent dies, its children go on until their deadline, by design: somebody else
 //! may ask for what they have.
 
+use super::Finding;
 use crate::world::World;
 use crate::world::place::Life;
 use std::collections::BTreeSet;
@@ -64,7 +65,7 @@ impl LeavesNothing {
 }
 
 /// Every place of `idle` is as new, but for what it keeps until a deadline that `is_over` or not.
-pub fn at_rest(world: &World, idle: &BTreeSet<usize>, is_over: bool) -> Result<(), String> {
+pub fn at_rest(world: &World, idle: &BTreeSet<usize>, is_over: bool) -> Finding {
     for &at in idle {
         let node = world.place(at).node();
         let (open, load) = (node.open_work(), node.load_figure());

@@ -90,6 +90,7 @@ impl Inspection {
             bounded: bounded::Bounded {
                 partial_bytes: scenario.partial_bytes as usize,
                 partitions: scenario.partitions as usize,
+                missing_max: scenario.habits().1.missing_max,
             },
             waves: BTreeMap::new(),
             drained: Vec::new(),
@@ -219,6 +220,7 @@ impl Inspection {
         self.hold("counted_once", now, Some(at), call, counted_once::of_outcome(outcome));
         self.hold("coverage", now, Some(at), call, coverage::of_outcome(&open.options, outcome));
         self.hold("partitioned", now, Some(at), call, partitioned::of_outcome(&open.options, outcome));
+        self.hold("bounded", now, Some(at), call, self.bounded.of_answer(&outcome.missing));
     }
 }
 
@@ -257,6 +259,7 @@ impl Watch for Inspection {
             }
             Effect::Send { message: Message::Partial(partial), .. } => {
                 self.hold("counted_once", now, Some(at), None, counted_once::of_partial(partial));
+                self.hold("bounded", now, Some(at), None, self.bounded.of_answer(&partial.missing));
             }
             Effect::Send { message: Message::Call(call), .. } => {
                 if let Some(params) = &call.params {

@@ -1,10 +1,11 @@
 //! Contributed and missing partition what was asked: every partition is in one of them, with a reason if missing.
 
+use super::Finding;
 use crate::world::ink::Ink;
 use treefold_core::call::{CallOptions, Outcome, Status};
 
 /// What was asked is contributed or missing, never both, and never neither.
-pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Result<(), String> {
+pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
     if matches!(outcome.status, Status::Rejected(_)) {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 //! has answered before, close connections and tell its log. What it may not do is run a job, ask a child, or report
 //! the end of a call: nobody would be there for what comes of it.
 
+use super::Finding;
 use crate::world::ink::Ink;
 use std::collections::BTreeSet;
 use treefold_core::effect::{Effect, Event};
@@ -17,7 +18,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    pub(super) fn drained(&mut self, at: usize) -> Result<(), String> {
+    pub(super) fn drained(&mut self, at: usize) -> Finding {
         if self.drained.insert(at) { Ok(()) } else { Err("it has drained twice".into()) }
     }
 
@@ -25,7 +26,7 @@ impl Silent {
         self.drained.remove(&at);
     }
 
-    pub(super) fn effect(&self, at: usize, effect: &Effect<Ink>) -> Result<(), String> {
+    pub(super) fn effect(&self, at: usize, effect: &Effect<Ink>) -> Finding {
         if self.drained.is_empty() || !self.drained.contains(&at) {
             return Ok(());
         }
