@@ -113,11 +113,11 @@ impl Failure {
         if let Some(refused) = error.source().and_then(|cause| cause.downcast_ref::<CallError>()) {
             return Some(Self::Rejected(refused.clone()));
         }
-        let cause = error.source()?.to_string();
+        let allowed = allowed(error.source()?);
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
         let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidValue) else { return None };
         let field = argument.split_whitespace().next()?.trim_start_matches('-').replace('-', "_");
-        Some(Self::Rejected(CallError::bad_field(&field, given, cause)))
+        Some(Self::Rejected(CallError::bad_field(&field, given, allowed)))
     }
 
     fn code(&self) -> Code {
@@ -167,6 +167,15 @@ impl Failure {
         eprintln!("treefold: {self}");
         self.code().into()
     }
+}
+
+/// What clap's own readers of numbers take, by what they say when they refuse something.
+fn allowed(cause: &(dyn std::error::Error + 'static)) -> String {
+    if cause.is::<std::num::ParseIntError>() {
+        return "a whole number".into();
+    }
+    let said = cause.to_string();
+    said.rsplit_once(" is not in ").map_or(said.clone(), |(_, range)| range.replace("..=", " to "))
 }
 
 impl fmt::Display for Failure {

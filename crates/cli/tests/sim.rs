@@ -85,9 +85,50 @@ fn flags_that_make_no_sense_are_refused() {
     {
         assert_eq!(run(line).code, 2, "{line}");
     }
+    for (line, refusal) in [
+        ("sim run scale --repeat 0", "repeat is 0; allowed: 1 to 1000"),
+        ("sim run scale --seed x", "seed is x; allowed: a whole number"),
+        ("sim run scale --threads 0", "threads is 0; allowed: 1 to 1024"),
+        ("sim explore --seconds 0", "seconds is 0; allowed: 1 to 604800"),
+        ("sim explore --scenario x", "scenario is x; allowed: a whole number"),
+    ] {
+        let refused = run(line);
+        assert_eq!((refused.code, refused.stderr), (2, format!("treefold: {refusal}\n")), "{line}");
+    }
     let refused = run("tree --nodes 4 -o csv");
     assert_eq!(refused.code, 2);
     assert_eq!(refused.stderr, "treefold: output is csv; allowed: text, json; csv with `treefold sim run`\n");
+}
+
+#[test]
+fn what_cannot_be_written_is_found_out_before_anything_is_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "by hand").unwrap();
+    let below_a_file = file.join("points.csv");
+    // The whole experiment takes minutes.
+    for line in [
+        ["sim", "run", "replica-policies", "--repeat", "1000", "--out"],
+        ["sim", "plot", "replica-policies", "--repeat", "1000", "--out"],
+    ] {
+        let refused = run_args(&[line.as_slice(), &[below_a_file.to_str().unwrap()]].concat());
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        assert!(refused.stderr.starts_with("treefold: can't write "), "{}", refused.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "by hand");
+}
+
+#[test]
+fn a_scenario_that_cannot_be_played_is_refused_by_file_and_field() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let kept = std::fs::read_to_string("../sim/testdata/two_alone.json").unwrap();
+    let mut scenario: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    scenario["nodes"] = json!(u32::MAX);
+    std::fs::write(file.path(), scenario.to_string()).unwrap();
+    let refused = run_args(&["sim", "explore", "--from", file.path().to_str().unwrap()]);
+    let name = file.path().display();
+    assert_eq!(refused.stderr, format!("treefold: {name}: nodes is 4294967295; allowed: 1 to 10000\n"));
+    assert_eq!(refused.code, 1);
 }
 
 #[test]

@@ -32,9 +32,19 @@ impl fmt::Display for Section<'_> {
         for chart in experiment.charts {
             writeln!(f, "![{}]({files}/{}.svg)\n", chart.title.replace(['[', ']'], ""), chart.file)?;
         }
-        writeln!(f, "Points: [{name}.json]({files}/{name}.json). Again: `{command}`")
+        writeln!(f, "Points: [{name}.json]({files}/{name}.json). {AGAIN}{command}`")
     }
 }
+
+/// The command that a page says gives the points of the experiment called `name`, if it has a section of it.
+pub fn command_on<'page>(page: &'page str, name: &str) -> Option<&'page str> {
+    let start = format!("Points: [{name}.json](");
+    let line = page.lines().find(|line| line.starts_with(&start))?;
+    line.rsplit_once(AGAIN)?.1.strip_suffix('`')
+}
+
+/// Before a section's command.
+const AGAIN: &str = "Again: `";
 
 /// The text with a full stop at its end.
 fn sentence(text: &str) -> String {
@@ -73,5 +83,7 @@ mod tests {
              ![The slowest hundredth](evaluation/example-tail.svg)\n\n\
              Points: [example.json](evaluation/example.json). Again: `treefold sim run example`\n"
         );
+        assert_eq!(command_on(&section.to_string(), "example"), Some("treefold sim run example"));
+        assert_eq!(command_on(&section.to_string(), "exam"), None);
     }
 }

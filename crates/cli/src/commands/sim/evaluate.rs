@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use treefold::CallError;
 use treefold_sim::evaluation::document::splice;
 use treefold_sim::evaluation::record::to_json;
-use treefold_sim::evaluation::section::Section;
+use treefold_sim::evaluation::section::{Section, command_on};
 
 /// Run every experiment, and write points, pictures and the simulator's part of the evaluation
 ///
@@ -55,14 +55,25 @@ struct Written {
 impl Evaluate {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
         let files = files_seen_from(&self.document, &self.out)?;
-        // A page with no place for it is found out now, and not after an hour.
-        self.spliced("")?;
+        // What has no place is found out now, and not after an hour.
+        let page = file::read(&self.document)?;
+        self.spliced(&page, "")?;
+        file::try_to_write(&self.document)?;
+        for named in Named::all() {
+            file::try_to_write(&file::points_of(&self.out, named))?;
+            file::try_to_write_charts(&self.out, named)?;
+        }
         let (mut written, mut sections) = (Vec::new(), Vec::new());
         for named in Named::all() {
-            let command = self.plan.command(named);
             let kept = file::points_of(&self.out, named);
             let is_run = self.only.is_empty() || self.only.iter().any(|one| one.0.name == named.0.name);
-            let points = if is_run { self.plan.run(named) } else { file::read_points(&kept)? };
+            let (points, command) = if is_run {
+                (self.plan.run(named), self.plan.command(named))
+            } else {
+                // How they were run is on the page only.
+                let said = command_on(&page, named.0.name).map(str::to_owned);
+                (file::read_points(&kept)?, said.unwrap_or_else(|| PlanArgs::default().command(named)))
+            };
             let findings = (named.0.findings)(&points);
             file::write(&kept, &(to_json(&points) + "\n"))?;
             let recorded = Recorded { points, real: file::read_real(&self.out, named)? };
@@ -73,7 +84,8 @@ impl Evaluate {
             sections.push(section.to_string());
         }
         // Read again: somebody may have written in it meanwhile.
-        file::write(&self.document, &self.spliced(&sections.join("\n"))?)?;
+        let page = file::read(&self.document)?;
+        file::write(&self.document, &self.spliced(&page, &sections.join("\n"))?)?;
         written.push(self.document);
         match format {
             Format::Json => print_json(&Written { written }),
@@ -82,10 +94,9 @@ impl Evaluate {
         Ok(Verdict::Full)
     }
 
-    fn spliced(&self, part: &str) -> Result<String, Failure> {
-        let page = file::read(&self.document)?;
+    fn spliced(&self, page: &str, part: &str) -> Result<String, Failure> {
         let name = self.document.display();
-        splice(&page, part).map_err(|no_place| Failure::failed(format!("{name}: {no_place}")))
+        splice(page, part).map_err(|no_place| Failure::failed(format!("{name}: {no_place}")))
     }
 }
 

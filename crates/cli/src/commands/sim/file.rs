@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use treefold_sim::evaluation::record::from_json;
-use treefold_sim::experiment::Point;
+use treefold_sim::experiment::{Chart, Point};
 use treefold_sim::plot::draw;
 
 /// Points and their real counterparts.
@@ -32,6 +32,16 @@ pub(crate) fn read_real(directory: &Path, named: Named) -> Result<Vec<Point>, Fa
     if path.exists() { read_points(&path) } else { Ok(Vec::new()) }
 }
 
+/// Where a chart's picture goes.
+fn picture_of(directory: &Path, chart: &Chart) -> PathBuf {
+    directory.join(format!("{}.svg", chart.file))
+}
+
+/// Makes sure that an experiment's pictures can be written.
+pub(crate) fn try_to_write_charts(directory: &Path, named: Named) -> Result<(), Failure> {
+    named.0.charts.iter().try_for_each(|chart| try_to_write(&picture_of(directory, chart)))
+}
+
 /// Draws an experiment's charts into a directory; the files written. A chart that would show nothing is left out
 /// with a word on standard error: a quick run may lack what it shows.
 pub(crate) fn write_charts(
@@ -43,7 +53,7 @@ pub(crate) fn write_charts(
     for chart in named.0.charts {
         match draw(chart, &recorded.points, &recorded.real) {
             Ok(svg) => {
-                let path = directory.join(format!("{}.svg", chart.file));
+                let path = picture_of(directory, chart);
                 write(&path, &svg)?;
                 written.push(path);
             }
@@ -64,10 +74,33 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
+/// Makes sure that a file can be written, before hours are spent on what it is to hold. Nothing is left behind but its
+/// directory.
+pub(crate) fn try_to_write(path: &Path) -> Result<(), Failure> {
+    let attempt = || match std::fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(there) if there.is_file() => std::fs::OpenOptions::new().append(true).open(path).map(drop),
+        // A pipe is opened once.
+        Ok(_) => Ok(()),
+        Err(_) => {
+            make_directory(path)?;
+            std::fs::File::create_new(path)?;
+            std::fs::remove_file(path)
+        }
+    };
+    attempt().map_err(|error| cannot_write(path, &error))
+}
+
 /// Writes a file as a whole; its directory is made when it is not there.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    make_directory(path).and_then(|()| std::fs::write(path, text)).map_err(|error| cannot_write(path, &error))
+}
+
+fn make_directory(path: &Path) -> std::io::Result<()> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let made = directory.map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, text))
-        .map_err(|error| Failure::failed(format!("can't write {}: {error}", path.display())))
+    directory.map_or(Ok(()), std::fs::create_dir_all)
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("can't write {}: {error}", path.display()))
 }

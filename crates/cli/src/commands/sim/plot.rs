@@ -58,6 +58,7 @@ impl Plot {
             self.overlay.iter().map(|path| file::read_points(path)).collect::<Result<_, _>>()?;
         let overlaid = overlays.concat();
         let experiments = if self.experiments.is_empty() { Named::all() } else { self.experiments.clone() };
+        experiments.iter().try_for_each(|&named| file::try_to_write_charts(&self.out, named))?;
         let mut written = Vec::new();
         for named in experiments {
             let mut recorded = self.recorded(named)?;

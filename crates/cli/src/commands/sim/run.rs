@@ -54,6 +54,7 @@ const HEADINGS: [(&str, &str); 4] = [
 
 impl Run {
     pub(crate) fn run(self, output: Output) -> Result<Verdict, Failure> {
+        self.out.as_deref().map_or(Ok(()), file::try_to_write)?;
         let points = self.plan.run(self.experiment);
         let style = if self.out.is_some() { Style::PLAIN } else { Style::of_stdout() };
         let shown = match output {
