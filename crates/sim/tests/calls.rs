@@ -6,7 +6,7 @@ use treefold_core::wave::wait::Waiting;
 use treefold_sim::experiment::calls::{Cluster, Scheme};
 use treefold_sim::experiment::runs::averaged;
 use treefold_sim::experiment::trial::Deed;
-use treefold_sim::experiment::{ALL, Plan, Point, Unwatched};
+use treefold_sim::experiment::{Plan, Point, Unwatched};
 
 const PLAN: Plan = Plan { seed: 1, repeat: 1, threads: 2, quick: true };
 
@@ -135,17 +135,4 @@ fn the_same_seed_gives_the_same_points_on_any_number_of_threads() {
     let points = run(1, 7);
     assert_eq!(points, run(3, 7));
     assert_ne!(points, run(3, 8));
-}
-
-#[test]
-fn every_experiment_has_a_name_of_its_own_and_pictures_of_their_own() {
-    let mut names: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
-    let mut files: Vec<&str> =
-        ALL.iter().flat_map(|experiment| experiment.charts).map(|chart| chart.file).collect();
-    for all in [&mut names, &mut files] {
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count, "{all:?}");
-    }
 }

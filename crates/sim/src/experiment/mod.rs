@@ -1,8 +1,8 @@
 //! The papers' experiments: what each varies, what it yields, and what the paper found.
 //!
 //! An experiment is a plain value: a name, what the paper says, how its points are drawn, and a function from a
-//! seed to points. Its points are independent runs of the simulator, each with a seed of its own, so they run on
-//! as many threads as there are processors and come out the same on any number of them.
+//! seed to points. Its points are independent runs of the simulator, so they run on as many threads as there are
+//! processors and come out the same on any number of them.
 
 pub mod calls;
 pub mod chart;
@@ -65,11 +65,11 @@ impl Progress for Unwatched {
 pub const ALL: &[Experiment] = &[
     calls::shapes::HOMOGENEOUS,
     calls::shapes::HETEROGENEOUS,
-    calls::event_driven::EVENT_DRIVEN,
-    calls::unresponsive::UNRESPONSIVE,
-    calls::staged::STAGED,
-    calls::waiting::WAITING,
-    calls::scale::SCALE,
+    calls::event_driven::EXPERIMENT,
+    calls::unresponsive::EXPERIMENT,
+    calls::staged::EXPERIMENT,
+    calls::waiting::EXPERIMENT,
+    calls::scale::EXPERIMENT,
     polling::load_inaccuracy::EXPERIMENT,
     polling::broadcast::EXPERIMENT,
     polling::poll_size::EXPERIMENT,

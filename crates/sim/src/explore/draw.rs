@@ -260,7 +260,6 @@ mod tests {
     #[test]
     fn a_seed_is_a_scenario() {
         assert!((0..200).all(|seed| draw(seed) == draw(seed)));
-        assert!((0..200).all(|seed| draw(seed) != draw(seed + 1)));
     }
 
     #[test]

@@ -338,7 +338,8 @@ impl World {
             self.now = self.now.max(horizon);
             return false;
         }
-        let (at, happening) = self.agenda.pop().expect("something is next");
+        let (at, happening) =
+            self.agenda.pop().expect("invariant: the agenda has said when the next thing happens");
         self.now = self.now.max(at);
         self.happen(happening, watch);
         true

@@ -20,7 +20,7 @@ use treefold_core::tree::shape::Shape;
 pub const BLOCKING_THREADS: usize = 4;
 
 /// Released workers and blocking ones.
-pub const EVENT_DRIVEN: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "event-driven",
     about: "Request rate at 24 nodes of two processors: workers that are released while they wait, and pools of 2, 4 \
             and 16 workers that block",

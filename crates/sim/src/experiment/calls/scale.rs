@@ -30,7 +30,7 @@ const NODE_SECONDS: f64 = 8_192.0;
 const ANSWERED: &str = "answered";
 
 /// 4 to 512 nodes at 50 to 90 %.
-pub const SCALE: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "scale",
     about: "Clusters of 4 to 512 nodes at 50 to 90 % of what their processors can do, and of 4 to 24 at 30 calls per \
             second: response time and throughput",

@@ -34,7 +34,7 @@ const FROM: Duration = Duration::from_secs(4);
 const MIN_COVERAGE: f64 = 0.01;
 
 /// One to eight nodes that don't respond.
-pub const STAGED: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "staged",
     about: "1 to 8 of 24 nodes don't respond, being slow without end or stopped: partitions lost per call, by waiting \
             rule, and with repair",

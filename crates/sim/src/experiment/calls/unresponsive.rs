@@ -35,7 +35,7 @@ const MIN_COVERAGE: f64 = 0.01;
 const SEEDS_PER_RUN: u32 = 4;
 
 /// The paper's four schemes, and ours.
-pub const UNRESPONSIVE: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "unresponsive",
     about: "45 calls per second at 24 nodes; node 1 is five times as slow from second 10 to 30, node 2 from 20 to 40: \
             throughput weighted by coverage, and coverage, over windows of 2 s",

@@ -39,7 +39,7 @@ const COVERAGES: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 const AMPLE: Duration = Duration::from_secs(1);
 
 /// Waiting rules when calls differ.
-pub const WAITING: Experiment = Experiment {
+pub const EXPERIMENT: Experiment = Experiment {
     name: "waiting",
     about: "111 nodes in two levels of ten, calls whose work differs by a log-normal factor: coverage by deadline, and \
             the slowest answers by the coverage that is enough, by waiting rule",

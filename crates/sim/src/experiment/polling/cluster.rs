@@ -53,7 +53,7 @@ impl Chooser {
         if let Ok(polls) = series.parse() {
             return Self::Policy(ReplicaPolicy::Polled { polls });
         }
-        Self::Policy(series.parse().expect("a series is named by its policy"))
+        Self::Policy(series.parse().expect("invariant: a series is named by its policy"))
     }
 
     fn policy(self) -> ReplicaPolicy {

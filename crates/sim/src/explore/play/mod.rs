@@ -4,9 +4,9 @@
 //!   calls, faults ──▶ heal ──▶ rest (nothing is left anywhere) ──▶ converge ──▶ last calls ──▶ rest
 //! ```
 //!
-//! A [`Stage`] is the world, who watches it, and what the play must remember of both. The acts are in files of their
-//! own: [`calls`] that are made, [`faults`] that strike, and the [`recovery`] from them. Whatever breaks an invariant
-//! ends the play where it is.
+//! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
+//! `calls` that are made, `faults` that strike, and the `recovery` from them. Whatever breaks an invariant ends the
+//! play where it is.
 
 mod audience;
 mod calls;
