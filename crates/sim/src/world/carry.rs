@@ -164,7 +164,7 @@ impl World {
         let to = super::place::name_of(to_at, lives, self.places[to_at].spec.is_client);
         let is_there = self.places[to_at].life != Life::Gone && self.places[to_at].lives == lives;
         let is_cut = self.network.is_cut(from_at, to_at) || self.network.is_cut(to_at, from_at);
-        let links = &self.network.links;
+        let links = self.network.links();
         let refused_after = match (is_cut, is_there && !to.is_client()) {
             (true, _) => Some(links.connect_timeout),
             (false, false) => Some(links.stream_delay.mul_f64(2.0)),

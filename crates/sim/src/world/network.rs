@@ -51,15 +51,14 @@ impl Links {
 /// The network of one world.
 #[derive(Debug)]
 pub struct Network {
-    /// How the links behave now.
-    pub links: Links,
+    links: Links,
     random: Random,
     /// Node → when its link out is idle again.
     idle_at: BTreeMap<usize, Instant>,
-    /// (from, to) → when the last message arrives; kept once jitter could let one overtake another.
+    /// (from, to) → when the last message arrives.
     last_at: BTreeMap<(usize, usize), Instant>,
-    /// True once a message may have taken longer than one sent after it would.
-    is_uneven: bool,
+    /// True once a message may take longer than one sent after it: from then on `last_at` is kept.
+    keeps_order: bool,
     cuts: BTreeSet<(usize, usize)>,
 }
 
@@ -71,9 +70,30 @@ impl Network {
             random: Random::new(seed),
             idle_at: BTreeMap::new(),
             last_at: BTreeMap::new(),
-            is_uneven: false,
+            keeps_order: false,
             cuts: BTreeSet::new(),
         }
+    }
+
+    /// How the links behave now.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The links are going to change while messages are under way. Order is then kept from the first message on,
+    /// which takes time that links without jitter that stay as they are need not spend.
+    pub fn expect_changes(&mut self) {
+        self.keeps_order = true;
+    }
+
+    /// From now on the links behave so.
+    ///
+    /// # Panics
+    ///
+    /// When that was not to be expected ([`Network::expect_changes`]): what is under way could be overtaken.
+    pub fn change(&mut self, links: Links) {
+        assert!(self.keeps_order, "links that change are expected to");
+        self.links = links;
     }
 
     /// Nothing gets from `from` to `to` until [`Network::mend_all`]; the other way is another cut.
@@ -95,9 +115,8 @@ impl Network {
     pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
         let sent_at = self.leaves(now, from, bytes);
         let at = sent_at + self.links.stream_delay + self.jitter();
-        // Links that were uneven and are no longer still bear what was sent before.
-        self.is_uneven |= !self.links.jitter.is_zero();
-        if !self.is_uneven {
+        self.keeps_order |= !self.links.jitter.is_zero();
+        if !self.keeps_order {
             return at;
         }
         let last = self.last_at.entry((from, to)).or_insert(at);
@@ -176,6 +195,18 @@ mod tests {
         let datagrams: Vec<Instant> =
             (0..200).filter_map(|us| network.datagram_arrives(at(us), 1, 2, 100)[0]).collect();
         assert!(!datagrams.is_sorted());
+    }
+
+    #[test]
+    fn messages_keep_their_order_when_links_become_faster() {
+        let slow = Links { stream_delay: Duration::from_millis(5), ..Links::DAC };
+        let mut network = Network::new(slow, 1);
+        network.expect_changes();
+        assert_eq!(network.message_arrives(at(0), 1, 2, 100), at(5_000));
+        network.change(Links::DAC);
+        assert_eq!(network.message_arrives(at(1_000), 1, 2, 100), at(5_000), "not before the first");
+        assert_eq!(network.message_arrives(at(1_000), 2, 1, 100), at(1_170), "nothing is under way");
+        assert_eq!(network.message_arrives(at(6_000), 1, 2, 100), at(6_170));
     }
 
     #[test]

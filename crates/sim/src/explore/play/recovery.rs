@@ -18,7 +18,7 @@ impl Stage<'_> {
     /// Everything that can be put right is put right. Who left in good order stays away.
     pub(super) fn heal(&mut self) {
         self.world.mend();
-        self.world.network().links = Weather::FAIR.links();
+        self.world.network().change(Weather::FAIR.links());
         for at in 0..self.world.places() {
             self.resume(at);
             self.world.slow_down(at, 1.0);
