@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 11] = [
+const KEPT: [(&str, &str); 12] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -26,6 +26,10 @@ const KEPT: [(&str, &str); 11] = [
     ("two_alone", "two nodes that held each other for dead, without seeds, never met again"),
     ("two_alone_without_seeds", "the same, when whom they lost last is gone for good"),
     ("more_losses_than_listed", "a node listed as many losses as there were, and not as many as missing_max"),
+    (
+        "less_asked_than_came",
+        "a wave that was asked for less than it held took its waiting for over, or panicked",
+    ),
     ("leaver_asks_children", "a node that had drained took up an old wave and asked children"),
     (
         "cancel_before_call",

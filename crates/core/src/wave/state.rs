@@ -294,11 +294,13 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// How far the wave has come, for its waiting rule.
+    /// How far the wave has come, for its waiting rule. A wave that was asked for less after its parent was lost may
+    /// hold what nobody wants of it any more: that has not come.
     pub(crate) fn progress(&self) -> Progress {
+        let asked = self.asked.len();
         Progress {
-            asked: self.asked.len(),
-            came: self.parts.claimed().len(),
+            asked,
+            came: asked - self.asked.difference(self.parts.claimed()).len(),
             lost: if self.losses.is_empty() { 0 } else { self.lost_for_good().len() },
             spare: self.stop.spare as usize,
         }

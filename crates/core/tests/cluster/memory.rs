@@ -1,4 +1,5 @@
-//! What a node holds is bounded: large partials, which are offered and granted; what is kept; what waits for a processor.
+//! What a node holds is bounded: large partials, which are offered and granted; what is kept; what waits for a
+//! processor.
 
 use crate::world::{Plan, World, assert_honest, whole};
 use treefold_core::call::{CallOptions, Status};

@@ -92,13 +92,13 @@ fn check_weather(at: &str, weather: &Weather) -> Result<(), UnplayableScenario> 
     within(field("bytes_per_s"), bytes_per_s, BYTES_PER_S_MIN, u64::MAX)
 }
 
-fn within<T: PartialOrd + Display>(
+fn within<T: Copy + PartialOrd + Display>(
     field: impl Into<String>,
     given: T,
     least: T,
     most: T,
 ) -> Result<(), UnplayableScenario> {
-    if (&least..=&most).contains(&&given) {
+    if (least..=most).contains(&given) {
         return Ok(());
     }
     let allowed = format!("{least} to {most}");

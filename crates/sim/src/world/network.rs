@@ -55,14 +55,10 @@ pub struct Network {
     random: Random,
     /// Node → when its link out is idle again.
     idle_at: BTreeMap<usize, Instant>,
-    /// (from, to) → when the last message arrives; kept once jitter could let one overtake another.
+    /// (from, to) → when the last message arrives.
     last_at: BTreeMap<(usize, usize), Instant>,
-    /// True once a message may have taken longer than one sent after it would.
-    is_uneven: bool,
-    /// When the last of all messages sent so far arrives.
-    latest_at: Instant,
-    /// No message sent now arrives earlier: those sent before the links changed may still be on their way.
-    floor_at: Instant,
+    /// True once a message may take longer than one sent after it: from then on `last_at` is kept.
+    keeps_order: bool,
     cuts: BTreeSet<(usize, usize)>,
 }
 
@@ -74,9 +70,7 @@ impl Network {
             random: Random::new(seed),
             idle_at: BTreeMap::new(),
             last_at: BTreeMap::new(),
-            is_uneven: false,
-            latest_at: Instant::START,
-            floor_at: Instant::START,
+            keeps_order: false,
             cuts: BTreeSet::new(),
         }
     }
@@ -86,11 +80,20 @@ impl Network {
         &self.links
     }
 
-    /// From now on the links behave so; what is on its way is not overtaken.
-    pub fn change_links(&mut self, links: Links) {
+    /// The links are going to change while messages are under way. Order is then kept from the first message on,
+    /// which takes time that links without jitter that stay as they are need not spend.
+    pub fn expect_changes(&mut self) {
+        self.keeps_order = true;
+    }
+
+    /// From now on the links behave so.
+    ///
+    /// # Panics
+    ///
+    /// When that was not to be expected ([`Network::expect_changes`]): what is under way could be overtaken.
+    pub fn change(&mut self, links: Links) {
+        assert!(self.keeps_order, "links that change are expected to");
         self.links = links;
-        self.is_uneven = true;
-        self.floor_at = self.latest_at;
     }
 
     /// Nothing gets from `from` to `to` until [`Network::mend_all`]; the other way is another cut.
@@ -112,17 +115,13 @@ impl Network {
     pub fn message_arrives(&mut self, now: Instant, from: usize, to: usize, bytes: usize) -> Instant {
         let sent_at = self.leaves(now, from, bytes);
         let at = sent_at + self.links.stream_delay + self.jitter();
-        // Links that were uneven and are no longer still bear what was sent before.
-        self.is_uneven |= !self.links.jitter.is_zero();
-        let at = if self.is_uneven {
-            let last = self.last_at.entry((from, to)).or_insert(self.floor_at);
-            *last = at.max(*last);
-            *last
-        } else {
-            at
-        };
-        self.latest_at = self.latest_at.max(at);
-        at
+        self.keeps_order |= !self.links.jitter.is_zero();
+        if !self.keeps_order {
+            return at;
+        }
+        let last = self.last_at.entry((from, to)).or_insert(at);
+        *last = at.max(*last);
+        *last
     }
 
     /// When a datagram sent now arrives: never, once or twice.
@@ -199,12 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overtakes_what_was_sent_before_the_links_became_faster() {
-        let mut network = Network::new(Links { stream_delay: Duration::from_millis(5), ..Links::DAC }, 1);
-        let before = network.message_arrives(at(0), 1, 2, 100);
-        network.change_links(Links::DAC);
-        assert_eq!(network.message_arrives(at(1), 1, 2, 100), before);
-        assert!(network.message_arrives(at(9_000), 1, 2, 100) > before);
+    fn messages_keep_their_order_when_links_become_faster() {
+        let slow = Links { stream_delay: Duration::from_millis(5), ..Links::DAC };
+        let mut network = Network::new(slow, 1);
+        network.expect_changes();
+        assert_eq!(network.message_arrives(at(0), 1, 2, 100), at(5_000));
+        network.change(Links::DAC);
+        assert_eq!(network.message_arrives(at(1_000), 1, 2, 100), at(5_000), "not before the first");
+        assert_eq!(network.message_arrives(at(1_000), 2, 1, 100), at(1_170), "nothing is under way");
+        assert_eq!(network.message_arrives(at(6_000), 1, 2, 100), at(6_170));
     }
 
     #[test]

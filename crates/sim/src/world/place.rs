@@ -193,6 +193,11 @@ impl Place {
         self.hung
     }
 
+    /// True while a processor is at work, be it on what was given up.
+    pub fn is_at_work(&self) -> bool {
+        self.processors.utilisation() > 0.0
+    }
+
     /// The time on its own clock.
     pub fn clock(&self, now: Instant) -> Instant {
         now + self.ahead

@@ -41,7 +41,7 @@ impl Stage<'_> {
             Fault::Resume(node) => self.resume(self.place(*node)),
             Fault::Slow(node, times) => self.alive(*node, |world, at| world.slow_down(at, f64::from(*times))),
             Fault::Weather(weather) => {
-                self.world.network().change_links(weather.links());
+                self.world.network().change(weather.links());
                 true
             }
             Fault::Split(group) => self.split(group),

@@ -102,9 +102,11 @@ impl<'a> Stage<'a> {
     fn new(scenario: &'a Scenario, sabotage: Option<Sabotage>, timeline: Option<&'a mut Timeline>) -> Self {
         let weather = scenario.weather;
         let hop = Duration::from_micros((weather.delay_us + weather.jitter_us) * 2 + 200);
+        let mut world = World::new(scenario.setting(sabotage));
+        world.network().expect_changes();
         Self {
             scenario,
-            world: World::new(scenario.setting(sabotage)),
+            world,
             watch: Audience::new(Inspection::new(scenario, hop), timeline),
             faults: BTreeMap::new(),
             leaving: BTreeSet::new(),

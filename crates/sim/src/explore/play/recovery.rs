@@ -18,7 +18,7 @@ impl Stage<'_> {
     /// Everything that can be put right is put right. Who left in good order stays away.
     pub(super) fn heal(&mut self) {
         self.world.mend();
-        self.world.network().change_links(Weather::FAIR.links());
+        self.world.network().change(Weather::FAIR.links());
         for at in 0..self.world.places() {
             self.resume(at);
             self.world.slow_down(at, 1.0);
@@ -70,10 +70,12 @@ impl Stage<'_> {
         }
     }
 
-    /// A node whose processors never came back is started anew, as its owner would.
+    /// A node whose processors have not come back is started anew, as its owner would: they hang, or they are still at
+    /// work on what was given up when they were slow.
     pub(super) fn restart_crippled(&mut self) {
         for at in self.running(false) {
-            if self.world.place(at).node().open_work().jobs_running > 0 {
+            let place = self.world.place(at);
+            if place.node().open_work().jobs_running > 0 || place.is_at_work() {
                 self.end_process(at);
                 self.restart(at);
             }
