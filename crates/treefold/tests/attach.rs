@@ -1,4 +1,5 @@
 //! A tool's daemon: threads that know no runtime, attached to a network and detached again.
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
