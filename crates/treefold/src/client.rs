@@ -154,7 +154,7 @@ impl ClientBuilder {
 }
 
 /// A client listens nowhere; only the generation tells it from others.
-fn client_id() -> NodeId {
+pub(crate) fn client_id() -> NodeId {
     NodeId::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), entropy::draw())
 }
 

@@ -46,13 +46,15 @@
 //! # A map of the code
 //!
 //! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
+//! [`attach`](mod@attach) (a tool's daemon that is a stream's back-end),
 //! [`cluster`] (many nodes in one process), [`topology`] (which
 //! processes a stream network is made of), [`network`] (which starts them), [`replay`] (what happened to a node, again), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
 //! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
-//! `sockets` and `entropy` are what their names say.
+//! `sockets`, `entropy` and `park` (waiting without a runtime) are what their names say.
 
+pub mod attach;
 pub mod call;
 pub mod client;
 pub mod cluster;
@@ -64,6 +66,7 @@ mod filter;
 mod job;
 pub mod network;
 pub mod node;
+mod park;
 mod record;
 pub mod replay;
 pub mod service;
@@ -77,6 +80,7 @@ mod workers;
 pub use treefold_core as core;
 pub use treefold_operators as operators;
 
+pub use attach::{AttachError, Attached, Attachment, attach};
 pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};

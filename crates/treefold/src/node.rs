@@ -291,7 +291,12 @@ impl Node {
     /// finished within `grace` is cut off.
     pub async fn shutdown(self, grace: Duration) {
         // Whether it finished, ran out of time, or had ended before: what is left to do is the same.
-        let _ = tokio::time::timeout(grace, self.thread.handle.leave()).await;
+        let _ = tokio::time::timeout(grace, self.leave()).await;
+    }
+
+    /// Tells the cluster goodbye, and waits until what was open is finished or the node is gone.
+    pub(crate) async fn leave(&self) {
+        let _ = self.thread.handle.leave().await;
     }
 
     /// Ends the node at once, as `kill -9` would: nobody is told.

@@ -267,6 +267,7 @@ impl Stream {
             }
             self.say_taken();
             if self.events.recv_many(&mut self.batch, WAVES_PER_TURN_MAX).await == 0 {
+                self.out.room.close();
                 return Err(Error::Closed);
             }
             self.waiting.extend(self.batch.drain(..));
@@ -299,6 +300,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        // Nobody is left who hears of room, so whoever waits for some hears that it is over.
+        self.out.room.close();
         self.out.handle.stream_ask(StreamAsk::Close { request: self.out.request });
     }
 }

@@ -1,0 +1,218 @@
+//! Packets as C has them: three fields to look at, and typed values to read.
+//!
+//! The handle points to the first field of something larger, which keeps the packet's memory alive and remembers what
+//! reading it as a typed packet gave, so that ten fields cost one check.
+
+use crate::boundary::{given, guard, guard_silently, lent, place, places, taken_back};
+use crate::code::{Failure, Outcome, treefold_code, treefold_error};
+use bytes::Bytes;
+use std::ffi::c_char;
+use std::sync::OnceLock;
+use treefold::operators::Packet;
+use treefold::operators::packet::{Number, Numbers, PacketError};
+
+/// A packet from the front-end. It does not change, and lives until it is given to treefold_packet_free, also when its
+/// stream is closed before. Reading it is allowed from any thread, several at a time. A packet that the caller has put
+/// together itself is none.
+#[repr(C)]
+pub struct treefold_packet {
+    /// The tag it was sent with: an answer goes to the same.
+    pub tag: u64,
+    /// Its bytes.
+    pub data: *const u8,
+    /// How many.
+    pub len: usize,
+}
+
+/// What a packet's handle points to; the handle's own fields stand first, where C looks for them.
+#[repr(C)]
+struct Held {
+    head: treefold_packet,
+    payload: Bytes,
+    typed: OnceLock<Result<Packet, PacketError>>,
+}
+
+pub(crate) fn handle(tag: u64, payload: Bytes) -> *mut treefold_packet {
+    let head = treefold_packet { tag, data: payload.as_ptr(), len: payload.len() };
+    given(Held { head, payload, typed: OnceLock::new() }).cast()
+}
+
+/// Gives a packet back, and all texts and bytes that were read from it. Does nothing with null. From any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_free(packet: *mut treefold_packet) {
+    // SAFETY: the caller gives back a packet that it had from us, which is the head of a `Held`, or null.
+    guard_silently(|| drop(unsafe { taken_back(packet.cast::<Held>()) }));
+}
+
+/// How many fields a typed packet has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_fields(
+    packet: *const treefold_packet,
+    fields: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || read(packet, "fields", fields, |packet| Ok(packet.len()))) }
+}
+
+/// Reads the whole number in field `field`, counted from 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_i64(
+    packet: *const treefold_packet,
+    field: usize,
+    value: *mut i64,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || read(packet, "value", value, |packet| packet.i64(field))) }
+}
+
+/// Reads the whole number without a sign in field `field`, counted from 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_u64(
+    packet: *const treefold_packet,
+    field: usize,
+    value: *mut u64,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || read(packet, "value", value, |packet| packet.u64(field))) }
+}
+
+/// Reads the floating-point number in field `field`, counted from 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_f64(
+    packet: *const treefold_packet,
+    field: usize,
+    value: *mut f64,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || read(packet, "value", value, |packet| packet.f64(field))) }
+}
+
+/// Copies the array of whole numbers in field `field` to `values`, which has room for `capacity`; `count` is how many it
+/// has. When there is no room for all, none is copied and the outcome is TREEFOLD_NO_ROOM: ask with a capacity of 0 for
+/// the count alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_i64s(
+    packet: *const treefold_packet,
+    field: usize,
+    values: *mut i64,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || copy(packet, (values, capacity), count, |packet| packet.i64s(field))) }
+}
+
+/// As treefold_packet_i64s, for floating-point numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_f64s(
+    packet: *const treefold_packet,
+    field: usize,
+    values: *mut f64,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || copy(packet, (values, capacity), count, |packet| packet.f64s(field))) }
+}
+
+/// Gives out the text in field `field`: `len` bytes of UTF-8 that do *not* end with a zero. They are the packet's, and
+/// live as long as it does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_str(
+    packet: *const treefold_packet,
+    field: usize,
+    text: *mut *const c_char,
+    len: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe {
+        guard(error, || view(packet, "text", text.cast(), len, |packet| packet.str(field).map(str::as_bytes)))
+    }
+}
+
+/// Gives out the bytes in field `field`. They are the packet's, and live as long as it does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn treefold_packet_blob(
+    packet: *const treefold_packet,
+    field: usize,
+    data: *mut *const u8,
+    len: *mut usize,
+    error: *mut treefold_error,
+) -> treefold_code {
+    // SAFETY: the caller lends all of these, or null.
+    unsafe { guard(error, || view(packet, "data", data, len, |packet| packet.blob(field))) }
+}
+
+fn mistyped(error: &PacketError) -> Failure {
+    Failure::new(treefold_code::TREEFOLD_TYPE, error)
+}
+
+/// # Safety
+/// `packet` is null, or a live one that came from [`handle`].
+unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
+    // SAFETY: as the caller promises; what came from `handle` is the head of a `Held`.
+    let held = unsafe { lent("packet", packet.cast::<Held>())? };
+    let read = held.typed.get_or_init(|| Packet::read(&held.payload));
+    read.as_ref().map_err(mistyped)
+}
+
+/// # Safety
+/// As [`typed`], and `value` is null or a place for a `T`.
+unsafe fn read<T>(
+    packet: *const treefold_packet,
+    name: &str,
+    value: *mut T,
+    field: impl FnOnce(&Packet) -> Result<T, PacketError>,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (packet, place) = unsafe { (typed(packet)?, place(name, value)?) };
+    place.write(field(packet).map_err(|error| mistyped(&error))?);
+    Ok(())
+}
+
+/// # Safety
+/// As [`typed`], and the pointers are null or places for what they point to, so many as `capacity` says.
+unsafe fn copy<N: Number>(
+    packet: *const treefold_packet,
+    (values, capacity): (*mut N, usize),
+    count: *mut usize,
+    field: impl FnOnce(&Packet) -> Result<Numbers<'_, N>, PacketError>,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (packet, count, places) =
+        unsafe { (typed(packet)?, place("count", count)?, places("values", values, capacity)?) };
+    let numbers = field(packet).map_err(|error| mistyped(&error))?;
+    count.write(numbers.len());
+    if numbers.len() > places.len() {
+        let problem = format!("the array has {} elements, and there is room for {capacity}", numbers.len());
+        return Err(Failure::new(treefold_code::TREEFOLD_NO_ROOM, problem));
+    }
+    places.iter_mut().zip(numbers.iter()).for_each(|(place, number)| {
+        place.write(number);
+    });
+    Ok(())
+}
+
+/// # Safety
+/// As [`typed`], and the pointers are null or places for what they point to.
+unsafe fn view(
+    packet: *const treefold_packet,
+    name: &str,
+    data: *mut *const u8,
+    len: *mut usize,
+    field: impl FnOnce(&Packet) -> Result<&[u8], PacketError>,
+) -> Outcome {
+    // SAFETY: as the caller promises.
+    let (packet, data, len) = unsafe { (typed(packet)?, place(name, data)?, place("len", len)?) };
+    let octets = field(packet).map_err(|error| mistyped(&error))?;
+    data.write(octets.as_ptr());
+    len.write(octets.len());
+    Ok(())
+}

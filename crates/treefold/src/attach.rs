@@ -1,0 +1,444 @@
+//! Attaching a program to a network: a tool's daemon becomes the back-end of whatever streams are opened to it.
+//!
+//! What MRNet calls a back-end (§2.1, §2.5), and small enough to live in somebody else's process: one thread for the
+//! loop, no runtime asked of the caller, every wait with a time of its own. What attaches is a node like any other, so
+//! it is addressed, repaired and taken over like any other, and it folds what passes through it when the tree says so.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use treefold::operators::packet::Row;
+//! use treefold::{Attachment, attach};
+//!
+//! let attached = attach(Attachment::new("hosts").at(["10.0.0.1:7700"]).endpoint(3).total(16))?;
+//! while let Ok(mut stream) = attached.accept_timeout(Duration::MAX) {
+//!     while let Ok(packet) = stream.recv_timeout(Duration::MAX) {
+//!         let answer = Row::new().i64(i64::from(std::process::id())).packet();
+//!         stream.send_timeout(Some(packet.tag), answer.into_bytes(), Duration::MAX)?;
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Attaching has three steps, each with its own way to fail. *Knocking*: the addresses are dialled in turn, and whoever
+//! answers first says whether we are of one cluster and one version; so a mistake in a start script is an error with a
+//! name and not a daemon that waits for ever. *Starting*: a node listens where this machine was reached from. *Joining*:
+//! it has a member in sight. Nobody being there yet is no failure while there is time: daemons are often started before
+//! the network is.
+
+use crate::client::client_id;
+use crate::endpoint::{AcceptError, Acceptor, EndpointStream, accept, accept_ringing};
+use crate::error::StartError;
+use crate::node::{CLUSTER_DEFAULT, Node};
+use crate::park::{deadline_after, park_until};
+use crate::service::Service;
+use crate::transport::{self, GreetError, Identity};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::lookup_host;
+use treefold_core::id::{NodeId, PartitionId};
+use treefold_core::limits::Limits;
+use treefold_operators::FilterKind;
+
+/// How long attaching may take, unless told otherwise.
+pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long [`Attached::detach`] waits for its goodbyes to be heard.
+pub const DETACH_GRACE: Duration = Duration::from_secs(2);
+/// How long dropping an [`Attached`] does.
+const DROP_GRACE: Duration = Duration::from_millis(250);
+/// The first pause after nobody has answered.
+const KNOCK_PAUSE_LEAST: Duration = Duration::from_millis(50);
+/// The longest.
+const KNOCK_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Folds that its node runs at a time. A daemon is a guest on its host.
+const PROCESSORS: u32 = 1;
+
+type Ring = Arc<dyn Fn() + Send + Sync>;
+
+/// What attaches, and where.
+#[derive(Clone)]
+#[must_use]
+pub struct Attachment {
+    at: Vec<String>,
+    cluster: String,
+    service: Service,
+    endpoints: Vec<PartitionId>,
+    listen: Option<String>,
+    advertise: Option<String>,
+    rack: String,
+    zone: String,
+    timeout: Duration,
+    limits: Limits,
+    ring: Option<Ring>,
+}
+
+/// Why a program is not attached. Nothing of the attempt is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// What was asked makes no sense. Nobody was asked.
+    #[error("{field}: {problem}")]
+    Field {
+        /// Which part of it.
+        field: &'static str,
+        /// What about it.
+        problem: String,
+    },
+    /// No address answered in time.
+    #[error("nobody answers within {waited:?}; {addr}, the last that was tried: {source}")]
+    Unreachable {
+        /// How long it was tried.
+        waited: Duration,
+        /// The last address.
+        addr: String,
+        /// What the system says of it.
+        source: io::Error,
+    },
+    /// Who answered is of another cluster, speaks another version of the protocol, or is full.
+    #[error("{addr} refuses: {problem}")]
+    Refused {
+        /// Who.
+        addr: String,
+        /// What it says.
+        problem: String,
+    },
+    /// Who answered did not take the node in as a member.
+    #[error("no member of the cluster took the node in within {waited:?}")]
+    NotJoined {
+        /// How long it was tried.
+        waited: Duration,
+    },
+    /// The node could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// Attaches this program; returns when it is a member of the network, and streams may be opened to it.
+///
+/// Needs no runtime. [`Attachment::start`] is the same for who has one.
+///
+/// # Errors
+/// [`AttachError`], which says how far it came.
+pub fn attach(attachment: Attachment) -> Result<Attached, AttachError> {
+    // A thread of its own, since the caller's may belong to a runtime, which takes no other in.
+    let on_its_own = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(StartError::Loop)?;
+        let attached = runtime.block_on(attachment.start());
+        // A name server may let a look-up hang for longer than anybody would wait here.
+        runtime.shutdown_background();
+        attached
+    };
+    let thread = std::thread::Builder::new().name("tf-attach".into()).spawn(on_its_own);
+    match thread.map_err(StartError::Loop)?.join() {
+        Ok(attached) => attached,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+impl Attachment {
+    /// Attaches to a network as one of the back-ends of `service`.
+    pub fn new(service: impl Into<String>) -> Self {
+        Self {
+            at: Vec::new(),
+            cluster: CLUSTER_DEFAULT.to_string(),
+            service: Service::new(service),
+            endpoints: Vec::new(),
+            listen: None,
+            advertise: None,
+            rack: String::new(),
+            zone: String::new(),
+            timeout: ATTACH_TIMEOUT,
+            limits: Limits::default(),
+            ring: None,
+        }
+    }
+
+    /// Nodes of the network, `host:port`, any of them; more with each call. They are tried in turn.
+    pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {
+        self.at.extend(addrs.into_iter().map(|addr| addr.to_string()));
+        self
+    }
+
+    /// The cluster's name.
+    pub fn cluster(mut self, name: impl Into<String>) -> Self {
+        self.cluster = name.into();
+        self
+    }
+
+    /// Which of the service's endpoints this program is, from 0: MRNet's rank.
+    pub fn endpoint(self, endpoint: PartitionId) -> Self {
+        self.endpoints([endpoint])
+    }
+
+    /// Several endpoints, each with streams of its own; more with each call.
+    pub fn endpoints(mut self, endpoints: impl IntoIterator<Item = PartitionId>) -> Self {
+        self.endpoints.extend(endpoints);
+        self
+    }
+
+    /// How many endpoints the service has in all. By default one more than the highest here.
+    pub fn total(mut self, endpoints: u32) -> Self {
+        self.service = self.service.total(endpoints);
+        self
+    }
+
+    /// Adds a filter to those that every node has; streams name it `service/name`. The other nodes need it too.
+    pub fn filter(mut self, name: impl Into<String>, kind: impl FilterKind) -> Self {
+        self.service = self.service.filter(name, kind);
+        self
+    }
+
+    /// Where to listen. By default a free port of the address from which the network was reached.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn listen(mut self, addr: impl ToString) -> Self {
+        self.listen = Some(addr.to_string());
+        self
+    }
+
+    /// Where others reach it, when that is not where it listens.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn advertise(mut self, addr: impl ToString) -> Self {
+        self.advertise = Some(addr.to_string());
+        self
+    }
+
+    /// The rack it stands in.
+    pub fn rack(mut self, rack: impl Into<String>) -> Self {
+        self.rack = rack.into();
+        self
+    }
+
+    /// The zone it stands in.
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.zone = zone.into();
+        self
+    }
+
+    /// How long attaching may take; `Duration::MAX` is for ever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What its node may hold.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Calls `ring` whenever something may have come: a stream, a packet, room to send, an end. It is called on the
+    /// node's loop and must not block; a program with a loop of its own writes to a pipe there.
+    pub fn on_news(mut self, ring: impl Fn() + Send + Sync + 'static) -> Self {
+        self.ring = Some(Arc::new(ring));
+        self
+    }
+
+    /// As [`attach`], on the caller's tokio runtime.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn start(self) -> Result<Attached, AttachError> {
+        self.check()?;
+        let deadline_at = deadline_after(self.timeout).map(tokio::time::Instant::from_std);
+        let knocked = self.knock(deadline_at).await?;
+        let (accepting, acceptor) = match &self.ring {
+            Some(ring) => {
+                let ring = Arc::clone(ring);
+                accept_ringing(move || ring())
+            }
+            None => accept(),
+        };
+        let listen = self.listen.unwrap_or_else(|| SocketAddr::new(knocked.from, 0).to_string());
+        let mut builder = Node::builder()
+            .listen(listen)
+            .join([knocked.addr.to_string()])
+            .join(self.at)
+            .cluster(self.cluster)
+            .rack(self.rack)
+            .zone(self.zone)
+            .limits(self.limits)
+            .processors(PROCESSORS)
+            .service(self.service.endpoints(self.endpoints, accepting));
+        if let Some(advertise) = self.advertise {
+            builder = builder.advertise(advertise);
+        }
+        let node = builder.start().await?;
+        let joined = async {
+            // One member beside itself; a node whose loop has died never has it.
+            node.members_at_least(2, Duration::MAX).await
+        };
+        if !within(deadline_at, joined).await.unwrap_or(false) {
+            return Err(AttachError::NotJoined { waited: self.timeout });
+        }
+        Ok(Attached { node, acceptor, has_left: false })
+    }
+
+    fn check(&self) -> Result<(), AttachError> {
+        let refuse = |field, problem: &str| Err(AttachError::Field { field, problem: problem.to_string() });
+        if self.at.is_empty() {
+            return refuse("at", "one node's address is needed at least");
+        }
+        if self.endpoints.is_empty() {
+            return refuse("endpoints", "one is needed at least");
+        }
+        Ok(())
+    }
+
+    /// Finds somebody who answers.
+    async fn knock(&self, deadline_at: Option<tokio::time::Instant>) -> Result<Knocked, AttachError> {
+        let mut pause = KNOCK_PAUSE_LEAST;
+        loop {
+            let silence = match self.knock_at_all().await {
+                Ok(knocked) => return Ok(knocked),
+                Err(Turned::Away(refused)) => return Err(refused),
+                Err(Turned::Silent(addr, source)) => (addr, source),
+            };
+            let until =
+                deadline_at.map_or(pause, |at| pause.min(at.duration_since(tokio::time::Instant::now())));
+            if until.is_zero() {
+                let (addr, source) = silence;
+                return Err(AttachError::Unreachable { waited: self.timeout, addr, source });
+            }
+            tokio::time::sleep(until).await;
+            pause = (pause * 2).min(KNOCK_PAUSE_MAX);
+        }
+    }
+
+    /// One round over all addresses. That somebody refuses us says more than that others are silent.
+    async fn knock_at_all(&self) -> Result<Knocked, Turned> {
+        let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut turned = Turned::Silent(String::new(), nowhere());
+        for given in &self.at {
+            let addrs: Vec<SocketAddr> = match lookup_host(given).await {
+                Ok(addrs) => addrs.collect(),
+                Err(source) => {
+                    turned = turned.unless_away(given.clone(), source);
+                    continue;
+                }
+            };
+            for addr in addrs {
+                match self.knock_at(addr).await {
+                    Ok(knocked) => return Ok(knocked),
+                    Err(GreetError::Io(source)) => turned = turned.unless_away(addr.to_string(), source),
+                    Err(problem) => {
+                        let (addr, problem) = (addr.to_string(), problem.to_string());
+                        turned = Turned::Away(AttachError::Refused { addr, problem });
+                    }
+                }
+            }
+        }
+        Err(turned)
+    }
+
+    async fn knock_at(&self, addr: SocketAddr) -> Result<Knocked, GreetError> {
+        let cluster = self.cluster.clone();
+        let identity = Identity { node: client_id(), cluster, limits: self.limits.clone() };
+        let greeted = transport::dial(addr, &identity).await?;
+        let from = greeted.write.local_addr()?.ip();
+        Ok(Knocked { addr, from })
+    }
+}
+
+/// Who answered, and the address of ours that it saw.
+struct Knocked {
+    addr: SocketAddr,
+    from: IpAddr,
+}
+
+/// Why a round over all addresses led nowhere.
+enum Turned {
+    Away(AttachError),
+    Silent(String, io::Error),
+}
+
+impl Turned {
+    fn unless_away(self, addr: String, source: io::Error) -> Self {
+        match self {
+            Self::Away(refused) => Self::Away(refused),
+            Self::Silent(..) => Self::Silent(addr, source),
+        }
+    }
+}
+
+/// A future's output, if it has one in time.
+async fn within<T>(deadline_at: Option<tokio::time::Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline_at {
+        Some(at) => tokio::time::timeout_at(at, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachment")
+            .field("at", &self.at)
+            .field("cluster", &self.cluster)
+            .field("service", &self.service)
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A program's place in the network. Its methods may be called from any thread, several at a time.
+///
+/// Dropping it detaches, and waits a quarter of a second at most for the others to hear of it.
+#[derive(Debug)]
+pub struct Attached {
+    acceptor: Acceptor,
+    node: Node,
+    has_left: bool,
+}
+
+impl Attached {
+    /// The next stream that is opened to one of the endpoints; `None` when the node has ended.
+    pub async fn accept(&self) -> Option<EndpointStream> {
+        self.acceptor.accept().await
+    }
+
+    /// The next stream that is opened to one of the endpoints, within `timeout`; the calling thread waits.
+    ///
+    /// # Errors
+    /// When there is none in that time, or never again.
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<EndpointStream, AcceptError> {
+        self.acceptor.accept_timeout(timeout)
+    }
+
+    /// Its node's name.
+    pub fn id(&self) -> NodeId {
+        self.node.id()
+    }
+
+    /// Its node: a client of it can open streams itself.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Leaves the network in order: says goodbye, so that streams go on without this endpoint at once, and has what was
+    /// sent written. Waits `DETACH_GRACE` at most; false when that was too short, and the rest was cut off. Streams
+    /// that were accepted are over.
+    pub fn detach(self) -> bool {
+        self.detach_within(DETACH_GRACE)
+    }
+
+    /// As [`detach`](Self::detach), with another grace.
+    pub fn detach_within(mut self, grace: Duration) -> bool {
+        self.leave(grace)
+    }
+
+    fn leave(&mut self, grace: Duration) -> bool {
+        self.has_left = true;
+        // Who has ended already has nothing to say goodbye with.
+        park_until(self.node.leave(), deadline_after(grace)).is_some()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.has_left {
+            self.leave(DROP_GRACE);
+        }
+    }
+}
