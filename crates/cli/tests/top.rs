@@ -185,6 +185,23 @@ fn the_terminal_is_given_back_however_it_ends() {
 }
 
 #[test]
+fn a_paused_top_has_no_stream() {
+    let node = &hosts_cluster(1, 1)[0];
+    let streams = || {
+        let status = run_args(&["status", "--at", &node.addr, "-o", "json"]).json();
+        status["open"]["streams"].as_u64().expect("a count")
+    };
+    let mut top = watched(node);
+    assert_eq!(streams(), 1);
+    top.press("p");
+    wait_until("its stream is closed", || streams() == 0);
+    top.press("p");
+    wait_until("it has another", || streams() == 1);
+    top.press("q");
+    ended_well(&mut top);
+}
+
+#[test]
 fn it_follows_keys_sizes_and_the_cluster() {
     let mut node = hosts_cluster(1, 1).remove(0);
     let mut top = watched(&node);

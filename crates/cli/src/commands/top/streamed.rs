@@ -82,7 +82,8 @@ struct Open {
     /// The last look, and its wave's tag: a late part of it is folded into it.
     last: Option<(u64, Look)>,
     asking: Asking,
-    aside: Aside,
+    /// `None` until the first answer.
+    aside: Option<Aside>,
     explained_at: Option<Instant>,
 }
 
@@ -119,14 +120,15 @@ impl StreamSource {
             .params(&Some(Pace { interval_ms }))
             .synchronisation(Synchronisation::TimeOut(self.deadline.into()))
             .open();
-        let stream = timeout(self.silence(wishes), opening).await.unwrap_or(Err(Error::Closed));
+        let waited = self.silence(wishes);
+        let stream = timeout(waited, opening).await.unwrap_or(Err(Error::FrontSilent { waited }));
         Ok(Open {
             stream: stream.map_err(failure_of_opening)?,
             wishes,
             changes: 0,
             last: None,
             asking: self.ask(wishes, Instant::now(), true),
-            aside: Aside::default(),
+            aside: None,
             explained_at: Some(Instant::now()),
         })
     }
@@ -152,8 +154,8 @@ impl StreamSource {
 
     /// Takes in what was asked, and asks again.
     fn put_aside(&self, open: &mut Open, aside: Aside) {
-        let slowest = aside.slowest.or(open.aside.slowest.take());
-        open.aside = Aside { slowest, ..aside };
+        let slowest = aside.slowest.or(open.aside.take().and_then(|aside| aside.slowest));
+        open.aside = Some(Aside { slowest, ..aside });
         let now = Instant::now();
         let explain = open.explained_at.is_none_or(|at| at.elapsed() >= EXPLAIN_EVERY);
         if explain {
@@ -166,8 +168,9 @@ impl StreamSource {
     async fn follow(&mut self, open: Open) -> Result<Open, Failure> {
         let wishes = *self.wishes.borrow_and_update();
         if (wishes.interval, wishes.top) != (open.wishes.interval, open.wishes.top) {
+            let aside = open.aside.clone();
             drop(open);
-            return self.open(wishes).await;
+            return Ok(Open { aside, ..self.open(wishes).await? });
         }
         let mut open = open;
         if wishes.focus != open.wishes.focus {
@@ -177,9 +180,9 @@ impl StreamSource {
         Ok(open)
     }
 
-    /// The first look says all that can be known, even if that takes a moment longer.
+    /// A stream's first look says all that can be known, even if that takes a moment longer.
     async fn complete(&mut self, open: &mut Open) {
-        if !self.has_looked
+        if open.aside.is_none()
             && let Ok(aside) = timeout(self.deadline + SETTLE, open.asking.as_mut()).await
         {
             self.put_aside(open, aside);
@@ -260,7 +263,7 @@ impl Open {
 
     /// The look with what was asked beside the stream.
     fn finished(&self, look: Look, elapsed: Duration) -> Look {
-        let Aside { nodes, slowest, focus } = self.aside.clone();
+        let Aside { nodes, slowest, focus } = self.aside.clone().unwrap_or_default();
         Look {
             elapsed,
             nodes,
