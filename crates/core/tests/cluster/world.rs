@@ -356,9 +356,10 @@ impl World {
                 let result = Ok(Filtered { packets, holds_from: None });
                 (self.now + cost, Input::Filtered { stream: run.stream, run: run.run, result, cost })
             }
-            FilterEffect::Replaced { .. } | FilterEffect::Abandon { .. } | FilterEffect::Close { .. } => {
-                return;
-            }
+            FilterEffect::Joined { .. }
+            | FilterEffect::Replaced { .. }
+            | FilterEffect::Abandon { .. }
+            | FilterEffect::Close { .. } => return,
         };
         self.at(at, Happening::Input(of, input));
     }
