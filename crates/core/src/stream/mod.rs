@@ -26,7 +26,7 @@
 //! with `branch`, `lane` and `roll` for who and what is in it; `desk`, where everything arrives; `open`, `reopen`,
 //! `news` and `close`, how a share comes to be, changes and ends; `gather`, `emit`, `filtering` and `settle`, the way
 //! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`],
-//! sets of tags.
+//! sets of tags; [`work`], how much there is of it all.
 
 mod branch;
 mod close;
@@ -49,6 +49,7 @@ mod settle;
 pub(crate) mod share;
 pub mod spec;
 pub mod tags;
+pub mod work;
 
 pub use error::StreamError;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};
