@@ -72,6 +72,14 @@ pub enum FilterEffect<P> {
     },
     /// Run it and answer with [`crate::input::Input::Filtered`].
     Run(FilterRun<P>),
+    /// A source is there, from the next wave on or a later one. Said before the first run that may have something of
+    /// it, and before it is named as an heir; again when the filter is made anew.
+    Joined {
+        /// The stream.
+        stream: StreamId,
+        /// Who comes.
+        source: Source,
+    },
     /// One source gives nothing more, and others come in its place.
     Replaced {
         /// The stream.

@@ -50,6 +50,8 @@ pub struct Limits {
     /// Bytes of one stream that may have been sent up, by one node or endpoint, and not been taken by the front-end's
     /// user; and that the front-end may have sent down and its endpoints not taken.
     pub stream_window_bytes: usize,
+    /// Waves of one stream that come together at one node; past it, the oldest is not waited for any longer.
+    pub stream_waves_open_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
     /// Losses listed in one answer, at least one; further ones are merged into the last.
@@ -78,6 +80,7 @@ impl Limits {
         stuck_jobs_max: 16,
         streams_open_max: 4_096,
         stream_window_bytes: 1 << 20,
+        stream_waves_open_max: 16_384,
         deadline_max: Duration::from_secs(3_600),
         missing_max: 4_096,
         message_bytes_max: 512,

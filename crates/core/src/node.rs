@@ -80,6 +80,8 @@ pub struct Node<P> {
     /// Streams of which this node is the front-end.
     pub(crate) fronts: BTreeMap<RequestId, StreamId>,
     pub(crate) streams_opened: u64,
+    /// Packets that one endpoint of this node has sent to streams, the most of all that are closed.
+    pub(crate) serials_used: u64,
     /// When a call last asked for the loads of those who answer.
     pub(crate) news_asked_at: Option<Instant>,
     pub(crate) queue: Queue<P>,
@@ -145,6 +147,7 @@ impl<P: Payload> Node<P> {
             streams: BTreeMap::new(),
             fronts: BTreeMap::new(),
             streams_opened: 0,
+            serials_used: 0,
             news_asked_at: None,
             queue: Queue::new(config.limits.jobs_queued_max),
             jobs: BTreeMap::new(),

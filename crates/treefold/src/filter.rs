@@ -68,6 +68,14 @@ impl Filters {
         }
     }
 
+    /// Tells the up-filter of a source.
+    pub(crate) fn joined(&mut self, source: Source) {
+        if let Some(filter) = &mut self.up {
+            // As below.
+            let _ = catch_unwind(AssertUnwindSafe(|| filter.joined(source)));
+        }
+    }
+
     /// Tells the up-filter that others come in a source's place.
     pub(crate) fn replaced(&mut self, lost: Source, heirs: &[Source]) {
         if let Some(filter) = &mut self.up {

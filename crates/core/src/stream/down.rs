@@ -5,8 +5,10 @@
 //! bounds the front-end.
 
 use super::StreamError;
+use super::branch::Standing;
+use super::lane::weight;
 use super::message::{StreamDown, StreamMessage};
-use super::share::{Descending, Parent, Share, Standing, weight};
+use super::share::{AtWork, Busy, Descending, Descent, Filter, Parent, Share};
 use super::spec::{EndpointEvent, StreamEvent};
 use crate::effect::{Effect, Event};
 use crate::id::{NodeId, RequestId};
@@ -15,7 +17,7 @@ use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use alloc::boxed::Box;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// So many packets that were taken are told at once, however small they are.
 const UNTOLD_PACKETS_MAX: usize = 64;
@@ -32,9 +34,9 @@ impl<P: Payload> Node<P> {
     ) {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_share(now, stream, |node, share| {
-            let sequence = share.down.received + 1;
-            let packet = StreamDown { stream, sequence, tag, to, payload: Some(payload), more: false };
-            node.pass_down(share, packet);
+            let sequence = share.down.received.saturating_add(1);
+            let packet = StreamDown { stream, sequence, tag, to, payload: None, more: false };
+            node.pass_down(share, packet, smallvec![payload]);
             Ok(())
         });
     }
@@ -51,40 +53,31 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         share.down.half.extend(packet.payload.take());
-        if packet.more {
-            return Ok(());
-        }
-        let packets = core::mem::take(&mut share.down.half);
-        if !share.spec.down_filter.is_empty() && packets.len() == 1 {
-            packet.payload = packets.into_iter().next();
-            self.pass_down(share, packet);
-        } else {
-            self.note_received(share, &packet);
-            self.forward(share, packet, packets);
+        if !packet.more {
+            let packets = core::mem::take(&mut share.down.half);
+            self.pass_down(share, packet, packets);
         }
         Ok(())
     }
 
     /// A whole packet is on its way down: to the filter, or on.
-    fn pass_down(&mut self, share: &mut Share<P>, mut packet: StreamDown<P>) {
-        self.note_received(share, &packet);
-        if share.spec.down_filter.is_empty() {
-            let packets = packet.payload.take().into_iter().collect();
-            self.forward(share, packet, packets);
-        } else {
-            share.down.waiting.push_back(packet);
-        }
-    }
-
-    fn note_received(&mut self, share: &mut Share<P>, packet: &StreamDown<P>) {
+    fn pass_down(&mut self, share: &mut Share<P>, packet: StreamDown<P>, packets: SmallVec<[P; 1]>) {
         share.down.received = packet.sequence;
         share.down.tag_max = share.down.tag_max.max(packet.tag);
+        let StreamDown { sequence, tag, to, .. } = packet;
+        let (bytes, left, made) = (weight(&packets), SmallVec::new(), packets);
+        let mut descent = Descent { sequence, tag, to, bytes, left, made };
+        if share.spec.down_filter.is_empty() {
+            return self.forward(share, descent);
+        }
+        descent.left = core::mem::take(&mut descent.made);
+        descent.left.reverse();
+        share.down.waiting.push_back(descent);
     }
 
     /// Sends on what has become of a packet here.
-    pub(crate) fn forward(&mut self, share: &mut Share<P>, packet: StreamDown<P>, packets: SmallVec<[P; 1]>) {
-        let StreamDown { sequence, tag, to, .. } = packet;
-        let bytes = weight(&packets);
+    pub(crate) fn forward(&mut self, share: &mut Share<P>, descent: Descent<P>) {
+        let Descent { sequence, tag, to, bytes, made: packets, .. } = descent;
         let descending = Descending { sequence, tag, to, packets, bytes };
         let mut is_awaited = false;
         for at in 0..share.branches.len() {
@@ -92,7 +85,7 @@ impl<P: Payload> Node<P> {
                 is_awaited |= self.send_descending(share, at, &descending);
             }
             // One that has been asked gets it with what it lacks, once it has said that it is there.
-            is_awaited |= share.branches[at].standing == Standing::Asked;
+            is_awaited |= share.branches[at].is_awaited();
         }
         let is_for = |endpoint: u32| descending.to.as_ref().is_none_or(|to| to.contains(endpoint));
         for own in share.own.iter_mut().filter(|own| is_for(own.endpoint)) {
@@ -116,7 +109,7 @@ impl<P: Payload> Node<P> {
     /// Sends a packet to a child that it concerns.
     fn send_descending(&mut self, share: &mut Share<P>, at: usize, packet: &Descending<P>) -> bool {
         let branch = &mut share.branches[at];
-        if packet.to.as_ref().is_some_and(|to| !to.intersects(&branch.endpoints)) {
+        if !is_for(packet, &branch.endpoints) {
             return false;
         }
         branch.to_take.push_back(packet.sequence);
@@ -139,11 +132,16 @@ impl<P: Payload> Node<P> {
         true
     }
 
-    /// Gives a child that has just come what it lacks.
+    /// Gives a child that has just come what it lacks. What it has received it may not have taken; it will say so.
     pub(crate) fn send_down_again(&mut self, share: &mut Share<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut share.down.kept);
-        for packet in kept.iter().filter(|packet| packet.sequence > received) {
-            self.send_descending(share, at, packet);
+        share.branches[at].to_take.clear();
+        for packet in &kept {
+            if packet.sequence > received {
+                self.send_descending(share, at, packet);
+            } else if is_for(packet, &share.branches[at].endpoints) {
+                share.branches[at].to_take.push_back(packet.sequence);
+            }
         }
         share.down.kept = kept;
     }
@@ -169,7 +167,8 @@ impl<P: Payload> Node<P> {
 
     /// An endpoint here has taken everything up to a packet.
     pub(crate) fn take_endpoint_taken(&mut self, share: &mut Share<P>, endpoint: u32, upto: u64) {
-        let Some(own) = share.own.iter_mut().find(|own| own.endpoint == endpoint) else { return };
+        let Some(at) = share.own_at(endpoint) else { return };
+        let own = &mut share.own[at];
         while own.to_take.front().is_some_and(|&sequence| sequence <= upto) {
             own.to_take.pop_front();
         }
@@ -178,13 +177,17 @@ impl<P: Payload> Node<P> {
 
     /// Up to where everyone below has taken what came.
     fn taken_upto(share: &Share<P>) -> u64 {
-        let is_asked = share.branches.iter().any(|branch| branch.standing == Standing::Asked);
+        let is_asked = share.branches.iter().any(|branch| branch.is_awaited());
         let waits =
             share.live().map(|branch| &branch.to_take).chain(share.own.iter().map(|own| &own.to_take));
         let first = waits.filter_map(|to_take| to_take.front()).min();
         let kept = share.down.kept.front().map(|packet| packet.sequence).filter(|_| is_asked);
         let waiting = share.down.waiting.front().map(|packet| packet.sequence);
-        let open = first.copied().into_iter().chain(kept).chain(waiting).min();
+        let at_work = match &share.filter {
+            Filter::Busy(Busy { what: AtWork::Packet(packet), .. }) => Some(packet.sequence),
+            _ => None,
+        };
+        let open = first.copied().into_iter().chain(kept).chain(waiting).chain(at_work).min();
         open.map_or(share.down.received, |sequence| sequence - 1)
     }
 
@@ -213,6 +216,15 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Tells a new parent how far all below have taken what they were given.
+    pub(crate) fn tell_taken_again(&mut self, share: &mut Share<P>) {
+        if let Parent::Node(parent) = share.parent {
+            share.down.told_taken = Self::taken_upto(share);
+            let upto = share.down.told_taken;
+            self.send_stream(parent, StreamMessage::Taken { stream: share.id, upto });
+        }
+    }
+
     /// Tells the parent, or the front-end's user, of what has been taken since it was last told.
     pub(crate) fn tell_taken(&mut self, share: &mut Share<P>) {
         if share.down.untold_packets == 0 {
@@ -235,4 +247,9 @@ impl<P: Payload> Node<P> {
             }
         }
     }
+}
+
+/// True when a packet is for some of these endpoints.
+fn is_for<P>(packet: &Descending<P>, endpoints: &PartitionSet) -> bool {
+    packet.to.as_ref().is_none_or(|to| to.intersects(endpoints))
 }

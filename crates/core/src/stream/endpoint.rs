@@ -2,7 +2,7 @@
 
 use super::StreamId;
 use super::gather::Address;
-use super::share::{GATHERED, PACKET_BYTES, Piece};
+use super::lane::{GATHERED, PACKET_BYTES, Piece};
 use super::spec::Source;
 use crate::message::Payload;
 use crate::node::Node;
@@ -24,18 +24,19 @@ impl<P: Payload> Node<P> {
     ) {
         self.with_share(now, stream, |node, share| {
             let gathers = share.gathers();
-            let Some(own) = share.own.iter_mut().find(|own| own.endpoint == endpoint) else { return Ok(()) };
+            let Some(at) = share.own_at(endpoint) else { return Ok(()) };
+            let own = &mut share.own[at];
             let tag = tag.unwrap_or(own.next_tag);
             own.next_tag = own.next_tag.max(tag.saturating_add(1));
             let serial = own.next_serial;
-            own.next_serial += 1;
+            own.next_serial = own.next_serial.saturating_add(1);
             let address = if gathers {
                 Address { lane: GATHERED, key: tag, tag }
             } else {
                 Address { lane: endpoint + 1, key: serial, tag }
             };
             let bytes = PACKET_BYTES + payload.len();
-            own.in_flight.push_back((address.key, u32::try_from(bytes).unwrap_or(u32::MAX)));
+            own.in_flight.insert(address.key, bytes);
             own.in_flight_bytes += bytes;
             let urgent = own.in_flight_bytes > share.window_bytes / 2;
             let contributors = PartitionSet::from_range(endpoint..endpoint + 1);

@@ -2,8 +2,8 @@
 //! who comes.
 
 use super::layout;
-use super::open::check_spec;
-use super::share::{Beginning, Front, Parent, Share, Standing};
+use super::branch::{Standing, common};
+use super::share::{Beginning, Front, Parent, Share};
 use super::spec::StreamEvent;
 use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};
 use crate::effect::{Effect, Event};
@@ -19,6 +19,9 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// A node that is given places in vain is given others after twice the time, up to 2 to this power of the patience.
+const SEAT_DOUBLINGS_MAX: u32 = 4;
 
 impl<P: Payload> Node<P> {
     /// This node's user opens a stream.
@@ -91,6 +94,8 @@ impl<P: Payload> Node<P> {
                 is_opened: false,
                 fan_out: fan_out.max(1),
                 seated: BTreeMap::new(),
+                missed: PartitionSet::new(),
+                looked_at: now,
                 delivered: VecDeque::new(),
                 to_settle: BTreeMap::new(),
                 to_settle_bytes: 0,
@@ -138,6 +143,7 @@ impl<P: Payload> Node<P> {
 
     /// A member's card is new: endpoints that streams here wait for may live on it.
     pub(crate) fn look_for_endpoints(&mut self, now: Instant, node: NodeId) {
+        self.handle_stream_peer_seen(now, node);
         let streams: Vec<StreamId> = self.fronts.values().copied().collect();
         for stream in streams {
             self.with_share(now, stream, |this, share| {
@@ -151,47 +157,79 @@ impl<P: Payload> Node<P> {
     fn take_in_member(&mut self, now: Instant, share: &mut Share<P>, node: NodeId) {
         let Some(card) = self.view().card(&node) else { return };
         let Some(service) = card.services.get(&*share.spec.service) else { return };
-        let hosted = service.partitions.clone();
-        let total = service.total;
-        let (present, is_seated) = (share.present(), self.is_seated(share, node));
-        let patience = self.config.tuning.stream_patience;
+        let (hosted, total) = (service.partitions.clone(), service.total);
         let Some(front) = share.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
         }
-        let wanted = hosted.difference(&hosted.difference(&front.wanted));
-        let fresh = wanted.difference(&present);
-        front.seated.retain(|_, at| at.until(now) < patience);
-        if fresh.is_empty() || node == self.me || is_seated || front.seated.contains_key(&node) {
-            return;
-        }
-        front.seated.insert(node, now);
-        // Whoever answered for them before answers for them no longer.
-        self.let_go(share, &fresh);
-        self.seat(now, share, node, &fresh);
-        share.regroup();
+        let fresh = common(&hosted, &front.wanted).difference(&share.present());
+        self.give_places(now, share, node, &fresh);
     }
 
-    fn is_seated(&self, share: &Share<P>, node: NodeId) -> bool {
-        share.live().any(|branch| branch.tree.seats().iter().any(|seat| seat.node == node))
+    /// Whoever has been missing for a while and nobody has brought back gets a new place: those who were to see to it
+    /// may have been lost themselves.
+    pub(crate) fn look_for_missed(&mut self, now: Instant, share: &mut Share<P>) {
+        let (present, patience) = (share.present(), self.config.tuning.stream_patience);
+        let Some(front) = share.front.as_mut() else { return };
+        if front.looked_at.until(now) <= patience || !front.is_opened {
+            return;
+        }
+        front.looked_at = now;
+        let missed = front.wanted.difference(&present);
+        let before = core::mem::replace(&mut front.missed, missed);
+        let fresh = common(&before, &front.missed);
+        if front.missed.is_empty() {
+            front.seated.clear();
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        let (_, placed) = self.place_endpoints(&share.spec.service, &fresh);
+        for (node, endpoints) in placed {
+            let front = share.front.as_ref().expect("invariant: it was there a moment ago");
+            let is_due = front.seated.get(&node).is_none_or(|&(at, times)| {
+                let pause = patience.mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
+                at.until(now) > pause
+            });
+            if is_due {
+                self.give_places(now, share, node, &endpoints);
+            }
+        }
+    }
+
+    fn give_places(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, fresh: &PartitionSet) {
+        let patience = self.config.tuning.stream_patience;
+        let is_seated = is_seated(share, node, fresh);
+        let Some(front) = share.front.as_mut() else { return };
+        let (at, times) = front.seated.get(&node).copied().unwrap_or((now, 0));
+        let was_just_seated = times > 0 && at.until(now) < patience;
+        if fresh.is_empty() || node == self.me || is_seated || was_just_seated {
+            return;
+        }
+        front.seated.insert(node, (now, times.saturating_add(1)));
+        // Whoever answered for them before answers for them no longer.
+        self.let_go(share, fresh);
+        self.seat(now, share, node, fresh);
+        share.regroup();
     }
 
     /// A new leaf: below this node while it has fewer children than the shape says, else in the smallest subtree.
     fn seat(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, endpoints: &PartitionSet) {
         let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
-        share.life += 1;
+        share.life = share.life.saturating_add(1);
         let leaf = Tree::leaf(node, endpoints.clone());
-        let smallest = (0..share.branches.len())
-            .filter(|&at| share.branches[at].standing == Standing::There)
-            .min_by_key(|&at| share.branches[at].tree.root().size);
-        match smallest {
-            Some(at) if share.live().count() >= fan_out => {
-                let tree = with_leaf(&share.branches[at].tree, &leaf, fan_out);
-                let window_bytes = share.window_bytes;
-                self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
+        let smallest = share
+            .branches
+            .iter()
+            .filter(|branch| branch.standing == Standing::There && branch.node != node)
+            .min_by_key(|branch| branch.tree.root().size);
+        let tree = match smallest {
+            Some(branch) if share.live().count() >= fan_out && share.branch_at(node).is_none() => {
+                with_leaf(&branch.tree, &leaf, fan_out)
             }
-            _ => self.graft(now, share, &leaf),
-        }
+            _ => leaf,
+        };
+        self.graft(now, share, &tree, true);
     }
 
     /// This node's user is through with a stream.
@@ -210,6 +248,12 @@ impl<P: Payload> Node<P> {
             });
         }
     }
+}
+
+/// True when a node sits where it could give these endpoints, and somebody looks after it.
+fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
+    let mut seats = share.live().flat_map(|branch| branch.tree.seats());
+    seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
 }
 
 /// The tree with one more leaf, where there is a free place nearest to the root.
@@ -236,6 +280,25 @@ fn check_options<P>(
     }
     if spec.synchronisation == Synchronisation::TimeOut(Duration::ZERO) {
         return Err(StreamError::bad_field("synchronisation", "a time-out of 0", "above 0"));
+    }
+    Ok(())
+}
+
+/// A name that fits on the wire and a card.
+fn check_spec<P: Payload>(spec: &StreamSpec<P>, payload_bytes_max: usize) -> Result<(), StreamError> {
+    use crate::membership::card::NAME_BYTES_MAX;
+    let names =
+        [("service", &spec.service), ("up_filter", &spec.up_filter), ("down_filter", &spec.down_filter)];
+    for (field, name) in names {
+        if name.len() > NAME_BYTES_MAX {
+            let given = alloc::format!("{} bytes long", name.len());
+            return Err(StreamError::bad_field(field, given, alloc::format!("at most {NAME_BYTES_MAX}")));
+        }
+    }
+    let bytes = spec.filter_params.len() + spec.params.len();
+    if bytes > payload_bytes_max {
+        let limit = alloc::format!("at most {payload_bytes_max} together (payload_bytes_max)");
+        return Err(StreamError::bad_field("params", alloc::format!("{bytes} bytes"), limit));
     }
     Ok(())
 }

@@ -4,10 +4,13 @@
 //! it or excused; with time-outs, when its time is up; where nobody is waited for, at once. Whatever comes for a tag
 //! that was sent already is dropped if it was in it, and sent after it if it was not.
 
+use super::branch::{Standing, common};
 use super::error::StreamError;
+use super::lane::{GATHERED, Piece, Slot};
 use super::message::{StreamMessage, StreamUp};
-use super::share::{GATHERED, Parent, Piece, Share, Slot, Standing};
+use super::share::{Parent, Share};
 use super::spec::{Source, Synchronisation};
+use super::tags::TagRuns;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -16,6 +19,9 @@ use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::wave::contributors::{Part, Parts, Taken};
 use smallvec::SmallVec;
+
+/// Waves that have gone are remembered in the order they began up to so many more than twice those that have not.
+const OPENED_SLACK: usize = 64;
 
 /// What names a wave within a share, and what its users call it.
 #[derive(Clone, Copy, Debug)]
@@ -42,35 +48,54 @@ impl<P: Payload> Node<P> {
         let flood_bytes = self.flood_bytes(share);
         let branch = &mut share.branches[at];
         branch.heard_at = now;
-        if branch.standing == Standing::Away {
-            self.call_back(share, at);
-            return Ok(());
+        match branch.standing {
+            Standing::There => {}
+            Standing::Asked => {
+                self.counters.stream_pieces_late += 1;
+                return Ok(());
+            }
+            Standing::Away => {
+                self.call_back(now, share, at);
+                return Ok(());
+            }
         }
-        let bytes = up.payload.as_ref().map_or(0, Payload::len);
-        branch.held_bytes += bytes;
-        if branch.held_bytes > flood_bytes {
+        branch.half_bytes += up.payload.as_ref().map_or(0, Payload::len);
+        let held_bytes = share.held_of.get(&branch.source).copied().unwrap_or(0);
+        if branch.half_bytes.saturating_add(held_bytes) > flood_bytes {
             self.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
-            self.lose_branch(now, share, at, &Reason::Full("stream_window_bytes".into()));
+            self.give_up(now, share, at, &Reason::Full("stream_window_bytes".into()));
             return Ok(());
         }
         branch.half.extend(up.payload.clone());
         if up.more {
             return Ok(());
         }
-        let packets: SmallVec<[P; 1]> = branch.half.drain(..).collect();
-        let bytes: usize = packets.iter().map(Payload::len).sum();
-        branch.held_bytes -= bytes;
+        branch.half_bytes = 0;
         branch.holds_from = up.holds_from;
+        let packets: SmallVec<[P; 1]> = branch.half.drain(..).collect();
         let source = Source::Child(branch.source);
-        let claims = up.missing.iter().map(|loss| &loss.partitions).chain([&up.contributors]);
-        if !claims.into_iter().all(|set| set.is_subset(&share.group)) || !is_lane_of(share, &up) {
-            self.note_bad_message(from, "up.contributors, up.missing, up.lane: endpoints that are not there");
+        if !up.contributors.is_subset(&branch.endpoints) {
+            // They may have been its until just now.
+            let others = up.contributors.difference(&branch.endpoints);
+            if !others.is_subset(&branch.formerly) {
+                self.note_bad_message(from, "up.contributors: endpoints that are not below");
+                return Ok(());
+            }
+        }
+        if !is_lane_of(share, &up) || up.missing.len() > self.config.limits.missing_max {
+            self.note_bad_message(from, "up.lane, up.missing: not of this stream, or beyond missing_max");
             return Ok(());
         }
         let address = Address { lane: up.lane, key: up.key(), tag: up.tag };
         let part = (!up.contributors.is_empty())
             .then(|| Part { payload: Piece { source, packets }, contributors: up.contributors });
-        self.take_piece(now, share, address, part, up.missing, up.urgent);
+        let mut missing = up.missing;
+        for loss in &mut missing {
+            if !loss.partitions.is_subset(&share.branches[at].endpoints) {
+                loss.partitions = common(&loss.partitions, &share.branches[at].endpoints);
+            }
+        }
+        self.take_piece(now, share, address, part, missing, up.urgent);
         Ok(())
     }
 
@@ -93,54 +118,33 @@ impl<P: Payload> Node<P> {
         share.tag_max = share.tag_max.max(address.tag);
         let (gathers, is_front) = (share.gathers(), share.front.is_some());
         let source = part.as_ref().map(|part| part.payload.source);
-        let (is_late, is_wanted) = is_gone(share, address, part.as_ref().map(|part| &part.contributors));
-        if is_late && gathers {
-            self.tell_ahead(share, source);
+        let past = past_of(share, address, part.as_ref().map(|part| &part.contributors));
+        if past != Past::New && gathers {
+            self.tell_ahead(share, source, address.key);
         }
-        if !is_wanted || (is_late && is_front) {
+        if matches!(past, Past::Had | Past::Settled) || (past == Past::Lacking && is_front) {
             self.counters.stream_pieces_late += 1;
+            self.drop_piece(share, address, part, past);
             return;
         }
+        let is_late = past == Past::Lacking;
         let lane = share.lanes.entry(address.lane).or_default();
         let at = match lane.find(address.key) {
             Ok(at) => at,
             Err(at) => {
                 lane.slots.insert(at, new_slot(now, address, is_late));
+                if gathers && !is_late {
+                    share.opened.push_back((now, address.key));
+                }
                 at
             }
         };
-        let slot = &mut lane.slots[at];
-        slot.urgent |= urgent;
+        lane.slots[at].urgent |= urgent;
         if let Some(part) = part {
-            let (bytes, contributors, source) =
-                (part.payload.len(), part.contributors.clone(), part.payload.source);
-            let covered = resting_within(slot, &contributors);
-            match slot.parts.take_in(part) {
-                taken @ (Taken::Added | Taken::Replaced) => {
-                    share.held_bytes += bytes;
-                    hold(&mut share.branches, source, bytes);
-                    slot.excused = slot.excused.difference(&contributors);
-                    if taken == Taken::Replaced {
-                        self.counters.stream_pieces_late += 1;
-                        covered.iter().for_each(|&(source, bytes)| {
-                            share.held_bytes -= bytes;
-                            release(&mut share.branches, source, bytes);
-                        });
-                    }
-                }
-                Taken::Overlaps => {
-                    self.counters.stream_pieces_late += 1;
-                    return;
-                }
-            }
+            self.put_in_slot(share, address.lane, at, part);
         }
-        for loss in missing {
-            let partitions = loss.partitions.difference(slot.parts.claimed()).difference(&slot.excused);
-            if !partitions.is_empty() {
-                slot.excused.union_with(&partitions);
-                slot.missing.push(Missing { partitions, ..loss });
-            }
-        }
+        let slot = &mut share.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
+        missing.into_iter().for_each(|loss| excuse(slot, loss));
         let (is_ready, is_late) = (slot.is_ready, slot.is_late);
         let has_parts = !slot.parts.claimed().is_empty();
         if !is_ready && (is_late || !gathers || share.is_complete(&share.lanes[&address.lane].slots[at])) {
@@ -151,12 +155,78 @@ impl<P: Payload> Node<P> {
             }
             make_ready(share, address.lane, at);
         }
+        if gathers {
+            self.bound_slots(share);
+        }
     }
 
-    /// Whoever sends pieces for waves that are gone would for ever be behind: it is told where the foremost is. So who
-    /// is slower than the others is in the wave that is current when it sends.
-    fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>) {
-        let last = share.tag_max;
+    /// A piece of a wave that has gone and needs none, or of one that is settled. What a lost node's filter may have
+    /// kept is for the filter here all the same, with the next wave. An endpoint need not wait for what is settled.
+    fn drop_piece(
+        &mut self,
+        share: &mut Share<P>,
+        address: Address,
+        part: Option<Part<Piece<P>>>,
+        past: Past,
+    ) {
+        let Some(Part { payload: piece, .. }) = part else { return };
+        match piece.source {
+            Source::Endpoint(_) if past == Past::Settled => {
+                let mut runs = TagRuns::new();
+                runs.insert(address.key);
+                self.settle_own(share, address.lane, &runs);
+            }
+            Source::Endpoint(_) => {}
+            Source::Child(number) => {
+                let branch = share.branches.iter().find(|branch| branch.source == number);
+                let carries = branch.and_then(|branch| branch.carries);
+                if carries.is_some_and(|(from, to)| (from..=to).contains(&address.key)) {
+                    share.hold(piece.source, piece.len());
+                    share.carried.push(piece);
+                }
+            }
+        }
+    }
+
+    /// Puts a part among those of its wave. What overlaps them and can't be taken apart is dropped, and whoever was in
+    /// it alone is not waited for.
+    fn put_in_slot(&mut self, share: &mut Share<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
+        let slot = &mut share.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
+        let (bytes, contributors, source) =
+            (part.payload.len(), part.contributors.clone(), part.payload.source);
+        let covered = resting_within(slot, &contributors);
+        let taken = slot.parts.take_in(part);
+        if taken == Taken::Overlaps {
+            self.counters.stream_pieces_late += 1;
+            let partitions = contributors.difference(slot.parts.claimed());
+            excuse(slot, Missing { partitions, node: None, reason: Reason::Overlap });
+            return;
+        }
+        slot.excused = slot.excused.difference(&contributors);
+        share.hold(source, bytes);
+        if taken == Taken::Replaced {
+            self.counters.stream_pieces_late += 1;
+            covered.iter().for_each(|&(source, bytes)| share.release(source, bytes));
+        }
+    }
+
+    /// No more waves come together at a time than the limit says: the oldest goes as it is.
+    fn bound_slots(&mut self, share: &mut Share<P>) {
+        let waves_max = self.config.limits.stream_waves_open_max;
+        let open = |share: &Share<P>| share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
+        if open(share) <= waves_max {
+            return;
+        }
+        if let Some((_, at)) = first_opened(share) {
+            make_ready(share, GATHERED, at);
+        }
+    }
+
+    /// Whoever sends pieces for waves that are gone would for ever be behind: it is told up to where they are all gone.
+    /// So who is slower than the others is in the wave that is current when it sends, and skips none that waits for it.
+    fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>, key: u64) {
+        let gone_upto = share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto());
+        let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {
                 let branch = share.branches.iter_mut().find(|branch| branch.source == number);
@@ -181,6 +251,14 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         skip_to(share, tag);
+        // Nobody waits for these, and those below that they wait for may skip them.
+        let slots =
+            share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.partition_point(|slot| slot.key <= tag));
+        for at in 0..slots {
+            if !share.lanes[&GATHERED].slots[at].is_ready {
+                make_ready(share, GATHERED, at);
+            }
+        }
         for at in 0..share.branches.len() {
             let branch = &mut share.branches[at];
             if branch.standing == Standing::There && branch.told_ahead < tag {
@@ -207,33 +285,51 @@ impl<P: Payload> Node<P> {
     /// Slots whose time is up are sent as they are.
     pub(crate) fn time_out_slots(&mut self, now: Instant, share: &mut Share<P>) {
         let Some(wait) = slot_patience(share) else { return };
-        let Some(lane) = share.lanes.get(&GATHERED) else { return };
-        let due: SmallVec<[usize; 8]> = (0..lane.slots.len())
-            .filter(|&at| !lane.slots[at].is_ready && lane.slots[at].opened_at + wait <= now)
-            .collect();
-        due.into_iter().for_each(|at| make_ready(share, GATHERED, at));
+        while let Some((opened_at, at)) = first_opened(share)
+            && opened_at + wait <= now
+        {
+            make_ready(share, GATHERED, at);
+        }
     }
 }
 
-/// Whether a wave has been sent already, and whether this piece of it is wanted all the same.
-fn is_gone<P: Payload>(
-    share: &Share<P>,
-    address: Address,
-    contributors: Option<&PartitionSet>,
-) -> (bool, bool) {
-    let Some(lane) = share.lanes.get(&address.lane) else { return (false, true) };
+/// What has become of a piece's wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Past {
+    /// It has not gone yet.
+    New,
+    /// It has gone without this.
+    Lacking,
+    /// It has gone, with some of this or all.
+    Had,
+    /// The front-end's user has it.
+    Settled,
+}
+
+/// Whether a wave has been sent already, and this piece with it.
+fn past_of<P: Payload>(share: &Share<P>, address: Address, contributors: Option<&PartitionSet>) -> Past {
+    let Some(lane) = share.lanes.get(&address.lane) else { return Past::New };
     if lane.settled.contains(address.key) {
-        return (true, false);
+        return Past::Settled;
     }
     let at_work = share.filter.wave_at_work(address.lane, address.key).into_iter();
-    let mut is_late = false;
-    for gone in lane.sent_under(address.key).map(|sent| &sent.contributors).chain(at_work) {
-        is_late = true;
+    let mut past = Past::New;
+    for gone in lane.sent.under(address.key).map(|sent| &sent.contributors).chain(at_work) {
+        past = Past::Lacking;
         if contributors.is_none_or(|contributors| contributors.intersects(gone)) {
-            return (true, false);
+            return Past::Had;
         }
     }
-    (is_late, true)
+    past
+}
+
+/// Someone is said not to be in a wave.
+fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
+    let partitions = loss.partitions.difference(slot.parts.claimed()).difference(&slot.excused);
+    if !partitions.is_empty() {
+        slot.excused.union_with(&partitions);
+        slot.missing.push(Missing { partitions, ..loss });
+    }
 }
 
 /// Endpoints here that count their packets go on after this wave.
@@ -267,10 +363,30 @@ pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
 }
 
 /// When the next slot's time is up.
-pub(crate) fn next_slot_due<P: Payload>(share: &Share<P>) -> Option<Instant> {
+pub(crate) fn next_slot_due<P: Payload>(share: &mut Share<P>) -> Option<Instant> {
     let wait = slot_patience(share)?;
-    let waiting = share.lanes.get(&GATHERED)?.slots.iter().filter(|slot| !slot.is_ready);
-    waiting.map(|slot| slot.opened_at + wait).min()
+    first_opened(share).map(|(opened_at, _)| opened_at + wait)
+}
+
+/// The wave that has been coming together for longest, and its place. Those before it have gone.
+fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
+    let lane = share.lanes.get(&GATHERED)?;
+    let place = |&(opened_at, key): &(Instant, u64)| {
+        let at = lane.find(key).ok()?;
+        let slot = &lane.slots[at];
+        (!slot.is_ready && slot.opened_at == opened_at).then_some((opened_at, at))
+    };
+    // Where the first waits for long, those behind it pile up.
+    if share.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
+        share.opened.retain(|opened| place(opened).is_some());
+    }
+    loop {
+        let first = share.opened.front()?;
+        if let Some(found) = place(first) {
+            return Some(found);
+        }
+        share.opened.pop_front();
+    }
 }
 
 fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
@@ -295,28 +411,9 @@ pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -
     let slot = waves.slots.remove(at)?;
     for part in slot.parts.resting() {
         let bytes = part.payload.len();
-        share.held_bytes -= bytes;
-        release(&mut share.branches, part.payload.source, bytes);
+        share.release(part.payload.source, bytes);
     }
     Some(slot)
-}
-
-/// Bytes of a child's no longer wait here.
-fn release<P>(branches: &mut [super::share::Branch<P>], source: Source, bytes: usize) {
-    if let Source::Child(number) = source
-        && let Some(branch) = branches.iter_mut().find(|branch| branch.source == number)
-    {
-        branch.held_bytes = branch.held_bytes.saturating_sub(bytes);
-    }
-}
-
-/// Notes that bytes of a child's wait here.
-fn hold<P>(branches: &mut [super::share::Branch<P>], source: Source, bytes: usize) {
-    if let Source::Child(number) = source
-        && let Some(branch) = branches.iter_mut().find(|branch| branch.source == number)
-    {
-        branch.held_bytes += bytes;
-    }
 }
 
 /// The lane fits the contributors: lane 0 is everyone's, another its endpoint's alone.

@@ -22,24 +22,35 @@
 //! - **Nobody blocks the others for long.** A child that gives no sign of life is given up, its children are adopted,
 //!   and its endpoints are missing until it is back (`repair`).
 //!
-//! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part;
-//! `layout`, trees that the user gives; `open`, how it comes to be and grows; `gather`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who
-//! is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`], sets of tags.
+//! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
+//! with `branch`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where everything arrives; `open`, `reopen`,
+//! `news` and `close`, how a share comes to be, changes and ends; `gather`, `emit`, `filtering` and `settle`, the way
+//! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`],
+//! sets of tags; [`work`], how much there is of it all.
 
+mod branch;
+mod close;
+mod desk;
 mod down;
 mod emit;
 mod endpoint;
 pub mod error;
+mod filtering;
 mod front;
 mod gather;
+mod lane;
 mod layout;
 pub mod message;
+mod news;
 mod open;
+mod reopen;
 mod repair;
+mod roll;
 mod settle;
 pub(crate) mod share;
 pub mod spec;
 pub mod tags;
+pub mod work;
 
 pub use error::StreamError;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};

@@ -6,16 +6,19 @@
 //! missing from every wave, with the reason, until they are back.
 //!
 //! A child is lost when its connection breaks, or when it has been silent for [`Tuning::stream_patience`]; a node
-//! with nothing to say says so every [`Tuning::stream_beat`]. One that was merely silent is called back as soon as it
-//! is heard again, and begins anew with a tag that nobody has seen yet, so that it is never behind the others.
+//! with nothing to say says so every [`Tuning::stream_beat`]. It is asked at once to come back, whenever it is heard
+//! again, and else ever more rarely; and begins anew with a tag that nobody has seen yet, so that it is never behind
+//! the others.
 //!
 //! [`Tuning::stream_patience`]: crate::config::Tuning::stream_patience
 //! [`Tuning::stream_beat`]: crate::config::Tuning::stream_beat
 
 use super::StreamError;
+use super::branch::{Branch, Standing, common};
 use super::gather::next_slot_due;
+use super::lane::GATHERED;
 use super::message::StreamMessage;
-use super::share::{Branch, Parent, Share, Standing};
+use super::share::{Parent, Share};
 use super::spec::Source;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
@@ -25,11 +28,10 @@ use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// So many times the patience passes between two attempts to have somebody back who was given up.
-const ASK_BACK_EVERY: f64 = 4.0;
+/// Whoever is asked back in vain is asked again after twice the time, up to 2 to this power of the patience.
+const ASK_DOUBLINGS_MAX: u32 = 4;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 
@@ -51,9 +53,30 @@ impl<P: Payload> Node<P> {
                     share.orphan_since.get_or_insert(now);
                 }
                 match share.branch_at(peer) {
-                    Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
+                    Some(_) if share.dazed_until.is_some() => {
+                        if !share.gone_meanwhile.contains(&peer) {
+                            share.gone_meanwhile.push(peer);
+                        }
+                    }
                     Some(at) => node.lose_broken(now, share, at),
                     None => {}
+                }
+                Ok(())
+            });
+        }
+    }
+
+    /// A peer can be reached, perhaps again.
+    pub(crate) fn handle_stream_peer_seen(&mut self, now: Instant, peer: NodeId) {
+        let is_missed = |share: &Share<P>| {
+            share.branch_at(peer).is_some_and(|at| share.branches[at].standing == Standing::Away)
+        };
+        let concerned: Vec<_> =
+            self.streams.values().filter(|share| is_missed(share)).map(|share| share.id).collect();
+        for stream in concerned {
+            self.with_share(now, stream, |node, share| {
+                if let Some(at) = share.branch_at(peer) {
+                    node.call_back(now, share, at);
                 }
                 Ok(())
             });
@@ -75,29 +98,39 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// A child's connection broke. If it was there, it may still be, and is asked to come back; if that fails too it
-    /// is forgotten.
+    /// A child's connection broke. If it was there, it may still be, and is asked to come back at once.
     fn lose_broken(&mut self, now: Instant, share: &mut Share<P>, at: usize) {
         let (node, was_there) = (share.branches[at].node, share.branches[at].standing == Standing::There);
-        self.lose_branch(now, share, at, &Reason::Lost);
-        let Some(at) = share.branch_at(node) else { return };
-        if was_there {
-            self.call_back(share, at);
-        } else {
-            share.branches.remove(at);
-            share.regroup();
+        self.give_up(now, share, at, &Reason::Lost);
+        if was_there && let Some(at) = share.branch_at(node) {
+            self.call_back(now, share, at);
+        }
+    }
+
+    /// A child is not there: it is lost, or still is.
+    pub(crate) fn give_up(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
+        let branch = &mut share.branches[at];
+        match branch.standing {
+            Standing::Away => {}
+            // Nothing of what it might have given is counted on, and nothing is below it.
+            Standing::Asked if branch.rejoins && branch.tree.root().size == 1 => {
+                branch.standing = Standing::Away;
+                branch.asked_back_at = now;
+                let source = Source::Child(branch.source);
+                self.tell_filter_replaced(share, source, Vec::new());
+            }
+            Standing::Asked | Standing::There => self.lose_branch(now, share, at, reason),
         }
     }
 
     /// Gives a child up: its endpoints are away, its children are adopted.
-    pub(crate) fn lose_branch(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
+    fn lose_branch(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
         let lost = share.branches.remove(at);
-        let own = lost.tree.root().partitions.clone();
+        let own = common(&lost.tree.root().partitions, &lost.endpoints);
         let orphans: Vec<Tree> = lost.tree.children().filter(|tree| tree.root().node != self.me).collect();
         let mut rest = lost.endpoints.difference(&own);
         orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
         self.counters.stream_repairs += 1;
-        share.term += 1;
         let trace = TracePoint::Orphans {
             stream: share.id,
             child: lost.node,
@@ -110,47 +143,68 @@ impl<P: Payload> Node<P> {
                 share.put_away(Missing { partitions, node: Some(lost.node), reason: reason.clone() });
             }
         }
-        let heirs = self.place_orphans(now, share, &orphans);
-        if share.spec.has_filter() {
-            share.replaced.push((Source::Child(lost.source), heirs));
+        // What it said of those who are away further down holds until the orphans say otherwise.
+        for loss in &lost.away {
+            share.put_away(loss.clone());
         }
-        let (node, source) = (lost.node, lost.source);
-        // Who only passed on what others sent is not missed, and need not come back.
-        if !own.is_empty() {
-            share.branches.push(Branch {
-                node,
-                source,
-                standing: Standing::Away,
-                tree: Tree::leaf(node, own.clone()),
-                endpoints: own,
-                heard_at: now,
-                away: Vec::new(),
-                half: Vec::new(),
-                held_bytes: lost.held_bytes,
-                to_take: VecDeque::new(),
-                holds_from: None,
-                told_ahead: 0,
-                asked_back_at: now,
-                rejoins: false,
-            });
-        }
+        share.regroup();
+        let heirs = self.place_orphans(now, share, &orphans, lost.holds_from);
+        self.tell_filter_replaced(share, Source::Child(lost.source), heirs);
+        self.keep_away(now, share, lost, own);
         share.regroup();
         share.news_due = true;
         self.forget_taken(share);
         self.look_at_slots(share);
     }
 
-    /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here.
-    fn place_orphans(&mut self, now: Instant, share: &mut Share<P>, orphans: &[Tree]) -> Vec<Source> {
+    /// Who was given up is kept in mind, with its own endpoints; who only passed on what others sent is not missed, and
+    /// need not come back.
+    fn keep_away(&mut self, now: Instant, share: &mut Share<P>, lost: Branch<P>, own: PartitionSet) {
+        if own.is_empty() {
+            return;
+        }
+        let node = lost.node;
+        let mut away = Branch {
+            standing: Standing::Away,
+            tree: Tree::leaf(node, own.clone()),
+            away: Vec::new(),
+            half: Vec::new(),
+            half_bytes: 0,
+            holds_from: None,
+            carries: None,
+            told_ahead: 0,
+            asked_back_at: now,
+            ..lost
+        };
+        away.to_take.clear();
+        away.formerly.union_with(&away.endpoints);
+        away.endpoints = own;
+        let at = share.branches.partition_point(|other| other.node < node);
+        share.branches.insert(at, away);
+    }
+
+    /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here. Those
+    /// who may bring what the lost node's filter kept stay here, where that is known.
+    fn place_orphans(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        orphans: &[Tree],
+        held_from: Option<u64>,
+    ) -> Vec<Source> {
         let mut heirs = Vec::new();
+        let held_from = held_from.filter(|_| share.gathers() && !share.spec.up_filter.is_empty());
         for tree in orphans {
             let live = share.live().count();
-            let foster = if live < CHILDREN_MANY { None } else { self.least_burdened(now, share, live) };
+            let has_many = live >= CHILDREN_MANY && held_from.is_none();
+            let foster = if has_many { self.least_burdened(now, share, live) } else { None };
             let window_bytes = self.window_for(share, live + 1);
             match foster {
                 None => {
                     self.adopt_branch(now, share, tree, window_bytes, false);
-                    heirs.push(Source::Child(share.sources));
+                    let Some(at) = share.branch_at(tree.root().node) else { continue };
+                    share.branches[at].carries = held_from.map(|from| (from, share.tag_max));
+                    heirs.push(Source::Child(share.branches[at].source));
                 }
                 Some(at) => {
                     let branch = &mut share.branches[at];
@@ -158,12 +212,15 @@ impl<P: Payload> Node<P> {
                     children.push(tree.clone());
                     let root = branch.tree.root();
                     branch.tree = Tree::join(root.node, root.partitions.clone(), &children);
-                    branch.endpoints.union_with(&tree.partitions());
+                    branch.grant(&tree.partitions());
                     heirs.push(Source::Child(branch.source));
                     let tree = branch.tree.clone();
                     self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
                 }
             }
+        }
+        if let Some(from) = held_from {
+            share.withhold(from);
         }
         heirs
     }
@@ -187,30 +244,44 @@ impl<P: Payload> Node<P> {
         best.map(|(_, at)| at)
     }
 
-    /// A child that was given up is heard again, or may be reached: it begins anew.
-    pub(crate) fn call_back(&mut self, share: &mut Share<P>, at: usize) {
-        share.sources += 1;
+    /// A child that was given up is heard again, or may be reached: it is to begin anew.
+    pub(crate) fn call_back(&mut self, now: Instant, share: &mut Share<P>, at: usize) {
+        share.sources = share.sources.wrapping_add(1);
+        let source = share.sources;
         let branch = &mut share.branches[at];
-        branch.source = share.sources;
+        branch.source = source;
         branch.standing = Standing::Asked;
         branch.rejoins = true;
-        branch.held_bytes = 0;
+        branch.heard_at = now;
+        branch.asked_back_at = now;
+        branch.asks = branch.asks.saturating_add(1);
         let tree = branch.tree.clone();
+        self.tell_filter_joined(share, Source::Child(source));
         let window_bytes = self.window_for(share, share.branches.len());
         self.send_open(share, &tree, window_bytes, true, PartitionSet::new());
     }
 
+    /// A child that was asked has another parent, with a later term: it may be that this node knows better, and has
+    /// only not heard of the term.
+    pub(crate) fn insist(&mut self, share: &mut Share<P>, at: usize, term: u64) {
+        if term < share.branches[at].asked_term || share.dazed_until.is_some() || share.orphan_since.is_some()
+        {
+            return;
+        }
+        share.term = share.term.max(term);
+        let (tree, rejoins) = (share.branches[at].tree.clone(), share.branches[at].rejoins);
+        let window_bytes = self.window_for(share, share.branches.len());
+        self.send_open(share, &tree, window_bytes, rejoins, PartitionSet::new());
+    }
+
     /// Who was given up may be well, and have no share any more that would make it speak.
     fn ask_back(&mut self, now: Instant, share: &mut Share<P>) {
-        let pause = self.config.tuning.stream_patience.mul_f64(ASK_BACK_EVERY);
-        let is_due =
-            |branch: &Branch<P>| branch.standing == Standing::Away && branch.asked_back_at.until(now) > pause;
+        let patience = self.config.tuning.stream_patience;
         for at in 0..share.branches.len() {
-            if is_due(&share.branches[at]) {
-                share.branches[at].asked_back_at = now;
-                let tree = share.branches[at].tree.clone();
-                let window_bytes = self.window_for(share, share.branches.len());
-                self.send_open(share, &tree, window_bytes, true, PartitionSet::new());
+            let branch = &share.branches[at];
+            let pause = patience.mul_f64(f64::from(1_u32 << branch.asks.min(ASK_DOUBLINGS_MAX)));
+            if branch.standing == Standing::Away && branch.asked_back_at.until(now) > pause {
+                self.call_back(now, share, at);
             }
         }
     }
@@ -226,7 +297,7 @@ impl<P: Payload> Node<P> {
             Some(at) => {
                 share.branches[at].heard_at = now;
                 if share.branches[at].standing == Standing::Away {
-                    self.call_back(share, at);
+                    self.call_back(now, share, at);
                 }
             }
             None => self.turn_away(share, from),
@@ -234,14 +305,8 @@ impl<P: Payload> Node<P> {
         Ok(())
     }
 
-    /// Someone speaks who is no child, or no longer: it was given up, and nobody needs it back.
-    pub(crate) fn turn_away(&mut self, share: &Share<P>, from: NodeId) {
-        let close = StreamMessage::Close { stream: share.id, reason: StreamError::Closed };
-        self.send_stream(from, close);
-    }
-
     /// When a share wants to be looked at again.
-    pub(crate) fn share_wakes_at(&self, share: &Share<P>) -> Instant {
+    pub(crate) fn share_wakes_at(&self, share: &mut Share<P>) -> Instant {
         let tick_at = share.ticked_at + self.config.tuning.stream_beat;
         next_slot_due(share).map_or(tick_at, |due| due.min(tick_at))
     }
@@ -277,13 +342,9 @@ impl<P: Payload> Node<P> {
         self.settle_taken(share);
         self.tell_taken(share);
         self.give_up_stuck_filter(now, share);
-        let patience = self.config.tuning.stream_patience;
         self.ask_back(now, share);
-        let silent =
-            |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
-        while let Some(at) = share.branches.iter().position(silent) {
-            self.lose_branch(now, share, at, &Reason::Late);
-        }
+        self.lose_silent(now, share);
+        self.look_for_missed(now, share);
         if let Parent::Node(parent) = share.parent
             && share.orphan_since.is_none()
             && !core::mem::take(&mut share.has_spoken)
@@ -291,5 +352,32 @@ impl<P: Payload> Node<P> {
             self.send_stream(parent, StreamMessage::Beat { stream: share.id });
         }
         Ok(())
+    }
+
+    /// Children that give no sign of life are given up, and asked once whether that was right.
+    fn lose_silent(&mut self, now: Instant, share: &mut Share<P>) {
+        let patience = self.config.tuning.stream_patience;
+        let is_silent =
+            |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
+        while let Some(at) = share.branches.iter().position(is_silent) {
+            let node = share.branches[at].node;
+            let was_asked_back = share.branches[at].rejoins;
+            self.give_up(now, share, at, &Reason::Late);
+            if !was_asked_back && let Some(at) = share.branch_at(node) {
+                self.call_back(now, share, at);
+            }
+        }
+    }
+}
+
+impl<P: Payload> Share<P> {
+    /// What a lost filter may have kept is here again when the heirs have sent it: until the filter here has seen it,
+    /// nobody below is told that it is settled.
+    fn withhold(&mut self, from: u64) {
+        self.holds_from = Some(self.holds_from.map_or(from, |held| held.min(from)));
+        if let Some(lane) = self.lanes.get_mut(&GATHERED) {
+            let held = lane.settled.clone().split_off(from);
+            held.runs().iter().for_each(|&(first, last)| lane.withheld.insert_run(first, last));
+        }
     }
 }

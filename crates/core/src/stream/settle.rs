@@ -5,8 +5,10 @@
 //! something of a wave does not pass its settlement on to those below: should it die, they must have it yet.
 
 use super::StreamError;
+use super::gather::take_slot;
+use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamSettled};
-use super::share::{GATHERED, Parent, Share};
+use super::share::{Parent, Share};
 use super::spec::EndpointEvent;
 use super::tags::TagRuns;
 use crate::id::{NodeId, RequestId};
@@ -66,23 +68,15 @@ impl<P: Payload> Node<P> {
                 continue;
             }
             self.settle_own(share, number, &runs);
+            drop_slots(share, number, &runs);
             let lane = share.lanes.entry(number).or_default();
             for &(first, last) in runs.runs() {
                 lane.settled.insert_run(first, last);
             }
-            let is_over = |key: u64| runs.contains(key);
             let mut freed = 0;
-            while lane.sent.front().is_some_and(|sent| is_over(sent.key)) {
-                freed += lane.sent.pop_front().map_or(0, |sent| sent.bytes);
-            }
-            if lane.sent.iter().any(|sent| is_over(sent.key)) {
-                let gone = lane.sent.iter().filter(|sent| is_over(sent.key));
-                freed += gone.map(|sent| sent.bytes).sum::<usize>();
-                lane.sent.retain(|sent| !is_over(sent.key));
-            }
+            lane.sent.remove(&runs, |sent| freed += sent.bytes);
             share.unsettled_bytes -= freed;
             if let Some(holds_from) = share.holds_from {
-                let lane = share.lanes.get_mut(&number).expect("invariant: it was just there");
                 let held = runs.split_off(holds_from);
                 held.runs().iter().for_each(|&(first, last)| lane.withheld.insert_run(first, last));
             }
@@ -123,26 +117,30 @@ impl<P: Payload> Node<P> {
     }
 
     /// Endpoints here may send more.
-    fn settle_own(&mut self, share: &mut Share<P>, lane: u32, runs: &TagRuns) {
+    pub(crate) fn settle_own(&mut self, share: &mut Share<P>, lane: u32, runs: &TagRuns) {
+        let range = match lane.checked_sub(1) {
+            None => 0..share.own.len(),
+            Some(endpoint) => share.own_at(endpoint).map_or(0..0, |at| at..at + 1),
+        };
         let stream = share.id;
-        for own in share.own.iter_mut().filter(|own| lane == GATHERED || own.endpoint + 1 == lane) {
-            let before = own.in_flight_bytes;
-            while let Some(&(key, bytes)) = own.in_flight.front()
-                && runs.contains(key)
-            {
-                own.in_flight.pop_front();
-                own.in_flight_bytes -= bytes as usize;
-            }
-            if own.in_flight.iter().any(|&(key, _)| runs.contains(key)) {
-                own.in_flight.retain(|&(key, _)| !runs.contains(key));
-                own.in_flight_bytes = own.in_flight.iter().map(|&(_, bytes)| bytes as usize).sum();
-            }
-            let bytes = (before - own.in_flight_bytes) as u64;
-            if bytes > 0 {
-                let event = EndpointEvent::Settled { bytes };
-                let event = crate::effect::Event::Endpoint { stream, endpoint: own.endpoint, event };
-                self.effects.push_back(crate::effect::Effect::Deliver(event));
+        for own in &mut share.own[range] {
+            let mut freed = 0;
+            own.in_flight.remove(runs, |bytes| freed += bytes);
+            own.in_flight_bytes -= freed;
+            if freed > 0 {
+                self.tell_endpoint(stream, own.endpoint, EndpointEvent::Settled { bytes: freed as u64 });
             }
         }
+    }
+}
+
+/// What still came together for waves that the front-end has had is of no use to anybody.
+fn drop_slots<P: Payload>(share: &mut Share<P>, lane: u32, runs: &TagRuns) {
+    let Some(waves) = share.lanes.get(&lane) else { return };
+    let Some(last) = runs.last() else { return };
+    let keys = waves.slots.iter().map(|slot| slot.key).take_while(|&key| key <= last);
+    let gone: Vec<u64> = keys.filter(|&key| runs.contains(key)).collect();
+    for key in gone {
+        take_slot(share, lane, key);
     }
 }

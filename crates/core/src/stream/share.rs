@@ -1,9 +1,11 @@
 //! A node's share of a stream: what it knows of parent, children and endpoints, and the waves that are here.
 
-use super::message::StreamDown;
-use super::spec::{FilterWork, Source, StreamSpec, Synchronisation};
+use super::StreamId;
+use super::branch::{Branch, Own, Standing};
+use super::lane::{Lane, Piece, Slot};
+use super::roll::Cohort;
+use super::spec::{Source, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
-use super::{StreamId, spec::Lost};
 use crate::error::Missing;
 use crate::id::{NodeId, RequestId};
 use crate::load::cost::Ewma;
@@ -11,17 +13,10 @@ use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::contributors::Parts;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
-
-/// What a packet weighs besides its bytes, so that small ones are bounded too.
-pub(crate) const PACKET_BYTES: usize = 64;
-
-/// The lane of waves that everyone is in.
-pub(crate) const GATHERED: u32 = 0;
 
 /// Who gets what goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,140 +25,6 @@ pub(crate) enum Parent {
     Node(NodeId),
     /// This node is the front-end.
     Front(RequestId),
-}
-
-/// How it stands with a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Asked, and yet to say that it takes part.
-    Asked,
-    /// It takes part.
-    There,
-    /// Given up, with its own endpoints only; it may come back.
-    Away,
-}
-
-/// A child and what lies below it.
-#[derive(Debug)]
-pub(crate) struct Branch<P> {
-    pub(crate) node: NodeId,
-    pub(crate) source: u32,
-    pub(crate) standing: Standing,
-    pub(crate) tree: Tree,
-    pub(crate) endpoints: PartitionSet,
-    pub(crate) heard_at: Instant,
-    /// Those of its endpoints that it has said to give nothing now, and why.
-    pub(crate) away: Vec<Missing>,
-    /// Packets of a part whose last frame has not come.
-    pub(crate) half: Vec<P>,
-    /// Bytes of its pieces that wait here.
-    pub(crate) held_bytes: usize,
-    /// Packets sent down to it and not taken.
-    pub(crate) to_take: VecDeque<u64>,
-    /// What its filter has not given all of.
-    pub(crate) holds_from: Option<u64>,
-    /// Up to which wave it has been told that it is behind.
-    pub(crate) told_ahead: u64,
-    /// When it was last asked to come back.
-    pub(crate) asked_back_at: Instant,
-    /// True when it has been told its part anew because it was given up.
-    pub(crate) rejoins: bool,
-}
-
-/// An endpoint that lives here.
-#[derive(Debug)]
-pub(crate) struct Own {
-    pub(crate) endpoint: u32,
-    pub(crate) next_tag: u64,
-    pub(crate) next_serial: u64,
-    /// What it sent and is not settled: key and bytes.
-    pub(crate) in_flight: VecDeque<(u64, u32)>,
-    pub(crate) in_flight_bytes: usize,
-    /// Packets that it has been given and not taken.
-    pub(crate) to_take: VecDeque<u64>,
-}
-
-/// What one source gives to a wave: any number of packets.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece<P> {
-    pub(crate) source: Source,
-    pub(crate) packets: SmallVec<[P; 1]>,
-}
-
-impl<P: Payload> Payload for Piece<P> {
-    fn len(&self) -> usize {
-        weight(&self.packets)
-    }
-}
-
-/// What packets weigh against a window.
-pub(crate) fn weight<P: Payload>(packets: &[P]) -> usize {
-    PACKET_BYTES + packets.iter().map(Payload::len).sum::<usize>()
-}
-
-/// A wave that is coming together, or waits for the filter.
-#[derive(Debug)]
-pub(crate) struct Slot<P> {
-    pub(crate) key: u64,
-    pub(crate) tag: u64,
-    pub(crate) opened_at: Instant,
-    pub(crate) parts: Parts<Piece<P>>,
-    pub(crate) missing: SmallVec<[Missing; 1]>,
-    pub(crate) excused: PartitionSet,
-    pub(crate) urgent: bool,
-    pub(crate) is_ready: bool,
-    /// True for a part of a wave of which this node has sent another before.
-    pub(crate) is_late: bool,
-}
-
-/// What was sent up, kept until it is settled.
-#[derive(Debug)]
-pub(crate) struct Sent<P> {
-    pub(crate) key: u64,
-    pub(crate) tag: u64,
-    pub(crate) packets: SmallVec<[P; 1]>,
-    pub(crate) contributors: PartitionSet,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) bytes: usize,
-    pub(crate) urgent: bool,
-}
-
-/// Waves whose order among themselves matters.
-#[derive(Debug)]
-pub(crate) struct Lane<P> {
-    /// Ascending by key.
-    pub(crate) slots: VecDeque<Slot<P>>,
-    /// In the order sent, which is nearly that of their keys.
-    pub(crate) sent: VecDeque<Sent<P>>,
-    /// The largest key that was sent.
-    pub(crate) sent_max: Option<u64>,
-    pub(crate) settled: TagRuns,
-    /// Settled by the front-end, and still needed here for what the filter holds.
-    pub(crate) withheld: TagRuns,
-}
-
-impl<P> Default for Lane<P> {
-    fn default() -> Self {
-        let (settled, withheld) = (TagRuns::new(), TagRuns::new());
-        Self { slots: VecDeque::new(), sent: VecDeque::new(), sent_max: None, settled, withheld }
-    }
-}
-
-impl<P: Payload> Lane<P> {
-    /// Where the slot of a key is, or would be.
-    pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
-        match self.slots.back() {
-            Some(last) if last.key >= key => self.slots.binary_search_by_key(&key, |slot| slot.key),
-            _ => Err(self.slots.len()),
-        }
-    }
-
-    /// What has been sent under a key.
-    pub(crate) fn sent_under(&self, key: u64) -> impl Iterator<Item = &Sent<P>> {
-        // The usual newcomer is newer than all that was sent.
-        let is_new = self.sent_max < Some(key);
-        self.sent.iter().filter(move |sent| !is_new && sent.key == key)
-    }
 }
 
 /// Where the filter is.
@@ -206,7 +67,21 @@ pub(crate) enum AtWork<P> {
     /// A wave on its way up.
     Wave(u32, Slot<P>),
     /// A packet on its way down.
-    Packet(StreamDown<P>),
+    Packet(Descent<P>),
+}
+
+/// A packet on its way down that waits for the filter, or is in it.
+#[derive(Debug)]
+pub(crate) struct Descent<P> {
+    pub(crate) sequence: u64,
+    pub(crate) tag: u64,
+    pub(crate) to: Option<PartitionSet>,
+    /// What it weighed when it came.
+    pub(crate) bytes: usize,
+    /// What came, the last first: the parent's filter may have made several of one, or none.
+    pub(crate) left: SmallVec<[P; 1]>,
+    /// What the filter has made of that so far.
+    pub(crate) made: SmallVec<[P; 1]>,
 }
 
 /// A packet on its way down, kept until all below have taken it.
@@ -216,6 +91,7 @@ pub(crate) struct Descending<P> {
     pub(crate) tag: u64,
     pub(crate) to: Option<PartitionSet>,
     pub(crate) packets: SmallVec<[P; 1]>,
+    /// What it weighed when it came, whatever the filter has made of it: that is what the front-end's user counts.
     pub(crate) bytes: usize,
 }
 
@@ -227,7 +103,7 @@ pub(crate) struct Down<P> {
     /// Packets of a frame whose last has not come.
     pub(crate) half: SmallVec<[P; 1]>,
     /// Waiting for the filter.
-    pub(crate) waiting: VecDeque<StreamDown<P>>,
+    pub(crate) waiting: VecDeque<Descent<P>>,
     pub(crate) kept: VecDeque<Descending<P>>,
     /// What the parent has been told.
     pub(crate) told_taken: u64,
@@ -238,13 +114,19 @@ pub(crate) struct Down<P> {
     pub(crate) tag_max: u64,
 }
 
-/// Endpoints that are expected from some tag on only.
-#[derive(Debug)]
-pub(crate) struct Cohort {
-    pub(crate) first_tag: u64,
-    pub(crate) endpoints: PartitionSet,
-    /// Why they are missing from earlier waves; `None` for those who were not asked for them.
-    pub(crate) was: Option<Lost>,
+impl<P> Default for Down<P> {
+    fn default() -> Self {
+        Self {
+            received: 0,
+            half: SmallVec::new(),
+            waiting: VecDeque::new(),
+            kept: VecDeque::new(),
+            told_taken: 0,
+            untold_bytes: 0,
+            untold_packets: 0,
+            tag_max: 0,
+        }
+    }
 }
 
 /// What only the front-end's share has.
@@ -255,8 +137,11 @@ pub(crate) struct Front {
     pub(crate) wanted: PartitionSet,
     pub(crate) is_opened: bool,
     pub(crate) fan_out: u32,
-    /// Who has been given a place, and may not have said yet that it is there.
-    pub(crate) seated: BTreeMap<NodeId, Instant>,
+    /// Who has been given a place, and may not have said yet that it is there: when, and how often.
+    pub(crate) seated: BTreeMap<NodeId, (Instant, u32)>,
+    /// Who was not there when it was last looked.
+    pub(crate) missed: PartitionSet,
+    pub(crate) looked_at: Instant,
     /// Waves that its user has been given and has not taken: lane, key, bytes, whether somebody waits for it.
     pub(crate) delivered: VecDeque<(u32, u64, usize, bool)>,
     /// Taken, and not yet said to be settled.
@@ -275,20 +160,30 @@ pub(crate) struct Share<P> {
     pub(crate) levels: u32,
     /// Levels below this node.
     pub(crate) height: u32,
+    /// Ascending by endpoint.
     pub(crate) own: Vec<Own>,
     pub(crate) own_set: PartitionSet,
+    /// Ascending by node.
     pub(crate) branches: Vec<Branch<P>>,
     pub(crate) sources: u32,
-    /// Everyone below: own endpoints and all branches'.
+    /// Everyone below: own endpoints and all branches', and those away.
     pub(crate) group: PartitionSet,
-    /// Those of them who give nothing now, and why.
+    /// Those of them whom this node has given up, and why.
     pub(crate) away: Vec<Missing>,
     pub(crate) away_set: PartitionSet,
+    /// Those whom nodes below have given up.
+    pub(crate) away_below: PartitionSet,
     pub(crate) cohorts: Vec<Cohort>,
+    /// From which tag on all that are here take part.
+    pub(crate) whole_from: u64,
     /// Newly come, for the next news.
     pub(crate) joined: Vec<(PartitionSet, u64)>,
     pub(crate) lanes: BTreeMap<u32, Lane<P>>,
     pub(crate) ready: VecDeque<(u32, u64)>,
+    /// Waves of lane 0 in the order they were begun; some of them are ready by now, or gone.
+    pub(crate) opened: VecDeque<(Instant, u64)>,
+    /// What lost nodes' filters may have kept, for the filter's next run.
+    pub(crate) carried: Vec<Piece<P>>,
     /// The largest tag that a piece has borne.
     pub(crate) tag_max: u64,
     pub(crate) filter: Filter<P>,
@@ -296,11 +191,11 @@ pub(crate) struct Share<P> {
     pub(crate) filter_cost: Ewma,
     pub(crate) runs: u64,
     pub(crate) holds_from: Option<u64>,
-    /// Sources that the filter is to hear of before its next run.
-    pub(crate) replaced: Vec<(Source, Vec<Source>)>,
     pub(crate) window_bytes: usize,
     pub(crate) unsettled_bytes: usize,
+    /// Bytes of pieces that wait here, and of them each child's, by its source.
     pub(crate) held_bytes: usize,
+    pub(crate) held_of: BTreeMap<u32, usize>,
     pub(crate) down: Down<P>,
     pub(crate) front: Option<Front>,
     /// True until everyone below has said that it takes part, or can't.
@@ -352,30 +247,25 @@ impl<P: Payload> Share<P> {
             group: PartitionSet::new(),
             away: Vec::new(),
             away_set: PartitionSet::new(),
+            away_below: PartitionSet::new(),
             cohorts: Vec::new(),
+            whole_from: 1,
             joined: Vec::new(),
             lanes: BTreeMap::new(),
             ready: VecDeque::new(),
+            opened: VecDeque::new(),
+            carried: Vec::new(),
             tag_max: 0,
             filter,
             filter_placement: crate::config::Placement::Inline,
             filter_cost: Ewma::new(from.cost_weight),
             runs: 0,
             holds_from: None,
-            replaced: Vec::new(),
             window_bytes: from.window_bytes,
             unsettled_bytes: 0,
             held_bytes: 0,
-            down: Down {
-                received: 0,
-                half: SmallVec::new(),
-                waiting: VecDeque::new(),
-                kept: VecDeque::new(),
-                told_taken: 0,
-                untold_bytes: 0,
-                untold_packets: 0,
-                tag_max: 0,
-            },
+            held_of: BTreeMap::new(),
+            down: Down::default(),
             front: from.front,
             is_opening: true,
             life: 0,
@@ -391,7 +281,11 @@ impl<P: Payload> Share<P> {
     }
 
     pub(crate) fn branch_at(&self, node: NodeId) -> Option<usize> {
-        self.branches.iter().position(|branch| branch.node == node)
+        self.branches.binary_search_by_key(&node, |branch| branch.node).ok()
+    }
+
+    pub(crate) fn own_at(&self, endpoint: u32) -> Option<usize> {
+        self.own.binary_search_by_key(&endpoint, |own| own.endpoint).ok()
     }
 
     /// Endpoints are in a wave together, and not each in its own.
@@ -399,32 +293,15 @@ impl<P: Payload> Share<P> {
         self.spec.synchronisation != Synchronisation::DoNotWait
     }
 
-    /// Who a wave waits for.
-    pub(crate) fn expected(&self, key: u64) -> PartitionSet {
-        let mut expected = self.group.difference(&self.away_set);
-        for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > key) {
-            expected = expected.difference(&cohort.endpoints);
-        }
-        expected
-    }
-
-    /// True when nobody more will come to a wave of lane 0.
-    pub(crate) fn is_complete(&self, slot: &Slot<P>) -> bool {
-        let claimed = slot.parts.claimed();
-        if self.away_set.is_empty() && self.cohorts.is_empty() && slot.excused.is_empty() {
-            return self.group == *claimed;
-        }
-        self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
-    }
-
     /// The first tag that nobody here has seen.
     pub(crate) fn next_tag(&self) -> u64 {
         self.tag_max.max(self.down.tag_max).saturating_add(1)
     }
 
-    /// The subtree as it is.
+    /// The subtree as it is, without those who have yet to come back.
     pub(crate) fn tree(&self, me: NodeId) -> Tree {
-        let trees: Vec<Tree> = self.live().map(|branch| branch.tree.clone()).collect();
+        let trees = self.live().filter(|branch| !branch.rejoins);
+        let trees: Vec<Tree> = trees.map(|branch| branch.tree.clone()).collect();
         Tree::join(me, self.own_set.clone(), &trees)
     }
 
@@ -433,97 +310,24 @@ impl<P: Payload> Share<P> {
         self.branches.iter().filter(|branch| branch.standing != Standing::Away)
     }
 
-    /// Brings what is derived from endpoints and branches up to date.
-    pub(crate) fn regroup(&mut self) {
-        self.own_set = self.own.iter().map(|own| own.endpoint).collect();
-        self.group = self.own_set.clone();
-        let mut height = 0;
-        for branch in &self.branches {
-            self.group.union_with(&branch.endpoints);
-            height = height.max(branch.tree.height() as u32 + 1);
+    /// Bytes from a source wait here.
+    pub(crate) fn hold(&mut self, source: Source, bytes: usize) {
+        self.held_bytes += bytes;
+        if let Source::Child(number) = source {
+            *self.held_of.entry(number).or_default() += bytes;
         }
-        // Whoever is away is still asked for, whether or not anybody could answer for it.
-        self.away.iter().for_each(|loss| self.group.union_with(&loss.partitions));
-        self.height = height;
-        self.recount_away();
     }
 
-    /// Drops from those away whoever is no longer in the group or has come back by another way.
-    fn recount_away(&mut self) {
-        self.away.retain(|loss| !loss.partitions.is_empty());
-        self.away_set = PartitionSet::new();
-        self.away.iter().for_each(|loss| self.away_set.union_with(&loss.partitions));
-        let group = &self.group;
-        for cohort in &mut self.cohorts {
-            cohort.endpoints = cohort.endpoints.difference(&cohort.endpoints.difference(group));
-        }
-        self.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
-    }
-
-    /// Everyone below who gives nothing now, and why, as far as this node has been told.
-    pub(crate) fn all_away(&self) -> Vec<Missing> {
-        let below = self.branches.iter().flat_map(|branch| &branch.away);
-        let below = below
-            .map(|loss| Missing { partitions: loss.partitions.difference(&self.away_set), ..loss.clone() });
-        self.away.iter().cloned().chain(below.filter(|loss| !loss.partitions.is_empty())).collect()
-    }
-
-    /// Everyone below who takes part now.
-    pub(crate) fn present(&self) -> PartitionSet {
-        let mut present = self.group.clone();
-        self.all_away().iter().for_each(|loss| present = present.difference(&loss.partitions));
-        present
-    }
-
-    /// Some endpoints give nothing until further notice.
-    pub(crate) fn put_away(&mut self, loss: Missing) {
-        let fresh = loss.partitions.difference(&self.away_set);
-        if !fresh.is_empty() {
-            self.away_set.union_with(&fresh);
-            self.away.push(Missing { partitions: fresh, ..loss });
-        }
-        self.news_due = true;
-    }
-
-    /// Endpoints that were away, or are new, take part from `first_tag` on.
-    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, first_tag: u64) {
-        let back = endpoints.difference(&endpoints.difference(&self.group));
-        let mut rest = back;
-        for loss in &mut self.away {
-            let left = loss.partitions.difference(&rest);
-            let returned = loss.partitions.difference(&left);
-            if returned.is_empty() {
-                continue;
+    /// Bytes from a source no longer wait here.
+    pub(crate) fn release(&mut self, source: Source, bytes: usize) {
+        self.held_bytes -= bytes;
+        if let Source::Child(number) = source
+            && let Some(held) = self.held_of.get_mut(&number)
+        {
+            *held -= bytes;
+            if *held == 0 {
+                self.held_of.remove(&number);
             }
-            rest = rest.difference(&returned);
-            loss.partitions = left;
-            let was = loss.node.map(|node| (node, loss.reason.clone()));
-            self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
-        if !rest.is_empty() {
-            self.cohorts.push(Cohort { first_tag, endpoints: rest, was: None });
-        }
-        self.recount_away();
-        self.joined.push((endpoints.clone(), first_tag));
-        self.news_due = true;
-    }
-
-    /// Cohorts whose first wave is settled are like everyone else.
-    pub(crate) fn forget_cohorts(&mut self) {
-        if self.cohorts.is_empty() {
-            return;
-        }
-        let Some(last) = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()) else { return };
-        self.cohorts.retain(|cohort| cohort.first_tag > last);
-    }
-
-    /// What to give the filter, if its turn has come.
-    pub(crate) fn pieces_of(slot: &Slot<P>) -> FilterWork<P> {
-        let mut pieces = Vec::with_capacity(slot.parts.resting().len());
-        for part in slot.parts.resting() {
-            let source = part.payload.source;
-            pieces.extend(part.payload.packets.iter().map(|packet| (source, packet.clone())));
-        }
-        FilterWork::Up(pieces)
     }
 }

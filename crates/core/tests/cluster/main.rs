@@ -8,6 +8,7 @@ mod faults;
 mod memory;
 mod policies;
 mod refusals;
+mod stream_faults;
 mod streams;
 mod waits;
 mod world;

@@ -60,7 +60,7 @@ fn missing_of(wave: &StreamWave<Sum>) -> PartitionSet {
 }
 
 /// Who is in the packets is who is said to be, once each; nobody is both in and missing; all belong to one tag.
-fn assert_honest(wave: &StreamWave<Sum>) {
+pub fn assert_honest(wave: &StreamWave<Sum>) {
     let mut counted = BTreeMap::<u32, u32>::new();
     for packet in &wave.packets {
         packet.counts.iter().for_each(|(&endpoint, &count)| *counted.entry(endpoint).or_default() += count);
@@ -72,7 +72,7 @@ fn assert_honest(wave: &StreamWave<Sum>) {
     assert!(tags.is_empty() || tags == [wave.tag].into(), "mixed: {wave:?}");
 }
 
-fn assert_tags_once(waves: &[&StreamWave<Sum>]) {
+pub fn assert_tags_once(waves: &[&StreamWave<Sum>]) {
     let tags: BTreeSet<u64> = waves.iter().map(|wave| wave.tag).collect();
     assert_eq!(tags.len(), waves.len(), "a tag came twice");
 }

@@ -1,11 +1,15 @@
 //! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
 //! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
 
+mod streams;
+
+pub use streams::{Habit, Pushing};
+
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
-use treefold_core::effect::{Effect, Event, FilterEffect, Job, Work};
+use treefold_core::effect::{Effect, Event, Job, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, NodeId, RequestId};
 use treefold_core::input::{Command, Input};
@@ -15,8 +19,7 @@ use treefold_core::message::{Message, Payload};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
-use treefold_core::stream::spec::{EndpointEvent, FilterWork, Filtered};
-use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
+use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::{Duration, Instant};
 
 /// A payload as the world models it: the partitions folded into it, with how often, and a size.
@@ -64,15 +67,8 @@ enum Happening {
     Input(NodeId, Input<Sum>),
     /// An endpoint sends its next packet, if it may, and is still in that life of it.
     Push(NodeId, StreamId, u32, u32),
-}
-
-/// An endpoint's part in a stream, as a driver would keep it.
-pub struct Pushing {
-    pub window_bytes: u64,
-    pub in_flight_bytes: u64,
-    pub sent: u64,
-    pub life: u32,
-    pub is_over: bool,
+    /// A node notices that its connection to a peer has broken.
+    Notice(NodeId, NodeId),
 }
 
 struct Place {
@@ -99,6 +95,18 @@ pub struct World {
     pub pushes_max: u64,
     /// True when the front-end's user takes waves as they come.
     pub reads: bool,
+    /// How long a front-end's user takes for each wave, where it is not at once.
+    pub slow_readers: BTreeMap<RequestId, Duration>,
+    readers_busy: BTreeMap<RequestId, Instant>,
+    /// How long endpoints take for each packet that they are given.
+    pub take_after: Duration,
+    /// Streams whose filter gives each wave with the next.
+    pub lags: BTreeSet<StreamId>,
+    /// The filters that there are, and whom they have been told of.
+    filters: BTreeMap<(NodeId, StreamId), streams::Keeper>,
+    pub filter_cost: Duration,
+    /// Connections that have broken, which the one end has not noticed yet: that end, and its peer.
+    unnoticed: BTreeSet<(NodeId, NodeId)>,
     stuck: BTreeSet<(NodeId, JobId)>,
     pub log: Vec<String>,
     pub log_effects: bool,
@@ -143,7 +151,18 @@ impl Default for Plan {
 impl World {
     /// Nodes that all know each other.
     pub fn new(plan: &Plan) -> Self {
-        let mut world = Self {
+        let mut world = Self::empty(plan);
+        for i in 0..plan.nodes {
+            let partitions = held(i, plan.nodes, plan.partitions, plan.replicas);
+            world.start(plan, i, 1, partitions);
+        }
+        world.introduce();
+        world
+    }
+
+    /// No nodes yet.
+    pub fn empty(plan: &Plan) -> Self {
+        Self {
             now: Instant::START,
             hop: Duration::from_micros(100),
             behaviour: Behaviour {
@@ -163,18 +182,19 @@ impl World {
             push_every: None,
             pushes_max: 50,
             reads: true,
+            slow_readers: BTreeMap::new(),
+            readers_busy: BTreeMap::new(),
+            take_after: Duration::ZERO,
+            lags: BTreeSet::new(),
+            filters: BTreeMap::new(),
+            filter_cost: Duration::from_micros(5),
+            unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
             log: Vec::new(),
             log_effects: false,
             loss: 0.0,
             random: Random::new(plan.seed ^ 0x5eed),
-        };
-        for i in 0..plan.nodes {
-            let partitions = held(i, plan.nodes, plan.partitions, plan.replicas);
-            world.start(plan, i, 1, partitions);
         }
-        world.introduce();
-        world
     }
 
     pub fn start(&mut self, plan: &Plan, i: u32, generation: u64, partitions: PartitionSet) -> NodeId {
@@ -196,10 +216,28 @@ impl World {
         id
     }
 
+    /// A client: it holds nothing, nobody can connect to it, and it is told of the members by one of them.
+    pub fn start_client(&mut self, plan: &Plan, i: u32) -> NodeId {
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        let id = NodeId::new(unspecified, 1 << 40 | u64::from(i));
+        let config = NodeConfig {
+            card: MemberCard::new(id),
+            kinds: Vec::new(),
+            tuning: plan.tuning.clone(),
+            limits: plan.limits.clone(),
+            seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i)),
+        };
+        let node = Node::new(config, self.now);
+        self.by_addr.insert(addr(i as u16), id);
+        self.places.insert(id, Place { node, is_up: true, is_stopped: false, backlog: Vec::new() });
+        self.introduce();
+        id
+    }
+
     /// Every node hears every card.
     pub fn introduce(&mut self) {
         let cards: Vec<_> = (self.places.values())
-            .filter(|place| place.is_up)
+            .filter(|place| place.is_up && !place.node.id().is_client())
             .filter_map(|place| place.node.view().card(&place.node.id()).cloned())
             .collect();
         for id in self.ids() {
@@ -267,6 +305,41 @@ impl World {
         }
     }
 
+    /// The connection between two nodes breaks: what is on it is lost, and what they send until they notice.
+    pub fn sever(&mut self, a: u32, b: u32, notice: [Duration; 2]) {
+        let (a, b) = (self.id(a), self.id(b));
+        let is_between = |happening: &Happening| match happening {
+            Happening::Input(to, Input::Message { from, .. }) => {
+                (*to == a && *from == b) || (*to == b && *from == a)
+            }
+            _ => false,
+        };
+        self.agenda.retain(|_, happening| !is_between(happening));
+        for ((end, peer), after) in [(a, b), (b, a)].into_iter().zip(notice) {
+            if let Some(place) = self.places.get_mut(&end) {
+                place.backlog.retain(|input| !matches!(input, Input::Message { from, .. } if *from == peer));
+            }
+            self.unnoticed.insert((end, peer));
+            self.at(self.now + after, Happening::Notice(end, peer));
+        }
+    }
+
+    /// One end notices that its connection has broken.
+    fn notice(&mut self, end: NodeId, peer: NodeId) {
+        if self.unnoticed.remove(&(end, peer)) {
+            self.input(end, Input::Lost { peer });
+        }
+    }
+
+    /// True when a node is up and runs.
+    pub fn is_well(&self, id: NodeId) -> bool {
+        self.places.get(&id).is_some_and(|place| place.is_up && !place.is_stopped)
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = &Node<Sum>> {
+        self.places.values().filter(|place| place.is_up).map(|place| &place.node)
+    }
+
     /// kill -STOP: nothing comes out, and what goes in waits.
     pub fn stop(&mut self, i: u32) {
         let id = self.id(i);
@@ -283,6 +356,13 @@ impl World {
     }
 
     pub fn input(&mut self, to: NodeId, input: Input<Sum>) {
+        // A new connection takes the place of the old one, and its end is noticed at last.
+        if let Input::Message { from, .. } = &input {
+            let from = *from;
+            if from != to {
+                self.notice(to, from);
+            }
+        }
         let Some(place) = self.places.get_mut(&to).filter(|place| place.is_up) else { return };
         if place.is_stopped {
             return place.backlog.push(input);
@@ -305,7 +385,9 @@ impl World {
         match effect {
             Effect::Send { to, message } => {
                 let is_up = self.places.get(&to).is_some_and(|place| place.is_up);
-                if is_up {
+                if self.unnoticed.contains(&(of, to)) {
+                    // Into a connection that is broken.
+                } else if is_up {
                     self.at(arrival, Happening::Input(to, Input::Message { from: of, message }));
                 } else {
                     self.at(arrival, Happening::Input(of, Input::Lost { peer: to }));
@@ -331,111 +413,6 @@ impl World {
             }
             Effect::Deliver(_) | Effect::Connect { .. } | Effect::Disconnect { .. } | Effect::Trace(_) => {}
         }
-    }
-
-    /// The one filter of this world adds up; nobody's packet is worth more than any other's.
-    fn filter(&mut self, of: NodeId, effect: FilterEffect<Sum>) {
-        let (at, input) = match effect {
-            FilterEffect::Open { stream, spec } => {
-                let result = match &*spec.up_filter {
-                    "unknown" => Err("no filter is called \"unknown\"".into()),
-                    _ => Ok(Placement::Inline),
-                };
-                (self.now, Input::FilterOpened { stream, result })
-            }
-            FilterEffect::Run(run) => {
-                let packets = match run.work {
-                    FilterWork::Up(pieces) => {
-                        let mut sum = Sum { bytes: self.behaviour.partial_bytes, ..Sum::default() };
-                        pieces.into_iter().for_each(|(_, piece)| sum.add(piece));
-                        vec![sum]
-                    }
-                    FilterWork::Down(packet) => vec![packet],
-                };
-                let cost = Duration::from_micros(5);
-                let result = Ok(Filtered { packets, holds_from: None });
-                (self.now + cost, Input::Filtered { stream: run.stream, run: run.run, result, cost })
-            }
-            FilterEffect::Replaced { .. } | FilterEffect::Abandon { .. } | FilterEffect::Close { .. } => {
-                return;
-            }
-        };
-        self.at(at, Happening::Input(of, input));
-    }
-
-    pub fn open_stream(&mut self, i: u32, spec: StreamSpec<Sum>, options: StreamOptions) -> RequestId {
-        self.requests += 1;
-        let request = RequestId(self.requests);
-        let spec = Box::new(spec);
-        self.input(self.id(i), Input::Command(Command::StreamOpen { request, spec, options }));
-        request
-    }
-
-    fn take_stream_event(&mut self, of: NodeId, request: RequestId, event: StreamEvent<Sum>) {
-        if self.reads && matches!(event, StreamEvent::Wave(_)) {
-            let took = Input::Command(Command::StreamTook { request, waves: 1 });
-            self.at(self.now, Happening::Input(of, took));
-        }
-        self.stream_events.entry((of, request)).or_default().push(event);
-    }
-
-    fn take_endpoint_event(
-        &mut self,
-        of: NodeId,
-        stream: StreamId,
-        endpoint: u32,
-        event: EndpointEvent<Sum>,
-    ) {
-        let key = (of, stream, endpoint);
-        match event {
-            EndpointEvent::Opened { window_bytes, .. } => {
-                let (sent, life) = self.endpoints.get(&key).map_or((0, 0), |it| (it.sent, it.life + 1));
-                let pushing = Pushing { window_bytes, in_flight_bytes: 0, sent, life, is_over: false };
-                self.endpoints.insert(key, pushing);
-                if let Some(every) = self.push_every {
-                    self.at(self.now + every, Happening::Push(of, stream, endpoint, life));
-                }
-            }
-            EndpointEvent::Packet { sequence, tag, .. } => {
-                let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
-                self.at(self.now, Happening::Input(of, took));
-                self.push(key, Some(tag));
-            }
-            EndpointEvent::Settled { bytes } => {
-                let pushing = self.endpoints.get_mut(&key).expect("an endpoint that sent was opened");
-                pushing.in_flight_bytes -= bytes;
-            }
-            EndpointEvent::Closed(_) => {
-                self.endpoints.get_mut(&key).expect("an endpoint that closes was opened").is_over = true;
-            }
-        }
-    }
-
-    fn push(&mut self, key: (NodeId, StreamId, u32), tag: Option<u64>) {
-        let (of, stream, endpoint) = key;
-        let bytes = self.behaviour.partial_bytes;
-        let pushing = self.endpoints.get_mut(&key).expect("an endpoint that pushes was opened");
-        pushing.sent += 1;
-        pushing.in_flight_bytes += bytes as u64 + 64;
-        let number = pushing.sent;
-        let payload = Sum { tags: tag.into_iter().collect(), number, ..Sum::of(endpoint, bytes) };
-        let send = Command::EndpointSend { stream, endpoint, tag, payload };
-        self.at(self.now, Happening::Input(of, Input::Command(send)));
-    }
-
-    /// An endpoint's turn to send, unless its node stands still, its window is full, or it is through.
-    fn take_turn(&mut self, of: NodeId, stream: StreamId, endpoint: u32, life: u32) {
-        let Some(every) = self.push_every else { return };
-        let place = &self.places[&of];
-        let (is_up, is_stopped) = (place.is_up, place.is_stopped);
-        let pushing = &self.endpoints[&(of, stream, endpoint)];
-        if !is_up || pushing.is_over || pushing.life != life || pushing.sent >= self.pushes_max {
-            return;
-        }
-        if !is_stopped && pushing.in_flight_bytes < pushing.window_bytes {
-            self.push((of, stream, endpoint), None);
-        }
-        self.at(self.now + every, Happening::Push(of, stream, endpoint, life));
     }
 
     fn run_job(&mut self, of: NodeId, job: Job<Sum>) {
@@ -485,6 +462,7 @@ impl World {
                 match happening {
                     Happening::Input(to, input) => self.input(to, input),
                     Happening::Push(of, stream, endpoint, life) => self.take_turn(of, stream, endpoint, life),
+                    Happening::Notice(end, peer) => self.notice(end, peer),
                 }
             }
         }

@@ -40,6 +40,7 @@ struct Home {
     /// The run that a worker is at.
     away: Option<u64>,
     /// What they are to be told when they are back.
+    joined: Vec<Source>,
     replaced: Vec<(Source, Vec<Source>)>,
 }
 
@@ -66,13 +67,21 @@ impl Loop {
             FilterEffect::Open { stream, spec } => {
                 let opened = Filters::open(&self.registry, &spec);
                 let result = opened.map(|(filters, placement)| {
-                    let home = Home { filters: Some(filters), away: None, replaced: Vec::new() };
+                    let home = Home { filters: Some(filters), away: None, joined: Vec::new(), replaced: Vec::new() };
                     self.streams.borrow_mut().filters.insert(stream, home);
                     placement
                 });
                 self.feed(Input::FilterOpened { stream, result });
             }
             FilterEffect::Run(run) => self.run_filter(run),
+            FilterEffect::Joined { stream, source } => {
+                if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
+                    match &mut home.filters {
+                        Some(filters) => filters.joined(source),
+                        None => home.joined.push(source),
+                    }
+                }
+            }
             FilterEffect::Replaced { stream, lost, heirs } => {
                 if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
                     match &mut home.filters {
@@ -127,6 +136,7 @@ impl Loop {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(home) = streams.filters.get_mut(&stream).filter(|home| home.away == Some(run)) {
+                home.joined.drain(..).for_each(|source| filters.joined(source));
                 for (lost, heirs) in home.replaced.drain(..) {
                     filters.replaced(lost, &heirs);
                 }

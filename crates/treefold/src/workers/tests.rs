@@ -41,7 +41,11 @@ fn workers(threads_max: usize) -> (Workers, mpsc::Sender<()>) {
     (Workers::new("test", Arc::new(registry), threads_max, 64, Slowness::none()), open)
 }
 
-fn local(id: u64, order: &str) -> Job<Bytes> {
+fn local(id: u64, order: &str) -> Task {
+    Task::Job(job(id, order))
+}
+
+fn job(id: u64, order: &str) -> Job<Bytes> {
     use treefold_operators::Body;
     let params = order.to_string().encode().unwrap();
     Job { id: JobId(id), kind: 0, work: Work::Local { partition: 0, params }, place: Place::Worker }
@@ -53,8 +57,10 @@ async fn next(workers: &Workers) -> (u64, std::result::Result<String, JobError>)
     workers.finished(&mut all).await;
     let done = all.remove(0);
     workers.shared.done.lock().unwrap().splice(0..0, all); // the others are for later
-    let Yielded::Ready(result) = done.yielded else { panic!("this operator does not wait") };
-    (done.job.0, result.map(|bytes| String::decode(&bytes).unwrap()))
+    let Finished::Job(job, Yielded::Ready(result)) = done.finished else {
+        panic!("this operator does not wait")
+    };
+    (job.0, result.map(|bytes| String::decode(&bytes).unwrap()))
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -86,7 +92,7 @@ fn a_thread_that_never_returns_is_replaced_and_ends_when_it_returns_after_all() 
             thread::yield_now();
         }
         workers.submit(local(2, "behind it"));
-        workers.abandon(JobId(1), true);
+        workers.abandon(TaskId::Job(JobId(1)), true);
         assert_eq!(next(&workers).await, (2, Ok("behind it".to_string())));
         assert_eq!(workers.shared.lock().threads, 1, "the written-off thread does not count");
         open.send(()).unwrap();
@@ -107,7 +113,7 @@ fn a_queued_job_that_is_abandoned_never_runs() {
         }
         workers.submit(local(2, "never"));
         workers.submit(local(3, "last"));
-        workers.abandon(JobId(2), false);
+        workers.abandon(TaskId::Job(JobId(2)), false);
         open.send(()).unwrap();
         assert_eq!(next(&workers).await, (1, Ok("waited".to_string())));
         assert_eq!(next(&workers).await, (3, Ok("last".to_string())));
@@ -117,7 +123,7 @@ fn a_queued_job_that_is_abandoned_never_runs() {
 #[test]
 fn a_missing_partition_and_an_unknown_kind_are_errors() {
     let registry = Registry::default();
-    let Yielded::Ready(Err(JobError::Failed(reason))) = execute(&registry, local(1, "echo"), 64) else {
+    let Yielded::Ready(Err(JobError::Failed(reason))) = execute(&registry, job(1, "echo"), 64) else {
         panic!("no such kind")
     };
     assert_eq!(&*reason, "the node has no such aggregation");

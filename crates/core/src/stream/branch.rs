@@ -1,0 +1,107 @@
+//! Those who give to a share: children with what lies below them, and endpoints that live here.
+
+use super::lane::ByKey;
+use crate::error::Missing;
+use crate::id::NodeId;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::tree::{Seat, Tree};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// How it stands with a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Asked, and yet to say that it takes part. What it gives before that it gave to somebody else, or in a life
+    /// that is over.
+    Asked,
+    /// It takes part.
+    There,
+    /// Given up, with its own endpoints only; it may come back.
+    Away,
+}
+
+/// A child and what lies below it.
+#[derive(Debug)]
+pub(crate) struct Branch<P> {
+    pub(crate) node: NodeId,
+    pub(crate) source: u32,
+    pub(crate) standing: Standing,
+    /// Its subtree, as it says; before that, as it was asked.
+    pub(crate) tree: Tree,
+    /// Whom it was given to account for. No two branches have one in common, and none takes itself any.
+    pub(crate) endpoints: PartitionSet,
+    /// Whom it accounted for before: they may be in what is on its way.
+    pub(crate) formerly: PartitionSet,
+    pub(crate) heard_at: Instant,
+    /// Those of its endpoints that give nothing now, and why.
+    pub(crate) away: Vec<Missing>,
+    /// Packets of a part whose last frame has not come.
+    pub(crate) half: Vec<P>,
+    pub(crate) half_bytes: usize,
+    /// Packets sent down to it and not taken.
+    pub(crate) to_take: VecDeque<u64>,
+    /// What its filter has not given all of.
+    pub(crate) holds_from: Option<u64>,
+    /// Waves, by first and last key, that a lost node's filter may have kept: what comes of them is for the filter
+    /// here, even where the wave is gone.
+    pub(crate) carries: Option<(u64, u64)>,
+    /// Up to which wave it has been told that it is behind.
+    pub(crate) told_ahead: u64,
+    /// The term of what it was last asked. What it says with an earlier one it said before it heard of that.
+    pub(crate) asked_term: u64,
+    /// When it was last asked to come back, and how often in vain.
+    pub(crate) asked_back_at: Instant,
+    pub(crate) asks: u32,
+    /// True when it has been told its part anew because it was given up, or is new.
+    pub(crate) rejoins: bool,
+}
+
+impl<P> Branch<P> {
+    /// True while everyone waits for it to say that it takes part.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.standing == Standing::Asked && !self.rejoins
+    }
+
+    /// Takes endpoints from it.
+    pub(crate) fn release(&mut self, gone: &PartitionSet) {
+        if !self.endpoints.intersects(gone) {
+            return;
+        }
+        self.formerly.union_with(&common(&self.endpoints, gone));
+        self.endpoints = self.endpoints.difference(gone);
+        self.tree = without(&self.tree, gone);
+        self.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
+        self.away.retain(|loss| !loss.partitions.is_empty());
+    }
+
+    /// Gives it endpoints to account for.
+    pub(crate) fn grant(&mut self, endpoints: &PartitionSet) {
+        self.endpoints.union_with(endpoints);
+    }
+}
+
+/// An endpoint that lives here.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) endpoint: u32,
+    pub(crate) next_tag: u64,
+    pub(crate) next_serial: u64,
+    /// The bytes of what it sent and is not settled.
+    pub(crate) in_flight: ByKey<usize>,
+    pub(crate) in_flight_bytes: usize,
+    /// Packets that it has been given and not taken.
+    pub(crate) to_take: VecDeque<u64>,
+}
+
+/// What is in both.
+pub(crate) fn common(a: &PartitionSet, b: &PartitionSet) -> PartitionSet {
+    a.difference(&a.difference(b))
+}
+
+/// The same tree, where these endpoints are nobody's.
+pub(crate) fn without(tree: &Tree, gone: &PartitionSet) -> Tree {
+    let pruned = |seat: &Seat| Seat { partitions: seat.partitions.difference(gone), ..seat.clone() };
+    let row = tree.seats().iter().map(pruned).collect();
+    Tree::from_preorder(row).expect("invariant: who sits below whom is as it was")
+}

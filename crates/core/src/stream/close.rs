@@ -1,0 +1,101 @@
+//! How a share ends, and how a child is told that this node is its parent no longer.
+
+use super::error::StreamError;
+use super::message::StreamMessage;
+use super::share::{Filter, Parent, Share};
+use super::spec::StreamEvent;
+use crate::effect::{Effect, Event, FilterEffect};
+use crate::error::Reason;
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::node::Node;
+use crate::time::Instant;
+use crate::timer::Wake;
+use alloc::boxed::Box;
+
+impl<P: Payload> Node<P> {
+    /// A parent ends the stream, or its part in it; or a child can't take part.
+    pub(crate) fn take_close(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        from: NodeId,
+        reason: StreamError,
+    ) -> Result<(), StreamError> {
+        if share.parent == Parent::Node(from) {
+            if reason != StreamError::ShuttingDown {
+                return Err(reason);
+            }
+            // Only this parent leaves, or knows better: another will come.
+            share.orphan_since.get_or_insert(now);
+            return Ok(());
+        }
+        let Some(at) = share.branch_at(from) else { return Ok(()) };
+        let reason = match reason {
+            StreamError::Filter { .. } if share.is_opening => return Err(reason),
+            StreamError::Filter { problem } => Reason::FilterFailed(problem),
+            StreamError::Full { limit } => Reason::Full(limit),
+            StreamError::ShuttingDown => Reason::ShuttingDown,
+            _ => Reason::Lost,
+        };
+        self.give_up(now, share, at, &reason);
+        Ok(())
+    }
+
+    /// Someone speaks who is no child, or no longer: it was given up, and has another parent, or will.
+    pub(crate) fn turn_away(&mut self, share: &Share<P>, from: NodeId) {
+        if share.parent != Parent::Node(from) {
+            let close = StreamMessage::Close { stream: share.id, reason: StreamError::ShuttingDown };
+            self.send_stream(from, close);
+        }
+    }
+
+    /// The share is over: everyone who is concerned hears of it, and nothing is left.
+    pub(crate) fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
+        self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));
+        if let Filter::Busy(busy) = &share.filter {
+            self.abandon_run(share.id, busy.run, busy.inline);
+        }
+        if share.spec.has_filter() {
+            self.effects.push_back(Effect::Filter(FilterEffect::Close { stream: share.id }));
+        }
+        for branch in &share.branches {
+            let close = StreamMessage::Close { stream: share.id, reason: reason.clone() };
+            self.send_stream(branch.node, close);
+        }
+        for own in &share.own {
+            self.close_own(share.id, own, reason);
+        }
+        match share.parent {
+            Parent::Front(request) => {
+                self.fronts.remove(&request);
+                let event = Box::new(StreamEvent::Closed(reason.clone()));
+                self.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+            }
+            // A parent that ended it itself has no share any more, and does not mind.
+            Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
+                self.send_stream(parent, StreamMessage::Close { stream: share.id, reason: reason.clone() });
+            }
+            Parent::Node(_) => {}
+        }
+    }
+
+    /// The driver has made the filter, or could not.
+    pub(crate) fn handle_filter_opened(
+        &mut self,
+        now: Instant,
+        stream: super::StreamId,
+        result: Result<crate::config::Placement, alloc::sync::Arc<str>>,
+    ) {
+        self.with_share(now, stream, |_, share| match result {
+            Ok(placement) => {
+                share.filter_placement = placement;
+                if matches!(share.filter, Filter::Opening) {
+                    share.filter = Filter::Idle;
+                }
+                Ok(())
+            }
+            Err(problem) => Err(StreamError::Filter { problem }),
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! The filter: one run at a time, and none for the way up unless the window has room. So a parent that does not settle
+//! holds back whoever sends to it, through this node and down to the endpoints.
+
+use super::StreamId;
+use super::gather::take_slot;
+use super::lane::Slot;
+use super::share::{AtWork, Busy, Filter, Share};
+use super::spec::{FilterRun, FilterWork, Filtered, Source};
+use crate::config::Placement;
+use crate::effect::{Effect, FilterEffect, TracePoint};
+use crate::error::{JobError, Reason};
+use crate::message::Payload;
+use crate::node::Node;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+impl<P: Payload> Node<P> {
+    /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
+    pub(crate) fn advance(&mut self, now: Instant, share: &mut Share<P>) {
+        loop {
+            match share.filter {
+                Filter::Opening | Filter::Busy(_) => return,
+                Filter::None | Filter::Idle => {}
+            }
+            if let Some(mut descent) = share.down.waiting.pop_front() {
+                match descent.left.pop() {
+                    None => self.forward(share, descent),
+                    Some(payload) => {
+                        let tag = descent.tag;
+                        self.run_filter(now, share, tag, FilterWork::Down(payload), AtWork::Packet(descent));
+                    }
+                }
+                continue;
+            }
+            // Whoever has not said that it takes part gives nothing, lest it be taken for its former life.
+            if share.is_opening || share.unsettled_bytes >= share.window_bytes {
+                return;
+            }
+            let Some((lane, key)) = share.ready.pop_front() else { return };
+            let Some(slot) = take_slot(share, lane, key) else { continue };
+            let is_idle = slot.parts.resting().is_empty() && share.carried.is_empty();
+            if share.spec.up_filter.is_empty() || is_idle {
+                let packets =
+                    slot.parts.resting().iter().flat_map(|part| part.payload.packets.iter().cloned());
+                let packets = packets.collect();
+                self.emit(share, lane, slot, packets, None);
+            } else {
+                let (tag, work) = (slot.tag, FilterWork::Up(pieces_of(share, &slot)));
+                self.run_filter(now, share, tag, work, AtWork::Wave(lane, slot));
+            }
+        }
+    }
+
+    fn run_filter(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        tag: u64,
+        work: FilterWork<P>,
+        what: AtWork<P>,
+    ) {
+        let stream = share.id;
+        share.runs += 1;
+        let run = share.runs;
+        let inline = match share.filter_placement {
+            Placement::Inline => true,
+            Placement::Measured => {
+                let cheap_ms = self.config.tuning.inline_cost_max.as_millis_f64();
+                share.filter_cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
+            }
+            Placement::Pool | Placement::Async { .. } => false,
+        };
+        self.processors_busy += u32::from(!inline);
+        share.filter = Filter::Busy(Busy { run, inline, started_at: now, what });
+        let run = FilterRun { stream, run, tag, work, inline };
+        self.effects.push_back(Effect::Filter(FilterEffect::Run(run)));
+    }
+
+    /// A filter is through with a run.
+    pub(crate) fn handle_filtered(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        run: u64,
+        result: Result<Filtered<P>, JobError>,
+        cost: Duration,
+    ) {
+        self.with_share(now, stream, |node, share| {
+            match core::mem::replace(&mut share.filter, Filter::Idle) {
+                Filter::Busy(busy) if busy.run == run => {
+                    node.processors_busy -= u32::from(!busy.inline);
+                    share.filter_cost.observe(cost);
+                    node.take_filtered(share, busy.what, result);
+                }
+                other => share.filter = other,
+            }
+            Ok(())
+        });
+    }
+
+    fn take_filtered(
+        &mut self,
+        share: &mut Share<P>,
+        what: AtWork<P>,
+        result: Result<Filtered<P>, JobError>,
+    ) {
+        let result = result.map_err(|error| {
+            let (JobError::Failed(text) | JobError::Panicked(text)) = error;
+            Reason::FilterFailed(text)
+        });
+        match (what, result) {
+            (AtWork::Wave(lane, slot), Ok(filtered)) => {
+                share.holds_from = filtered.holds_from;
+                self.emit(share, lane, slot, filtered.packets.into_iter().collect(), None);
+                self.release_withheld(share);
+            }
+            (AtWork::Wave(lane, slot), Err(reason)) => {
+                self.emit(share, lane, slot, SmallVec::new(), Some(&reason));
+            }
+            (AtWork::Packet(mut descent), Ok(filtered)) => {
+                share.holds_from = filtered.holds_from.or(share.holds_from);
+                descent.made.extend(filtered.packets);
+                share.down.waiting.push_front(descent);
+            }
+            (AtWork::Packet(descent), Err(reason)) => {
+                let (from, problem) = (self.me, alloc::format!("a packet down: {reason}").into());
+                self.effects.push_back(Effect::Trace(TracePoint::BadMessage { from, problem }));
+                share.down.waiting.push_front(descent);
+            }
+        }
+    }
+
+    /// A filter that is at work for too long is given up, and its wave's contributors with it.
+    pub(crate) fn give_up_stuck_filter(&mut self, now: Instant, share: &mut Share<P>) {
+        let Filter::Busy(busy) = &share.filter else { return };
+        if busy.started_at.until(now) <= self.config.tuning.filter_patience {
+            return;
+        }
+        let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) else { return };
+        self.abandon_run(share.id, busy.run, busy.inline);
+        self.reopen_filter(share);
+        let problem = alloc::format!("it took longer than {:?}", self.config.tuning.filter_patience);
+        self.take_filtered(share, busy.what, Err(JobError::Failed(problem.into())));
+        self.release_withheld(share);
+    }
+
+    pub(crate) fn abandon_run(&mut self, stream: StreamId, run: u64, inline: bool) {
+        self.processors_busy -= u32::from(!inline);
+        self.effects.push_back(Effect::Filter(FilterEffect::Abandon { stream, run }));
+    }
+}
+
+/// What the filter gets of a wave: first what lost nodes' filters may have kept, whose wave is gone here.
+fn pieces_of<P: Payload>(share: &mut Share<P>, slot: &Slot<P>) -> Vec<(Source, P)> {
+    let carried = core::mem::take(&mut share.carried);
+    let mut pieces = Vec::with_capacity(carried.len() + slot.parts.resting().len());
+    for piece in carried {
+        share.release(piece.source, piece.len());
+        pieces.extend(piece.packets.into_iter().map(|packet| (piece.source, packet)));
+    }
+    for part in slot.parts.resting() {
+        let source = part.payload.source;
+        pieces.extend(part.payload.packets.iter().map(|packet| (source, packet.clone())));
+    }
+    pieces
+}

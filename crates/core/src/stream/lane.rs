@@ -1,0 +1,192 @@
+//! Waves at one node: what comes together, and what is kept until it is settled.
+
+use super::spec::Source;
+use super::tags::TagRuns;
+use crate::error::Missing;
+use crate::message::Payload;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::wave::contributors::Parts;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+/// What a packet weighs besides its bytes, so that small ones are bounded too.
+pub(crate) const PACKET_BYTES: usize = 64;
+
+/// The lane of waves that everyone is in.
+pub(crate) const GATHERED: u32 = 0;
+
+/// What one source gives to a wave: any number of packets.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece<P> {
+    pub(crate) source: Source,
+    pub(crate) packets: SmallVec<[P; 1]>,
+}
+
+impl<P: Payload> Payload for Piece<P> {
+    fn len(&self) -> usize {
+        weight(&self.packets)
+    }
+}
+
+/// What packets weigh against a window.
+pub(crate) fn weight<P: Payload>(packets: &[P]) -> usize {
+    PACKET_BYTES + packets.iter().map(Payload::len).sum::<usize>()
+}
+
+/// Things in the order of their keys. They come nearly in that order, and go in it; there may be several of one key.
+#[derive(Debug)]
+pub(crate) struct ByKey<T> {
+    items: VecDeque<(u64, T)>,
+}
+
+impl<T> Default for ByKey<T> {
+    fn default() -> Self {
+        Self { items: VecDeque::new() }
+    }
+}
+
+impl<T> ByKey<T> {
+    pub(crate) fn insert(&mut self, key: u64, item: T) {
+        let is_newest = self.last().is_none_or(|last| last <= key);
+        let at =
+            if is_newest { self.items.len() } else { self.items.partition_point(|&(old, _)| old <= key) };
+        self.items.insert(at, (key, item));
+    }
+
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.items.back().map(|&(key, _)| key)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().map(|(_, item)| item)
+    }
+
+    /// Those of one key, in the order they came.
+    pub(crate) fn under(&self, key: u64) -> impl Iterator<Item = &T> {
+        // The usual newcomer is newer than all that is here.
+        let is_new = self.last().is_none_or(|last| last < key);
+        let from = if is_new { self.items.len() } else { self.items.partition_point(|&(old, _)| old < key) };
+        self.items.range(from..).take_while(move |&&(of, _)| of == key).map(|(_, item)| item)
+    }
+
+    /// Takes out whatever has one of these keys.
+    pub(crate) fn remove(&mut self, keys: &TagRuns, mut each: impl FnMut(T)) {
+        while let Some((_, item)) = self.items.pop_front_if(|&mut (key, _)| keys.contains(key)) {
+            each(item);
+        }
+        let Some(&(first, _)) = self.items.front() else { return };
+        for &(from, to) in keys.runs().iter().rev().take_while(|&&(_, to)| to > first) {
+            let from = self.items.partition_point(|&(key, _)| key < from);
+            let to = self.items.partition_point(|&(key, _)| key <= to);
+            self.items.drain(from..to).for_each(|(_, item)| each(item));
+        }
+    }
+}
+
+/// A wave that is coming together, or waits for the filter.
+#[derive(Debug)]
+pub(crate) struct Slot<P> {
+    pub(crate) key: u64,
+    pub(crate) tag: u64,
+    pub(crate) opened_at: Instant,
+    pub(crate) parts: Parts<Piece<P>>,
+    /// Who of below has been said not to be in it, and why.
+    pub(crate) missing: SmallVec<[Missing; 1]>,
+    /// The same, as a set.
+    pub(crate) excused: PartitionSet,
+    /// True when someone below waits for it to be settled.
+    pub(crate) urgent: bool,
+    /// True when it is not waited for any more.
+    pub(crate) is_ready: bool,
+    /// True for what came after its wave was sent.
+    pub(crate) is_late: bool,
+}
+
+/// What was sent up, kept until it is settled.
+#[derive(Debug)]
+pub(crate) struct Sent<P> {
+    pub(crate) key: u64,
+    pub(crate) tag: u64,
+    pub(crate) packets: SmallVec<[P; 1]>,
+    pub(crate) contributors: PartitionSet,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) bytes: usize,
+    pub(crate) urgent: bool,
+}
+
+/// Waves whose order among themselves matters.
+#[derive(Debug)]
+pub(crate) struct Lane<P> {
+    /// Ascending by key.
+    pub(crate) slots: VecDeque<Slot<P>>,
+    pub(crate) sent: ByKey<Sent<P>>,
+    pub(crate) settled: TagRuns,
+    /// Settled by the front-end, and still needed here for what the filter holds.
+    pub(crate) withheld: TagRuns,
+}
+
+impl<P> Default for Lane<P> {
+    fn default() -> Self {
+        let (settled, withheld) = (TagRuns::new(), TagRuns::new());
+        Self { slots: VecDeque::new(), sent: ByKey::default(), settled, withheld }
+    }
+}
+
+impl<P> Lane<P> {
+    /// Where the slot of a key is, or would be.
+    pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
+        match self.slots.back() {
+            Some(last) if last.key >= key => self.slots.binary_search_by_key(&key, |slot| slot.key),
+            _ => Err(self.slots.len()),
+        }
+    }
+
+    /// The last wave before which nobody waits for anything here.
+    pub(crate) fn gone_upto(&self) -> Option<u64> {
+        match self.slots.iter().find(|slot| !slot.is_ready) {
+            Some(open) => open.key.checked_sub(1),
+            None => self.sent.last().max(self.settled.last()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_list_sorted_by_key(
+            keys in proptest::collection::vec(0u64..40, 0..60),
+            runs in proptest::collection::vec((0u64..40, 0u64..5), 0..6),
+            looked_up in 0u64..40,
+        ) {
+            let (mut kept, mut model) = (ByKey::default(), Vec::new());
+            for (number, &key) in keys.iter().enumerate() {
+                kept.insert(key, number);
+                model.push((key, number));
+            }
+            model.sort();
+            let under = |model: &[(u64, usize)]| -> Vec<usize> {
+                model.iter().filter(|(key, _)| *key == looked_up).map(|&(_, number)| number).collect()
+            };
+            prop_assert_eq!(kept.under(looked_up).copied().collect::<Vec<_>>(), under(&model));
+            let mut gone = TagRuns::new();
+            runs.iter().for_each(|&(first, more)| gone.insert_run(first, first + more));
+            let mut removed = Vec::new();
+            kept.remove(&gone, |number| removed.push(number));
+            let (mut out, rest): (Vec<_>, Vec<_>) = model.into_iter().partition(|(key, _)| gone.contains(*key));
+            removed.sort_unstable();
+            out.sort_by_key(|&(_, number)| number);
+            prop_assert_eq!(removed, out.into_iter().map(|(_, number)| number).collect::<Vec<_>>());
+            prop_assert!(kept.iter().copied().eq(rest.into_iter().map(|(_, number)| number)));
+        }
+    }
+}

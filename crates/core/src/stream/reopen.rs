@@ -1,0 +1,202 @@
+//! An `Open` for a stream that is known: another parent, a subtree that has grown or shrunk, a beginning anew.
+//!
+//! Of two who both believe to be the parent, the one with the later term is: it has given the other up. One that is
+//! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
+//! the term, by news of an empty tree, and asks again.
+
+use super::branch::{Standing, without};
+use super::error::StreamError;
+use super::lane::GATHERED;
+use super::message::{StreamMessage, StreamNews, StreamOpen};
+use super::share::{Parent, Share};
+use super::spec::{EndpointEvent, Source};
+use crate::error::{Missing, Reason};
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::Instant;
+use crate::tree::Tree;
+use alloc::vec::Vec;
+
+impl<P: Payload> Node<P> {
+    /// An `Open` for a stream that is known.
+    pub(crate) fn reopen(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        from: NodeId,
+        open: StreamOpen<P>,
+    ) -> Result<(), StreamError> {
+        if open.tree.root().node != self.me || share.front.is_some() {
+            self.note_bad_message(from, "open.tree: its root is another node");
+            return Ok(());
+        }
+        let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
+        if has_moved && open.term < share.term && !was_orphan {
+            self.name_term(share, from);
+            return Ok(());
+        }
+        // Whoever was a child of this node and is its parent now has been found a better place.
+        if let Some(at) = share.branch_at(from) {
+            let former = share.branches.remove(at);
+            self.tell_filter_replaced(share, Source::Child(former.source), Vec::new());
+        }
+        let attaches = has_moved || was_orphan || open.rejoin;
+        let is_seating = open.life > share.life;
+        share.parent = Parent::Node(from);
+        share.orphan_since = None;
+        share.life = share.life.max(open.life);
+        share.term = share.term.max(open.term);
+        share.tag_max = share.tag_max.max(open.first_tag.saturating_sub(1));
+        if open.rejoin {
+            self.begin_anew(share, &open.tree.partitions());
+        } else {
+            self.let_go(share, &open.gone);
+        }
+        let first_tag = share.next_tag();
+        let fresh = open.tree.root().partitions.difference(&share.own_set);
+        if !fresh.is_empty() {
+            self.open_own(share, &fresh, first_tag);
+            share.whole_from = share.whole_from.max(first_tag);
+            share.joined.push((fresh, first_tag));
+            share.regroup();
+        }
+        for tree in open.tree.children() {
+            self.graft(now, share, &tree, is_seating);
+        }
+        share.regroup();
+        share.news_due = true;
+        if attaches && !share.is_opening {
+            self.attach(share);
+        }
+        self.look_at_slots(share);
+        Ok(())
+    }
+
+    /// Tells one who believes to be the parent that somebody else is, with a later term.
+    fn name_term(&mut self, share: &Share<P>, from: NodeId) {
+        let news = StreamNews {
+            stream: share.id,
+            tree: Tree::leaf(self.me, PartitionSet::new()),
+            term: share.term,
+            received: share.down.received,
+            joined: Vec::new(),
+            away: Vec::new(),
+        };
+        self.send_stream(from, StreamMessage::News(news));
+    }
+
+    /// Gives a new parent, or the old one over a new connection, all that it may lack: who is here first, so that it
+    /// knows whose the rest is.
+    fn attach(&mut self, share: &mut Share<P>) {
+        share.down.half.clear();
+        share.joined.clear();
+        share.joined.push((share.present(), share.whole_from));
+        self.tell_news(share);
+        self.tell_taken_again(share);
+        self.send_again(share);
+    }
+
+    /// Adds what is new in a child's subtree; who joins takes part once it has said so, while orphans have never left.
+    pub(crate) fn graft(&mut self, now: Instant, share: &mut Share<P>, tree: &Tree, joins: bool) {
+        let window_bytes = self.window_for(share, share.branches.len() + 1);
+        let endpoints = tree.partitions();
+        let fresh = endpoints.difference(&share.present()).difference(&share.own_set);
+        let node = tree.root().node;
+        let joining = Missing { partitions: fresh.clone(), node: Some(node), reason: Reason::Late };
+        match share.branch_at(node) {
+            Some(at) if share.branches[at].standing != Standing::Away => {
+                if fresh.difference(&share.branches[at].endpoints).is_empty() {
+                    return;
+                }
+                share.branches.iter_mut().for_each(|branch| branch.release(&fresh));
+                share.branches[at].grant(&fresh);
+                share.branches.retain(|branch| !branch.endpoints.is_empty());
+                share.regroup();
+                self.send_open(share, tree, window_bytes, false, PartitionSet::new());
+            }
+            _ if fresh.is_empty() => return,
+            _ => {
+                self.adopt_branch(now, share, tree, window_bytes, joins);
+                share.regroup();
+            }
+        }
+        if joins {
+            share.put_away(joining);
+        }
+    }
+
+    /// Endpoints that are no longer this node's to account for; nor are they those below's, who are told.
+    pub(crate) fn let_go(&mut self, share: &mut Share<P>, gone: &PartitionSet) {
+        if gone.is_empty() {
+            return;
+        }
+        let concerned = |branch: &&super::branch::Branch<P>| branch.endpoints.intersects(gone);
+        let told: Vec<Tree> =
+            share.live().filter(concerned).map(|branch| without(&branch.tree, gone)).collect();
+        for tree in told {
+            let window_bytes = self.window_for(share, share.branches.len());
+            self.send_open(share, &tree, window_bytes, false, gone.clone());
+        }
+        self.forget_endpoints(share, gone);
+        self.look_at_slots(share);
+    }
+
+    fn forget_endpoints(&mut self, share: &mut Share<P>, gone: &PartitionSet) {
+        let (kept, lost): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut share.own).into_iter().partition(|own| !gone.contains(own.endpoint));
+        share.own = kept;
+        for own in &lost {
+            self.close_own(share.id, own, &StreamError::Closed);
+            self.tell_filter_replaced(share, Source::Endpoint(own.endpoint), Vec::new());
+        }
+        share.branches.iter_mut().for_each(|branch| branch.release(gone));
+        let (kept, lost): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut share.branches).into_iter().partition(|branch| !branch.endpoints.is_empty());
+        share.branches = kept;
+        for branch in lost.iter().filter(|branch| branch.standing != Standing::Away) {
+            self.tell_filter_replaced(share, Source::Child(branch.source), Vec::new());
+        }
+        for loss in &mut share.away {
+            loss.partitions = loss.partitions.difference(gone);
+        }
+        share.regroup();
+        self.forget_taken(share);
+    }
+
+    /// This node was given up and is back: what it holds of waves that went on without it is of no use.
+    fn begin_anew(&mut self, share: &mut Share<P>, keep: &PartitionSet) {
+        share.dazed_until = None;
+        share.gone_meanwhile.clear();
+        let gone = share.group.difference(keep);
+        self.forget_endpoints(share, &gone);
+        if !share.gathers() {
+            return;
+        }
+        let first_tag = share.next_tag();
+        share.cohorts.clear();
+        share.ready.clear();
+        share.opened.clear();
+        share.carried.clear();
+        share.held_bytes = 0;
+        share.held_of.clear();
+        share.unsettled_bytes = 0;
+        if let Some(lane) = share.lanes.get_mut(&GATHERED) {
+            lane.slots.clear();
+            lane.sent.clear();
+            lane.withheld = super::tags::TagRuns::new();
+        }
+        share.whole_from = first_tag;
+        for at in 0..share.own.len() {
+            let own = &mut share.own[at];
+            own.next_tag = own.next_tag.max(first_tag);
+            own.in_flight.clear();
+            let (endpoint, bytes) = (own.endpoint, core::mem::take(&mut own.in_flight_bytes) as u64);
+            if bytes > 0 {
+                self.tell_endpoint(share.id, endpoint, EndpointEvent::Settled { bytes });
+            }
+        }
+        self.reopen_filter(share);
+    }
+}

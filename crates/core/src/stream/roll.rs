@@ -1,0 +1,194 @@
+//! The roll of a share: who is below, who of them is away, and whom a wave waits for.
+//!
+//! Everyone in the group is at one place: an endpoint here, or accounted for by one branch, or given up by this node.
+//! A child says who of its endpoints is there (`news`); it can't take itself others. Whoever comes to take part,
+//! again or for the first time, does so from a tag on, and sends all tags from there on: waves before it don't wait
+//! for it, and those after it wait for nobody in vain.
+
+use super::branch::common;
+use super::lane::{GATHERED, Slot};
+use super::share::Share;
+use super::spec::Lost;
+use crate::error::{Missing, Reason};
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::partitions::PartitionSet;
+use alloc::vec::Vec;
+
+/// Endpoints that are expected from some tag on only.
+#[derive(Debug)]
+pub(crate) struct Cohort {
+    pub(crate) first_tag: u64,
+    pub(crate) endpoints: PartitionSet,
+    /// Why they are missing from earlier waves; `None` for those who were not asked for them.
+    pub(crate) was: Option<Lost>,
+}
+
+impl<P: Payload> Share<P> {
+    /// Who a wave waits for.
+    fn expected(&self, key: u64) -> PartitionSet {
+        let mut expected = self.group.difference(&self.away_set).difference(&self.away_below);
+        for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > key) {
+            expected = expected.difference(&cohort.endpoints);
+        }
+        expected
+    }
+
+    /// True when nobody more will come to a wave of lane 0.
+    pub(crate) fn is_complete(&self, slot: &Slot<P>) -> bool {
+        let claimed = slot.parts.claimed();
+        let is_whole = self.away_set.is_empty() && self.away_below.is_empty() && self.cohorts.is_empty();
+        if is_whole && slot.excused.is_empty() {
+            return self.group == *claimed;
+        }
+        self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
+    }
+
+    /// Brings what is derived from endpoints and branches up to date.
+    pub(crate) fn regroup(&mut self) {
+        self.own_set = self.own.iter().map(|own| own.endpoint).collect();
+        self.group = self.own_set.clone();
+        self.away_below = PartitionSet::new();
+        let mut height = 0;
+        for branch in &self.branches {
+            self.group.union_with(&branch.endpoints);
+            branch.away.iter().for_each(|loss| self.away_below.union_with(&loss.partitions));
+            height = height.max(branch.tree.height() as u32 + 1);
+        }
+        // Whoever is away is still asked for, whether or not anybody could answer for it.
+        self.away.iter().for_each(|loss| self.group.union_with(&loss.partitions));
+        self.height = height;
+        self.recount_away();
+    }
+
+    /// Drops from those away whoever is no longer in the group or has come back by another way.
+    fn recount_away(&mut self) {
+        self.away.retain(|loss| !loss.partitions.is_empty());
+        self.away_set = PartitionSet::new();
+        self.away.iter().for_each(|loss| self.away_set.union_with(&loss.partitions));
+        let group = &self.group;
+        for cohort in &mut self.cohorts {
+            cohort.endpoints = common(&cohort.endpoints, group);
+        }
+        self.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
+    }
+
+    /// Everyone below who gives nothing now, and why, as far as this node has been told.
+    pub(crate) fn all_away(&self) -> Vec<Missing> {
+        let below = self.branches.iter().flat_map(|branch| &branch.away);
+        let below = below
+            .map(|loss| Missing { partitions: loss.partitions.difference(&self.away_set), ..loss.clone() });
+        self.away.iter().cloned().chain(below.filter(|loss| !loss.partitions.is_empty())).collect()
+    }
+
+    /// Everyone below who takes part now.
+    pub(crate) fn present(&self) -> PartitionSet {
+        self.group.difference(&self.away_set).difference(&self.away_below)
+    }
+
+    /// Those away whom nobody looks after: who did was lost.
+    pub(crate) fn nobodys(&self) -> PartitionSet {
+        let mut rest = self.away_set.difference(&self.own_set);
+        self.branches.iter().for_each(|branch| rest = rest.difference(&branch.endpoints));
+        rest
+    }
+
+    /// Some endpoints give nothing until further notice.
+    pub(crate) fn put_away(&mut self, loss: Missing) {
+        let fresh = loss.partitions.difference(&self.away_set);
+        if !fresh.is_empty() {
+            self.away_set.union_with(&fresh);
+            self.away.push(Missing { partitions: fresh, ..loss });
+        }
+        self.news_due = true;
+    }
+
+    /// Endpoints that were away, or are new, take part from `first_tag` on.
+    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, first_tag: u64) {
+        let mut rest = common(endpoints, &self.group);
+        let last_settled = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()).unwrap_or(0);
+        let is_news = rest.intersects(&self.away_set) || first_tag > last_settled.saturating_add(1);
+        if rest.is_empty() || !is_news {
+            return;
+        }
+        self.whole_from = self.whole_from.max(first_tag);
+        self.joined.push((rest.clone(), first_tag));
+        self.news_due = true;
+        // Of two beginnings the later one counts.
+        self.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
+        for loss in &mut self.away {
+            let left = loss.partitions.difference(&rest);
+            let returned = loss.partitions.difference(&left);
+            if returned.is_empty() {
+                continue;
+            }
+            rest = rest.difference(&returned);
+            loss.partitions = left;
+            let was = loss.node.map(|node| (node, loss.reason.clone()));
+            self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
+        }
+        if !rest.is_empty() {
+            self.cohorts.push(Cohort { first_tag, endpoints: rest, was: None });
+        }
+        self.recount_away();
+    }
+
+    /// Cohorts whose first wave is settled are like everyone else.
+    pub(crate) fn forget_cohorts(&mut self) {
+        if self.cohorts.is_empty() {
+            return;
+        }
+        let Some(last) = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()) else { return };
+        self.cohorts.retain(|cohort| cohort.first_tag > last);
+    }
+
+    /// Who is not in a wave, with the reasons.
+    pub(crate) fn missing_from(&self, me: NodeId, slot: &Slot<P>, losses_max: usize) -> Vec<Missing> {
+        let claimed = slot.parts.claimed();
+        if slot.is_late || !self.gathers() || (slot.missing.is_empty() && *claimed == self.group) {
+            return Vec::new();
+        }
+        let mut tally = Tally { rest: self.group.difference(claimed), missing: Vec::new(), losses_max };
+        let below = self.branches.iter().flat_map(|branch| &branch.away);
+        for loss in slot.missing.iter().chain(&self.away).chain(below) {
+            tally.take(&loss.partitions, loss.node, &loss.reason);
+        }
+        for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key) {
+            match &cohort.was {
+                Some((node, reason)) => tally.take(&cohort.endpoints, Some(*node), reason),
+                None => tally.rest = tally.rest.difference(&cohort.endpoints),
+            }
+        }
+        tally.take(&self.own_set, Some(me), &Reason::Late);
+        for seat in self.branches.iter().flat_map(|branch| branch.tree.seats()) {
+            tally.take(&seat.partitions, Some(seat.node), &Reason::Late);
+        }
+        let all = tally.rest.clone();
+        tally.take(&all, None, &Reason::Late);
+        tally.missing
+    }
+}
+
+/// Losses, each endpoint's by the first reason that there is for it.
+struct Tally {
+    rest: PartitionSet,
+    missing: Vec<Missing>,
+    losses_max: usize,
+}
+
+impl Tally {
+    fn take(&mut self, wanted: &PartitionSet, node: Option<NodeId>, reason: &Reason) {
+        let left = self.rest.difference(wanted);
+        let partitions = self.rest.difference(&left);
+        if partitions.is_empty() {
+            return;
+        }
+        self.rest = left;
+        let is_full = self.missing.len() >= self.losses_max;
+        match self.missing.last_mut() {
+            // Further ones are merged into the last.
+            Some(last) if is_full => last.partitions.union_with(&partitions),
+            _ => self.missing.push(Missing { partitions, node, reason: reason.clone() }),
+        }
+    }
+}
