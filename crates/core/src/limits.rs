@@ -45,6 +45,12 @@ pub struct Limits {
     /// Bytes of one stream that may have been sent up, by one node or endpoint, and not been taken by the front-end's
     /// user; and that the front-end may have sent down and its endpoints not taken.
     pub stream_window_bytes: usize,
+    /// Bytes of one operator that is sent while the cluster runs.
+    pub operator_bytes_max: usize,
+    /// Operators kept that were sent so; of those that no stream uses, the least recently used go first.
+    pub operators_max: usize,
+    /// Bytes of all of them.
+    pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
     /// Losses listed in one answer; further ones are merged into the last.
@@ -73,6 +79,9 @@ impl Limits {
         stuck_jobs_max: 16,
         streams_open_max: 4_096,
         stream_window_bytes: 1 << 20,
+        operator_bytes_max: 4 << 20,
+        operators_max: 256,
+        operators_bytes_max: 64 << 20,
         deadline_max: Duration::from_secs(3_600),
         missing_max: 4_096,
         message_bytes_max: 512,

@@ -28,6 +28,7 @@ mod jobs;
 mod joining;
 mod leaving;
 mod link;
+pub(crate) mod operators;
 mod streams;
 pub(crate) mod thread;
 mod timer;
@@ -42,6 +43,7 @@ use asks::Answers;
 use bytes::Bytes;
 use complaints::Complaints;
 use link::{Link, Peers};
+use operators::Operators;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -83,6 +85,7 @@ pub(crate) struct Loop {
     slowness: Arc<Slowness>,
     answers: RefCell<Answers>,
     streams: RefCell<Streams>,
+    operators: RefCell<Operators>,
     members: watch::Sender<Members>,
     complaints: Complaints,
 }

@@ -47,10 +47,10 @@
 //!
 //! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
 //! [`cluster`] (many nodes in one process), [`topology`] (which
-//! processes a stream network is made of), [`replay`] (what happened to a node, again), [`error`].
+//! processes a stream network is made of), [`foreign`] (operators that are sent while nodes run), [`replay`] (what happened to a node, again), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
-//! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
+//! operators, `shelf` keeps those that were sent; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
 //! `sockets` and `entropy` are what their names say.
 
 pub mod call;
@@ -61,11 +61,13 @@ pub mod endpoint;
 mod entropy;
 pub mod error;
 mod filter;
+pub mod foreign;
 mod job;
 pub mod node;
 mod record;
 pub mod replay;
 pub mod service;
+mod shelf;
 mod sockets;
 pub mod stream;
 pub mod topology;
@@ -80,6 +82,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use error::{Error, StartError};
+pub use foreign::{Foreign, Loaded, OperatorId, OperatorStatus};
 pub use node::{Node, NodeBuilder};
 pub use service::Service;
 pub use stream::{Stream, StreamBuilder, StreamSender};

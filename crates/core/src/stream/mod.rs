@@ -24,7 +24,7 @@
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part;
 //! `open`, how it comes to be and grows; `gather`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who
-//! is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`], sets of tags.
+//! is lost and who comes back; [`operator`], filters that come while the cluster runs; `front` and `endpoint`, the two ends; [`tags`], sets of tags.
 
 mod down;
 mod emit;
@@ -34,6 +34,7 @@ mod front;
 mod gather;
 pub mod message;
 mod open;
+pub mod operator;
 mod repair;
 mod settle;
 pub(crate) mod share;
@@ -41,6 +42,7 @@ pub mod spec;
 pub mod tags;
 
 pub use error::StreamError;
+pub use operator::OperatorId;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 
 use core::fmt;

@@ -52,6 +52,8 @@ impl<P: Payload> Node<P> {
             StreamMessage::News(news) => self.take_news(now, &mut share, from, news),
             StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
             StreamMessage::Beat { .. } => self.take_beat(now, &mut share, from),
+            StreamMessage::WantOperator { id, .. } => self.take_operator_want(now, &share, from, id),
+            StreamMessage::Operator { id, payload, .. } => self.take_operator(&mut share, from, id, payload),
             StreamMessage::Close { reason, .. } => self.take_close(now, &mut share, from, reason),
         };
         self.put_back(now, share, lives);
@@ -286,7 +288,7 @@ impl<P: Payload> Node<P> {
         if has_moved {
             self.send_again(share);
         }
-        Ok(())
+        self.ask_again_for_operators(share)
     }
 
     /// Adds what is new in a child's subtree; who comes takes part once it has said so.
@@ -492,6 +494,7 @@ impl<P: Payload> Node<P> {
     /// The share is over: everyone who is concerned hears of it, and nothing is left.
     fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
         self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));
+        self.operators.forget(share.id);
         if let Filter::Busy(busy) = &share.filter {
             self.abandon_run(share.id, busy.run, busy.inline);
         }

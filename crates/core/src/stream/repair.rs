@@ -277,6 +277,7 @@ impl<P: Payload> Node<P> {
         self.settle_taken(share);
         self.tell_taken(share);
         self.give_up_stuck_filter(now, share);
+        self.look_after_operator_wants(now, share)?;
         let patience = self.config.tuning.stream_patience;
         self.ask_back(now, share);
         let silent =

@@ -15,6 +15,7 @@ use treefold_core::message::{Message, Payload};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
+use treefold_core::stream::operator::{OperatorId, OperatorNews};
 use treefold_core::stream::spec::{EndpointEvent, FilterWork, Filtered};
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
 use treefold_core::time::{Duration, Instant};
@@ -60,6 +61,14 @@ pub struct Behaviour {
     pub partial_bytes: usize,
 }
 
+/// How long a node takes to make something of an operator that came.
+const OPERATOR_LOOK: Duration = Duration::from_millis(30);
+
+/// What an operator of this world is; only its first byte counts.
+pub fn operator(id: OperatorId) -> Sum {
+    Sum { number: id.0[0].into(), bytes: 50_000, ..Sum::default() }
+}
+
 enum Happening {
     Input(NodeId, Input<Sum>),
     /// An endpoint sends its next packet, if it may, and is still in that life of it.
@@ -100,6 +109,10 @@ pub struct World {
     /// True when the front-end's user takes waves as they come.
     pub reads: bool,
     stuck: BTreeSet<(NodeId, JobId)>,
+    /// Who has which operator.
+    pub operators: BTreeSet<(NodeId, OperatorId)>,
+    /// Who was brought one, as often as it was.
+    pub operators_kept: Vec<NodeId>,
     pub log: Vec<String>,
     pub log_effects: bool,
     pub loss: f64,
@@ -164,6 +177,8 @@ impl World {
             pushes_max: 50,
             reads: true,
             stuck: BTreeSet::new(),
+            operators: BTreeSet::new(),
+            operators_kept: Vec::new(),
             log: Vec::new(),
             log_effects: false,
             loss: 0.0,
@@ -337,6 +352,12 @@ impl World {
     fn filter(&mut self, of: NodeId, effect: FilterEffect<Sum>) {
         let (at, input) = match effect {
             FilterEffect::Open { stream, spec } => {
+                if let Some(id) = spec.up_filter.strip_prefix("op:").and_then(OperatorId::parse)
+                    && !self.operators.contains(&(of, id))
+                {
+                    let lacking = Input::Operator(OperatorNews::Lacking { stream, id });
+                    return self.at(self.now, Happening::Input(of, lacking));
+                }
                 let result = match &*spec.up_filter {
                     "unknown" => Err("no filter is called \"unknown\"".into()),
                     _ => Ok(Placement::Inline),
@@ -355,6 +376,20 @@ impl World {
                 let cost = Duration::from_micros(5);
                 let result = Ok(Filtered { packets, holds_from: None });
                 (self.now + cost, Input::Filtered { stream: run.stream, run: run.run, result, cost })
+            }
+            FilterEffect::Lend { stream, id } => {
+                let payload = self.operators.contains(&(of, id)).then(|| operator(id));
+                (self.now, Input::Operator(OperatorNews::Lent { stream, id, payload }))
+            }
+            FilterEffect::Keep { id, payload } => {
+                self.operators_kept.push(of);
+                let result = if payload == operator(id) {
+                    self.operators.insert((of, id));
+                    Ok(())
+                } else {
+                    Err("it is not what its name says".into())
+                };
+                (self.now + OPERATOR_LOOK, Input::Operator(OperatorNews::Kept { id, result }))
             }
             FilterEffect::Replaced { .. } | FilterEffect::Abandon { .. } | FilterEffect::Close { .. } => {
                 return;

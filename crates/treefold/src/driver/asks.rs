@@ -5,6 +5,7 @@
 //! future can't. When the loop ends, for whatever reason, its side of the oneshots goes with it, and everyone who
 //! still waits is told so.
 
+use super::operators::{Asker, OperatorAnswer};
 use super::{Loop, Members};
 use crate::error::Error;
 use bytes::Bytes;
@@ -40,6 +41,11 @@ pub(crate) enum Ask {
     },
     Leave {
         answer: oneshot::Sender<()>,
+    },
+    /// An operator to keep; without one, which there are.
+    Operators {
+        payload: Option<Bytes>,
+        answer: oneshot::Sender<OperatorAnswer>,
     },
 }
 
@@ -126,6 +132,13 @@ impl Handle {
     pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Status { request: self.next_request(), answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
+    /// Has an operator kept, or asks which there are.
+    pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Operators { payload, answer }).await?;
         answered.await.map_err(|_| Error::Closed)
     }
 
@@ -238,6 +251,7 @@ impl Loop {
                 self.answers.borrow_mut().statuses.insert(request, answer);
                 self.feed(Input::Command(Command::Status { request }));
             }
+            Ask::Operators { payload, answer } => self.serve_operators(Asker::User(answer), payload),
             Ask::Leave { answer } => {
                 let is_first = {
                     let mut answers = self.answers.borrow_mut();

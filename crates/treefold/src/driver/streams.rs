@@ -5,6 +5,7 @@
 
 use super::Loop;
 use super::asks::{Handle, StreamAsk};
+use super::operators::Asker;
 use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
 use crate::filter::Filters;
 use crate::job::Filtering;
@@ -34,13 +35,20 @@ pub(crate) struct Streams {
 }
 
 /// Where a stream's filters are.
-struct Home {
+pub(super) struct Home {
     /// `None` while a worker has them.
     filters: Option<Filters>,
     /// The run that a worker is at.
     away: Option<u64>,
     /// What they are to be told when they are back.
     replaced: Vec<(Source, Vec<Source>)>,
+}
+
+impl Home {
+    /// Filters that have just been opened.
+    pub(super) fn of(filters: Filters) -> Self {
+        Self { filters: Some(filters), away: None, replaced: Vec::new() }
+    }
 }
 
 /// An endpoint's part in a stream.
@@ -57,21 +65,20 @@ impl Streams {
     pub(super) fn new(handle: Handle) -> Self {
         Self { handle, filters: HashMap::new(), fronts: HashMap::new(), endpoints: HashMap::new() }
     }
+
+    /// Where a stream's filters are from now on; those that it had are dropped.
+    pub(super) fn put_home(&mut self, stream: StreamId, home: Home) {
+        self.filters.insert(stream, home);
+    }
 }
 
 impl Loop {
     /// Does what core wants done with a filter.
     pub(super) fn perform_filter(self: &Rc<Self>, effect: FilterEffect<Bytes>) {
         match effect {
-            FilterEffect::Open { stream, spec } => {
-                let opened = Filters::open(&self.registry, &spec);
-                let result = opened.map(|(filters, placement)| {
-                    let home = Home { filters: Some(filters), away: None, replaced: Vec::new() };
-                    self.streams.borrow_mut().filters.insert(stream, home);
-                    placement
-                });
-                self.feed(Input::FilterOpened { stream, result });
-            }
+            FilterEffect::Open { stream, spec } => self.open_filters(stream, &spec),
+            FilterEffect::Lend { stream, id } => self.lend_operator(stream, id),
+            FilterEffect::Keep { id, payload } => self.keep_operator(Asker::Core(id), payload),
             FilterEffect::Run(run) => self.run_filter(run),
             FilterEffect::Replaced { stream, lost, heirs } => {
                 if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
@@ -85,7 +92,10 @@ impl Loop {
                 self.streams.borrow_mut().filters.remove(&stream);
                 self.workers.abandon(TaskId::Filter(stream, run), true);
             }
-            FilterEffect::Close { stream } => drop(self.streams.borrow_mut().filters.remove(&stream)),
+            FilterEffect::Close { stream } => {
+                self.forget_opening(stream);
+                drop(self.streams.borrow_mut().filters.remove(&stream));
+            }
         }
     }
 

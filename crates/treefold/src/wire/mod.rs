@@ -36,6 +36,7 @@ mod lanes;
 mod line;
 mod loads;
 mod names;
+mod operators;
 mod outbox;
 mod outcome;
 mod report;
