@@ -5,11 +5,12 @@ use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
 use crate::commands::node::NodeArgs;
+use crate::commands::operator::OperatorArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
-use crate::commands::topology::TopologyArgs;
 use crate::commands::top::Top;
+use crate::commands::topology::TopologyArgs;
 use crate::commands::tree::TreeArgs;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -84,6 +85,7 @@ pub(crate) enum Command {
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
+    Operator(OperatorArgs),
     Replay(Replay),
     Bench(Bench),
     Sim(Sim),

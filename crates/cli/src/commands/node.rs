@@ -180,6 +180,10 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if let Some(cluster) = &file.cluster {
         builder = builder.cluster(cluster);
     }
+    #[cfg(feature = "wasm")]
+    {
+        builder = builder.foreign(crate::foreign::guests());
+    }
     for service in services {
         builder = builder.service(service);
     }
