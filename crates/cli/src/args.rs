@@ -5,6 +5,7 @@ use crate::commands::call::Call;
 use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
 use crate::commands::node::NodeArgs;
+use crate::commands::operator::OperatorArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
@@ -88,6 +89,7 @@ pub(crate) enum Command {
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
+    Operator(OperatorArgs),
     Replay(Replay),
     Bench(Bench),
     Sim(Sim),

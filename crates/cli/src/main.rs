@@ -6,6 +6,7 @@
 //! - [`args`]: what can be said on the command line; [`parse`] reads the values, [`config`] the same from a file.
 //! - [`commands`]: one file each, with its flags and its help beside what it does.
 //! - [`serve`]: the services that `--serve` can name.
+//! - `foreign`: operators in WebAssembly, unless it is built without the feature `wasm`.
 //! - [`output`]: answers as JSON, as tables, as trees.
 //! - [`exit`]: how a command can end, and the exit code that says so.
 //!
@@ -17,6 +18,8 @@ mod commands;
 mod config;
 mod echo;
 mod exit;
+#[cfg(feature = "wasm")]
+mod foreign;
 mod output;
 mod parse;
 mod serve;
@@ -60,6 +63,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Status(status) => on_runtime(status.run(format)),
         Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),
+        Command::Operator(operator) => on_runtime(operator.run(format)),
         Command::Bench(bench) => on_runtime(bench.run(format)),
     }
 }

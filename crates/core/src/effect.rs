@@ -7,7 +7,7 @@ use crate::membership::card::MemberCard;
 use crate::message::Message;
 use crate::status::NodeStatus;
 use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
-use crate::stream::{StreamId, StreamSpec};
+use crate::stream::{OperatorId, StreamId, StreamSpec};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,7 +63,8 @@ pub enum Effect<P> {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FilterEffect<P> {
-    /// Make it, in place of one that there may be, and answer with [`crate::input::Input::FilterOpened`].
+    /// Make it, in place of one that there may be, and answer with [`crate::input::Input::FilterOpened`]; or with
+    /// [`crate::input::Input::Operator`] when an operator is lacking for it.
     Open {
         /// The stream.
         stream: StreamId,
@@ -100,6 +101,25 @@ pub enum FilterEffect<P> {
     Close {
         /// The stream.
         stream: StreamId,
+    },
+    /// Give this operator to others in the stream: answer with [`OperatorNews::Lent`].
+    ///
+    /// [`OperatorNews::Lent`]: crate::stream::operator::OperatorNews::Lent
+    Lend {
+        /// The stream.
+        stream: StreamId,
+        /// The operator.
+        id: OperatorId,
+    },
+    /// An operator has come that was lacking: look whether it is what its name says, keep it, and answer with
+    /// [`OperatorNews::Kept`].
+    ///
+    /// [`OperatorNews::Kept`]: crate::stream::operator::OperatorNews::Kept
+    Keep {
+        /// The operator.
+        id: OperatorId,
+        /// What it is said to be.
+        payload: P,
     },
 }
 

@@ -6,6 +6,7 @@ use crate::error::JobError;
 use crate::id::{JobId, NodeId, RequestId};
 use crate::message::Message;
 use crate::partitions::PartitionSet;
+use crate::stream::operator::OperatorNews;
 use crate::stream::spec::Filtered;
 use crate::stream::{StreamId, StreamOptions, StreamSpec};
 use crate::time::Duration;
@@ -69,6 +70,8 @@ pub enum Input<P> {
         /// Processor time it took.
         cost: Duration,
     },
+    /// Something about an operator that came, or is lacking.
+    Operator(OperatorNews<P>),
     /// The driver's user wants something.
     Command(Command<P>),
 }

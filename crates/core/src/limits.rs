@@ -52,6 +52,12 @@ pub struct Limits {
     pub stream_window_bytes: usize,
     /// Waves of one stream that come together at one node; past it, the oldest is not waited for any longer.
     pub stream_waves_open_max: usize,
+    /// Bytes of one operator that is sent while the cluster runs.
+    pub operator_bytes_max: usize,
+    /// Operators kept that were sent so; of those that no stream uses, the least recently used go first.
+    pub operators_max: usize,
+    /// Bytes of all of them.
+    pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
     /// Losses listed in one answer, at least one; further ones are merged into the last.
@@ -81,6 +87,9 @@ impl Limits {
         streams_open_max: 4_096,
         stream_window_bytes: 1 << 20,
         stream_waves_open_max: 16_384,
+        operator_bytes_max: 4 << 20,
+        operators_max: 256,
+        operators_bytes_max: 64 << 20,
         deadline_max: Duration::from_secs(3_600),
         missing_max: 4_096,
         message_bytes_max: 512,

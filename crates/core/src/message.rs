@@ -6,6 +6,7 @@ use crate::id::{NodeId, Tag};
 use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
 use crate::membership::card::MemberCard;
 use crate::partitions::PartitionSet;
+use crate::stream::OperatorId;
 use crate::time::Duration;
 use crate::tree::Tree;
 use crate::wave::wait::Waiting;
@@ -77,6 +78,20 @@ pub enum Message<P> {
     WantCards,
     /// About a stream.
     Stream(Box<crate::stream::message::StreamMessage<P>>),
+    /// Client to a node's driver, which answers it itself: keep this operator; or, without a payload, which have you?
+    OperatorRequest {
+        /// The client's number of the request.
+        id: u64,
+        /// An operator to keep.
+        payload: Option<P>,
+    },
+    /// The answer.
+    OperatorReply {
+        /// The client's number of the request.
+        id: u64,
+        /// The operator kept, or all there are; or why it was not kept.
+        result: Result<Vec<OperatorStatus>, Arc<str>>,
+    },
     /// Anyone to a node: how are you?
     StatusRequest {
         /// The asker's number of the request.
@@ -89,6 +104,22 @@ pub enum Message<P> {
         /// What the node sees of itself and the cluster.
         status: Box<crate::status::NodeStatus>,
     },
+}
+
+/// An operator that a node's driver keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct OperatorStatus {
+    /// What it is called.
+    pub id: OperatorId,
+    /// What it is, in the words of whoever made something of its bytes.
+    pub kind: Arc<str>,
+    /// Its bytes.
+    pub bytes: u64,
+    /// How often a stream's filter was opened with it.
+    pub uses: u64,
+    /// Streams that use it now.
+    pub streams: u32,
 }
 
 /// Asks a node to take part in a wave. For a tag it already knows, it changes parent and subtree only.

@@ -33,6 +33,7 @@ use crate::schedule::queue::Queue;
 use crate::schedule::retry_budget::RetryBudget;
 use crate::status::Counters;
 use crate::stream::StreamId;
+use crate::stream::operator::Operators;
 use crate::stream::share::Share;
 use crate::time::{Duration, Instant};
 use crate::timer::{Timers, Wake};
@@ -77,6 +78,7 @@ pub struct Node<P> {
     pub(crate) calls_started: u64,
     #[allow(clippy::vec_box)]
     pub(crate) streams: BTreeMap<StreamId, Box<Share<P>>>,
+    pub(crate) operators: Operators<P>,
     /// Streams of which this node is the front-end.
     pub(crate) fronts: BTreeMap<RequestId, StreamId>,
     pub(crate) streams_opened: u64,
@@ -145,6 +147,7 @@ impl<P: Payload> Node<P> {
             requests: BTreeMap::new(),
             calls_started: 0,
             streams: BTreeMap::new(),
+            operators: Operators::default(),
             fronts: BTreeMap::new(),
             streams_opened: 0,
             serials_used: 0,
@@ -181,6 +184,7 @@ impl<P: Payload> Node<P> {
             Input::Filtered { stream, run, result, cost } => {
                 self.handle_filtered(now, stream, run, result, cost);
             }
+            Input::Operator(news) => self.handle_operator_news(now, news),
             Input::Datagram { from, bytes } => self.handle_datagram(now, from, &bytes),
             Input::Connected { peer } => self.handle_connected(peer),
             Input::Lost { peer } => self.handle_lost(now, peer),
@@ -254,8 +258,11 @@ impl<P: Payload> Node<P> {
                 let status = Box::new(self.status(now));
                 self.send(from, Message::Status { id, status });
             }
-            Message::Reply { .. } | Message::Status { .. } => {
+            Message::Reply { .. } | Message::Status { .. } | Message::OperatorReply { .. } => {
                 self.note_bad_message(from, "an answer to what this node never asks");
+            }
+            Message::OperatorRequest { .. } => {
+                self.note_bad_message(from, "operators are kept by drivers, and this one keeps none");
             }
         }
     }

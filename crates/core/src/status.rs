@@ -71,17 +71,6 @@ pub struct TableSizes {
     pub peers_remembered: usize,
 }
 
-/// Sizes of the tables that [`OpenWork`] does not tell apart or leaves out, for whoever holds a node to its limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableSizes {
-    /// Locals waiting for a processor.
-    pub locals_queued: usize,
-    /// Folds waiting for one, those of waves that have ended included.
-    pub folds_queued: usize,
-    /// Nodes in the largest of the tables that remember something of each: loads, latencies, failures.
-    pub peers_remembered: usize,
-}
-
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counts since the node started; each only grows.

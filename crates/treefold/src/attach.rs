@@ -28,6 +28,7 @@
 use crate::client::client_id;
 use crate::endpoint::{AcceptError, Acceptor, EndpointStream, accept, accept_ringing};
 use crate::error::StartError;
+use crate::network::Token;
 use crate::node::{CLUSTER_DEFAULT, Node};
 use crate::park::{deadline_after, park_until};
 use crate::service::Service;
@@ -63,6 +64,7 @@ type Ring = Arc<dyn Fn() + Send + Sync>;
 pub struct Attachment {
     at: Vec<String>,
     cluster: String,
+    token: Option<Token>,
     service: Service,
     endpoints: Vec<PartitionId>,
     listen: Option<String>,
@@ -144,6 +146,7 @@ impl Attachment {
         Self {
             at: Vec::new(),
             cluster: CLUSTER_DEFAULT.to_string(),
+            token: None,
             service: Service::new(service),
             endpoints: Vec::new(),
             listen: None,
@@ -165,6 +168,12 @@ impl Attachment {
     /// The cluster's name.
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
         self.cluster = name.into();
+        self
+    }
+
+    /// The cluster's token, where it has one.
+    pub fn token(mut self, token: Option<Token>) -> Self {
+        self.token = token;
         self
     }
 
@@ -257,6 +266,7 @@ impl Attachment {
             .join([knocked.addr.to_string()])
             .join(self.at)
             .cluster(self.cluster)
+            .token(self.token)
             .rack(self.rack)
             .zone(self.zone)
             .limits(self.limits)
@@ -335,7 +345,8 @@ impl Attachment {
 
     async fn knock_at(&self, addr: SocketAddr) -> Result<Knocked, GreetError> {
         let cluster = self.cluster.clone();
-        let identity = Identity { node: client_id(), cluster, limits: self.limits.clone() };
+        let (node, token, limits) = (client_id(), self.token.clone(), self.limits.clone());
+        let identity = Identity { node, cluster, token, limits };
         let greeted = transport::dial(addr, &identity).await?;
         let from = greeted.write.local_addr()?.ip();
         Ok(Knocked { addr, from })

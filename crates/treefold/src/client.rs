@@ -13,6 +13,7 @@ use crate::driver::asks::Handle;
 use crate::driver::thread::{Setup, Thread};
 use crate::entropy;
 use crate::error::{Error, StartError};
+use crate::foreign::Foreign;
 use crate::node::CLUSTER_DEFAULT;
 use crate::service::{Registry, Service};
 use crate::sockets;
@@ -30,6 +31,7 @@ use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::MemberCard;
+use treefold_core::message::OperatorStatus;
 use treefold_core::status::NodeStatus;
 use treefold_operators::{Aggregation, Body, Raw};
 
@@ -37,6 +39,8 @@ use treefold_operators::{Aggregation, Body, Raw};
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a status query waits for its answer.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a node may take to make something of an operator.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes calls. A clone shares the connection, or the node.
 #[derive(Clone, Debug)]
@@ -51,7 +55,7 @@ enum Way {
 }
 
 /// What a client is to be; see [`Client::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
     addrs: Vec<String>,
@@ -61,6 +65,7 @@ pub struct ClientBuilder {
     limits: Limits,
     tuning: Tuning,
     services: Vec<Service>,
+    foreign: Option<Arc<dyn Foreign>>,
 }
 
 impl ClientBuilder {
@@ -107,6 +112,13 @@ impl ClientBuilder {
         self
     }
 
+    /// What makes operators of bytes, in a direct client that opens streams with such filters; of no meaning in front
+    /// mode.
+    pub fn foreign(mut self, foreign: Arc<dyn Foreign>) -> Self {
+        self.foreign = Some(foreign);
+        self
+    }
+
     /// Connects. In front mode the connection is there when this returns, and made anew on demand later; in
     /// direct mode at least one member is in sight.
     ///
@@ -136,6 +148,7 @@ impl ClientBuilder {
             config,
             identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
             registry,
+            foreign: self.foreign,
             listener: None,
             datagrams: sockets::datagrams_at(any).map_err(StartError::Loop)?,
             join: self.addrs,
@@ -178,6 +191,7 @@ impl Client {
             limits: Limits::default(),
             tuning: Tuning::default(),
             services: Vec::new(),
+            foreign: None,
         }
     }
 
@@ -241,6 +255,36 @@ impl Client {
                 Way::Front(front) => front.status().await,
                 Way::Loop { handle, .. } => handle.status().await,
             }
+        })
+        .await
+    }
+
+    /// Gives the node that this client talks to an operator, to be used by name
+    /// ([`filter_name`](crate::foreign::filter_name)) in streams: in direct mode that is the client itself. It is
+    /// ready for use there when this returns; other nodes of a stream get it as they need it.
+    ///
+    /// # Errors
+    /// When it is no operator, or the node has no room, or takes none.
+    pub async fn operator_push(&self, bytes: impl Into<Bytes>) -> Result<OperatorStatus, Error> {
+        let mut kept = self.ask_operators(Some(bytes.into())).await?;
+        kept.pop().ok_or_else(|| Error::Operator { problem: "the node does not say that it has it".into() })
+    }
+
+    /// The operators that the node has been sent.
+    ///
+    /// # Errors
+    /// When the connection breaks and can't be made again, or the answer doesn't come.
+    pub async fn operators(&self) -> Result<Vec<OperatorStatus>, Error> {
+        self.ask_operators(None).await
+    }
+
+    async fn ask_operators(&self, payload: Option<Bytes>) -> Result<Vec<OperatorStatus>, Error> {
+        answered_within(OPERATOR_TIMEOUT, async {
+            let answer = match &self.way {
+                Way::Front(front) => front.operators(payload).await?,
+                Way::Loop { handle, .. } => handle.operators(payload).await?,
+            };
+            answer.map_err(|problem| Error::Operator { problem })
         })
         .await
     }

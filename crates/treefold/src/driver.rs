@@ -29,6 +29,7 @@ mod joining;
 pub(crate) mod launching;
 mod leaving;
 mod link;
+pub(crate) mod operators;
 mod streams;
 pub(crate) mod thread;
 mod timer;
@@ -44,6 +45,7 @@ use bytes::Bytes;
 use complaints::Complaints;
 use launching::LaunchNews;
 use link::{Link, Peers};
+use operators::Operators;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -87,6 +89,7 @@ pub(crate) struct Loop {
     streams: RefCell<Streams>,
     /// Where a launcher listens, when this node has one.
     launcher: RefCell<Option<mpsc::UnboundedSender<LaunchNews>>>,
+    operators: RefCell<Operators>,
     members: watch::Sender<Members>,
     complaints: Complaints,
 }

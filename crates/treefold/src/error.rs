@@ -4,6 +4,7 @@
 //! Errors are for calls that have no outcome at all.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::error::CallError;
 use treefold_core::membership::card::CardError;
@@ -60,6 +61,12 @@ pub enum Error {
     /// A stream's front-end is the root of its tree, and this client only passes on what it wants to a node.
     #[error("streams need a client with a loop of its own: one in direct mode, or that of a node")]
     NoLoop,
+    /// The operator was not taken.
+    #[error("the operator was not taken: {problem}")]
+    Operator {
+        /// What the node says of it.
+        problem: Arc<str>,
+    },
     /// The node, the client or the stream has been shut down.
     #[error("the node has been shut down")]
     Closed,

@@ -1,5 +1,6 @@
 //! A stream's filters at this node: found by name, run, and their panics caught.
 
+use crate::foreign::Sent;
 use crate::service::Registry;
 use bytes::Bytes;
 use std::any::Any;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use treefold_core::config::Placement as KindPlacement;
 use treefold_core::error::JobError;
-use treefold_core::stream::StreamSpec;
 use treefold_core::stream::spec::{FilterWork, Filtered, Source};
+use treefold_core::stream::{OperatorId, StreamSpec};
 use treefold_operators::filter::{Descent, Piece, Wave};
 use treefold_operators::{Filter, FilterKind, OperatorError, Placement};
 
@@ -18,24 +19,75 @@ pub(crate) struct Filters {
     up: Option<Box<dyn Filter>>,
     /// `None` where the up-filter does this, too.
     down: Option<Box<dyn Filter>>,
+    /// What they are made of, if it was sent: as long as they are in use it stays on the node's shelf.
+    _made_of: [Option<Arc<Sent>>; 2],
+}
+
+/// The kinds that a stream's filters are of.
+pub(crate) struct Kinds {
+    up: Option<Kind>,
+    down: Option<Kind>,
+}
+
+struct Kind {
+    name: Arc<str>,
+    kind: Arc<dyn FilterKind>,
+    sent: Option<Arc<Sent>>,
+}
+
+/// Why a filter's kind is not known.
+pub(crate) enum Unresolved {
+    /// It would be made of an operator that is not here.
+    Lacking(OperatorId),
+    /// Nobody knows what is meant.
+    Unknown(Arc<str>),
+}
+
+impl Kinds {
+    /// Finds them by name: among those that were sent, those of the node's services, and those that every node has.
+    pub(crate) fn resolve(
+        registry: &Registry,
+        spec: &StreamSpec<Bytes>,
+        mut sent: impl FnMut(&str) -> Option<Result<Arc<Sent>, Unresolved>>,
+    ) -> Result<Self, Unresolved> {
+        let mut find = |name: &Arc<str>| {
+            if name.is_empty() {
+                return Ok(None);
+            }
+            let name = Arc::clone(name);
+            if let Some(sent) = sent(&name).transpose()? {
+                let kind = Arc::clone(&sent.loaded.filter);
+                return Ok(Some(Kind { name, kind, sent: Some(sent) }));
+            }
+            let kind = registry.filter(&name).or_else(|| treefold_operators::filter::builtin(&name));
+            match kind {
+                Some(kind) => Ok(Some(Kind { name, kind, sent: None })),
+                None => Err(Unresolved::Unknown(format!("no filter is called {name:?}").into())),
+            }
+        };
+        let up = find(&spec.up_filter)?;
+        let down = if spec.up_filter == spec.down_filter { None } else { find(&spec.down_filter)? };
+        Ok(Self { up, down })
+    }
+
+    /// True when somebody else wrote one of them.
+    pub(crate) fn are_sent(&self) -> bool {
+        [&self.up, &self.down].into_iter().flatten().any(|kind| kind.sent.is_some())
+    }
+
+    /// Makes a stream's filters, and says where they run.
+    ///
+    /// # Errors
+    /// When one won't have its parameters.
+    pub(crate) fn open(self, params: &Bytes) -> Result<(Filters, KindPlacement), Arc<str>> {
+        let (up, up_place) = open_one(self.up.as_ref(), params)?;
+        let (down, down_place) = open_one(self.down.as_ref(), params)?;
+        let made_of = [self.up, self.down].map(|kind| kind.and_then(|kind| kind.sent));
+        Ok((Filters { up, down, _made_of: made_of }, slower_of(up_place, down_place)))
+    }
 }
 
 impl Filters {
-    /// Makes a stream's filters.
-    ///
-    /// # Errors
-    /// When the node knows no filter of that name, or it won't have its parameters.
-    pub(crate) fn open(
-        registry: &Registry,
-        spec: &StreamSpec<Bytes>,
-    ) -> Result<(Self, KindPlacement), Arc<str>> {
-        let is_one = spec.up_filter == spec.down_filter;
-        let (up, up_place) = open_one(registry, &spec.up_filter, &spec.filter_params)?;
-        let down_name = if is_one { "" } else { &*spec.down_filter };
-        let (down, down_place) = open_one(registry, down_name, &spec.filter_params)?;
-        Ok((Self { up, down }, slower_of(up_place, down_place)))
-    }
-
     /// Does one piece of work. A panic is that work's error; what the filter remembered is not to be trusted then.
     pub(crate) fn run(
         &mut self,
@@ -87,20 +139,14 @@ impl Filters {
 
 type Opened = (Option<Box<dyn Filter>>, KindPlacement);
 
-fn open_one(registry: &Registry, name: &str, params: &Bytes) -> Result<Opened, Arc<str>> {
-    if name.is_empty() {
-        return Ok((None, KindPlacement::Inline));
-    }
-    let kind = registry
-        .filter(name)
-        .or_else(|| treefold_operators::filter::builtin(name))
-        .ok_or_else(|| Arc::from(format!("no filter is called {name:?}")))?;
+fn open_one(kind: Option<&Kind>, params: &Bytes) -> Result<Opened, Arc<str>> {
+    let Some(Kind { name, kind, .. }) = kind else { return Ok((None, KindPlacement::Inline)) };
     let place = match kind.placement() {
         Placement::Pool => KindPlacement::Pool,
         Placement::Inline => KindPlacement::Inline,
         Placement::Measured => KindPlacement::Measured,
     };
-    let opened = catch_unwind(AssertUnwindSafe(|| FilterKind::open(&*kind, params)));
+    let opened = catch_unwind(AssertUnwindSafe(|| FilterKind::open(&**kind, params)));
     match opened {
         Ok(Ok(filter)) => Ok((Some(filter), place)),
         Ok(Err(error)) => Err(format!("{name}: {error}").into()),

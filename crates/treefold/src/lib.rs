@@ -48,10 +48,11 @@
 //! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
 //! [`attach`](mod@attach) (a tool's daemon that is a stream's back-end),
 //! [`cluster`] (many nodes in one process), [`topology`] (which
-//! processes a stream network is made of), [`network`] (which starts them), [`replay`] (what happened to a node, again), [`error`].
+//! processes a stream network is made of), [`network`] (which starts them), [`foreign`] (operators that are sent
+//! while nodes run), [`replay`] (what happened to a node, again), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
-//! operators; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
+//! operators, `shelf` keeps those that were sent; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
 //! `sockets`, `entropy` and `park` (waiting without a runtime) are what their names say.
 
 pub mod attach;
@@ -63,6 +64,7 @@ pub mod endpoint;
 mod entropy;
 pub mod error;
 mod filter;
+pub mod foreign;
 mod job;
 pub mod network;
 pub mod node;
@@ -70,6 +72,7 @@ mod park;
 mod record;
 pub mod replay;
 pub mod service;
+mod shelf;
 mod sockets;
 pub mod stream;
 pub mod topology;
@@ -85,6 +88,7 @@ pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use error::{Error, StartError};
+pub use foreign::{Foreign, Loaded, OperatorId, OperatorStatus};
 pub use network::Network;
 pub use node::{Node, NodeBuilder};
 pub use service::Service;

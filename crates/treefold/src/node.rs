@@ -5,6 +5,7 @@ use crate::driver::asks::Handle;
 use crate::driver::thread::{Setup, Thread};
 use crate::entropy;
 use crate::error::{Error, StartError};
+use crate::foreign::Foreign;
 use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
@@ -24,7 +25,7 @@ use treefold_core::status::NodeStatus;
 pub const CLUSTER_DEFAULT: &str = "treefold";
 
 /// What a node is to be; see [`Node::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct NodeBuilder {
     listen: String,
@@ -35,6 +36,7 @@ pub struct NodeBuilder {
     processors: Option<u32>,
     workers: Option<usize>,
     services: Vec<Service>,
+    foreign: Option<Arc<dyn Foreign>>,
     tuning: Tuning,
     limits: Limits,
     cluster: String,
@@ -94,6 +96,12 @@ impl NodeBuilder {
     /// Adds a service.
     pub fn service(mut self, service: Service) -> Self {
         self.services.push(service);
+        self
+    }
+
+    /// What makes operators of bytes that are sent to it; without one it takes none.
+    pub fn foreign(mut self, foreign: Arc<dyn Foreign>) -> Self {
+        self.foreign = Some(foreign);
         self
     }
 
@@ -192,6 +200,7 @@ impl NodeBuilder {
             config,
             identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
             registry,
+            foreign: self.foreign,
             listener: Some(listener),
             datagrams,
             join: self.join,
@@ -224,6 +233,7 @@ impl Node {
             processors: None,
             workers: None,
             services: Vec::new(),
+            foreign: None,
             tuning: Tuning::default(),
             limits: Limits::default(),
             cluster: CLUSTER_DEFAULT.to_string(),

@@ -9,7 +9,8 @@
 //! Results go into one list. The loop is woken only by the result that finds the list empty: whoever comes while
 //! it is not, rides along.
 
-use crate::filter::Filters;
+use crate::filter::{Filters, Kinds};
+use crate::foreign::{Loading, Sent};
 use crate::job::{Done, Filtering, Yielded, execute};
 use crate::service::Registry;
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use treefold_core::config::Placement;
 use treefold_core::effect::Job;
 use treefold_core::error::JobError;
 use treefold_core::id::JobId;
@@ -85,6 +87,18 @@ pub(crate) enum Task {
     Job(Job<Bytes>),
     /// A run of a stream's filter, which comes back with what it gave.
     Filter(Box<Filtering>),
+    /// Filters to be opened that somebody else wrote.
+    Open(Box<OpeningFilters>),
+    /// Bytes to be made an operator of.
+    Load(Box<Loading>),
+}
+
+/// Filters to be opened.
+pub(crate) struct OpeningFilters {
+    pub(crate) stream: StreamId,
+    pub(crate) ticket: u64,
+    pub(crate) kinds: Kinds,
+    pub(crate) params: Bytes,
 }
 
 /// What names a task.
@@ -94,6 +108,8 @@ pub(crate) enum TaskId {
     Job(JobId),
     /// A stream's run.
     Filter(StreamId, u64),
+    /// Something that has a ticket.
+    Ticket(u64),
 }
 
 impl Task {
@@ -101,6 +117,8 @@ impl Task {
         match self {
             Self::Job(job) => TaskId::Job(job.id),
             Self::Filter(run) => TaskId::Filter(run.stream, run.run),
+            Self::Open(opening) => TaskId::Ticket(opening.ticket),
+            Self::Load(loading) => TaskId::Ticket(loading.ticket),
         }
     }
 
@@ -112,6 +130,11 @@ impl Task {
                 let result = filters.run(tag, work, message_bytes_max);
                 Finished::Filter { stream, run, filters, result }
             }
+            Self::Open(opening) => {
+                let OpeningFilters { stream, ticket, kinds, params } = *opening;
+                Finished::Opened { stream, ticket, result: kinds.open(&params) }
+            }
+            Self::Load(loading) => Finished::Loaded { ticket: loading.ticket, result: loading.load() },
         }
     }
 
@@ -123,6 +146,13 @@ impl Task {
                 let Filtering { stream, run, filters, .. } = *filtering;
                 Finished::Filter { stream, run, filters, result: Err(error) }
             }
+            Self::Open(opening) => {
+                let OpeningFilters { stream, ticket, .. } = *opening;
+                Finished::Opened { stream, ticket, result: Err(Arc::clone(reason)) }
+            }
+            Self::Load(loading) => {
+                Finished::Loaded { ticket: loading.ticket, result: Err(Arc::clone(reason)) }
+            }
         }
     }
 }
@@ -133,6 +163,10 @@ pub(crate) enum Finished {
     Job(JobId, Yielded),
     /// A filter's run.
     Filter { stream: StreamId, run: u64, filters: Filters, result: Result<Filtered<Bytes>, JobError> },
+    /// Filters, and where they run.
+    Opened { stream: StreamId, ticket: u64, result: Result<(Filters, Placement), Arc<str>> },
+    /// An operator.
+    Loaded { ticket: u64, result: Result<Arc<Sent>, Arc<str>> },
 }
 
 /// Whether the thread that runs a job counts.

@@ -38,7 +38,7 @@
 //! - `abi`: the names and types that a guest and a node agree on; `docs/wasm.md` is the specification.
 //! - `contract`: whether a module keeps to them, before anything of it runs.
 //! - [`engine`], [`module`]: bytes into a [`Module`].
-//! - [`modules`]: the modules that a node holds, each compiled once.
+//! - [`modules`]: the modules that a process holds, each compiled once.
 //! - `sandbox`: a guest's memory and fuel: what goes in, what comes out, and every check between.
 //! - `instance`: a guest that runs: the functions of the ABI, one method each.
 //! - [`reduce`], [`filter`]: guests as operators and filters.

@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod node;
+pub(crate) mod operator;
 pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod status;
@@ -67,6 +68,10 @@ pub(crate) async fn connect(at: &[String], direct: bool, cluster: &str) -> Resul
     if direct {
         // So that it can fold by itself what it knows, when the shape leaves that to the caller.
         builder = known_services().into_iter().fold(builder, ClientBuilder::service);
+        #[cfg(feature = "wasm")]
+        {
+            builder = builder.foreign(crate::foreign::guests());
+        }
     }
     let connecting = builder.connect();
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {

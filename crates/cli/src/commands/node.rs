@@ -223,6 +223,10 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if let Some(attached) = attached {
         builder = attached.configure(builder);
     }
+    #[cfg(feature = "wasm")]
+    {
+        builder = builder.foreign(crate::foreign::guests());
+    }
     for service in services {
         builder = builder.service(service);
     }

@@ -53,6 +53,7 @@ impl<P: Payload> Node<P> {
     /// The share is over: everyone who is concerned hears of it, and nothing is left.
     pub(crate) fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
         self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));
+        self.operators.forget(share.id);
         if let Filter::Busy(busy) = &share.filter {
             self.abandon_run(share.id, busy.run, busy.inline);
         }

@@ -37,6 +37,8 @@ impl<P: Payload> Node<P> {
             StreamMessage::Taken { upto, .. } => self.take_taken(now, &mut share, from, upto),
             StreamMessage::News(news) => self.take_news(now, &mut share, from, news),
             StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
+            StreamMessage::WantOperator { id, .. } => self.take_operator_want(now, &share, from, id),
+            StreamMessage::Operator { id, payload, .. } => self.take_operator(&mut share, from, id, payload),
             StreamMessage::Beat { .. } => self.take_beat(now, &mut share, from),
             StreamMessage::Close { reason, .. } => self.take_close(now, &mut share, from, reason),
         };

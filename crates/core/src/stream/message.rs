@@ -1,7 +1,7 @@
 //! What nodes say to each other about a stream. A stream's messages keep their order on a connection.
 
 use super::tags::TagRuns;
-use super::{StreamError, StreamId, StreamSpec};
+use super::{OperatorId, StreamError, StreamId, StreamSpec};
 use crate::error::Missing;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
@@ -141,6 +141,23 @@ pub enum StreamMessage<P> {
         /// Which stream.
         stream: StreamId,
     },
+    /// Whoever can't open its filter to its parent: give me this operator. Parent to child: have you, or has anybody
+    /// below you?
+    WantOperator {
+        /// Which stream.
+        stream: StreamId,
+        /// Which operator.
+        id: OperatorId,
+    },
+    /// The answer.
+    Operator {
+        /// Which stream.
+        stream: StreamId,
+        /// Which operator.
+        id: OperatorId,
+        /// What it is; `None`, said by children only, when nobody there has it.
+        payload: Option<P>,
+    },
     /// Parent to child: it is over. Child to parent: I can't take part, or no longer.
     Close {
         /// Which stream.
@@ -162,6 +179,8 @@ impl<P> StreamMessage<P> {
             Self::Taken { stream, .. }
             | Self::Ahead { stream, .. }
             | Self::Beat { stream }
+            | Self::WantOperator { stream, .. }
+            | Self::Operator { stream, .. }
             | Self::Close { stream, .. } => *stream,
         }
     }

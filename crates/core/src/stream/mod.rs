@@ -25,8 +25,8 @@
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
 //! with `branch`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where everything arrives; `open`, `reopen`,
 //! `news` and `close`, how a share comes to be, changes and ends; `gather`, `emit`, `filtering` and `settle`, the way
-//! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`],
-//! sets of tags; [`work`], how much there is of it all.
+//! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`operator`],
+//! filters that come while the cluster runs; [`tags`], sets of tags; [`work`], how much there is of it all.
 
 mod branch;
 mod close;
@@ -43,6 +43,7 @@ mod layout;
 pub mod message;
 mod news;
 mod open;
+pub mod operator;
 mod reopen;
 mod repair;
 mod roll;
@@ -53,6 +54,7 @@ pub mod tags;
 pub mod work;
 
 pub use error::StreamError;
+pub use operator::OperatorId;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 
 use core::fmt;

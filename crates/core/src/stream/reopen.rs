@@ -71,7 +71,7 @@ impl<P: Payload> Node<P> {
             self.attach(share);
         }
         self.look_at_slots(share);
-        Ok(())
+        self.ask_again_for_operators(share)
     }
 
     /// Tells one who believes to be the parent that somebody else is, with a later term.

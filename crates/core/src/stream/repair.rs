@@ -342,6 +342,7 @@ impl<P: Payload> Node<P> {
         self.settle_taken(share);
         self.tell_taken(share);
         self.give_up_stuck_filter(now, share);
+        self.look_after_operator_wants(now, share)?;
         self.ask_back(now, share);
         self.lose_silent(now, share);
         self.look_for_missed(now, share);

@@ -6,6 +6,7 @@ mod calls;
 mod determinism;
 mod faults;
 mod memory;
+mod operators;
 mod policies;
 mod refusals;
 mod stream_faults;

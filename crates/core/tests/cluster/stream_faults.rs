@@ -123,7 +123,7 @@ impl Trial {
             synchronisation: mode,
             params: habit.params(),
         };
-        let options = StreamOptions { shape, endpoints: some.clone(), window_bytes: None };
+        let options = StreamOptions { shape, endpoints: some.clone(), ..StreamOptions::default() };
         let request = self.world.open_stream(front, spec, options);
         if self.dice.below(5) == 0 {
             let pause = Duration::from_micros(500 + self.dice.below(4_000) as u64);

@@ -19,6 +19,7 @@ use treefold_core::message::{Message, Payload};
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
+use treefold_core::stream::operator::OperatorId;
 use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::{Duration, Instant};
 
@@ -61,6 +62,14 @@ pub struct Behaviour {
     /// Node → how much longer each local takes there.
     pub slow: BTreeMap<u32, Duration>,
     pub partial_bytes: usize,
+}
+
+/// How long a node takes to make something of an operator that came.
+pub const OPERATOR_LOOK: Duration = Duration::from_millis(30);
+
+/// What an operator of this world is; only its first byte counts.
+pub fn operator(id: OperatorId) -> Sum {
+    Sum { number: id.0[0].into(), bytes: 50_000, ..Sum::default() }
 }
 
 enum Happening {
@@ -108,6 +117,10 @@ pub struct World {
     /// Connections that have broken, which the one end has not noticed yet: that end, and its peer.
     unnoticed: BTreeSet<(NodeId, NodeId)>,
     stuck: BTreeSet<(NodeId, JobId)>,
+    /// Who has which operator.
+    pub operators: BTreeSet<(NodeId, OperatorId)>,
+    /// Who was brought one, as often as it was.
+    pub operators_kept: Vec<NodeId>,
     pub log: Vec<String>,
     pub log_effects: bool,
     pub loss: f64,
@@ -190,6 +203,8 @@ impl World {
             filter_cost: Duration::from_micros(5),
             unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
+            operators: BTreeSet::new(),
+            operators_kept: Vec::new(),
             log: Vec::new(),
             log_effects: false,
             loss: 0.0,

@@ -83,7 +83,8 @@ impl Timeline {
             | Input::Connected { .. }
             | Input::Datagram { .. }
             | Input::FilterOpened { .. }
-            | Input::Filtered { .. } => {}
+            | Input::Filtered { .. }
+            | Input::Operator(_) => {}
         }
     }
 

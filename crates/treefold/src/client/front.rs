@@ -6,6 +6,7 @@
 //! open when it broke ends with [`Error::Lost`], since whether it was carried out is not known.
 
 use super::client_id;
+use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
 use crate::transport::{self, GreetError, Greeted, Identity, write_some};
 use crate::wire::{Inbox, Incoming, Outbox, Token, WireError};
@@ -48,6 +49,7 @@ struct Ask {
 enum What {
     Call { name: Arc<str>, params: Bytes, options: CallOptions, answer: Answer<Outcome<Bytes>> },
     Status { answer: Answer<NodeStatus> },
+    Operators { payload: Option<Bytes>, answer: Answer<OperatorAnswer> },
 }
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -56,6 +58,7 @@ type Answer<T> = oneshot::Sender<Result<T, Error>>;
 enum Waiter {
     Call(Answer<Outcome<Bytes>>),
     Status(Answer<NodeStatus>),
+    Operators(Answer<OperatorAnswer>),
 }
 
 impl Waiter {
@@ -63,6 +66,7 @@ impl Waiter {
         match self {
             Self::Call(answer) => drop(answer.send(Err(error))),
             Self::Status(answer) => drop(answer.send(Err(error))),
+            Self::Operators(answer) => drop(answer.send(Err(error))),
         }
     }
 }
@@ -109,6 +113,13 @@ impl Front {
     pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(What::Status { answer }).await?;
+        answered.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// Has an operator kept by the node at the other end, or asks which it has.
+    pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(What::Operators { payload, answer }).await?;
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
@@ -217,6 +228,7 @@ impl Ask {
         match self.what {
             What::Call { answer, .. } => Waiter::Call(answer),
             What::Status { answer } => Waiter::Status(answer),
+            What::Operators { answer, .. } => Waiter::Operators(answer),
         }
     }
 }
@@ -289,6 +301,9 @@ impl Connection {
                 (Waiter::Call(answer), Message::Request(Box::new(request)))
             }
             What::Status { answer } => (Waiter::Status(answer), Message::StatusRequest { id }),
+            What::Operators { payload, answer } => {
+                (Waiter::Operators(answer), Message::OperatorRequest { id, payload })
+            }
         };
         match self.outbox.push(&message) {
             Ok(()) => drop(self.waiting.insert(id, waiter)),
@@ -313,13 +328,18 @@ impl Connection {
                 Ok(Some(Incoming::Message(Message::Reply { id, outcome }))) => match self.waiting.remove(&id)
                 {
                     Some(Waiter::Call(answer)) => drop(answer.send(Ok(*outcome))),
-                    Some(Waiter::Status(_)) | None => {} // cancelled meanwhile
+                    _ => {} // cancelled meanwhile
                 },
                 Ok(Some(Incoming::Message(Message::Status { id, status }))) => match self.waiting.remove(&id)
                 {
                     Some(Waiter::Status(answer)) => drop(answer.send(Ok(*status))),
-                    Some(Waiter::Call(_)) | None => {}
+                    _ => {}
                 },
+                Ok(Some(Incoming::Message(Message::OperatorReply { id, result }))) => {
+                    if let Some(Waiter::Operators(answer)) = self.waiting.remove(&id) {
+                        drop(answer.send(Ok(result)));
+                    }
+                }
                 // Cards, and whatever else members tell each other, are of no use here.
                 Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => {}
                 Ok(Some(Incoming::Fault(fault))) => {

@@ -6,6 +6,7 @@
 //! still waits is told so.
 
 use super::launching::LaunchAsk;
+use super::operators::{Asker, OperatorAnswer};
 use super::{Loop, Members};
 use crate::error::Error;
 use bytes::Bytes;
@@ -41,6 +42,11 @@ pub(crate) enum Ask {
     },
     Leave {
         answer: oneshot::Sender<()>,
+    },
+    /// An operator to keep; without one, which there are.
+    Operators {
+        payload: Option<Bytes>,
+        answer: oneshot::Sender<OperatorAnswer>,
     },
 }
 
@@ -132,6 +138,13 @@ impl Handle {
     pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Status { request: self.next_request(), answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
+    /// Has an operator kept, or asks which there are.
+    pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Operators { payload, answer }).await?;
         answered.await.map_err(|_| Error::Closed)
     }
 
@@ -250,6 +263,7 @@ impl Loop {
                 self.answers.borrow_mut().statuses.insert(request, answer);
                 self.feed(Input::Command(Command::Status { request }));
             }
+            Ask::Operators { payload, answer } => self.serve_operators(Asker::User(answer), payload),
             Ask::Leave { answer } => {
                 let is_first = {
                     let mut answers = self.answers.borrow_mut();

@@ -65,6 +65,10 @@ impl Loop {
                     Finished::Filter { stream, run, filters, result } => {
                         self.filter_returned(stream, run, filters, result, cost);
                     }
+                    Finished::Opened { stream, ticket, result } => {
+                        self.filters_opened(stream, ticket, result);
+                    }
+                    Finished::Loaded { ticket, result } => self.operator_loaded(ticket, result),
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 use super::Loop;
 use super::asks::{Handle, StreamAsk};
+use super::operators::Asker;
 use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
 use crate::filter::Filters;
 use crate::job::Filtering;
@@ -34,7 +35,7 @@ pub(crate) struct Streams {
 }
 
 /// Where a stream's filters are.
-struct Home {
+pub(super) struct Home {
     /// `None` while a worker has them.
     filters: Option<Filters>,
     /// The run that a worker is at.
@@ -42,6 +43,14 @@ struct Home {
     /// What they are to be told when they are back.
     joined: Vec<Source>,
     replaced: Vec<(Source, Vec<Source>)>,
+}
+
+impl Home {
+    /// Tells filters that are here what has happened while they were not.
+    fn tell(&mut self, filters: &mut Filters) {
+        self.joined.drain(..).for_each(|source| filters.joined(source));
+        self.replaced.drain(..).for_each(|(lost, heirs)| filters.replaced(lost, &heirs));
+    }
 }
 
 /// An endpoint's part in a stream.
@@ -58,21 +67,28 @@ impl Streams {
     pub(super) fn new(handle: Handle) -> Self {
         Self { handle, filters: HashMap::new(), fronts: HashMap::new(), endpoints: HashMap::new() }
     }
+
+    /// A stream's filters are on their way here; what they are to hear meanwhile is kept for them.
+    pub(super) fn expect_filters(&mut self, stream: StreamId) {
+        let home = Home { filters: None, away: None, joined: Vec::new(), replaced: Vec::new() };
+        self.filters.insert(stream, home);
+    }
+
+    /// A stream's filters have come.
+    pub(super) fn put_home(&mut self, stream: StreamId, mut filters: Filters) {
+        let Some(home) = self.filters.get_mut(&stream) else { return };
+        home.tell(&mut filters);
+        home.filters = Some(filters);
+    }
 }
 
 impl Loop {
     /// Does what core wants done with a filter.
     pub(super) fn perform_filter(self: &Rc<Self>, effect: FilterEffect<Bytes>) {
         match effect {
-            FilterEffect::Open { stream, spec } => {
-                let opened = Filters::open(&self.registry, &spec);
-                let result = opened.map(|(filters, placement)| {
-                    let home = Home { filters: Some(filters), away: None, joined: Vec::new(), replaced: Vec::new() };
-                    self.streams.borrow_mut().filters.insert(stream, home);
-                    placement
-                });
-                self.feed(Input::FilterOpened { stream, result });
-            }
+            FilterEffect::Open { stream, spec } => self.open_filters(stream, &spec),
+            FilterEffect::Lend { stream, id } => self.lend_operator(stream, id),
+            FilterEffect::Keep { id, payload } => self.keep_operator(Asker::Core(id), payload),
             FilterEffect::Run(run) => self.run_filter(run),
             FilterEffect::Joined { stream, source } => {
                 if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
@@ -94,7 +110,10 @@ impl Loop {
                 self.streams.borrow_mut().filters.remove(&stream);
                 self.workers.abandon(TaskId::Filter(stream, run), true);
             }
-            FilterEffect::Close { stream } => drop(self.streams.borrow_mut().filters.remove(&stream)),
+            FilterEffect::Close { stream } => {
+                self.forget_opening(stream);
+                drop(self.streams.borrow_mut().filters.remove(&stream));
+            }
         }
     }
 
@@ -136,10 +155,7 @@ impl Loop {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(home) = streams.filters.get_mut(&stream).filter(|home| home.away == Some(run)) {
-                home.joined.drain(..).for_each(|source| filters.joined(source));
-                for (lost, heirs) in home.replaced.drain(..) {
-                    filters.replaced(lost, &heirs);
-                }
+                home.tell(&mut filters);
                 home.filters = Some(filters);
                 home.away = None;
             }

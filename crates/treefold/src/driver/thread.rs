@@ -6,9 +6,11 @@
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
+use super::operators::Operators;
 use super::streams::Streams;
 use super::{Loop, Machine, Members};
 use crate::error::StartError;
+use crate::foreign::Foreign;
 use crate::record::Recorder;
 use crate::service::Registry;
 use crate::transport::Identity;
@@ -40,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) config: NodeConfig,
     pub(crate) identity: Identity,
     pub(crate) registry: Registry,
+    /// What makes operators of bytes that are sent here.
+    pub(crate) foreign: Option<Arc<dyn Foreign>>,
     /// Without one, nobody can connect here: a client.
     pub(crate) listener: Option<std::net::TcpListener>,
     pub(crate) datagrams: std::net::UdpSocket,
@@ -244,6 +248,7 @@ impl Loop {
             answers: RefCell::default(),
             streams: RefCell::new(Streams::new(ours.handle)),
             launcher: RefCell::default(),
+            operators: RefCell::new(Operators::new(setup.foreign)),
             members: ours.members,
             complaints: Complaints::default(),
         });

@@ -7,6 +7,7 @@
 use super::Loop;
 use super::launching::LaunchNews;
 use super::link::{Link, Route};
+use super::operators::Asker;
 use crate::transport::{say_farewell, write_some};
 use crate::wire::{Fault, Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;
@@ -140,6 +141,9 @@ impl Loop {
         let from = link.peer;
         while link.open.get() {
             match inbox.next() {
+                Ok(Some(Incoming::Message(Message::OperatorRequest { id, payload }))) => {
+                    self.serve_operators(Asker::Peer(from, id), payload);
+                }
                 Ok(Some(Incoming::Message(message))) => self.feed(Input::Message { from, message }),
                 Ok(Some(Incoming::Launch(word))) => self.hear(LaunchNews::Said { from, word }),
                 Ok(Some(Incoming::Fault(fault))) => {

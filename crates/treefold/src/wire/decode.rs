@@ -7,11 +7,12 @@ use crate::wire::columns::set_alone;
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
 use crate::wire::header::{
-    CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, ReplyHeader, RequestHeader,
-    StatusHeader,
+    CallHeader, CardsHeader, NumberHeader, OfferHeader, OperatorReplyHeader, PartialHeader, ReplyHeader,
+    RequestHeader, StatusHeader,
 };
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
+use crate::wire::operators::operator_reply_of;
 use crate::wire::outcome::{missing_of, options_of, outcome_of, waiting_of};
 use crate::wire::report::report_of;
 use crate::wire::status::{cards_of, status_of};
@@ -81,6 +82,14 @@ impl Decoder {
                 let header: StatusHeader = decoded(header)?;
                 Message::Status { id: header.id, status: Box::new(status_of(header, limits)?) }
             }
+            Kind::OperatorRequest => {
+                Message::OperatorRequest { id: decoded::<NumberHeader>(header)?.id, payload }
+            }
+            Kind::OperatorReply => {
+                few_enough(header, 3, "operators", limits.operators_max)?;
+                let header: OperatorReplyHeader = decoded(header)?;
+                Message::OperatorReply { id: header.id, result: operator_reply_of(header, limits)? }
+            }
             Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown
@@ -89,6 +98,8 @@ impl Decoder {
             | Kind::StreamNews
             | Kind::StreamBeat
             | Kind::StreamAhead
+            | Kind::StreamWantOperator
+            | Kind::StreamOperator
             | Kind::StreamClose => {
                 let names = &mut self.names;
                 Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))
@@ -188,6 +199,8 @@ fn may_have_payload(kind: Kind) -> bool {
             | Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown
+            | Kind::StreamOperator
+            | Kind::OperatorRequest
     )
 }
 
@@ -198,6 +211,7 @@ pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
         Message::Partial(partial) => partial.payload = Some(payload),
         Message::Request(request) => request.params = payload,
         Message::Reply { outcome, .. } => outcome.value = Some(payload),
+        Message::OperatorRequest { payload: place, .. } => *place = Some(payload),
         Message::Stream(message) => put_stream_payload(message, payload),
         _ => unreachable!("invariant: a message of a kind without payload is refused when it is read"),
     }

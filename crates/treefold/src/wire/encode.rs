@@ -8,6 +8,7 @@ use crate::wire::error::{WireError, within};
 use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
 use crate::wire::loads::put_loads;
+use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_numbers};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
@@ -113,6 +114,14 @@ impl Encoder {
             }
             Message::WantCards => Shell::bare(Kind::WantCards),
             Message::Stream(message) => self.stream.put_header(message, limits, out)?,
+            Message::OperatorRequest { id, payload } => {
+                append(&NumberHeader { id: *id }, out);
+                Shell::of_request(Kind::OperatorRequest, *id, payload.as_ref())
+            }
+            Message::OperatorReply { id, result } => {
+                append(&operator_reply_header(*id, result, limits)?, out);
+                Shell::of_request(Kind::OperatorReply, *id, None)
+            }
             Message::StatusRequest { id } => {
                 append(&NumberHeader { id: *id }, out);
                 Shell::bare(Kind::StatusRequest)

@@ -85,6 +85,10 @@ kinds! {
     StatusRequest = 50,
     /// `Message::Status`.
     Status = 51,
+    /// `Message::OperatorRequest`.
+    OperatorRequest = 52,
+    /// `Message::OperatorReply`.
+    OperatorReply = 53,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.
@@ -103,6 +107,10 @@ kinds! {
     StreamClose = 71,
     /// `StreamMessage::Ahead`.
     StreamAhead = 72,
+    /// `StreamMessage::WantOperator`.
+    StreamWantOperator = 73,
+    /// `StreamMessage::Operator`.
+    StreamOperator = 74,
 }
 
 /// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.

@@ -177,6 +177,32 @@ pub(super) struct PartialHeader {
     pub(super) loads: Vec<u8>,
 }
 
+/// `OperatorReply`: a problem, or operators.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct OperatorReplyHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, optional, tag = "2")]
+    pub(super) problem: Option<String>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) operators: Vec<OperatorHeader>,
+}
+
+/// An operator that a node has been sent.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct OperatorHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) id: Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub(super) kind: String,
+    #[prost(uint64, tag = "3")]
+    pub(super) bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) uses: u64,
+    #[prost(uint32, tag = "5")]
+    pub(super) streams: u32,
+}
+
 /// Partitions that were lost, in `Partial` and `Reply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MissingHeader {

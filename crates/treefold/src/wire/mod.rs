@@ -37,6 +37,7 @@ mod launch;
 mod line;
 mod loads;
 mod names;
+mod operators;
 mod outbox;
 mod outcome;
 mod report;

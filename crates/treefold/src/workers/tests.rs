@@ -41,14 +41,14 @@ fn workers(threads_max: usize) -> (Workers, mpsc::Sender<()>) {
     (Workers::new("test", Arc::new(registry), threads_max, 64, Slowness::none()), open)
 }
 
-fn local(id: u64, order: &str) -> Task {
-    Task::Job(job(id, order))
-}
-
-fn job(id: u64, order: &str) -> Job<Bytes> {
+fn local(id: u64, order: &str) -> Job<Bytes> {
     use treefold_operators::Body;
     let params = order.to_string().encode().unwrap();
     Job { id: JobId(id), kind: 0, work: Work::Local { partition: 0, params }, place: Place::Worker }
+}
+
+fn task(id: u64, order: &str) -> Task {
+    Task::Job(local(id, order))
 }
 
 async fn next(workers: &Workers) -> (u64, std::result::Result<String, JobError>) {
@@ -71,13 +71,13 @@ fn run(test: impl Future<Output = ()>) {
 fn results_errors_and_panics_come_back_as_values_from_one_thread() {
     run(async {
         let (workers, _open) = workers(1);
-        workers.submit(local(1, "echo"));
+        workers.submit(task(1, "echo"));
         assert_eq!(next(&workers).await, (1, Ok("echo".to_string())));
-        workers.submit(local(2, "fail"));
+        workers.submit(task(2, "fail"));
         assert_eq!(next(&workers).await, (2, Err(JobError::Failed("as told".into()))));
-        workers.submit(local(3, "panic"));
+        workers.submit(task(3, "panic"));
         assert_eq!(next(&workers).await, (3, Err(JobError::Panicked("as told".into()))));
-        workers.submit(local(4, "still alive"));
+        workers.submit(task(4, "still alive"));
         assert_eq!(next(&workers).await, (4, Ok("still alive".to_string())));
         assert_eq!(workers.shared.lock().threads_started, 1);
     });
@@ -87,17 +87,17 @@ fn results_errors_and_panics_come_back_as_values_from_one_thread() {
 fn a_thread_that_never_returns_is_replaced_and_ends_when_it_returns_after_all() {
     run(async {
         let (workers, open) = workers(1);
-        workers.submit(local(1, "wait"));
+        workers.submit(task(1, "wait"));
         while workers.shared.lock().running.is_empty() {
             thread::yield_now();
         }
-        workers.submit(local(2, "behind it"));
+        workers.submit(task(2, "behind it"));
         workers.abandon(TaskId::Job(JobId(1)), true);
         assert_eq!(next(&workers).await, (2, Ok("behind it".to_string())));
         assert_eq!(workers.shared.lock().threads, 1, "the written-off thread does not count");
         open.send(()).unwrap();
         assert_eq!(next(&workers).await, (1, Ok("waited".to_string())), "core hears that the thread is free");
-        workers.submit(local(3, "after"));
+        workers.submit(task(3, "after"));
         assert_eq!(next(&workers).await, (3, Ok("after".to_string())));
         assert_eq!(workers.shared.lock().threads, 1);
     });
@@ -107,12 +107,12 @@ fn a_thread_that_never_returns_is_replaced_and_ends_when_it_returns_after_all() 
 fn a_queued_job_that_is_abandoned_never_runs() {
     run(async {
         let (workers, open) = workers(1);
-        workers.submit(local(1, "wait"));
+        workers.submit(task(1, "wait"));
         while workers.shared.lock().running.is_empty() {
             thread::yield_now();
         }
-        workers.submit(local(2, "never"));
-        workers.submit(local(3, "last"));
+        workers.submit(task(2, "never"));
+        workers.submit(task(3, "last"));
         workers.abandon(TaskId::Job(JobId(2)), false);
         open.send(()).unwrap();
         assert_eq!(next(&workers).await, (1, Ok("waited".to_string())));
@@ -123,7 +123,7 @@ fn a_queued_job_that_is_abandoned_never_runs() {
 #[test]
 fn a_missing_partition_and_an_unknown_kind_are_errors() {
     let registry = Registry::default();
-    let Yielded::Ready(Err(JobError::Failed(reason))) = execute(&registry, job(1, "echo"), 64) else {
+    let Yielded::Ready(Err(JobError::Failed(reason))) = execute(&registry, local(1, "echo"), 64) else {
         panic!("no such kind")
     };
     assert_eq!(&*reason, "the node has no such aggregation");

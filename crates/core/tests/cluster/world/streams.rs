@@ -3,13 +3,14 @@
 //! Whatever the world sees of a stream it also checks at once: that a wave's pieces bear its tag, that a filter has
 //! been told of whom it gets something from, that an endpoint is given each packet once and in order.
 
-use super::{Happening, Sum, World};
+use super::{Happening, OPERATOR_LOOK, Sum, World, operator};
 use std::collections::BTreeSet;
 use treefold_core::config::Placement;
 use treefold_core::effect::FilterEffect;
 use treefold_core::error::JobError;
 use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::{Command, Input};
+use treefold_core::stream::operator::{OperatorId, OperatorNews};
 use treefold_core::stream::spec::{EndpointEvent, FilterRun, FilterWork, Filtered, Source};
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
 use treefold_core::time::Duration;
@@ -62,6 +63,13 @@ impl World {
     pub(super) fn filter(&mut self, of: NodeId, effect: FilterEffect<Sum>) {
         match effect {
             FilterEffect::Open { stream, spec } => {
+                self.filters.insert((of, stream), Keeper::default());
+                if let Some(id) = spec.up_filter.strip_prefix("op:").and_then(OperatorId::parse)
+                    && !self.operators.contains(&(of, id))
+                {
+                    let lacking = Input::Operator(OperatorNews::Lacking { stream, id });
+                    return self.at(self.now, Happening::Input(of, lacking));
+                }
                 let result = match &*spec.up_filter {
                     "unknown" => Err("no filter is called \"unknown\"".into()),
                     _ => Ok(if self.filter_cost > Duration::from_micros(10) {
@@ -70,10 +78,24 @@ impl World {
                         Placement::Inline
                     }),
                 };
-                self.filters.insert((of, stream), Keeper::default());
                 self.at(self.now, Happening::Input(of, Input::FilterOpened { stream, result }));
             }
             FilterEffect::Run(run) => self.run_filter(of, run),
+            FilterEffect::Lend { stream, id } => {
+                let payload = self.operators.contains(&(of, id)).then(|| operator(id));
+                self.at(self.now, Happening::Input(of, Input::Operator(OperatorNews::Lent { stream, id, payload })));
+            }
+            FilterEffect::Keep { id, payload } => {
+                self.operators_kept.push(of);
+                let result = if payload == operator(id) {
+                    self.operators.insert((of, id));
+                    Ok(())
+                } else {
+                    Err("it is not what its name says".into())
+                };
+                let kept = Input::Operator(OperatorNews::Kept { id, result });
+                self.at(self.now + OPERATOR_LOOK, Happening::Input(of, kept));
+            }
             FilterEffect::Joined { stream, source } => {
                 let keeper =
                     self.filters.get_mut(&(of, stream)).expect("a filter that hears of others is there");

@@ -1,7 +1,9 @@
 //! Headers to stream messages.
 
 use super::end::stream_error_of;
-use super::header::{AheadHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
+use super::header::{
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, SettledHeader, TakenHeader, UpHeader,
+};
 use super::tags::TagSets;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
@@ -10,6 +12,7 @@ use crate::wire::decode::{decoded, few_enough};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
 use crate::wire::names::Names;
+use crate::wire::operators::operator_id_of;
 use crate::wire::outcome::missing_of;
 use crate::wire::tree::tree_of;
 use bytes::Bytes;
@@ -22,7 +25,7 @@ use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
 };
 use treefold_core::stream::tags::TagRuns;
-use treefold_core::stream::{StreamId, StreamSpec, Synchronisation};
+use treefold_core::stream::{OperatorId, StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 
 /// Reads headers. Keeps the structures of those that come often.
@@ -65,6 +68,8 @@ impl StreamDecoder {
             }
             Kind::StreamAhead => StreamMessage::Ahead { stream, tag: decoded::<AheadHeader>(header)?.tag },
             Kind::StreamBeat => StreamMessage::Beat { stream },
+            Kind::StreamWantOperator => StreamMessage::WantOperator { stream, id: operator_of(header)? },
+            Kind::StreamOperator => StreamMessage::Operator { stream, id: operator_of(header)?, payload },
             Kind::StreamClose => {
                 StreamMessage::Close { stream, reason: stream_error_of(decoded(header)?, limits)? }
             }
@@ -209,11 +214,16 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
     })
 }
 
+fn operator_of(header: &[u8]) -> Result<OperatorId, WireError> {
+    operator_id_of(&decoded::<OperatorHeader>(header)?.operator)
+}
+
 /// Puts a payload that came in chunks where the message, read before, keeps its own.
 pub(in crate::wire) fn put_stream_payload(message: &mut StreamMessage<Bytes>, payload: Bytes) {
     match message {
         StreamMessage::Up(up) => up.payload = Some(payload),
         StreamMessage::Down(down) => down.payload = Some(payload),
+        StreamMessage::Operator { payload: place, .. } => *place = Some(payload),
         StreamMessage::Open(open) => {
             let spec = Arc::get_mut(&mut open.spec);
             spec.expect("invariant: nobody has the message before its payload").params = payload;

@@ -1,7 +1,9 @@
 //! Stream messages to headers.
 
 use super::end::close_header;
-use super::header::{AheadHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader};
+use super::header::{
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, SettledHeader, TakenHeader, UpHeader,
+};
 use super::tags::put_tags;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
@@ -69,6 +71,14 @@ impl StreamEncoder {
                 (Kind::StreamAhead, None)
             }
             StreamMessage::Beat { .. } => (Kind::StreamBeat, None),
+            StreamMessage::WantOperator { id, .. } => {
+                append(&OperatorHeader { operator: id.0.to_vec() }, out);
+                (Kind::StreamWantOperator, None)
+            }
+            StreamMessage::Operator { id, payload, .. } => {
+                append(&OperatorHeader { operator: id.0.to_vec() }, out);
+                (Kind::StreamOperator, payload.as_ref())
+            }
             StreamMessage::Close { reason, .. } => {
                 append(&close_header(reason, limits)?, out);
                 (Kind::StreamClose, None)

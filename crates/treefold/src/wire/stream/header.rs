@@ -106,6 +106,13 @@ pub(in crate::wire) struct AheadHeader {
     pub(in crate::wire) tag: u64,
 }
 
+/// `StreamWantOperator` and `StreamOperator`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct OperatorHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(in crate::wire) operator: Vec<u8>,
+}
+
 /// `StreamNews`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct NewsHeader {

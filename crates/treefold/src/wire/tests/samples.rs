@@ -8,9 +8,10 @@ use treefold_core::error::{Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
-use treefold_core::message::{Call, Message, Partial, Report, Request};
+use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
@@ -138,6 +139,10 @@ fn status() -> NodeStatus {
     }
 }
 
+fn operator() -> OperatorStatus {
+    OperatorStatus { id: OperatorId([0xab; 32]), kind: "filter".into(), bytes: 4, uses: 2, streams: 1 }
+}
+
 /// Each kind of message, by name; those about streams are in [`super::stream`].
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let options = CallOptions {
@@ -171,6 +176,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("cancel-request", Message::CancelRequest { id: 7 }),
         ("cards", Message::Cards(vec![Arc::new(card())])),
         ("want-cards", Message::WantCards),
+        ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),
+        ("operator-list", Message::OperatorRequest { id: 9, payload: None }),
+        ("operator-reply", Message::OperatorReply { id: 9, result: Ok(vec![operator()]) }),
+        ("operator-refused", Message::OperatorReply { id: 9, result: Err("too large".into()) }),
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
     ]

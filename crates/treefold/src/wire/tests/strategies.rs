@@ -11,10 +11,11 @@ use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
-use treefold_core::message::{Call, Message, Partial, Report, Request};
+use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
@@ -259,6 +260,16 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
     })
 }
 
+fn operators() -> impl Strategy<Value = Result<Vec<OperatorStatus>, Arc<str>>> {
+    let kept = (any::<[u8; 32]>(), "\\PC{0,8}", any::<[u64; 2]>(), any::<u32>()).prop_map(
+        |(id, kind, [bytes, uses], streams)| {
+            let (id, kind) = (OperatorId(id), kind.into());
+            OperatorStatus { id, kind, bytes, uses, streams }
+        },
+    );
+    prop_oneof![3 => vec(kept, 0..4).prop_map(Ok), 1 => shared_text().prop_map(Err)]
+}
+
 /// Any message within the default limits.
 pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
     let request = (any::<u64>(), shared_text(), payload(), options())
@@ -275,6 +286,9 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => vec(card(), 0..4).prop_map(Message::Cards),
         1 => Just(Message::WantCards),
         8 => super::stream::message(),
+        1 => (any::<u64>(), option::of(payload()))
+            .prop_map(|(id, payload)| Message::OperatorRequest { id, payload }),
+        1 => (any::<u64>(), operators()).prop_map(|(id, result)| Message::OperatorReply { id, result }),
         1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
         1 => (any::<u64>(), status()).prop_map(|(id, status)| Message::Status { id, status }),
     ]

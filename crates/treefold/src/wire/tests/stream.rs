@@ -14,8 +14,10 @@ use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
 };
 use treefold_core::stream::tags::TagRuns;
-use treefold_core::stream::{StreamError, StreamId, StreamSpec, Synchronisation};
+use treefold_core::stream::{OperatorId, StreamError, StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
+
+const OPERATOR: OperatorId = OperatorId([0xab; 32]);
 
 /// A message about a stream.
 pub(super) fn about(message: StreamMessage<Bytes>) -> Message<Bytes> {
@@ -119,6 +121,12 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-news-of-loss", about(StreamMessage::News(StreamNews { away: vec![loss()], ..news() }))),
         ("stream-ahead", about(StreamMessage::Ahead { stream, tag: 300 })),
         ("stream-beat", about(StreamMessage::Beat { stream })),
+        ("stream-want-operator", about(StreamMessage::WantOperator { stream, id: OPERATOR })),
+        (
+            "stream-operator",
+            about(StreamMessage::Operator { stream, id: OPERATOR, payload: Some("wasm".into()) }),
+        ),
+        ("stream-operator-of-nobody", about(StreamMessage::Operator { stream, id: OPERATOR, payload: None })),
         ("stream-close", closed(StreamError::Closed)),
         ("stream-close-bad-field", closed(StreamError::bad_field("window_bytes", 0, "1 to 1048576"))),
         ("stream-close-filter", closed(StreamError::Filter { problem: "no filter \"sum\"".into() })),
@@ -243,6 +251,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
     let settled = (any_id(), lanes)
         .prop_map(|(stream, lanes)| StreamSettled { stream, lanes: lanes.into_iter().collect() });
     let taken = (any_id(), any::<u64>());
+    let operator = (any_id(), any::<[u8; 32]>(), option::of(strategies::payload()));
     let message = prop_oneof![
         2 => any_open(),
         4 => any_up(),
@@ -252,6 +261,11 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         2 => any_news(),
         1 => any_id().prop_map(|stream| StreamMessage::Beat { stream }),
         1 => (any_id(), any::<u64>()).prop_map(|(stream, tag)| StreamMessage::Ahead { stream, tag }),
+        1 => (any_id(), any::<[u8; 32]>())
+            .prop_map(|(stream, id)| StreamMessage::WantOperator { stream, id: OperatorId(id) }),
+        1 => operator.prop_map(|(stream, id, payload)| {
+            StreamMessage::Operator { stream, id: OperatorId(id), payload }
+        }),
         1 => (any_id(), any_end()).prop_map(|(stream, reason)| StreamMessage::Close { stream, reason }),
     ];
     message.prop_map(about)

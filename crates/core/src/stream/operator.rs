@@ -1,0 +1,341 @@
+//! Operators that come while the cluster runs: who lacks one, whom it is asked of, who is given it.
+//!
+//! A stream may name a filter that a node was not built with, by the hash of what it is ([`OperatorId`]). What such an
+//! operator is, core does not know: the driver keeps operators, and core carries them about as payloads.
+//!
+//! ```text
+//!            front-end   has it, or asks below; when nobody has it, the stream is over
+//!     Want ▲     │ Operator           ▲ Want    each node asks its parent, once for all below it, and passes on what
+//!          │     ▼                    │         comes before it has looked at it: whoever gets it looks for himself
+//!            a node      lacks it ────┘
+//! ```
+//!
+//! - **Up first.** Whoever lacks one asks its parent. As a tree has one way up, nobody ever waits for somebody who waits
+//!   for him; that is also why each stream asks for itself: two streams' trees together may have circles.
+//! - **Then down.** A front-end without the operator asks its children, and they theirs, so that one that was given to
+//!   any node of the stream is found. A child that has none below it either says so.
+//! - **Taken from nobody else.** An operator that comes from where it was not asked is dropped. One that is not what its
+//!   name says, or no operator, costs the stream that brought it, and nobody else.
+
+use super::message::StreamMessage;
+use super::share::{Filter, Parent, Share};
+use super::{StreamError, StreamId};
+use crate::effect::{Effect, FilterEffect};
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::node::Node;
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// So long a stream's filter waits for its operator to come and be looked at.
+const FETCH_PATIENCE: Duration = Duration::from_secs(20);
+/// So many operators a stream can want: one for each way.
+const WANTS_PER_STREAM_MAX: usize = 2;
+
+/// What an operator is called: a hash of what it is, which is the driver's to make.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct OperatorId(pub [u8; 32]);
+
+impl OperatorId {
+    /// Reads what [`Display`](fmt::Display) writes: 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+        let pairs: &[[u8; 2]; 32] = pairs.try_into().ok()?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(pairs) {
+            let [high, low] = pair.map(|digit| (digit as char).to_digit(16));
+            *byte = (high? << 4 | low?) as u8;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for OperatorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for OperatorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, ..] = self.0;
+        write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}…")
+    }
+}
+
+/// What the driver has to say of operators.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum OperatorNews<P> {
+    /// A stream's filter can't be opened for want of this one. It is opened again when that has come.
+    Lacking {
+        /// The stream.
+        stream: StreamId,
+        /// The operator.
+        id: OperatorId,
+    },
+    /// The answer to [`FilterEffect::Lend`].
+    Lent {
+        /// The stream.
+        stream: StreamId,
+        /// The operator.
+        id: OperatorId,
+        /// What it is; `None` when it is not here.
+        payload: Option<P>,
+    },
+    /// The answer to [`FilterEffect::Keep`].
+    Kept {
+        /// The operator.
+        id: OperatorId,
+        /// What is wrong with it, if it was not kept.
+        result: Result<(), Arc<str>>,
+    },
+}
+
+/// The operators that this node is after.
+#[derive(Debug)]
+pub(crate) struct Operators<P> {
+    wants: BTreeMap<(StreamId, OperatorId), Want>,
+    /// Here, with the stream that brought it, and the driver has not said what it thinks of it.
+    coming: BTreeMap<OperatorId, (StreamId, P)>,
+}
+
+/// What a stream here wants.
+#[derive(Debug)]
+struct Want {
+    since: Instant,
+    /// The filter of this node waits for it.
+    is_own: bool,
+    /// Others who do: children, and the parent when it looks for it below.
+    waiting: BTreeSet<NodeId>,
+    /// Who has yet to answer.
+    asked: BTreeSet<NodeId>,
+}
+
+impl<P> Default for Operators<P> {
+    fn default() -> Self {
+        Self { wants: BTreeMap::new(), coming: BTreeMap::new() }
+    }
+}
+
+impl<P> Operators<P> {
+    fn want(&mut self, now: Instant, stream: StreamId, id: OperatorId) -> &mut Want {
+        self.wants.entry((stream, id)).or_insert_with(|| Want {
+            since: now,
+            is_own: false,
+            waiting: BTreeSet::new(),
+            asked: BTreeSet::new(),
+        })
+    }
+
+    fn wanted_by(&self, stream: StreamId) -> Vec<OperatorId> {
+        let least = (stream, OperatorId([0; 32]));
+        self.wants
+            .range(least..)
+            .map(|(&key, _)| key)
+            .take_while(|key| key.0 == stream)
+            .map(|key| key.1)
+            .collect()
+    }
+
+    /// A stream is over.
+    pub(crate) fn forget(&mut self, stream: StreamId) {
+        self.wants.retain(|&(of, _), _| of != stream);
+    }
+}
+
+impl<P: Payload> Node<P> {
+    /// The driver has something to say of an operator.
+    pub(crate) fn handle_operator_news(&mut self, now: Instant, news: OperatorNews<P>) {
+        match news {
+            OperatorNews::Lacking { stream, id } => self.with_share(now, stream, |node, share| {
+                node.operators.want(now, stream, id).is_own = true;
+                node.seek_operator(share, id)
+            }),
+            OperatorNews::Lent { stream, id, payload } => {
+                self.with_share(now, stream, |node, share| match payload {
+                    Some(payload) => {
+                        node.hand_on_operator(share, id, &payload);
+                        Ok(())
+                    }
+                    None => node.seek_operator(share, id),
+                });
+            }
+            OperatorNews::Kept { id, result } => self.note_operator_kept(now, id, &result),
+        }
+    }
+
+    /// A child lacks an operator; or the parent does, and looks for it below.
+    pub(crate) fn take_operator_want(
+        &mut self,
+        now: Instant,
+        share: &Share<P>,
+        from: NodeId,
+        id: OperatorId,
+    ) -> Result<(), StreamError> {
+        let is_above = share.parent == Parent::Node(from);
+        if !is_above && share.branch_at(from).is_none() {
+            // What crosses with a change of parents is no fault.
+            return Ok(());
+        }
+        let wanted = self.operators.wanted_by(share.id);
+        if wanted.len() >= WANTS_PER_STREAM_MAX && !wanted.contains(&id) {
+            self.note_bad_message(from, "want_operator.id: a stream has two filters at most");
+            return Ok(());
+        }
+        let want = self.operators.want(now, share.id, id);
+        want.waiting.insert(from);
+        if is_above {
+            // Who asks has nothing to answer; it gives it to those who asked as soon as it can.
+            want.asked.remove(&from);
+        }
+        self.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: share.id, id }));
+        Ok(())
+    }
+
+    /// An operator comes, or the word that nobody there has it.
+    pub(crate) fn take_operator(
+        &mut self,
+        share: &mut Share<P>,
+        from: NodeId,
+        id: OperatorId,
+        payload: Option<P>,
+    ) -> Result<(), StreamError> {
+        let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { return Ok(()) };
+        let was_asked = want.asked.remove(&from);
+        match payload {
+            None if was_asked && want.asked.is_empty() => self.note_nobody_has_operator(share, id),
+            Some(payload) if was_asked || share.parent == Parent::Node(from) => {
+                want.asked.clear();
+                self.hand_on_operator(share, id, &payload);
+                if let alloc::collections::btree_map::Entry::Vacant(room) = self.operators.coming.entry(id) {
+                    room.insert((share.id, payload.clone()));
+                    self.effects.push_back(Effect::Filter(FilterEffect::Keep { id, payload }));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for an operator that is not here, unless somebody has been asked: the parent; or everyone below, at the
+    /// front-end and wherever it is the parent who asks.
+    fn seek_operator(&mut self, share: &Share<P>, id: OperatorId) -> Result<(), StreamError> {
+        if self.operators.coming.contains_key(&id) || share.orphan_since.is_some() {
+            return Ok(());
+        }
+        let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { return Ok(()) };
+        if !want.asked.is_empty() {
+            return Ok(());
+        }
+        match share.parent {
+            Parent::Node(parent) if !want.waiting.contains(&parent) => want.asked = [parent].into(),
+            Parent::Node(_) | Parent::Front(_) => {
+                want.asked = share.live().map(|branch| branch.node).collect()
+            }
+        }
+        let asked = want.asked.clone();
+        if asked.is_empty() {
+            return self.note_nobody_has_operator(share, id);
+        }
+        for to in asked {
+            self.send_stream(to, StreamMessage::WantOperator { stream: share.id, id });
+        }
+        Ok(())
+    }
+
+    /// Nobody below has it.
+    fn note_nobody_has_operator(&mut self, share: &Share<P>, id: OperatorId) -> Result<(), StreamError> {
+        let Parent::Node(parent) = share.parent else {
+            return Err(StreamError::Filter {
+                problem: alloc::format!("nobody has the operator {id}").into(),
+            });
+        };
+        let key = (share.id, id);
+        let Some(want) = self.operators.wants.get_mut(&key) else { return Ok(()) };
+        if want.waiting.remove(&parent) {
+            let answer = StreamMessage::Operator { stream: share.id, id, payload: None };
+            self.send_stream(parent, answer);
+        }
+        let Some(want) = self.operators.wants.get(&key) else { return Ok(()) };
+        if want.is_own || !want.waiting.is_empty() {
+            // Now it is the parent's turn again, which may find it elsewhere.
+            return self.seek_operator(share, id);
+        }
+        self.operators.wants.remove(&key);
+        Ok(())
+    }
+
+    /// Gives an operator to whoever waits for it in a stream.
+    fn hand_on_operator(&mut self, share: &Share<P>, id: OperatorId, payload: &P) {
+        let key = (share.id, id);
+        let Some(want) = self.operators.wants.get_mut(&key) else { return };
+        let waiting = core::mem::take(&mut want.waiting);
+        if !want.is_own {
+            self.operators.wants.remove(&key);
+        }
+        for to in waiting {
+            let payload = Some(payload.clone());
+            self.send_stream(to, StreamMessage::Operator { stream: share.id, id, payload });
+        }
+    }
+
+    /// The driver has looked at an operator that came: filters that wait for it are opened.
+    fn note_operator_kept(&mut self, now: Instant, id: OperatorId, result: &Result<(), Arc<str>>) {
+        let Some((brought_by, payload)) = self.operators.coming.remove(&id) else { return };
+        let concerned: Vec<StreamId> =
+            self.operators.wants.keys().filter(|key| key.1 == id).map(|key| key.0).collect();
+        for stream in concerned {
+            self.with_share(now, stream, |node, share| match result {
+                Ok(()) => {
+                    node.hand_on_operator(share, id, &payload);
+                    node.operators.wants.remove(&(stream, id));
+                    if matches!(share.filter, Filter::Opening) {
+                        node.reopen_filter(share);
+                    }
+                    Ok(())
+                }
+                Err(problem) if stream == brought_by => Err(StreamError::Filter { problem: problem.clone() }),
+                // Whom this stream would ask is somebody else.
+                Err(_) => node.seek_operator(share, id),
+            });
+        }
+    }
+
+    /// The parent has changed, or knows nothing of what it was told: it is asked again.
+    pub(crate) fn ask_again_for_operators(&mut self, share: &Share<P>) -> Result<(), StreamError> {
+        for id in self.operators.wanted_by(share.id) {
+            if let Some(want) = self.operators.wants.get_mut(&(share.id, id)) {
+                want.asked.clear();
+            }
+            self.seek_operator(share, id)?;
+        }
+        Ok(())
+    }
+
+    /// What a stream wants is looked after every so often: nobody waits for those who are gone, nor for ever.
+    pub(crate) fn look_after_operator_wants(
+        &mut self,
+        now: Instant,
+        share: &Share<P>,
+    ) -> Result<(), StreamError> {
+        for id in self.operators.wanted_by(share.id) {
+            let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { continue };
+            if want.is_own && want.since.until(now) > FETCH_PATIENCE {
+                let problem = alloc::format!("the operator {id} did not come within {FETCH_PATIENCE:?}");
+                return Err(StreamError::Filter { problem: problem.into() });
+            }
+            let is_there = |node: &NodeId| {
+                share.parent == Parent::Node(*node) || share.live().any(|branch| branch.node == *node)
+            };
+            want.asked.retain(is_there);
+            want.waiting.retain(is_there);
+            self.seek_operator(share, id)?;
+        }
+        Ok(())
+    }
+}
