@@ -222,10 +222,16 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Whoever sends pieces for waves that are gone would for ever be behind: it is told up to where they are all gone.
-    /// So who is slower than the others is in the wave that is current when it sends, and skips none that waits for it.
+    /// Whoever sends pieces for waves that are gone would for ever be behind. So it is told where to go on: where waves
+    /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
+    /// with the first that is not gone, lest it skip one that waits for it.
     fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>, key: u64) {
-        let gone_upto = share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto());
+        let gone_upto = match share.spec.synchronisation {
+            Synchronisation::TimeOut(_) => Some(share.tag_max),
+            Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
+                share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto())
+            }
+        };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {

@@ -2,7 +2,8 @@
 //! streams lie over it, who is killed, stopped, cut off, restarted or new, and when. What must hold is checked at every
 //! step, after the healing, and after the end.
 //!
-//! `TREEFOLD_SEEDS=100..2000 cargo test -p treefold-core --test cluster whatever_happens` tries others.
+//! `TREEFOLD_SEEDS=100..2000 cargo test -p treefold-core --test cluster whatever_happens` tries others; with
+//! `TREEFOLD_LOG=text` it shows all effects of a failed trial that contain the text.
 
 use crate::world::{Habit, Plan, World, held};
 use std::collections::{BTreeMap, BTreeSet};
@@ -454,9 +455,24 @@ fn whatever_happens() {
     let mut failed = Vec::new();
     for seed in seeds() {
         let mut trial = Trial::new(seed);
+        let wanted = std::env::var("TREEFOLD_LOG").ok();
+        trial.world.log_effects = wanted.is_some();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial.run()));
         if outcome.is_err() {
-            let story = trial.story.join("\n  ");
+            for at in 0..trial.streams.len() {
+                let waves = trial.waves(at);
+                let last = waves[waves.len().saturating_sub(6)..].iter().map(|wave| {
+                    format!("stream {at}: {} {:?} without {:?}", wave.tag, wave.contributors, wave.missing)
+                });
+                let last: Vec<String> = last.collect();
+                trial.story.extend(last);
+            }
+            let work =
+                trial.world.nodes().flat_map(|node| node.stream_work().map(move |work| (node.id(), work)));
+            let work: Vec<String> = work.map(|(id, work)| format!("{id} {work:?}")).collect();
+            let wanted = wanted.unwrap_or_default();
+            trial.world.log.iter().filter(|line| line.contains(&wanted)).for_each(|line| eprintln!("{line}"));
+            let story = trial.story.iter().chain(&work).cloned().collect::<Vec<_>>().join("\n  ");
             eprintln!("TREEFOLD_SEEDS={}..{} at {:?}:\n  {story}", seed, seed + 1, trial.world.now);
             failed.push(trial.seed);
         }
