@@ -68,6 +68,8 @@ impl<P: Payload> Node<P> {
         }
         share.regroup();
         share.news_due = true;
+        // The parent may take some of them for away, who are not; it knows from where on to expect them.
+        share.joined.push((share.present(), share.whole_from));
         if attaches && !share.is_opening {
             self.attach(share);
         }
@@ -92,8 +94,6 @@ impl<P: Payload> Node<P> {
     /// knows whose the rest is.
     fn attach(&mut self, share: &mut Share<P>) {
         share.down.half.clear();
-        share.joined.clear();
-        share.joined.push((share.present(), share.whole_from));
         self.tell_news(share);
         self.tell_taken_again(share);
         self.send_again(share);
