@@ -18,6 +18,7 @@ use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::wave::contributors::{Part, Parts, Taken};
+use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 /// Waves that have gone are remembered in the order they began up to so many more than twice those that have not.
@@ -87,6 +88,9 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         let address = Address { lane: up.lane, key: up.key(), tag: up.tag };
+        if up.contributors.is_empty() && up.missing.is_empty() {
+            self.tell_ahead(share, Some(source), address.key);
+        }
         let part = (!up.contributors.is_empty())
             .then(|| Part { payload: Piece { source, packets }, contributors: up.contributors });
         let mut missing = up.missing;
@@ -112,13 +116,18 @@ impl<P: Payload> Node<P> {
         share: &mut Share<P>,
         address: Address,
         part: Option<Part<Piece<P>>>,
-        missing: alloc::vec::Vec<Missing>,
+        missing: Vec<Missing>,
         urgent: bool,
     ) {
         share.tag_max = share.tag_max.max(address.tag);
         let (gathers, is_front) = (share.gathers(), share.front.is_some());
         let source = part.as_ref().map(|part| part.payload.source);
         let past = past_of(share, address, part.as_ref().map(|part| &part.contributors));
+        if part.is_none() && missing.is_empty() {
+            // Somebody below is late with this, and asks where the others are.
+            self.ask_where(share, address.key);
+            return;
+        }
         if past != Past::New && gathers {
             self.tell_ahead(share, source, address.key);
         }
@@ -175,6 +184,9 @@ impl<P: Payload> Node<P> {
                 let mut runs = TagRuns::new();
                 runs.insert(address.key);
                 self.settle_own(share, address.lane, &runs);
+                if share.gathers() {
+                    self.ask_where(share, address.key);
+                }
             }
             Source::Endpoint(_) => {}
             Source::Child(number) => {
@@ -185,6 +197,31 @@ impl<P: Payload> Node<P> {
                     share.carried.push(piece);
                 }
             }
+        }
+    }
+
+    /// Where waves time out, those that are settled may be far behind those that others send by now: it is said above
+    /// that somebody here is late, by a part that nobody is in, so that he is told where to go on.
+    fn ask_where(&mut self, share: &mut Share<P>, key: u64) {
+        if !matches!(share.spec.synchronisation, Synchronisation::TimeOut(_)) {
+            return;
+        }
+        if let Parent::Node(parent) = share.parent
+            && share.orphan_since.is_none()
+        {
+            let up = StreamUp {
+                stream: share.id,
+                lane: GATHERED,
+                tag: key,
+                serial: 0,
+                payload: None,
+                more: false,
+                urgent: false,
+                contributors: PartitionSet::new(),
+                missing: Vec::new(),
+                holds_from: share.holds_from,
+            };
+            self.send_stream(parent, StreamMessage::Up(up));
         }
     }
 
@@ -222,10 +259,16 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Whoever sends pieces for waves that are gone would for ever be behind: it is told up to where they are all gone.
-    /// So who is slower than the others is in the wave that is current when it sends, and skips none that waits for it.
+    /// Whoever sends pieces for waves that are gone would for ever be behind. So it is told where to go on: where waves
+    /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
+    /// with the first that is not gone, lest it skip one that waits for it.
     fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>, key: u64) {
-        let gone_upto = share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto());
+        let gone_upto = match share.spec.synchronisation {
+            Synchronisation::TimeOut(_) => Some(share.tag_max),
+            Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
+                share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto())
+            }
+        };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {

@@ -6,6 +6,7 @@
 
 use super::branch::{Standing, without};
 use super::error::StreamError;
+use super::gather::take_slot;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamOpen};
 use super::share::{Parent, Share};
@@ -67,6 +68,8 @@ impl<P: Payload> Node<P> {
         }
         share.regroup();
         share.news_due = true;
+        // The parent may take some of them for away, who are not; it knows from where on to expect them.
+        share.joined.push((share.present(), share.whole_from));
         if attaches && !share.is_opening {
             self.attach(share);
         }
@@ -91,8 +94,6 @@ impl<P: Payload> Node<P> {
     /// knows whose the rest is.
     fn attach(&mut self, share: &mut Share<P>) {
         share.down.half.clear();
-        share.joined.clear();
-        share.joined.push((share.present(), share.whole_from));
         self.tell_news(share);
         self.tell_taken_again(share);
         self.send_again(share);
@@ -162,6 +163,7 @@ impl<P: Payload> Node<P> {
             loss.partitions = loss.partitions.difference(gone);
         }
         share.regroup();
+        forget_lanes(share);
         self.forget_taken(share);
     }
 
@@ -198,5 +200,20 @@ impl<P: Payload> Node<P> {
             }
         }
         self.reopen_filter(share);
+    }
+}
+
+/// What endpoints have sent that are somebody else's now: they send it again there.
+fn forget_lanes<P: Payload>(share: &mut Share<P>) {
+    let is_gone = |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.group.contains(endpoint));
+    let gone: Vec<u32> = share.lanes.keys().filter(is_gone).copied().collect();
+    for lane in gone {
+        let keys: Vec<u64> = share.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
+        for key in keys {
+            take_slot(share, lane, key);
+        }
+        if let Some(waves) = share.lanes.remove(&lane) {
+            share.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
+        }
     }
 }

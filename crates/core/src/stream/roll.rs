@@ -107,8 +107,11 @@ impl<P: Payload> Share<P> {
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, first_tag: u64) {
         let mut rest = common(endpoints, &self.group);
         let last_settled = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()).unwrap_or(0);
-        let is_news = rest.intersects(&self.away_set) || first_tag > last_settled.saturating_add(1);
-        if rest.is_empty() || !is_news {
+        if first_tag <= last_settled.saturating_add(1) {
+            // For those who were not away that is no news: no wave is older.
+            rest = common(&rest, &self.away_set);
+        }
+        if rest.is_empty() {
             return;
         }
         self.whole_from = self.whole_from.max(first_tag);

@@ -67,6 +67,10 @@ impl<P: Payload> Node<P> {
             if number != GATHERED && !share.group.contains(number - 1) {
                 continue;
             }
+            if number == GATHERED {
+                // Waves that this node has no part in are gone all the same: nobody here begins before them.
+                share.tag_max = share.tag_max.max(runs.last().unwrap_or(0));
+            }
             self.settle_own(share, number, &runs);
             drop_slots(share, number, &runs);
             let lane = share.lanes.entry(number).or_default();

@@ -320,7 +320,12 @@ fn no_order_of_faults_mixes_or_loses_waves() {
             assert_tags_once(&waves);
             let last = waves[waves.len() - 1];
             assert!(last.tag > 500, "seed {seed}: it went on to {}", last.tag);
-            assert_eq!(last.contributors, alive, "seed {seed}: {killed:?}, {stopped:?}, {mode:?}");
+            assert_eq!(
+                last.contributors,
+                alive,
+                "seed {seed}: {killed:?}, {stopped:?}, {mode:?} {:#?}",
+                &waves[waves.len() - 6..]
+            );
         }
     }
 }
