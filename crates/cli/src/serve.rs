@@ -12,6 +12,10 @@
 //!
 //! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
 //! one machine share one index directory and take turns at building it.
+//!
+//! The partitions of `micro` are endpoints of streams, too ([`pulse`]).
+
+pub(crate) mod pulse;
 
 use crate::parse::{self, partitions_of_total};
 use std::path::{Path, PathBuf};
@@ -100,7 +104,7 @@ impl Serve {
 }
 
 fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
-    partitions.iter().fold(micro().total(total), |service, partition| service.partition(partition, ()))
+    micro().total(total).endpoints(partitions.iter(), pulse::Pulse)
 }
 
 /// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.

@@ -8,8 +8,8 @@ pub(crate) mod node;
 pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod status;
-pub(crate) mod topology;
 pub(crate) mod top;
+pub(crate) mod topology;
 pub(crate) mod tree;
 
 use crate::exit::Failure;
