@@ -6,7 +6,7 @@
 use super::StreamId;
 use super::gather::take_slot;
 use super::message::{StreamMessage, StreamUp};
-use super::share::{AtWork, Busy, Filter, GATHERED, Parent, Sent, Share, Slot, weight};
+use super::share::{AtWork, Busy, Filter, GATHERED, Parent, Sent, Share, Slot, insert_by_key, weight};
 use super::spec::{FilterRun, FilterWork, Filtered, StreamEvent, StreamWave};
 use crate::config::Placement;
 use crate::effect::{Effect, Event, FilterEffect, TracePoint};
@@ -202,7 +202,7 @@ impl<P: Payload> Node<P> {
         };
         let lane = share.lanes.entry(lane).or_default();
         lane.sent_max = lane.sent_max.max(Some(kept.key));
-        lane.sent.push_back(kept);
+        insert_by_key(&mut lane.sent, kept, |sent| sent.key);
     }
 
     /// Who is not in a wave, with the reasons.

@@ -2,7 +2,7 @@
 
 use super::StreamId;
 use super::gather::Address;
-use super::share::{GATHERED, PACKET_BYTES, Piece};
+use super::share::{GATHERED, PACKET_BYTES, Piece, insert_by_key};
 use super::spec::Source;
 use crate::message::Payload;
 use crate::node::Node;
@@ -35,7 +35,8 @@ impl<P: Payload> Node<P> {
                 Address { lane: endpoint + 1, key: serial, tag }
             };
             let bytes = PACKET_BYTES + payload.len();
-            own.in_flight.push_back((address.key, u32::try_from(bytes).unwrap_or(u32::MAX)));
+            let in_flight = (address.key, u32::try_from(bytes).unwrap_or(u32::MAX));
+            insert_by_key(&mut own.in_flight, in_flight, |&(key, _)| key);
             own.in_flight_bytes += bytes;
             let urgent = own.in_flight_bytes > share.window_bytes / 2;
             let contributors = PartitionSet::from_range(endpoint..endpoint + 1);

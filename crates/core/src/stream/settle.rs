@@ -75,7 +75,8 @@ impl<P: Payload> Node<P> {
             while lane.sent.front().is_some_and(|sent| is_over(sent.key)) {
                 freed += lane.sent.pop_front().map_or(0, |sent| sent.bytes);
             }
-            if lane.sent.iter().any(|sent| is_over(sent.key)) {
+            let upto = lane.sent.partition_point(|sent| Some(sent.key) <= runs.last());
+            if lane.sent.range(..upto).any(|sent| is_over(sent.key)) {
                 let gone = lane.sent.iter().filter(|sent| is_over(sent.key));
                 freed += gone.map(|sent| sent.bytes).sum::<usize>();
                 lane.sent.retain(|sent| !is_over(sent.key));
@@ -133,7 +134,8 @@ impl<P: Payload> Node<P> {
                 own.in_flight.pop_front();
                 own.in_flight_bytes -= bytes as usize;
             }
-            if own.in_flight.iter().any(|&(key, _)| runs.contains(key)) {
+            let upto = own.in_flight.partition_point(|&(key, _)| Some(key) <= runs.last());
+            if own.in_flight.range(..upto).any(|&(key, _)| runs.contains(key)) {
                 own.in_flight.retain(|&(key, _)| !runs.contains(key));
                 own.in_flight_bytes = own.in_flight.iter().map(|&(_, bytes)| bytes as usize).sum();
             }

@@ -76,7 +76,7 @@ pub(crate) struct Own {
     pub(crate) endpoint: u32,
     pub(crate) next_tag: u64,
     pub(crate) next_serial: u64,
-    /// What it sent and is not settled: key and bytes.
+    /// What it sent and is not settled: key and bytes, ascending by key.
     pub(crate) in_flight: VecDeque<(u64, u32)>,
     pub(crate) in_flight_bytes: usize,
     /// Packets that it has been given and not taken.
@@ -99,6 +99,19 @@ impl<P: Payload> Payload for Piece<P> {
 /// What packets weigh against a window.
 pub(crate) fn weight<P: Payload>(packets: &[P]) -> usize {
     PACKET_BYTES + packets.iter().map(Payload::len).sum::<usize>()
+}
+
+/// Puts an item behind those of its key or a lesser one; the usual newcomer is the last. What is ascending can be
+/// settled without a look at all of it.
+pub(crate) fn insert_by_key<T>(queue: &mut VecDeque<T>, item: T, key_of: impl Fn(&T) -> u64) {
+    let key = key_of(&item);
+    match queue.back() {
+        Some(last) if key_of(last) > key => {
+            let at = queue.partition_point(|earlier| key_of(earlier) <= key);
+            queue.insert(at, item);
+        }
+        _ => queue.push_back(item),
+    }
 }
 
 /// A wave that is coming together, or waits for the filter.
@@ -133,7 +146,7 @@ pub(crate) struct Sent<P> {
 pub(crate) struct Lane<P> {
     /// Ascending by key.
     pub(crate) slots: VecDeque<Slot<P>>,
-    /// In the order sent, which is nearly that of their keys.
+    /// Ascending by key, which is nearly the order sent; of one key, in the order sent.
     pub(crate) sent: VecDeque<Sent<P>>,
     /// The largest key that was sent.
     pub(crate) sent_max: Option<u64>,
@@ -162,7 +175,8 @@ impl<P: Payload> Lane<P> {
     pub(crate) fn sent_under(&self, key: u64) -> impl Iterator<Item = &Sent<P>> {
         // The usual newcomer is newer than all that was sent.
         let is_new = self.sent_max < Some(key);
-        self.sent.iter().filter(move |sent| !is_new && sent.key == key)
+        let from = if is_new { self.sent.len() } else { self.sent.partition_point(|sent| sent.key < key) };
+        self.sent.range(from..).take_while(move |sent| sent.key == key)
     }
 }
 

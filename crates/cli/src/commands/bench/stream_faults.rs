@@ -24,7 +24,7 @@ use crate::parse;
 use crate::serve::pulse::Part;
 use clap::Args;
 use judge::Judge;
-use report::Report;
+use report::{Faults, Report};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::str::FromStr;
@@ -67,8 +67,9 @@ pub(crate) struct BenchStreamFaults {
 const EXAMPLES: &str = "\
 With -o json, one line:
   {backends, shape, mode, seed, waves, full, partial, wrong, unanswered, survivors_missed, kills, stops, inner_broken,
-   recovered: {count, ms_p50, ms_max}, recovered_from_several: {...}, returned: {...}, answered: {...}, seconds,
-   cases: [...]}
+   recovered: {count, ms_p50, ms_p99, ms_max}, recovered_from_several: {...}, returned: {...}, answered: {...},
+   seconds, cases: [...],
+   faults: [{at_ms, backend, fault, inner, recovered_ms, one_of_several, returned_ms}]}
 wrong counts waves whose figures are not the sum over their own contributors for their own round, tags that came twice
 or were never asked for, and waves that call somebody missing who is in them; unanswered counts rounds of which nothing
 came. survivors_missed counts absences from waves of back-ends that were not broken then. recovered is the time from a
@@ -186,7 +187,7 @@ impl BenchStreamFaults {
             stops,
             seconds,
             findings: scene.judge.borrow().findings(),
-            times: scene.watch.borrow().times(),
+            faults: Faults { began_at, records: scene.watch.borrow().records().to_vec() },
         };
         Ok(report)
     }

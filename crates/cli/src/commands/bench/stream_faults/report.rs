@@ -1,11 +1,12 @@
 //! What a run of faults showed, for people and for scripts.
 
 use super::judge::Findings;
-use super::watch::Times;
+use super::watch::Record;
+use crate::commands::bench::breaker::Fault;
 use crate::commands::bench::call::quantile_us;
 use crate::output::rounded;
 use serde::{Serialize, Serializer};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The whole of it.
 #[derive(Debug, Serialize)]
@@ -21,7 +22,55 @@ pub(super) struct Report {
     #[serde(flatten, serialize_with = "with_answers")]
     pub(super) findings: Findings,
     #[serde(flatten, serialize_with = "summarised")]
-    pub(super) times: Times,
+    pub(super) faults: Faults,
+}
+
+/// The faults of a run, in order.
+#[derive(Debug)]
+pub(super) struct Faults {
+    pub(super) began_at: Instant,
+    pub(super) records: Vec<Record>,
+}
+
+impl Faults {
+    fn inner_broken(&self) -> usize {
+        self.records.iter().filter(|record| record.was_inner).count()
+    }
+
+    fn recovered(&self, from_several: bool) -> Spread {
+        let records = self.records.iter().filter(|record| record.is_one_of_several == from_several);
+        Spread::of(records.filter_map(|record| record.recovered))
+    }
+
+    fn returned(&self) -> Spread {
+        Spread::of(self.records.iter().filter_map(|record| record.returned))
+    }
+
+    fn told(&self) -> Vec<Told> {
+        let ms = |time: Option<Duration>| time.map(|time| time.as_millis());
+        let tell = |record: &Record| Told {
+            at_ms: (record.at - self.began_at).as_millis(),
+            backend: record.endpoint,
+            fault: if record.fault == Fault::Killed { "killed" } else { "stopped" },
+            inner: record.was_inner,
+            recovered_ms: ms(record.recovered),
+            one_of_several: record.is_one_of_several,
+            returned_ms: ms(record.returned),
+        };
+        self.records.iter().map(tell).collect()
+    }
+}
+
+/// A fault as scripts see it.
+#[derive(Debug, Serialize)]
+struct Told {
+    at_ms: u128,
+    backend: u32,
+    fault: &'static str,
+    inner: bool,
+    recovered_ms: Option<u128>,
+    one_of_several: bool,
+    returned_ms: Option<u128>,
 }
 
 /// Durations in short.
@@ -37,11 +86,11 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(times: &[Duration]) -> Self {
-        let mut ascending = times.to_vec();
+    fn of(times: impl Iterator<Item = Duration>) -> Self {
+        let mut ascending: Vec<Duration> = times.collect();
         ascending.sort_unstable();
         let at = |share| if ascending.is_empty() { 0.0 } else { quantile_us(&ascending, share) / 1e3 };
-        Self { count: times.len(), ms_p50: at(0.50), ms_p99: at(0.99), ms_max: at(1.0) }
+        Self { count: ascending.len(), ms_p50: at(0.50), ms_p99: at(0.99), ms_max: at(1.0) }
     }
 
     fn line(&self) -> String {
@@ -59,22 +108,24 @@ fn with_answers<S: Serializer>(findings: &Findings, to: S) -> Result<S::Ok, S::E
         findings: &'a Findings,
         answered: Spread,
     }
-    Shown { findings, answered: Spread::of(&findings.answers) }.serialize(to)
+    Shown { findings, answered: Spread::of(findings.answers.iter().copied()) }.serialize(to)
 }
 
-fn summarised<S: Serializer>(times: &Times, to: S) -> Result<S::Ok, S::Error> {
+fn summarised<S: Serializer>(faults: &Faults, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Shown {
-        inner_broken: u64,
+        inner_broken: usize,
         recovered: Spread,
         recovered_from_several: Spread,
         returned: Spread,
+        faults: Vec<Told>,
     }
     let shown = Shown {
-        inner_broken: times.inner_broken,
-        recovered: Spread::of(&times.recovered),
-        recovered_from_several: Spread::of(&times.recovered_from_several),
-        returned: Spread::of(&times.returned),
+        inner_broken: faults.inner_broken(),
+        recovered: faults.recovered(false),
+        recovered_from_several: faults.recovered(true),
+        returned: faults.returned(),
+        faults: faults.told(),
     };
     shown.serialize(to)
 }
@@ -90,7 +141,7 @@ impl Report {
     }
 
     pub(super) fn render(&self) -> String {
-        let Self { backends, shape, mode, seed, kills, stops, seconds, findings, times } = self;
+        let Self { backends, shape, mode, seed, kills, stops, seconds, findings, faults } = self;
         let Findings { waves, full, partial, wrong, unanswered, survivors_missed, cases, answers } = findings;
         let cases: String = cases.iter().map(|case| format!("\n  {case}")).collect();
         format!(
@@ -98,11 +149,11 @@ impl Report {
              {seconds:.0} s, {} of them of inner nodes\n  waves       {waves}: {full} full, {partial} partial\n  wrong       \
              {wrong}, unanswered {unanswered}\n  survivors   missed {survivors_missed} times\n  recovered   {}\n  \
              of several  {}\n  returned    {}\n  answered    {}{cases}",
-            times.inner_broken,
-            Spread::of(&times.recovered).line(),
-            Spread::of(&times.recovered_from_several).line(),
-            Spread::of(&times.returned).line(),
-            Spread::of(answers).line(),
+            faults.inner_broken(),
+            faults.recovered(false).line(),
+            faults.recovered(true).line(),
+            faults.returned().line(),
+            Spread::of(answers.iter().copied()).line(),
         )
     }
 }

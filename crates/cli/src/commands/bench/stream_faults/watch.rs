@@ -5,57 +5,57 @@
 //! answered before anybody noticed. When another fault happens before that, the two can't be told apart by what
 //! comes; both are timed to the same wave, the earlier among those of several.
 
-use crate::commands::bench::breaker::Happening;
-use std::collections::BTreeMap;
+use crate::commands::bench::breaker::{Fault, Happening};
 use std::time::{Duration, Instant};
 use treefold::PartitionSet;
 use treefold::core::tree::Tree;
 
-/// A fault that not all survivors have got over.
-#[derive(Debug)]
-struct Open {
-    at: Instant,
-    /// The last round asked before it.
+/// A fault and what became of it.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) at: Instant,
+    pub(super) endpoint: u32,
+    pub(super) fault: Fault,
+    /// True when the node had children then.
+    pub(super) was_inner: bool,
+    /// From the fault until all survivors were in again.
+    pub(super) recovered: Option<Duration>,
+    /// True when another fault happened before that.
+    pub(super) is_one_of_several: bool,
+    /// When the node was mended, and the last round asked before.
+    mended: Option<(Instant, u64)>,
+    /// From the mending until the node was in a wave again; `None` also when it was broken anew before.
+    pub(super) returned: Option<Duration>,
+    /// The last round asked before the fault.
     after: u64,
 }
 
-/// Times, as they were measured.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Times {
-    pub(super) recovered: Vec<Duration>,
-    pub(super) recovered_from_several: Vec<Duration>,
-    pub(super) returned: Vec<Duration>,
-    /// Faults of nodes that had children then.
-    pub(super) inner_broken: u64,
-}
-
-/// Who is in the stream, who is broken, and since when.
+/// Who is in the stream, and what has befallen it.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// In a wave since they were last broken, or from the start.
     present: PartitionSet,
     inner: PartitionSet,
-    open: Vec<Open>,
-    /// Mended and not seen yet: since when, and the last round asked before.
-    returning: BTreeMap<u32, (Instant, u64)>,
-    times: Times,
+    records: Vec<Record>,
+    /// The first of the records that survivors have not got over.
+    unrecovered: usize,
 }
 
 impl Watch {
     /// Of a stream in which so many back-ends take part.
     pub(super) fn of(backends: u32) -> Self {
-        Self {
-            present: PartitionSet::first(backends),
-            inner: PartitionSet::new(),
-            open: Vec::new(),
-            returning: BTreeMap::new(),
-            times: Times::default(),
-        }
+        let present = PartitionSet::first(backends);
+        Self { present, inner: PartitionSet::new(), records: Vec::new(), unrecovered: 0 }
     }
 
     /// Who takes part, as far as waves have shown.
     pub(super) fn present(&self) -> &PartitionSet {
         &self.present
+    }
+
+    /// All faults so far.
+    pub(super) fn records(&self) -> &[Record] {
+        &self.records
     }
 
     /// The subtrees below the front-end are these now.
@@ -67,48 +67,61 @@ impl Watch {
     /// Something was done to a node; `asked` is the last round that was asked for.
     pub(super) fn note(&mut self, now: Instant, asked: u64, happening: Happening) {
         match happening {
-            Happening::Broke(node, _) => {
+            Happening::Broke(node, fault) => {
                 let endpoint = super::endpoint_of(node);
-                let broken = PartitionSet::from_range(endpoint..endpoint + 1);
-                self.present = self.present.difference(&broken);
-                self.returning.remove(&endpoint);
-                self.times.inner_broken += u64::from(self.inner.contains(endpoint));
-                self.open.push(Open { at: now, after: asked });
+                self.present = self.present.difference(&PartitionSet::from_range(endpoint..endpoint + 1));
+                self.records.push(Record {
+                    at: now,
+                    endpoint,
+                    fault,
+                    was_inner: self.inner.contains(endpoint),
+                    recovered: None,
+                    is_one_of_several: false,
+                    mended: None,
+                    returned: None,
+                    after: asked,
+                });
             }
             Happening::Mended(node) => {
-                self.returning.insert(super::endpoint_of(node), (now, asked));
+                let endpoint = super::endpoint_of(node);
+                if let Some(last) = self.last_of(endpoint) {
+                    last.mended = Some((now, asked));
+                }
             }
         }
     }
 
     /// A part of a round has come from these; all that has come of it is `came`.
     pub(super) fn saw(&mut self, now: Instant, round: u64, from: &PartitionSet, came: &PartitionSet) {
-        if self.open.last().is_some_and(|last| round > last.after) && self.present.is_subset(came) {
-            let last = self.open.pop().expect("invariant: it was looked at");
-            self.times.recovered.push(now - last.at);
-            let earlier = self.open.drain(..).map(|earlier| now - earlier.at);
-            self.times.recovered_from_several.extend(earlier);
+        if let Some((last, earlier)) = self.records[self.unrecovered..].split_last_mut()
+            && round > last.after
+            && self.present.is_subset(came)
+        {
+            last.recovered = Some(now - last.at);
+            for one in earlier {
+                (one.recovered, one.is_one_of_several) = (Some(now - one.at), true);
+            }
+            self.unrecovered = self.records.len();
         }
-        for endpoint in from.iter() {
-            if let Some(&(mended_at, after)) = self.returning.get(&endpoint)
-                && round > after
+        for endpoint in from.difference(&self.present).iter() {
+            if let Some(last) = self.last_of(endpoint)
+                && let Some((mended_at, _)) = last.mended.filter(|&(_, after)| round > after)
             {
-                self.returning.remove(&endpoint);
+                last.returned = Some(now - mended_at);
                 self.present.insert(endpoint);
-                self.times.returned.push(now - mended_at);
             }
         }
     }
 
-    pub(super) fn times(&self) -> Times {
-        self.times.clone()
+    /// The latest fault of an endpoint.
+    fn last_of(&mut self, endpoint: u32) -> Option<&mut Record> {
+        self.records.iter_mut().rev().find(|record| record.endpoint == endpoint)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::bench::breaker::Fault;
 
     fn ids(ids: &[u32]) -> PartitionSet {
         ids.iter().copied().collect()
@@ -133,8 +146,8 @@ mod tests {
         }
     }
 
-    fn millis(times: &[Duration]) -> Vec<u128> {
-        times.iter().map(Duration::as_millis).collect()
+    fn millis(time: Option<Duration>) -> u128 {
+        time.expect("it was measured").as_millis()
     }
 
     #[test]
@@ -147,8 +160,8 @@ mod tests {
         story.happens(50, 8, Happening::Mended(2));
         story.sees(51, 8, &[0, 1, 2, 3]); // what it had to say before
         story.sees(90, 9, &[0, 1, 2, 3]);
-        let times = story.watch.times();
-        assert_eq!((millis(&times.recovered), millis(&times.returned)), (vec![30], vec![40]));
+        let fault = &story.watch.records()[0];
+        assert_eq!((millis(fault.recovered), millis(fault.returned)), (30, 40));
         assert_eq!(story.watch.present(), &PartitionSet::first(4));
     }
 
@@ -158,7 +171,8 @@ mod tests {
         story.happens(10, 5, Happening::Broke(2, Fault::Stopped));
         story.happens(30, 6, Happening::Broke(3, Fault::Killed));
         story.sees(50, 7, &[0, 1]);
-        let times = story.watch.times();
-        assert_eq!((millis(&times.recovered), millis(&times.recovered_from_several)), (vec![20], vec![40]));
+        let faults = story.watch.records();
+        assert_eq!(faults.iter().map(|fault| millis(fault.recovered)).collect::<Vec<_>>(), [40, 20]);
+        assert_eq!(faults.iter().map(|fault| fault.is_one_of_several).collect::<Vec<_>>(), [true, false]);
     }
 }
