@@ -4,7 +4,7 @@
 //! the others for their order of magnitude, and are compared with nothing to the digit. One integer, `sum`,
 //! wait-for-all, a process for every back-end.
 
-use crate::streams::Medians;
+use crate::streams::Figures;
 
 /// Back-ends, fan-out (0 is flat), start ms, round trip p50 and p99 in ms, round trips/s with 16 in flight, waves/s and
 /// processor ms per wave up only.
@@ -24,11 +24,11 @@ const RECORDS: [Record; 10] = [
 ];
 
 /// What is on record for a tree, if anything is.
-pub(crate) fn recorded(backends: u32, fanout: &str) -> Option<Medians> {
+pub(crate) fn recorded(backends: u32, fanout: &str) -> Option<Figures> {
     let fanout = if fanout == "flat" { 0 } else { fanout.parse().ok()? };
     let record = RECORDS.iter().find(|record| (record.0, record.1) == (backends, fanout))?;
     let &(_, _, start_ms, p50_ms, p99_ms, roundtrips_per_s, waves_per_s, cpu_ms) = record;
-    Some(Medians {
+    Some(Figures {
         instantiate_ms: Some(start_ms),
         roundtrip_us_p50: Some(p50_ms * 1e3),
         roundtrip_us_p99: Some(p99_ms * 1e3),

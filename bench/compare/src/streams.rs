@@ -9,6 +9,7 @@ use crate::sample::run;
 use crate::table::{cell, median};
 use crate::{Options, Output, Shape};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Broadcasts in flight, for those who can.
@@ -21,43 +22,31 @@ over all processes, per round trip or wave, and back-end. Aims: round trip at mo
 MPI from 4 back-ends on; ten times MRNet's waves/s; 256 back-ends up in less than 300 ms.
 ";
 
-/// The figures of one run; each program gives its own.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// What a program did on a tree, in one run or as the medians of several. Each program gives its own.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Sample {
+pub(crate) struct Figures {
     #[serde(alias = "startup_ms")]
-    instantiate_ms: Option<f64>,
-    roundtrip_us_p50: Option<f64>,
-    roundtrip_us_p99: Option<f64>,
-    roundtrips_per_s: Option<f64>,
-    cpu_us_per_roundtrip: Option<f64>,
-    waves_per_s: Option<f64>,
-    cpu_us_per_wave: Option<f64>,
-}
-
-/// The medians of one program on one tree.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Medians {
     pub(crate) instantiate_ms: Option<f64>,
     pub(crate) roundtrip_us_p50: Option<f64>,
     pub(crate) roundtrip_us_p99: Option<f64>,
     pub(crate) roundtrips_per_s: Option<f64>,
-    pub(crate) waves_per_s: Option<f64>,
     pub(crate) cpu_us_per_roundtrip: Option<f64>,
+    pub(crate) waves_per_s: Option<f64>,
     pub(crate) cpu_us_per_wave: Option<f64>,
 }
 
-impl Medians {
-    fn of(samples: &[Sample]) -> Self {
-        let over = |figure: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(figure).collect());
+impl Figures {
+    fn medians_of(runs: &[Self]) -> Self {
+        let over = |figure: fn(&Self) -> Option<f64>| median(runs.iter().filter_map(figure).collect());
         Self {
-            instantiate_ms: over(|sample| sample.instantiate_ms),
-            roundtrip_us_p50: over(|sample| sample.roundtrip_us_p50),
-            roundtrip_us_p99: over(|sample| sample.roundtrip_us_p99),
-            roundtrips_per_s: over(|sample| sample.roundtrips_per_s),
-            waves_per_s: over(|sample| sample.waves_per_s),
-            cpu_us_per_roundtrip: over(|sample| sample.cpu_us_per_roundtrip),
-            cpu_us_per_wave: over(|sample| sample.cpu_us_per_wave),
+            instantiate_ms: over(|run| run.instantiate_ms),
+            roundtrip_us_p50: over(|run| run.roundtrip_us_p50),
+            roundtrip_us_p99: over(|run| run.roundtrip_us_p99),
+            roundtrips_per_s: over(|run| run.roundtrips_per_s),
+            cpu_us_per_roundtrip: over(|run| run.cpu_us_per_roundtrip),
+            waves_per_s: over(|run| run.waves_per_s),
+            cpu_us_per_wave: over(|run| run.cpu_us_per_wave),
         }
     }
 }
@@ -79,7 +68,7 @@ impl Program {
         }
     }
 
-    fn run(&self, backends: u32, shape: &Shape) -> Result<Sample, String> {
+    fn run(&self, backends: u32, shape: &Shape) -> Result<Figures, String> {
         // The root of the floor's tree, and the first rank, are the front-end.
         let (processes, backends) = ((backends + 1).to_string(), backends.to_string());
         match self {
@@ -90,11 +79,17 @@ impl Program {
             }
             Self::Floor(program) => {
                 let tree = ["--nodes", &processes, "--fanout", &shape.fanout, "--depth", IN_FLIGHT];
-                let sample: Sample = run(program, &[&tree[..], &["-o", "json"]].concat())?;
+                let figures: Figures = run(program, &[&tree[..], &["-o", "json"]].concat())?;
                 // Its waves are all asked for.
-                let (roundtrips_per_s, cpu_us_per_roundtrip) = (sample.waves_per_s, sample.cpu_us_per_wave);
+                let (roundtrips_per_s, cpu_us_per_roundtrip) = (figures.waves_per_s, figures.cpu_us_per_wave);
                 let (waves_per_s, cpu_us_per_wave) = (None, None);
-                Ok(Sample { roundtrips_per_s, cpu_us_per_roundtrip, waves_per_s, cpu_us_per_wave, ..sample })
+                Ok(Figures {
+                    roundtrips_per_s,
+                    cpu_us_per_roundtrip,
+                    waves_per_s,
+                    cpu_us_per_wave,
+                    ..figures
+                })
             }
             Self::OpenMpi(program) => {
                 let program = program.display().to_string();
@@ -111,7 +106,7 @@ struct Tree<'a> {
     backends: u32,
     shape: &'a Shape,
     /// In the order of the programs.
-    samples: Vec<Vec<Sample>>,
+    runs: Vec<Vec<Figures>>,
 }
 
 /// A line as it is printed.
@@ -121,7 +116,7 @@ struct Line<'a> {
     shape: &'a str,
     program: &'a str,
     #[serde(flatten)]
-    medians: Medians,
+    medians: Figures,
     roundtrip_to_floor: Option<f64>,
 }
 
@@ -130,35 +125,12 @@ pub(crate) fn compare(options: &Options) -> Vec<String> {
     let mut programs =
         vec![Program::Floor(options.floor.clone()), Program::Treefold(options.treefold.clone())];
     programs.extend(options.mpi.clone().map(Program::OpenMpi));
-    let (backends, shapes) = (&options.nodes, &options.shapes);
-    let tree = |backends, shape| Tree { backends, shape, samples: vec![Vec::new(); programs.len()] };
-    let mut trees: Vec<Tree<'_>> = backends
-        .iter()
-        .flat_map(|&backends| shapes.iter().map(move |shape| (backends, shape)))
-        .map(|(b, s)| tree(b, s))
-        .collect();
-    let mut failures = Vec::new();
-    for repeat in 0..options.repeats as usize {
-        for at in 0..trees.len() {
-            let Tree { backends, shape, .. } = trees[at];
-            eprintln!("run {}/{}: {backends} back-ends, {}", repeat + 1, options.repeats, shape.name);
-            for turn in 0..programs.len() {
-                let who = (turn + repeat) % programs.len();
-                let is_mpi = matches!(programs[who], Program::OpenMpi(_));
-                if is_mpi && (shape.name != shapes[0].name || backends > options.mpi_max) {
-                    continue;
-                }
-                match programs[who].run(backends, shape) {
-                    Ok(sample) => {
-                        let same = |tree: &&mut Tree<'_>| tree.backends == backends;
-                        let under = if is_mpi { 0..trees.len() } else { at..at + 1 };
-                        trees[under].iter_mut().filter(same).for_each(|tree| tree.samples[who].push(sample));
-                    }
-                    Err(reason) => failures.push(reason),
-                }
-            }
-        }
+    let mut trees = Vec::new();
+    for &backends in &options.nodes {
+        let runs = || vec![Vec::new(); programs.len()];
+        trees.extend(options.shapes.iter().map(|shape| Tree { backends, shape, runs: runs() }));
     }
+    let failures = run_all(&mut trees, &programs, options);
     let lines: Vec<Line<'_>> = trees.iter().flat_map(|tree| lines_of(tree, &programs)).collect();
     match options.output {
         Output::Text => print!("{}", text(&lines)),
@@ -167,15 +139,44 @@ pub(crate) fn compare(options: &Options) -> Vec<String> {
     failures
 }
 
+/// One sitting: every program on every tree, several times over, and each time another one goes first.
+fn run_all(trees: &mut [Tree<'_>], programs: &[Program], options: &Options) -> Vec<String> {
+    let mut failures = Vec::new();
+    for repeat in 0..options.repeats as usize {
+        for at in 0..trees.len() {
+            let Tree { backends, shape, .. } = trees[at];
+            eprintln!("run {}/{}: {backends} back-ends, {}", repeat + 1, options.repeats, shape.name);
+            for who in (0..programs.len()).map(|turn| (turn + repeat) % programs.len()) {
+                let Some(under) = places(trees, at, &programs[who], options) else { continue };
+                match programs[who].run(backends, shape) {
+                    Ok(figures) => under.for_each(|at| trees[at].runs[who].push(figures)),
+                    Err(reason) => failures.push(reason),
+                }
+            }
+        }
+    }
+    failures
+}
+
+/// Under which trees a run at `at` stands; `None` when there is none to be made there.
+fn places(trees: &[Tree<'_>], at: usize, program: &Program, options: &Options) -> Option<Range<usize>> {
+    if !matches!(program, Program::OpenMpi(_)) {
+        return Some(at..at + 1);
+    }
+    let shapes = options.shapes.len();
+    let is_wanted = at % shapes == 0 && trees[at].backends <= options.mpi_max;
+    is_wanted.then_some(at..at + shapes)
+}
+
 /// What the programs did on a tree, and what MRNet is on record with.
 fn lines_of<'a>(tree: &Tree<'a>, programs: &'a [Program]) -> Vec<Line<'a>> {
-    let ran = programs.iter().zip(&tree.samples).filter(|(_, samples)| !samples.is_empty());
-    let ran = ran.map(|(program, samples)| (program.name(), Medians::of(samples)));
+    let ran = programs.iter().zip(&tree.runs).filter(|(_, runs)| !runs.is_empty());
+    let ran = ran.map(|(program, runs)| (program.name(), Figures::medians_of(runs)));
     let recorded = mrnet::recorded(tree.backends, &tree.shape.fanout).map(|medians| ("mrnet*", medians));
-    let all: Vec<(&str, Medians)> = ran.chain(recorded).collect();
+    let all: Vec<(&str, Figures)> = ran.chain(recorded).collect();
     let floor = all.iter().find(|(program, _)| *program == "floor");
     let least = floor.and_then(|(_, medians)| medians.roundtrip_us_p50);
-    let line = |&(program, medians): &(&'a str, Medians)| Line {
+    let line = |&(program, medians): &(&'a str, Figures)| Line {
         backends: tree.backends,
         shape: &tree.shape.name,
         program,
@@ -220,14 +221,14 @@ mod tests {
     #[test]
     fn a_tree_has_a_line_for_every_program_that_ran_and_for_what_is_on_record() {
         let shape: Shape = "kary:8".parse().unwrap();
-        let sample = |us| Sample { roundtrip_us_p50: Some(us), ..Sample::default() };
+        let ran = |us| Figures { roundtrip_us_p50: Some(us), ..Figures::default() };
         let programs = [
             Program::Floor(PathBuf::new()),
             Program::Treefold(PathBuf::new()),
             Program::OpenMpi(PathBuf::new()),
         ];
-        let ours = vec![sample(150.0), sample(200.0), sample(9000.0)];
-        let tree = Tree { backends: 16, shape: &shape, samples: vec![vec![sample(100.0)], ours, Vec::new()] };
+        let ours = vec![ran(150.0), ran(200.0), ran(9000.0)];
+        let tree = Tree { backends: 16, shape: &shape, runs: vec![vec![ran(100.0)], ours, Vec::new()] };
         let lines = lines_of(&tree, &programs);
         let names: Vec<&str> = lines.iter().map(|line| line.program).collect();
         assert_eq!(names, ["floor", "treefold", "mrnet*"]);
