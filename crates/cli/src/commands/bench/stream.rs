@@ -23,7 +23,7 @@ use clap::Args;
 use front::Front;
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use treefold::Shape;
+use treefold::{Shape, StreamBuilder};
 
 /// Measure streams over N back-end processes: instantiation, round trips, waves per second, processor time per wave
 #[derive(Debug, Args)]
@@ -49,15 +49,15 @@ pub(crate) struct BenchStream {
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// Bytes that each node may have sent up and that have not been taken; by default the nodes' own limit
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    window_bytes: Option<u64>,
+    /// Bytes that each node may have sent up and that have not been taken
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = clap::value_parser!(u64).range(1..))]
+    window_bytes: u64,
 }
 
 const EXAMPLES: &str = "\
 Every sum and every wave's contributors are checked. With -o json, one line:
   {backends, shape, instantiate_ms, listening_ms, in_sight_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
-   roundtrips_per_s, cpu_us_per_roundtrip, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
+   roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
    cpu_us_per_wave_and_backend}
 Times up to instantiate_ms count from the first process's start: until all listen, until the front-end knows all, and
 until a stream was open over all of them and an exact sum had come. A round trip is a broadcast of 32 bytes and a sum;
@@ -87,6 +87,7 @@ struct Figures {
     roundtrips_per_s: f64,
     #[serde(serialize_with = "rounded")]
     cpu_us_per_roundtrip: f64,
+    window_bytes: u64,
     #[serde(serialize_with = "rounded")]
     waves_per_s: f64,
     #[serde(serialize_with = "rounded")]
@@ -140,6 +141,7 @@ impl BenchStream {
             in_flight: self.in_flight,
             roundtrips_per_s: pipelined.waves_per_s(),
             cpu_us_per_roundtrip: pipelined.cpu_us_per_wave(),
+            window_bytes: self.window_bytes,
             waves_per_s: pushed.waves_per_s(),
             cpu_us_per_wave: pushed.cpu_us_per_wave(),
             front_cpu_us_per_wave: pushed.own_cpu_us_per_wave(),
@@ -148,12 +150,8 @@ impl BenchStream {
     }
 
     async fn open(&self, network: &Network, part: Part) -> Result<Front, Failure> {
-        let lay_out = |builder: treefold::StreamBuilder| {
-            let builder = builder.up_filter("sum").shape(self.shape);
-            match self.window_bytes {
-                Some(bytes) => builder.window_bytes(bytes),
-                None => builder,
-            }
+        let lay_out = |builder: StreamBuilder| {
+            builder.up_filter("sum").shape(self.shape).window_bytes(self.window_bytes)
         };
         Ok(Front::of(network.open(part, lay_out).await?, self.backends))
     }
