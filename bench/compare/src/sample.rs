@@ -91,6 +91,7 @@ mod tests {
     fn a_failure_names_the_command_and_its_end() {
         assert!(shell("exit 3").unwrap_err().contains("exit 3"));
         assert!(shell("echo hello").unwrap_err().contains("hello"));
-        assert!(run(Path::new("/nowhere/treefold"), &[]).unwrap_err().contains("/nowhere/treefold"));
+        let nowhere = run::<Sample>(Path::new("/nowhere/treefold"), &[]).unwrap_err();
+        assert!(nowhere.contains("/nowhere/treefold"), "{nowhere}");
     }
 }

@@ -164,7 +164,7 @@ fn places(trees: &[Tree<'_>], at: usize, program: &Program, options: &Options) -
         return Some(at..at + 1);
     }
     let shapes = options.shapes.len();
-    let is_wanted = at % shapes == 0 && trees[at].backends <= options.mpi_max;
+    let is_wanted = at.is_multiple_of(shapes) && trees[at].backends <= options.mpi_max;
     is_wanted.then_some(at..at + shapes)
 }
 
