@@ -1,13 +1,17 @@
-//! `treefold-compare`: Treefold and the kernel's floor, interleaved, side by side.
+//! `treefold-compare`: Treefold and the kernel's floor, interleaved, side by side; of streams, MPI too.
 //!
-//! A shared machine drifts: its clock speed, its neighbours, its page cache. So both programs run in one
-//! sitting, one right after the other for every tree, several times over, and who goes first alternates. A
+//! A shared machine drifts: its clock speed, its neighbours, its page cache. So all programs run in one
+//! sitting, one right after the other for every tree, several times over, and who goes first changes. A
 //! figure in the table is the median over the repeats; only ratios within a row mean anything elsewhere.
 //!
 //! - [`sample`]: runs a program and reads the one JSON object it prints.
-//! - [`table`]: medians, ratios, and the page.
+//! - [`table`]: medians, ratios, and the page, of calls.
+//! - [`streams`]: the same of streams, a line for every program.
+//! - [`mrnet`]: what MRNet was once measured at.
 
+mod mrnet;
 mod sample;
+mod streams;
 mod table;
 
 use clap::{Parser, ValueEnum};
@@ -16,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Row;
 
-/// Runs `treefold bench call` and `treefold-floor` alternately and prints medians and ratios.
+/// Runs `treefold bench call`, or `bench stream`, and `treefold-floor` alternately and prints medians and ratios.
 #[derive(Parser)]
 #[command(name = "treefold-compare")]
 struct Options {
@@ -26,7 +30,16 @@ struct Options {
     /// The treefold-floor program.
     #[arg(long)]
     floor: PathBuf,
-    /// Nodes of each tree: one process per node.
+    /// Streams instead of calls.
+    #[arg(long)]
+    streams: bool,
+    /// The MPI program bench/mpi/bcast_reduce, to be run by mpirun beside streams.
+    #[arg(long, requires = "streams")]
+    mpi: Option<PathBuf>,
+    /// The most back-ends that MPI is asked to bear: its ranks take turns by yielding.
+    #[arg(long, default_value_t = 64)]
+    mpi_max: u32,
+    /// Nodes of each tree, or back-ends of each stream: one process each.
     #[arg(long, value_delimiter = ',', default_value = "16,64,256")]
     nodes: Vec<u32>,
     /// Shapes of each tree: kary:K or flat.
@@ -70,6 +83,15 @@ impl std::str::FromStr for Shape {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    let failures = if options.streams { streams::compare(&options) } else { compare_calls(&options) };
+    for reason in &failures {
+        eprintln!("failed: {reason}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the page of calls; gives what went wrong.
+fn compare_calls(options: &Options) -> Vec<String> {
     let mut rows: Vec<Row> = options
         .nodes
         .iter()
@@ -80,7 +102,7 @@ fn main() -> ExitCode {
         for row in &mut rows {
             eprintln!("run {}/{}: {} nodes, {}", repeat + 1, options.repeats, row.nodes, row.shape.name);
             for floor in [repeat % 2 == 0, repeat % 2 != 0] {
-                match if floor { run_floor(&options, row) } else { run_treefold(&options, row) } {
+                match if floor { run_floor(options, row) } else { run_treefold(options, row) } {
                     Ok(sample) if floor => row.floor.push(sample),
                     Ok(sample) => row.treefold.push(sample),
                     Err(reason) => failures.push(reason),
@@ -92,10 +114,7 @@ fn main() -> ExitCode {
         Output::Text => print!("{}", table::text(&rows)),
         Output::Json => println!("{}", table::json(&rows)),
     }
-    for reason in &failures {
-        eprintln!("failed: {reason}");
-    }
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failures
 }
 
 fn run_floor(options: &Options, row: &Row) -> Result<Sample, String> {

@@ -1,6 +1,7 @@
 //! One run of one program, and what it printed.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,7 +13,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(300);
 /// How often a running program is looked at: rarely, so that looking costs it nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The figures both programs print, in the same units. What else they print is theirs.
+/// The figures of calls that both programs print, in the same units. What else they print is theirs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Sample {
     /// Median round trip, one wave at a time.
@@ -29,7 +30,7 @@ pub(crate) struct Sample {
 ///
 /// # Errors
 /// A sentence that names the command: it could not start, failed, took too long, or printed something else.
-pub(crate) fn run(program: &Path, arguments: &[&str]) -> Result<Sample, String> {
+pub(crate) fn run<T: DeserializeOwned>(program: &Path, arguments: &[&str]) -> Result<T, String> {
     let command_line = format!("{} {}", program.display(), arguments.join(" "));
     let mut child = Command::new(program)
         .args(arguments)
@@ -90,6 +91,7 @@ mod tests {
     fn a_failure_names_the_command_and_its_end() {
         assert!(shell("exit 3").unwrap_err().contains("exit 3"));
         assert!(shell("echo hello").unwrap_err().contains("hello"));
-        assert!(run(Path::new("/nowhere/treefold"), &[]).unwrap_err().contains("/nowhere/treefold"));
+        let nowhere = run::<Sample>(Path::new("/nowhere/treefold"), &[]).unwrap_err();
+        assert!(nowhere.contains("/nowhere/treefold"), "{nowhere}");
     }
 }

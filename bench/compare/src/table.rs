@@ -72,7 +72,7 @@ impl<'a> Line<'a> {
 }
 
 /// The middle value; of an even number, the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -111,7 +111,8 @@ pub(crate) fn text(rows: &[Row]) -> String {
     page
 }
 
-fn cell(figure: Option<f64>, digits: usize) -> String {
+/// A figure with so many digits; a dash where there is none.
+pub(crate) fn cell(figure: Option<f64>, digits: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
 }
 

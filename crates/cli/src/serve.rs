@@ -13,6 +13,10 @@
 //!
 //! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
 //! one machine share one index directory and take turns at building it.
+//!
+//! The partitions of `micro` are endpoints of streams, too ([`pulse`]).
+
+pub(crate) mod pulse;
 
 mod hosts;
 
@@ -107,7 +111,7 @@ impl Serve {
 }
 
 fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
-    partitions.iter().fold(micro().total(total), |service, partition| service.partition(partition, ()))
+    micro().total(total).endpoints(partitions.iter(), pulse::Pulse)
 }
 
 /// Refuses parameters that the endpoints of a service which this program knows could not read: they would have to

@@ -30,6 +30,17 @@ fn calls_are_measured_over_real_processes() {
 }
 
 #[test]
+fn streams_are_measured_over_real_processes() {
+    let ended =
+        run("bench stream --backends 3 --shape kary:2 --rounds 20 --in-flight 4 --seconds 0.2 -o json");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let figures = ended.json();
+    assert_eq!((&figures["backends"], &figures["shape"]), (&3.into(), &"kary:2".into()));
+    let all = figures.as_object().expect("an object");
+    assert!(all.len() > 10 && all.values().all(|figure| figure.is_string() || figure.as_f64() > Some(0.0)));
+}
+
+#[test]
 fn idle_nodes_are_measured() {
     let figures = run("bench idle --nodes 2 --seconds 0.2 -o json").json();
     assert!(figures["resident_kib"].as_u64() >= figures["private_kib"].as_u64());

@@ -100,6 +100,22 @@ fn under_random_faults_no_answer_is_wrong_and_the_cluster_heals() {
 }
 
 #[test]
+fn under_random_faults_every_wave_is_the_sum_over_its_own_contributors() {
+    for mode in ["wait-for-all", "time-out:50", "do-not-wait"] {
+        let ended =
+            run(&format!("bench stream-faults --backends 5 --waves 300 --rate 100 --mode {mode} -o json"));
+        assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+        let figures = ended.json();
+        assert_eq!((&figures["waves"], &figures["wrong"]), (&json!(300), &json!(0)), "{figures}");
+        assert_eq!(
+            figures["full"].as_u64().unwrap() + figures["partial"].as_u64().unwrap(),
+            300,
+            "{figures}"
+        );
+    }
+}
+
+#[test]
 fn a_faulty_benchmark_that_makes_no_sense_is_refused() {
     let ended = run("bench faults --nodes 4 --replicas 5");
     assert_eq!(ended.code, 2, "{}", ended.stderr);

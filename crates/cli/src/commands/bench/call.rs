@@ -5,8 +5,8 @@
 //! (how many a second, and what does each cost in processor time over all processes?). Costs are taken at two
 //! moments while the pipeline is full, so that filling and draining it don't count.
 
-use super::cost::cpu_time;
 use super::fleet::{Fleet, NODES_MAX, Placement};
+use super::moment::{Moment, Span};
 use crate::commands::call::missing_line;
 use crate::commands::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
@@ -118,31 +118,29 @@ impl BenchCall {
         let mut roundtrips = caller.round_trips(self.rounds).await?;
         roundtrips.sort_unstable();
         let pipelined = self.pipeline(fleet, &caller).await?;
-        let per_wave = |cpu: Duration| cpu.as_secs_f64() * 1e6 / pipelined.waves as f64;
-        let all = per_wave(pipelined.nodes_cpu + pipelined.client_cpu);
         Ok(Figures {
             nodes: self.nodes,
             shape: self.shape.to_string(),
             roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
             roundtrip_us_p99: quantile_us(&roundtrips, 0.99),
-            waves_per_s: pipelined.waves as f64 / pipelined.elapsed.as_secs_f64(),
-            cpu_us_per_wave: all,
-            client_cpu_us_per_wave: per_wave(pipelined.client_cpu),
-            cpu_us_per_wave_and_node: all / f64::from(self.nodes),
+            waves_per_s: pipelined.waves_per_s(),
+            cpu_us_per_wave: pipelined.cpu_us_per_wave(),
+            client_cpu_us_per_wave: pipelined.own_cpu_us_per_wave(),
+            cpu_us_per_wave_and_node: pipelined.cpu_us_per_wave() / f64::from(self.nodes),
             instantiate_ms: instantiate.as_secs_f64() * 1e3,
         })
     }
 
     /// Keeps `in_flight` calls under way and measures in the middle.
-    async fn pipeline(&self, fleet: &Fleet, caller: &Rc<Caller>) -> Result<Pipelined, Failure> {
+    async fn pipeline(&self, fleet: &Fleet, caller: &Rc<Caller>) -> Result<Span, Failure> {
         let done = Rc::new(Done::default());
         let lanes: Vec<_> = (0..self.in_flight)
             .map(|_| tokio::task::spawn_local(lane(Rc::clone(caller), Rc::clone(&done))))
             .collect();
         tokio::time::sleep(WARM_UP).await;
-        let before = Moment::of(fleet, &done)?;
+        let before = Moment::of(fleet, done.waves.get())?;
         tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;
-        let after = Moment::of(fleet, &done)?;
+        let after = Moment::of(fleet, done.waves.get())?;
         done.stop.set(true);
         for lane in lanes {
             lane.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;
@@ -150,44 +148,7 @@ impl BenchCall {
         if let Some(failure) = done.failure.borrow_mut().take() {
             return Err(failure);
         }
-        let waves = after.waves - before.waves;
-        if waves == 0 {
-            return Err(Failure::failed(format!(
-                "no wave came back within {} s; give it more --seconds",
-                self.seconds
-            )));
-        }
-        Ok(Pipelined {
-            waves,
-            elapsed: after.at - before.at,
-            nodes_cpu: after.nodes_cpu - before.nodes_cpu,
-            client_cpu: after.client_cpu - before.client_cpu,
-        })
-    }
-}
-
-/// What happened between two moments of a full pipeline.
-struct Pipelined {
-    waves: u64,
-    elapsed: Duration,
-    nodes_cpu: Duration,
-    client_cpu: Duration,
-}
-
-struct Moment {
-    at: Instant,
-    waves: u64,
-    nodes_cpu: Duration,
-    client_cpu: Duration,
-}
-
-impl Moment {
-    fn of(fleet: &Fleet, done: &Done) -> Result<Self, Failure> {
-        let own = cpu_time(std::process::id());
-        let client_cpu =
-            own.map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
-        let nodes_cpu = fleet.cpu_times()?.iter().sum();
-        Ok(Self { at: Instant::now(), waves: done.waves.get(), nodes_cpu, client_cpu })
+        before.until(&after)
     }
 }
 

@@ -5,18 +5,17 @@
 //! answer must account for every partition exactly once ([`tally`]) and must be there by the deadline plus a named
 //! bound. When all is mended the cluster must give full answers again, whichever way it is asked.
 //!
-//! A seed names the faults ([`breaker`]) and the pauses between calls. It doesn't name what the kernel makes of
+//! A seed names the faults ([`super::breaker`]) and the pauses between calls. It doesn't name what the kernel makes of
 //! them, so the same seed is the same storm, not the same raindrops.
 
-mod breaker;
 mod tally;
 
+use super::breaker::{Breaker, Plan};
 use super::fleet::{Fleet, NODES_MAX, Placement};
 use crate::commands::connect;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use breaker::Breaker;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -84,6 +83,9 @@ const PAUSE_MS_MAX: f64 = 30.0;
 
 /// Each caller goes through these in turn.
 const SHAPES: [Shape; 5] = [Shape::Adaptive, Shape::Binomial, Shape::KAry(2), Shape::Chain, Shape::Flat];
+
+/// The front is spared, since who asks a dead front has no answer to check.
+const PLAN: Plan = Plan { spared: 1, gap_ms: (50.0, 400.0), away_ms: (0.0, 400.0), still_ms: (100.0, 800.0) };
 
 /// How long a mended cluster may take until all its answers are full.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -163,7 +165,7 @@ impl BenchFaults {
         if storm.heal().await.0 < 1.0 {
             return Err(Failure::failed(format!("the nodes did not get ready within {HEAL_TIMEOUT:?}")));
         }
-        let mut breaker = Breaker::new(fleet, self.nodes, seed);
+        let mut breaker = Breaker::new(fleet, PLAN, seed, |_| ());
         let lanes: Vec<_> = (0..LANES)
             .map(|lane| {
                 let random = Random::new(seed.wrapping_add(1 + u64::from(lane)));
@@ -273,7 +275,7 @@ impl Storm {
 }
 
 /// Short enough to be typed again.
-fn drawn_seed() -> u64 {
+pub(super) fn drawn_seed() -> u64 {
     RandomState::new().hash_one(0) >> 32
 }
 

@@ -36,6 +36,9 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two attempts to start a node again.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How many others a node that is started again knocks at: some of them may be broken, too.
+const SEEDS_MAX: usize = 16;
+
 /// Where a node listens that has no address yet.
 const ANY_PORT: &str = "127.0.0.1:0";
 
@@ -117,8 +120,10 @@ impl Fleet {
             "--serve",
             &format!("micro:partitions={partitions}/{total}"),
         ]);
-        if let Some(first) = self.nodes.first() {
-            command.args(["--join", &first.addr]);
+        let others = self.nodes.iter().enumerate().filter(|&(other, _)| other != at as usize);
+        let seeds: Vec<&str> = others.map(|(_, node)| node.addr.as_str()).take(SEEDS_MAX).collect();
+        if !seeds.is_empty() {
+            command.args(["--join", &seeds.join(",")]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         die_with_parent(&mut command);
@@ -186,6 +191,11 @@ impl Fleet {
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
+    }
+
+    /// How many nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Where the first node listens; a fleet has one.

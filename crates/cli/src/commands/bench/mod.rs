@@ -1,4 +1,4 @@
-//! `treefold bench`: what a call costs, what a node costs that is never called, what answers are worth while
+//! `treefold bench`: what a call or a stream costs, what a node costs that is never called, what answers are worth while
 //! nodes die, and how trees compare under load.
 //!
 //! Every node is a process of its own, started from this very executable, so that a figure is what a user would pay:
@@ -6,23 +6,32 @@
 //! that runs on while answers are wrong measures nothing.
 //!
 //! - [`fleet`]: starts the processes, waits until they know each other, and ends them, whatever happens.
+//! - [`network`]: a fleet and a front-end of streams over it.
+//! - [`breaker`]: kills and stops nodes at random, and mends them.
 //! - [`cost`]: what a process has cost: processor time and memory; how busy the machine was.
-//! - [`call`] and [`idle`]: what things cost.
-//! - [`faults`]: whether answers are right and in time while nodes are killed and stopped.
+//! - [`moment`]: throughput and its price between two moments.
+//! - [`call`], [`stream`] and [`idle`]: what things cost.
+//! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
+//!   stopped.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
+mod breaker;
 pub(crate) mod call;
 pub(crate) mod cost;
 pub(crate) mod faults;
 pub(crate) mod fleet;
 pub(crate) mod idle;
 pub(crate) mod micro;
+mod moment;
+mod network;
+pub(crate) mod stream;
+pub(crate) mod stream_faults;
 
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, idle nodes, calls while nodes die, or trees under load, with a process for every node
+/// Measure calls, streams, idle nodes, either while nodes die, or trees under load, with a process for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -35,6 +44,8 @@ enum What {
     Idle(idle::BenchIdle),
     Faults(faults::BenchFaults),
     Micro(Box<micro::BenchMicro>),
+    Stream(stream::BenchStream),
+    StreamFaults(stream_faults::BenchStreamFaults),
 }
 
 impl Bench {
@@ -44,6 +55,8 @@ impl Bench {
             What::Idle(idle) => idle.run(format).await,
             What::Faults(faults) => faults.run(format).await,
             What::Micro(micro) => micro.run(format).await,
+            What::Stream(stream) => stream.run(format).await,
+            What::StreamFaults(faults) => faults.run(format).await,
         }
     }
 }

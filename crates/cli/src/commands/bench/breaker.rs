@@ -4,36 +4,46 @@
 //! comes back under its old address as another life of itself that knows nothing. A stopped node (`kill -STOP`)
 //! keeps its connections and says nothing, and when it goes on it says what it had to say before, late.
 //!
-//! Invariants: the front is never broken, since who asks a dead front has no answer to check; a node has at most one
-//! fault at a time; more than half of the others are never broken at once; [`Breaker::mend_all`] leaves no fault
-//! behind, whenever [`Breaker::run`] was dropped. Which nodes, which faults and which durations is a function of the
-//! seed; what the calls in flight were doing at that moment is not.
+//! Invariants: whom the [`Plan`] spares is never broken; a node has at most one fault at a time; more than half of the
+//! others are never broken at once; [`Breaker::mend_all`] leaves no fault behind, whenever [`Breaker::run`] was
+//! dropped. Which nodes, which faults and which durations is a function of the seed; what was in flight at that moment
+//! is not. Whoever wants to know hears of every fault and of its end ([`Happening`]).
 
-use crate::commands::bench::fleet::Fleet;
+use super::fleet::Fleet;
 use crate::exit::Failure;
 use std::time::Duration;
 use tokio::time::Instant;
 use treefold::core::random::Random;
 
-/// From one fault to the next, in ms.
-const GAP_MS: (f64, f64) = (50.0, 400.0);
-
-/// How long a killed node stays away, in ms.
-const AWAY_MS: (f64, f64) = (0.0, 400.0);
-
-/// How long a stopped node stands still, in ms.
-const STILL_MS: (f64, f64) = (100.0, 800.0);
+/// Who is broken, how often and for how long. Pairs are the least and the most, in ms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// So many of the fleet's first nodes are never broken.
+    pub(super) spared: usize,
+    /// From one fault to the next.
+    pub(super) gap_ms: (f64, f64),
+    /// How long a killed node stays away.
+    pub(super) away_ms: (f64, f64),
+    /// How long a stopped node stands still.
+    pub(super) still_ms: (f64, f64),
+}
 
 /// The share of faults that are kills.
 const KILLS_SHARE: f64 = 0.4;
 
-/// The front's place in the fleet.
-const FRONT: usize = 0;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(super) enum Fault {
     Killed,
     Stopped,
+}
+
+/// What has just been done to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happening {
+    /// It was broken.
+    Broke(usize, Fault),
+    /// A killed one listens again, or a stopped one goes on.
+    Mended(usize),
 }
 
 /// A fault under way.
@@ -48,17 +58,19 @@ struct Broken {
 pub(super) struct Breaker {
     fleet: Fleet,
     nodes: usize,
+    plan: Plan,
     random: Random,
     broken: Vec<Broken>,
+    tell: Box<dyn FnMut(Happening)>,
     pub(super) kills: u64,
     pub(super) stops: u64,
 }
 
 impl Breaker {
-    /// A breaker of the `nodes` nodes of a fleet.
-    pub(super) fn new(fleet: Fleet, nodes: u32, seed: u64) -> Self {
-        let random = Random::new(seed);
-        Self { fleet, nodes: nodes as usize, random, broken: Vec::new(), kills: 0, stops: 0 }
+    /// A breaker of a fleet, which tells what it does.
+    pub(super) fn new(fleet: Fleet, plan: Plan, seed: u64, tell: impl FnMut(Happening) + 'static) -> Self {
+        let (nodes, random, tell) = (fleet.len(), Random::new(seed), Box::new(tell));
+        Self { fleet, nodes, plan, random, broken: Vec::new(), tell, kills: 0, stops: 0 }
     }
 
     /// Breaks and mends until dropped; returns only when it can't.
@@ -77,22 +89,23 @@ impl Breaker {
 
     /// Mends whatever is due during one gap, then breaks a node.
     async fn break_one_later(&mut self) -> Result<(), Failure> {
-        let break_at = Instant::now() + drawn(&mut self.random, GAP_MS);
+        let break_at = Instant::now() + drawn(&mut self.random, self.plan.gap_ms);
         while let Some(at) = self.next_due().filter(|&at| self.broken[at].mend_at <= break_at) {
             tokio::time::sleep_until(self.broken[at].mend_at).await;
             self.mend(at).await?;
         }
         tokio::time::sleep_until(break_at).await;
-        let whole: Vec<usize> =
-            (0..self.nodes).filter(|&node| node != FRONT && self.is_whole(node)).collect();
+        let whole: Vec<usize> = (self.plan.spared..self.nodes).filter(|&node| self.is_whole(node)).collect();
         if whole.is_empty() || self.broken.len() >= self.broken_max() {
             return Ok(());
         }
         let node = whole[self.random.below(whole.len())];
         let fault = if self.random.unit() < KILLS_SHARE { Fault::Killed } else { Fault::Stopped };
-        let lasts = drawn(&mut self.random, if fault == Fault::Killed { AWAY_MS } else { STILL_MS });
+        let Plan { away_ms, still_ms, .. } = self.plan;
+        let lasts = drawn(&mut self.random, if fault == Fault::Killed { away_ms } else { still_ms });
         // Noted before it happens: what is noted is mended, whatever happens in between.
         self.broken.push(Broken { node, fault, mend_at: Instant::now() + lasts });
+        (self.tell)(Happening::Broke(node, fault));
         match fault {
             Fault::Killed => {
                 self.kills += 1;
@@ -125,6 +138,7 @@ impl Breaker {
             Fault::Stopped => self.fleet.resume(node)?,
         }
         self.broken.swap_remove(at);
+        (self.tell)(Happening::Mended(node));
         Ok(())
     }
 
@@ -137,7 +151,7 @@ impl Breaker {
     }
 
     fn broken_max(&self) -> usize {
-        ((self.nodes - 1) / 2).max(1)
+        ((self.nodes - self.plan.spared) / 2).max(1)
     }
 }
 

@@ -1,0 +1,194 @@
+//! `treefold bench stream`: what a stream over one process per back-end costs.
+//!
+//! As MRNet is measured: one number from each back-end, added up on the way, waiting for everyone. Three phases, each
+//! on a stream of its own ([`front`]):
+//!
+//! 1. a broadcast of 32 bytes and the sum that answers it, one at a time: how long is it under way?
+//! 2. the same with several in flight: how many a second?
+//! 3. up only: nobody asks, the back-ends push as fast as their window allows. How many waves a second, and what does
+//!    each cost in processor time over all processes?
+//!
+//! Every sum and every wave's contributors are checked, and a wave that lacks anybody fails the benchmark.
+
+mod front;
+
+use super::call::quantile_us;
+use super::fleet::NODES_MAX;
+use super::network::Network;
+use crate::exit::{Failure, Verdict};
+use crate::output::{Format, print, print_json, rounded};
+use crate::parse;
+use crate::serve::pulse::Part;
+use clap::Args;
+use front::Front;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use treefold::{Shape, StreamBuilder};
+
+/// Measure streams over N back-end processes: instantiation, round trips, waves per second, processor time per wave
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchStream {
+    /// How many back-ends, one process and one endpoint each; this process is the front-end
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
+    backends: u32,
+
+    /// The tree's shape below the front-end: kary:K, flat, or any other that calls have
+    #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
+    shape: Shape,
+
+    /// Round trips made one after another
+    #[arg(long, value_name = "R", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Broadcasts in flight in the second phase
+    #[arg(long, value_name = "D", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    in_flight: u32,
+
+    /// How long each of the second and the third phase is measured
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = parse::seconds)]
+    seconds: f64,
+
+    /// Bytes that each node may have sent up and that have not been taken
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = clap::value_parser!(u64).range(1..))]
+    window_bytes: u64,
+}
+
+const EXAMPLES: &str = "\
+Every sum and every wave's contributors are checked. With -o json, one line:
+  {backends, shape, instantiate_ms, listening_ms, in_sight_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
+   roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
+   cpu_us_per_wave_and_backend}
+Times up to instantiate_ms count from the first process's start: until all listen, until the front-end knows all, and
+until a stream was open over all of them and an exact sum had come. A round trip is a broadcast of 32 bytes and a sum;
+waves are up only. cpu_us figures count all processes, the front-end's included.
+
+Examples:
+  treefold bench stream --backends 64 --shape kary:8
+  treefold bench stream --backends 256 --shape flat -o json";
+
+/// What was measured.
+#[derive(Serialize)]
+struct Figures {
+    backends: u32,
+    shape: String,
+    #[serde(serialize_with = "rounded")]
+    instantiate_ms: f64,
+    #[serde(serialize_with = "rounded")]
+    listening_ms: f64,
+    #[serde(serialize_with = "rounded")]
+    in_sight_ms: f64,
+    #[serde(serialize_with = "rounded")]
+    roundtrip_us_p50: f64,
+    #[serde(serialize_with = "rounded")]
+    roundtrip_us_p99: f64,
+    in_flight: u32,
+    #[serde(serialize_with = "rounded")]
+    roundtrips_per_s: f64,
+    #[serde(serialize_with = "rounded")]
+    cpu_us_per_roundtrip: f64,
+    window_bytes: u64,
+    #[serde(serialize_with = "rounded")]
+    waves_per_s: f64,
+    #[serde(serialize_with = "rounded")]
+    cpu_us_per_wave: f64,
+    #[serde(serialize_with = "rounded")]
+    front_cpu_us_per_wave: f64,
+    #[serde(serialize_with = "rounded")]
+    cpu_us_per_wave_and_backend: f64,
+}
+
+/// A new network is left alone for so long before anything is measured: connections are made, and gossip has much to
+/// say while everyone is news.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Round trips that are made before the first that counts.
+const WARM_UP_ROUNDS: u32 = 100;
+
+impl BenchStream {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        let network = Network::by_gossip(self.backends).await?;
+        let figures = self.measure(&network).await;
+        network.fleet.end().await;
+        let figures = figures?;
+        match format {
+            Format::Json => print_json(&figures),
+            Format::Text => print(render(&figures)),
+        }
+        Ok(Verdict::Full)
+    }
+
+    async fn measure(&self, network: &Network) -> Result<Figures, Failure> {
+        self.open(network, Part::Echo).await?.round_trip().await?;
+        let instantiate = network.fleet.started_at().elapsed();
+        tokio::time::sleep(SETTLE).await;
+        let mut front = self.open(network, Part::Echo).await?;
+        let mut roundtrips = self.round_trips(&mut front).await?;
+        roundtrips.sort_unstable();
+        let seconds = Duration::from_secs_f64(self.seconds);
+        let pipelined = front.pipeline(&network.fleet, self.in_flight, seconds).await?;
+        drop(front);
+        let pushed = self.open(network, Part::Tick).await?.watch(&network.fleet, seconds).await?;
+        let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+        Ok(Figures {
+            backends: self.backends,
+            shape: self.shape.to_string(),
+            instantiate_ms: millis(instantiate),
+            listening_ms: millis(network.started.listening),
+            in_sight_ms: millis(network.started.in_sight),
+            roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
+            roundtrip_us_p99: quantile_us(&roundtrips, 0.99),
+            in_flight: self.in_flight,
+            roundtrips_per_s: pipelined.waves_per_s(),
+            cpu_us_per_roundtrip: pipelined.cpu_us_per_wave(),
+            window_bytes: self.window_bytes,
+            waves_per_s: pushed.waves_per_s(),
+            cpu_us_per_wave: pushed.cpu_us_per_wave(),
+            front_cpu_us_per_wave: pushed.own_cpu_us_per_wave(),
+            cpu_us_per_wave_and_backend: pushed.cpu_us_per_wave() / f64::from(self.backends),
+        })
+    }
+
+    async fn open(&self, network: &Network, part: Part) -> Result<Front, Failure> {
+        let lay_out = |builder: StreamBuilder| {
+            builder.up_filter("sum").shape(self.shape).window_bytes(self.window_bytes)
+        };
+        Ok(Front::of(network.open(part, lay_out).await?, self.backends))
+    }
+
+    async fn round_trips(&self, front: &mut Front) -> Result<Vec<Duration>, Failure> {
+        for _ in 0..WARM_UP_ROUNDS {
+            front.round_trip().await?;
+        }
+        let mut all = Vec::with_capacity(self.rounds as usize);
+        for _ in 0..self.rounds {
+            let started_at = Instant::now();
+            front.round_trip().await?;
+            all.push(started_at.elapsed());
+        }
+        Ok(all)
+    }
+}
+
+fn render(figures: &Figures) -> String {
+    format!(
+        "{} back-ends, {}\n  ready after  {:.0} ms: all listen after {:.0} ms, are in sight after {:.0} ms\n  \
+         round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  {} in flight {:.0} round trips/s, {:.1} µs of \
+         processor each\n  up only      {:.0} waves/s\n  processor    {:.1} µs a wave over all processes ({:.1} of it the \
+         front-end's), {:.2} µs a wave and back-end",
+        figures.backends,
+        figures.shape,
+        figures.instantiate_ms,
+        figures.listening_ms,
+        figures.in_sight_ms,
+        figures.roundtrip_us_p50,
+        figures.roundtrip_us_p99,
+        figures.in_flight,
+        figures.roundtrips_per_s,
+        figures.cpu_us_per_roundtrip,
+        figures.waves_per_s,
+        figures.cpu_us_per_wave,
+        figures.front_cpu_us_per_wave,
+        figures.cpu_us_per_wave_and_backend
+    )
+}

@@ -1,0 +1,142 @@
+//! The front-end of a stream that is measured: sends, receives, and checks every wave.
+
+use crate::commands::bench::fleet::Fleet;
+use crate::commands::bench::moment::{Moment, Span};
+use crate::commands::failure_of;
+use crate::exit::Failure;
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+use treefold::operators::Packet;
+use treefold::{PartitionSet, Stream, StreamWave};
+
+/// What is broadcast, as the floor broadcasts it: what it says nobody reads.
+const BROADCAST: Bytes = Bytes::from_static(&[7; 32]);
+
+/// No wave of the benchmark takes longer: what does is a failure, not a figure.
+const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a phase runs before it is measured.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// A stream and what each of its waves must be.
+pub(super) struct Front {
+    stream: Stream,
+    backends: PartitionSet,
+    sum: i64,
+}
+
+impl Front {
+    /// The front-end of a stream over so many back-ends, each of which gives its own number.
+    pub(super) fn of(stream: Stream, backends: u32) -> Self {
+        let backends = PartitionSet::first(backends);
+        let sum = backends.iter().map(i64::from).sum();
+        Self { stream, backends, sum }
+    }
+
+    /// A broadcast and the sum that answers it.
+    pub(super) async fn round_trip(&mut self) -> Result<(), Failure> {
+        let tag = self.broadcast().await?;
+        self.wave_of(Some(tag)).await
+    }
+
+    /// Keeps `in_flight` broadcasts under way; what is measured is the middle.
+    pub(super) async fn pipeline(
+        &mut self,
+        fleet: &Fleet,
+        in_flight: u32,
+        seconds: Duration,
+    ) -> Result<Span, Failure> {
+        let mut next = self.broadcast().await?;
+        for _ in 1..in_flight {
+            self.broadcast().await?;
+        }
+        let mut course = Course::of(fleet, seconds);
+        while !course.is_over()? {
+            self.wave_of(Some(next)).await?;
+            next += 1;
+            course.waves += 1;
+            self.broadcast().await?;
+        }
+        course.span()
+    }
+
+    /// Takes the waves that come unasked; what is measured is the middle.
+    pub(super) async fn watch(mut self, fleet: &Fleet, seconds: Duration) -> Result<Span, Failure> {
+        let mut course = Course::of(fleet, seconds);
+        while !course.is_over()? {
+            self.wave_of(None).await?;
+            course.waves += 1;
+        }
+        course.span()
+    }
+
+    async fn broadcast(&self) -> Result<u64, Failure> {
+        self.stream.send(BROADCAST).await.map_err(failure_of)
+    }
+
+    /// The next wave, which must be exact, and of this tag if one is given.
+    async fn wave_of(&mut self, tag: Option<u64>) -> Result<(), Failure> {
+        let wave = tokio::time::timeout(WAVE_TIMEOUT, self.stream.wave()).await;
+        let wave = wave
+            .map_err(|_| Failure::failed(format!("no wave came within {WAVE_TIMEOUT:?}")))?
+            .map_err(failure_of)?;
+        let is_exact = tag.is_none_or(|tag| tag == wave.tag)
+            && wave.contributors == self.backends
+            && wave.missing.is_empty()
+            && figure(&wave) == Some(self.sum);
+        if is_exact {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "wave {} from {} of {} back-ends is {:?}, not {} from all in wave {tag:?}; missing {:?}",
+            wave.tag,
+            wave.contributors.len(),
+            self.backends.len(),
+            figure(&wave),
+            self.sum,
+            wave.missing
+        )))
+    }
+}
+
+/// The one number of the one packet that a wave of sums has.
+fn figure(wave: &StreamWave<Bytes>) -> Option<i64> {
+    match &wave.packets[..] {
+        [packet] => Packet::read(packet).and_then(|packet| packet.i64(0)).ok(),
+        _ => None,
+    }
+}
+
+/// A phase: it warms up, is measured from one moment to another, and is over.
+struct Course<'a> {
+    fleet: &'a Fleet,
+    waves: u64,
+    warm_at: Instant,
+    ends_at: Instant,
+    began: Option<Moment>,
+    ended: Option<Moment>,
+}
+
+impl<'a> Course<'a> {
+    fn of(fleet: &'a Fleet, seconds: Duration) -> Self {
+        let warm_at = Instant::now() + WARM_UP;
+        Self { fleet, waves: 0, warm_at, ends_at: warm_at + seconds, began: None, ended: None }
+    }
+
+    /// Takes the moments as they come; asked after every wave.
+    fn is_over(&mut self) -> Result<bool, Failure> {
+        let now = Instant::now();
+        if now >= self.warm_at && self.began.is_none() {
+            self.began = Some(Moment::of(self.fleet, self.waves)?);
+        }
+        if now >= self.ends_at {
+            self.ended = Some(Moment::of(self.fleet, self.waves)?);
+        }
+        Ok(self.ended.is_some())
+    }
+
+    fn span(self) -> Result<Span, Failure> {
+        let began = self.began.expect("invariant: what is over has begun");
+        began.until(&self.ended.expect("invariant: asked for when it is over"))
+    }
+}
