@@ -9,6 +9,7 @@
 //! - [`cost`]: what a process has cost: processor time and memory; how busy the machine was.
 //! - [`call`] and [`idle`]: what things cost.
 //! - [`faults`]: whether answers are right and in time while nodes are killed and stopped.
+//! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
 pub(crate) mod call;
@@ -17,12 +18,14 @@ pub(crate) mod faults;
 pub(crate) mod fleet;
 pub(crate) mod idle;
 pub(crate) mod micro;
+pub(crate) mod tool;
 
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, idle nodes, calls while nodes die, or trees under load, with a process for every node
+/// Measure calls, idle nodes, calls while nodes die, trees under load, or a tool's streams, with a process for every
+/// node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -35,6 +38,7 @@ enum What {
     Idle(idle::BenchIdle),
     Faults(faults::BenchFaults),
     Micro(Box<micro::BenchMicro>),
+    Tool(tool::BenchTool),
 }
 
 impl Bench {
@@ -44,6 +48,7 @@ impl Bench {
             What::Idle(idle) => idle.run(format).await,
             What::Faults(faults) => faults.run(format).await,
             What::Micro(micro) => micro.run(format).await,
+            What::Tool(tool) => tool.run(format).await,
         }
     }
 }
