@@ -9,6 +9,7 @@
 //! echo:partitions=0/4                           endpoints that send each packet back
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
+//! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
 //! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
@@ -20,6 +21,8 @@ pub(crate) mod pulse;
 
 mod hosts;
 
+pub(crate) mod daemon;
+
 use crate::parse::{self, partitions_of_total};
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,7 @@ use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
 /// What may follow a colon.
-const KEYS: [&str; 4] = ["partitions", "data", "files", "name"];
+const KEYS: [&str; 5] = ["partitions", "endpoints", "data", "files", "name"];
 
 /// One `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ enum What {
     Echo,
     /// This host, under this name; under the system's own when `None`.
     Hosts(Option<String>),
+    Daemon,
 }
 
 /// A folder to search in, and how to index it.
@@ -106,6 +110,7 @@ impl Serve {
             What::Echo => Ok(echo_service(&self.partitions, self.total)),
             What::Micro => Ok(micro_service(&self.partitions, self.total)),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref()),
+            What::Daemon => Ok(daemon::run(&self.partitions, self.total)),
         }
     }
 }
@@ -128,8 +133,8 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
 }
 
 /// The services that this program knows, without partitions: their operators and filters only.
-pub(crate) fn known_services() -> [Service; 3] {
-    [search(), micro(), hosts::known()]
+pub(crate) fn known_services() -> [Service; 4] {
+    [search(), micro(), hosts::known(), daemon::service(None)]
 }
 
 fn search() -> Service {
@@ -152,9 +157,12 @@ impl FromStr for Serve {
         let (head, options) = split_options(text);
         let (name, folder) = head.split_once('=').map_or((head, None), |(name, folder)| (name, Some(folder)));
         let (mut ids, mut data, mut files_max, mut host) = (None, None, None, None);
+        let mut of_streams = false;
         for (key, value) in options {
             match key {
-                "partitions" => ids = Some(partitions_of_total(value)?),
+                "partitions" | "endpoints" => {
+                    (ids, of_streams) = (Some(partitions_of_total(value)?), key == "endpoints");
+                }
                 "data" => data = Some(PathBuf::from(value)),
                 "name" => host = Some(value.to_owned()),
                 _ => files_max = Some(parse::named("files", value, "a number of files")?),
@@ -165,6 +173,11 @@ impl FromStr for Serve {
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
         let what = match (name, folder) {
+            ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
+            ("daemon", _) => {
+                return Err(refuse("daemon with nothing but endpoints, as in daemon:endpoints=0-31/512"));
+            }
+            _ if of_streams => return Err(refuse("partitions; only daemon has endpoints and nothing else")),
             ("search", Some(folder)) if !folder.is_empty() && host.is_none() => {
                 What::Search(Corpus { folder: folder.into(), data, files_max })
             }
@@ -182,7 +195,8 @@ impl FromStr for Serve {
             }
             _ => {
                 return Err(refuse(
-                    "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL or hosts:partitions=ID/TOTAL",
+                    "search=DIR:partitions=IDS/TOTAL, micro:partitions=IDS/TOTAL, echo:partitions=IDS/TOTAL, \
+                     hosts:partitions=ID/TOTAL or daemon:endpoints=IDS/TOTAL",
                 ));
             }
         };
@@ -216,7 +230,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro | What::Echo | What::Hosts(_) => panic!("{text} is no search"),
+            What::Micro | What::Echo | What::Hosts(_) | What::Daemon => panic!("{text} is no search"),
         }
     }
 
@@ -257,6 +271,10 @@ mod tests {
             "hosts",
             "hosts=/srv:partitions=0/1",
             "hosts:partitions=0-1/4",
+            "daemon:partitions=0-1/4",
+            "daemon=/srv:endpoints=0-1/4",
+            "daemon:endpoints=0-4/4",
+            "micro:endpoints=0-1/4",
             "faces:partitions=0/1",
             "search=.:partitions=0/1:files=many",
         ] {

@@ -101,6 +101,8 @@ Services:
   hosts:partitions=ID/TOTAL[:name=NAME]
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
+  daemon:endpoints=IDS/TOTAL
+      Emulated daemons of a parallel tool, as endpoints of streams: what `treefold bench tool` starts.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12

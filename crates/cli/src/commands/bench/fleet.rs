@@ -67,7 +67,8 @@ impl Placement {
 /// Node processes on loopback, the first of which the others joined.
 pub(crate) struct Fleet {
     nodes: Vec<NodeProcess>,
-    placement: Placement,
+    /// What each node is told to `--serve`.
+    serves: Vec<String>,
     /// How many processors each node says it has.
     processors: Vec<u32>,
     cluster: String,
@@ -90,15 +91,22 @@ impl Fleet {
 
     /// Starts the nodes of a placement, each of which says that it has so many processors.
     pub(crate) async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
-        assert_eq!(processors.len(), placement.nodes as usize, "invariant: each node has processors");
+        let micro =
+            |node| format!("micro:partitions={}/{}", placement.partitions_of(node), placement.partitions);
+        Self::start_serving((0..placement.nodes).map(micro).collect(), processors).await
+    }
+
+    /// Starts a node for each of what they are told to `--serve`, with so many processors each.
+    pub(crate) async fn start_serving(serves: Vec<String>, processors: Vec<u32>) -> Result<Self, Failure> {
+        assert_eq!(processors.len(), serves.len(), "invariant: each node has processors");
         let cluster = format!("bench-{}", std::process::id());
-        let bar = progress(u64::from(placement.nodes));
-        let mut fleet =
-            Self { nodes: Vec::new(), placement, processors, cluster, started_at: Instant::now() };
+        let nodes = u32::try_from(serves.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
+        let bar = progress(u64::from(nodes));
+        let mut fleet = Self { nodes: Vec::new(), serves, processors, cluster, started_at: Instant::now() };
         let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
         bar.inc(1);
         fleet.nodes.push(first);
-        let others = 1..placement.nodes;
+        let others = 1..nodes;
         let spawned: Vec<Spawned> = others.map(|at| fleet.spawn(at, ANY_PORT)).collect::<Result<_, _>>()?;
         for node in spawned {
             fleet.nodes.push(node.listening().await?);
@@ -110,16 +118,10 @@ impl Fleet {
 
     fn spawn(&self, at: u32, listen: &str) -> Result<Spawned, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
-        let (partitions, total) = (self.placement.partitions_of(at), self.placement.partitions);
         let mut command = Command::new(std::env::current_exe().map_err(refused)?);
         let processors = self.processors[at as usize].to_string();
         command.args(["node", "--listen", listen, "--workers", "1", "--processors", &processors]);
-        command.args([
-            "--cluster",
-            &self.cluster,
-            "--serve",
-            &format!("micro:partitions={partitions}/{total}"),
-        ]);
+        command.args(["--cluster", &self.cluster, "--serve", &self.serves[at as usize]]);
         let others = self.nodes.iter().enumerate().filter(|&(other, _)| other != at as usize);
         let seeds: Vec<&str> = others.map(|(_, node)| node.addr.as_str()).take(SEEDS_MAX).collect();
         if !seeds.is_empty() {

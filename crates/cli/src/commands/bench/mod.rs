@@ -13,6 +13,7 @@
 //! - [`call`], [`stream`] and [`idle`]: what things cost.
 //! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
 //!   stopped.
+//! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
 mod breaker;
@@ -26,12 +27,14 @@ mod moment;
 mod network;
 pub(crate) mod stream;
 pub(crate) mod stream_faults;
+pub(crate) mod tool;
 
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, streams, idle nodes, either while nodes die, or trees under load, with a process for every node
+/// Measure calls, streams, idle nodes, either while nodes die, trees under load, or a tool's streams, with a process
+/// for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -46,6 +49,7 @@ enum What {
     Micro(Box<micro::BenchMicro>),
     Stream(stream::BenchStream),
     StreamFaults(stream_faults::BenchStreamFaults),
+    Tool(tool::BenchTool),
 }
 
 impl Bench {
@@ -57,6 +61,7 @@ impl Bench {
             What::Micro(micro) => micro.run(format).await,
             What::Stream(stream) => stream.run(format).await,
             What::StreamFaults(faults) => faults.run(format).await,
+            What::Tool(tool) => tool.run(format).await,
         }
     }
 }

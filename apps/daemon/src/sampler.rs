@@ -1,0 +1,147 @@
+//! Samples: amounts over intervals of a daemon's own clock.
+//!
+//! Each metric of each daemon grows at a rate of its own, a whole number a period, so that whatever a filter makes of
+//! the samples can be checked to the last one: over an aligned interval of one period, the sum of a metric is the sum
+//! of the daemons' rates. Metric 0 grows by 1 a period everywhere: it counts samples.
+//!
+//! Daemons sample in different phases. Everyone's first sample begins at the common start and is between one period
+//! and two long; from then on each is one period. So every daemon has filled the first common interval with its first
+//! sample, and with the first wave every node has heard from everyone below it: an alignment by waves can't close an
+//! interval before it knows whom to wait for.
+
+use crate::clock::Clock;
+use crate::draw::{Draw, Purpose};
+use crate::request::Sampling;
+use treefold_operators::filter::time_aligned::Sample;
+
+/// Amounts a period are below this.
+const RATE_MAX: u64 = 1_000;
+
+/// One daemon's samples, one after the other.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    clock: Clock,
+    rates: Vec<f64>,
+    period_ns: u64,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Sampler {
+    /// That of a daemon.
+    pub fn new(sampling: &Sampling, endpoint: u32) -> Self {
+        let Sampling { injected, metrics, period_ns, start_ns } = *sampling;
+        let phase = Draw::new(injected.seed, Purpose::Phase, u64::from(endpoint)).uniform();
+        Self {
+            clock: Clock::of_daemon(&injected, endpoint),
+            rates: rates(injected.seed, metrics, endpoint),
+            period_ns,
+            start_ns,
+            end_ns: start_ns + period_ns + (phase * period_ns as f64) as u64,
+        }
+    }
+
+    /// When the next sample is due, in true ns since the Unix epoch.
+    pub fn due_ns(&self) -> u64 {
+        self.clock.true_ns(self.end_ns)
+    }
+
+    /// The next sample.
+    pub fn next_sample(&mut self) -> Sample {
+        let (start_ns, end_ns) = (self.start_ns, self.end_ns);
+        let periods = (end_ns - start_ns) as f64 / self.period_ns as f64;
+        let values: Vec<f64> = self.rates.iter().map(|rate| rate * periods).collect();
+        (self.start_ns, self.end_ns) = (end_ns, end_ns + self.period_ns);
+        Sample { start_ns, end_ns, values: values.into() }
+    }
+}
+
+/// Amounts a period of a daemon's metrics.
+pub fn rates(seed: u64, metrics: u32, endpoint: u32) -> Vec<f64> {
+    let mut draw = Draw::new(seed, Purpose::Metrics, u64::from(endpoint));
+    let drawn = (1..metrics).map(|_| draw.below(RATE_MAX) as f64);
+    std::iter::once(1.0).chain(drawn.collect::<Vec<_>>()).take(metrics as usize).collect()
+}
+
+/// What all daemons together add to each metric in a period.
+pub fn rates_of_all(seed: u64, metrics: u32, daemons: u32) -> Vec<f64> {
+    let mut all = vec![0.0; metrics as usize];
+    for endpoint in 0..daemons {
+        for (sum, rate) in all.iter_mut().zip(rates(seed, metrics, endpoint)) {
+            *sum += rate;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Injected;
+    use treefold_operators::Body;
+    use treefold_operators::filter::time_aligned::Aligned;
+    use treefold_operators::filter::{Piece, Source, Wave, builtin};
+
+    const START_NS: u64 = 1_800_000_000_000_000_000;
+    const PERIOD_NS: u64 = 200_000_000;
+
+    fn sampling() -> Sampling {
+        let injected = Injected {
+            seed: 2,
+            skew_us_max: 20_000,
+            drift_ppm_max: 50,
+            since_ns: START_NS,
+            ..Injected::default()
+        };
+        Sampling { injected, metrics: 5, period_ns: PERIOD_NS, start_ns: START_NS }
+    }
+
+    #[test]
+    fn samples_follow_on_each_other_and_are_due_when_they_end() {
+        let mut sampler = Sampler::new(&sampling(), 3);
+        let clock = Clock::of_daemon(&sampling().injected, 3);
+        let mut end_ns = START_NS;
+        for nth in 0..50 {
+            let due_ns = sampler.due_ns();
+            let sample = sampler.next_sample();
+            assert_eq!(sample.start_ns, end_ns);
+            assert!(clock.reading_ns(due_ns).abs_diff(sample.end_ns) <= 2);
+            end_ns = sample.end_ns;
+            let periods = (sample.end_ns - sample.start_ns) as f64 / PERIOD_NS as f64;
+            assert!(if nth == 0 { (1.0..2.0).contains(&periods) } else { periods == 1.0 });
+            assert_eq!(sample.values.0[0], periods);
+        }
+    }
+
+    #[test]
+    fn aligned_by_waves_every_interval_is_the_sum_of_all_rates() {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct Params {
+            interval_ns: u64,
+            metrics: u32,
+        }
+        let params = Params { interval_ns: PERIOD_NS, metrics: 5 }.encode().unwrap();
+        let mut filter = builtin("time-aligned").unwrap().open(&params).unwrap();
+        let mut samplers: Vec<Sampler> = (0..9).map(|daemon| Sampler::new(&sampling(), daemon)).collect();
+        let expected = rates_of_all(2, 5, 9);
+        let mut intervals = 0;
+        for tag in 0..20 {
+            let piece = |(daemon, sampler): (usize, &mut Sampler)| Piece {
+                source: Source::Endpoint(daemon as u32),
+                payload: sampler.next_sample().encode().unwrap(),
+            };
+            let pieces: Vec<Piece> = samplers.iter_mut().enumerate().map(piece).collect();
+            let mut out = Vec::new();
+            filter.up(Wave { tag, pieces: &pieces, now_ns: 0 }, &mut out).unwrap();
+            assert!(tag > 0 || out.len() == 1, "the first wave fills the first interval");
+            for packet in out {
+                let aligned = Aligned::decode(&packet).unwrap();
+                assert_eq!((aligned.start_ns, aligned.endpoints), (START_NS + intervals * PERIOD_NS, 9));
+                let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6 * b.max(1.0);
+                assert!(aligned.values.0.iter().zip(&expected).all(near), "{aligned:?} {expected:?}");
+                intervals += 1;
+            }
+        }
+        assert!(intervals >= 20);
+    }
+}

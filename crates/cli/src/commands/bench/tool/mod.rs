@@ -1,0 +1,70 @@
+//! `treefold bench tool`: the workloads of a parallel tool, those that MRNet was measured with in Paradyn (§4.2).
+//!
+//! The daemons are emulated ([`treefold_daemon`]), several in a process where processes run out; nodes, sockets, trees
+//! and filters are the real ones. The front-end makes the same daemons and knows what must have come, and whatever
+//! else comes ends the benchmark.
+//!
+//! `flat` is the tool without a network of filters, as Paradyn was before: every packet of every daemon goes to the
+//! front-end as it is, which applies the very filters itself. Only its connections are fewer than a daemon each, where
+//! a process has several. In a tree each node folds what is below it, its own daemons first.
+//!
+//! - [`scale`]: how many daemons in how many processes; [`backends`], these processes and the way to them.
+//! - [`startup`]: the phases of a tool's start (figure 8), by [`front`]; [`verify`] compares what was reported.
+//! - [`metrics`]: streams of samples (figure 9), by [`trial`].
+//! - [`skew`]: how wrong measured clocks are, by [`clocks`].
+
+mod backends;
+mod clocks;
+mod front;
+mod metrics;
+mod scale;
+mod skew;
+mod startup;
+mod trial;
+mod verify;
+
+use crate::exit::{Failure, Verdict};
+use crate::output::Format;
+use clap::{Args, Subcommand};
+
+/// Measure a parallel tool's start-up, metric streams and clock skews over emulated daemons
+#[derive(Debug, Args)]
+pub(crate) struct BenchTool {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Startup(startup::BenchStartup),
+    Metrics(metrics::BenchMetrics),
+    Skew(skew::BenchSkew),
+}
+
+impl BenchTool {
+    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+        match self.what {
+            What::Startup(startup) => startup.run(format).await,
+            What::Metrics(metrics) => metrics.run(format).await,
+            What::Skew(skew) => skew.run(format).await,
+        }
+    }
+}
+
+/// The median of some figures, of which there is one at least.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
+    f64::midpoint(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 3.0);
+    }
+}
