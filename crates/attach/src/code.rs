@@ -55,6 +55,7 @@ pub(crate) struct Failure {
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
+    #[allow(clippy::needless_pass_by_value, reason = "texts and errors are given alike")]
     pub(crate) fn new(code: treefold_code, message: impl ToString) -> Self {
         Self { code, message: message.to_string() }
     }

@@ -1,14 +1,14 @@
 //! Treefold's C interface, over [`treefold::attach`](mod@treefold::attach): `include/treefold.h` is made from this crate.
 //!
 //! A C program owns opaque handles and nothing else of ours: a place in the network, streams, packets, rows. Everything
-//! that crosses does so in one of three ways, and [`boundary`] has them: a handle is lent for a call, a place is filled,
+//! that crosses does so in one of three ways, and `boundary` has them: a handle is lent for a call, a place is filled,
 //! a handle is given back for good. All other files are safe but for saying which of the three it is.
 //!
 //! Invariants: no panic unwinds into C (`guard` is the outermost call of every function that can panic); every
 //! argument is looked at before anything is done, and a bad one is named; a place that a result goes to is filled when
 //! the function returns `TREEFOLD_OK`, and otherwise holds null or what it held. Threads that are started here have all
 //! signals blocked, so that handlers run on the program's own, and so that a peer's death is an error code on a write
-//! and not a `SIGPIPE` ([`signals`]).
+//! and not a `SIGPIPE` (`signals`).
 //!
 //! What C can break all the same: a pointer that is neither null nor what it is said to be.
 #![allow(non_camel_case_types, reason = "the names are C's")]

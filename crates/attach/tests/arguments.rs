@@ -191,7 +191,7 @@ fn one_thread_receives_at_a_time() {
         };
         // Two that receive again and again get in each other's way sooner or later.
         let find_busy = move || while receive() != TREEFOLD_BUSY {};
-        let other = scope.spawn(move || find_busy());
+        let other = scope.spawn(find_busy);
         while !other.is_finished() {
             receive();
         }

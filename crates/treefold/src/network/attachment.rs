@@ -165,7 +165,7 @@ impl Member {
             };
             if let Some(ending) = ending {
                 if let Some(mut foreman) = self.foreman {
-                    foreman.end(CHILDREN_GRACE).await;
+                    foreman.end(&mut news, std::iter::empty(), CHILDREN_GRACE).await;
                 }
                 return Ok(ending);
             }

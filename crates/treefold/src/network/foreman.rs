@@ -7,13 +7,14 @@
 use super::child::{Tail, watch};
 use super::command::{Blanks, allow_files, fill, is_here, start_here, start_there};
 use crate::driver::asks::Handle;
-use crate::driver::launching::LaunchAsk;
+use crate::driver::launching::{LaunchAsk, LaunchNews};
 use crate::topology::{Role, Topology};
 use crate::wire::{Assignment, Failed, Launch, Launcher, Started, Token};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use treefold_core::id::NodeId;
 
@@ -263,15 +264,30 @@ impl Foreman {
         self.handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
     }
 
-    /// Tells everyone that it is over, and waits until who runs here has ended; who has not by then is killed.
-    pub(super) async fn end(&mut self, grace: Duration) {
+    /// Tells everyone that it is over, these others too, and waits until they have gone; whoever was started from here
+    /// and has not ended by then is killed.
+    pub(super) async fn end(
+        &mut self,
+        news: &mut mpsc::UnboundedReceiver<LaunchNews>,
+        others: impl Iterator<Item = NodeId>,
+        grace: Duration,
+    ) {
         self.is_ending = true;
-        self.there.keys().for_each(|&node| self.say(node, Launch::End));
-        // Whoever never attached hears nothing.
-        if self.posts.iter().all(|post| post.standing != Standing::Expected) {
-            let all_ended = async { while self.processes.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(grace, all_ended).await;
-        }
+        let mut leaving: HashSet<NodeId> = self.there.keys().copied().chain(others).collect();
+        leaving.iter().for_each(|&node| self.say(node, Launch::End));
+        let all_gone = async {
+            while !leaving.is_empty() {
+                match news.recv().await {
+                    Some(LaunchNews::Lost { peer }) => {
+                        leaving.remove(&peer);
+                    }
+                    Some(LaunchNews::Said { .. } | LaunchNews::TurnedAway { .. }) => {}
+                    None => return,
+                }
+            }
+        };
+        // Who is slower than that is killed, or finds its parent gone.
+        let _ = tokio::time::timeout(grace, all_gone).await;
         self.processes.shutdown().await;
     }
 }

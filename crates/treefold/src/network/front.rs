@@ -160,7 +160,7 @@ impl Front {
             self.failed = self.silent(options.timeout);
         }
         if started < total && !options.allow_failures {
-            self.foreman.end(FAILED_GRACE).await;
+            self.end(FAILED_GRACE).await;
             return Err(UpError::Failed { failed: std::mem::take(&mut self.failed), started, total });
         }
         self.is_up = true;
@@ -182,12 +182,7 @@ impl Front {
             self.digest();
             tokio::select! {
                 // When nobody is left to say it, the network is over as well.
-                grace = &mut stop => {
-                    for node in self.adopted.keys() {
-                        self.foreman.say(*node, Launch::End);
-                    }
-                    return self.foreman.end(grace.unwrap_or_default()).await;
-                }
+                grace = &mut stop => return self.end(grace.unwrap_or_default()).await,
                 news = self.news.recv() => match news {
                     Some(news) => self.hear(news),
                     None => return,
@@ -195,6 +190,11 @@ impl Front {
                 Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(ended),
             }
         }
+    }
+
+    async fn end(&mut self, grace: Duration) {
+        let adopted = self.adopted.keys().copied();
+        self.foreman.end(&mut self.news, adopted, grace).await;
     }
 
     /// Waits for something to happen; false when nothing has by then.
