@@ -164,7 +164,7 @@ fn what_is_made_is_sound_and_amounts_to_what_was_asked() {
 #[test]
 fn what_can_not_be_made_is_refused_before_anything_is_printed() {
     for (line, words) in [
-        ("topology kary 1 --back-ends 4", "1 is not in 2.."),
+        ("topology kary 1 --back-ends 4", "is 1; allowed: 2 to"),
         ("topology kary 4", "how many back-ends? --hosts lists their hosts, --back-ends counts them"),
         ("topology balanced 4x0", "shape is 4x0; allowed: children level by level"),
         ("topology balanced 4 --back-ends 5", "balanced:4 has 4 back-ends, and 5 were asked for"),

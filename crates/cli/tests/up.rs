@@ -87,7 +87,7 @@ async fn a_network_is_streamed_over_as_it_stands_and_outlives_an_inner_process()
     let topology: Topology = text.parse().expect("a topology");
     let mut network = Network::up(topology, options()).await.expect("it comes up");
     let trees = network.trees("echo");
-    let shape: Vec<Vec<u32>> =
+    let shape: Vec<Vec<usize>> =
         trees.iter().map(|tree| tree.seats().iter().map(|seat| seat.partitions.len()).collect()).collect();
     assert_eq!(shape, [[0, 1, 1], [0, 1, 1]], "inner processes bear nothing");
     assert_eq!(trees[1].partitions().to_string(), "2-3", "numbered as in the file");
@@ -269,7 +269,10 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
     up.child.kill().expect("it runs");
     for process in &mut processes {
         let code = process.wait().expect("it ends").code();
-        assert!(matches!(code, Some(5 | 0)), "the front-end can't be reached any more, or a parent said so: {code:?}");
+        assert!(
+            matches!(code, Some(5 | 0)),
+            "the front-end can't be reached any more, or a parent said so: {code:?}"
+        );
     }
 }
 
@@ -293,7 +296,7 @@ fn a_network_ends_in_order_when_it_is_told_to() {
     // SAFETY: kill touches no memory; the process is ours and not yet waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     assert_eq!(up.child.wait().expect("it ends").code(), Some(0));
-    assert_eq!(processes_with(&mark("ended")), [], "it waits for the others");
+    assert!(processes_with(&mark("ended")).is_empty(), "it waits for the others");
 }
 
 #[test]

@@ -30,12 +30,12 @@ impl<P: Payload> Node<P> {
         };
         self.note_daze(now, &mut share);
         let lives = match message {
-            StreamMessage::Open(open) => self.reopen(now, &mut share, from, open),
+            StreamMessage::Open(open) => self.reopen(now, &mut share, from, &open),
             StreamMessage::Up(up) => self.take_up(now, &mut share, from, up),
             StreamMessage::Down(down) => self.take_down(&mut share, from, down),
             StreamMessage::Settled(settled) => self.take_settled(&mut share, from, settled),
             StreamMessage::Taken { upto, .. } => self.take_taken(now, &mut share, from, upto),
-            StreamMessage::News(news) => self.take_news(now, &mut share, from, news),
+            StreamMessage::News(news) => self.take_news(now, &mut share, from, &news),
             StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
             StreamMessage::WantOperator { id, .. } => self.take_operator_want(now, &share, from, id),
             StreamMessage::Operator { id, payload, .. } => self.take_operator(&mut share, from, id, payload),

@@ -1,8 +1,8 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
-use super::layout;
 use super::branch::{Standing, common};
+use super::layout;
 use super::share::{Beginning, Front, Parent, Share};
 use super::spec::StreamEvent;
 use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};

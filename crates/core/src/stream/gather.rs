@@ -266,7 +266,7 @@ impl<P: Payload> Node<P> {
         let gone_upto = match share.spec.synchronisation {
             Synchronisation::TimeOut(_) => Some(share.tag_max),
             Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto())
+                share.lanes.get(&GATHERED).and_then(super::lane::Lane::gone_upto)
             }
         };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };

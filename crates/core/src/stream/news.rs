@@ -24,7 +24,7 @@ impl<P: Payload> Node<P> {
         now: Instant,
         share: &mut Share<P>,
         from: NodeId,
-        news: StreamNews,
+        news: &StreamNews,
     ) -> Result<(), StreamError> {
         let seats_max = self.config.limits.tree_seats_max;
         let Some(at) = share.branch_at(from) else {
@@ -42,7 +42,7 @@ impl<P: Payload> Node<P> {
             self.call_back(now, share, at);
             return Ok(());
         }
-        if is_refusal(&news) && branch.standing == Standing::Asked {
+        if is_refusal(news) && branch.standing == Standing::Asked {
             self.insist(share, at, news.term);
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl<P: Payload> Node<P> {
         branch.rejoins = false;
         branch.asks = 0;
         share.term = share.term.max(news.term);
-        self.note_subtree(share, at, &news);
+        self.note_subtree(share, at, news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
             let endpoints = common(endpoints, &share.branches[at].endpoints);
@@ -123,7 +123,7 @@ impl<P: Payload> Node<P> {
     /// Says that everyone below takes part, once that is so.
     pub(crate) fn look_whether_opened(&mut self, share: &mut Share<P>) {
         let is_waiting = matches!(share.filter, Filter::Opening)
-            || share.branches.iter().any(|branch| branch.is_awaited());
+            || share.branches.iter().any(super::branch::Branch::is_awaited);
         if is_waiting {
             return;
         }

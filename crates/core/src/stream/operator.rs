@@ -235,7 +235,7 @@ impl<P: Payload> Node<P> {
         match share.parent {
             Parent::Node(parent) if !want.waiting.contains(&parent) => want.asked = [parent].into(),
             Parent::Node(_) | Parent::Front(_) => {
-                want.asked = share.live().map(|branch| branch.node).collect()
+                want.asked = share.live().map(|branch| branch.node).collect();
             }
         }
         let asked = want.asked.clone();

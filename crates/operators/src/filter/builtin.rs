@@ -5,9 +5,9 @@
 
 use super::{Descent, Filter, FilterKind, Source, Wave};
 use super::{average, classes, clock_skew, concatenate, count, distinct, histogram, identity};
-use super::{max, merge_sorted, min, quantiles, sum, time_aligned, top_k};
 #[cfg(feature = "arrow")]
 use super::{concat_batches, group};
+use super::{max, merge_sorted, min, quantiles, sum, time_aligned, top_k};
 use crate::aggregation::Placement;
 use crate::error::Result;
 use bytes::Bytes;

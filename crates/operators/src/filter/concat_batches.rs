@@ -31,9 +31,7 @@ impl Default for Params {
 pub(super) const ENTRY: Builtin = Builtin {
     name: "concat-batches",
     summary: "Arrow batches of one schema into one",
-    params: &[
-        Param { name: "rows_max", meaning: "rows of a batch that goes up; 1048576 by default" },
-    ],
+    params: &[Param { name: "rows_max", meaning: "rows of a batch that goes up; 1048576 by default" }],
     kind: |name| named(name, ConcatBatches),
 };
 

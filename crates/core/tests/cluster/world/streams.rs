@@ -83,7 +83,10 @@ impl World {
             FilterEffect::Run(run) => self.run_filter(of, run),
             FilterEffect::Lend { stream, id } => {
                 let payload = self.operators.contains(&(of, id)).then(|| operator(id));
-                self.at(self.now, Happening::Input(of, Input::Operator(OperatorNews::Lent { stream, id, payload })));
+                self.at(
+                    self.now,
+                    Happening::Input(of, Input::Operator(OperatorNews::Lent { stream, id, payload })),
+                );
             }
             FilterEffect::Keep { id, payload } => {
                 self.operators_kept.push(of);

@@ -115,9 +115,7 @@ impl From<Skew> for (u32, i64, u64) {
 pub(super) const ENTRY: Builtin = Builtin {
     name: "clock-skew",
     summary: "how far the clock of each endpoint is off, hop by hop",
-    params: &[
-        Param { name: "window", meaning: "rounds that a reply may be late; 16 by default" },
-    ],
+    params: &[Param { name: "window", meaning: "rounds that a reply may be late; 16 by default" }],
     kind: |name| named(name, ClockSkew),
 };
 

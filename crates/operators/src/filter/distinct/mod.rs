@@ -75,9 +75,7 @@ pub struct DistinctCount {
 pub(super) const ENTRY: Builtin = Builtin {
     name: "distinct",
     summary: "how many different values, by a sketch of a few kilobytes",
-    params: &[
-        Param { name: "precision", meaning: "registers as a power of two; 12 by default, for 1.6 %" },
-    ],
+    params: &[Param { name: "precision", meaning: "registers as a power of two; 12 by default, for 1.6 %" }],
     kind: |name| named(name, Distinct),
 };
 

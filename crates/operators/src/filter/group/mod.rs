@@ -192,7 +192,10 @@ pub(super) const ENTRY: Builtin = Builtin {
     summary: "Arrow rows grouped by key columns, with figures of other columns",
     params: &[
         Param { name: "keys", meaning: "the columns whose values make a group; at least one" },
-        Param { name: "aggregates", meaning: "what is asked of each group: {column, function}, of sum, min, max, count and average" },
+        Param {
+            name: "aggregates",
+            meaning: "what is asked of each group: {column, function}, of sum, min, max, count and average",
+        },
         Param { name: "groups_max", meaning: "how many groups there may be; 65536 by default" },
     ],
     kind: |name| named(name, Group),

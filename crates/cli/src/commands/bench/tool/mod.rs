@@ -29,10 +29,17 @@ use clap::{Args, Subcommand};
 
 /// Measure a parallel tool's start-up, metric streams and clock skews over emulated daemons
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct BenchTool {
     #[command(subcommand)]
     what: What,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  treefold bench tool startup --backends 64 --per-process 8 --shape flat,kary:8
+  treefold bench tool metrics --backends 256 --per-process 16 --metrics 32 --rate 5 --shape flat,kary:8
+  treefold bench tool skew --backends 64 --per-process 8 -o json";
 
 #[derive(Debug, Subcommand)]
 enum What {
