@@ -70,7 +70,7 @@ async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
         {
             let sum = |bytes| Packet::read(bytes).and_then(|packet| packet.i64(0)).expect("a sum is an i64");
             let sums = wave.packets.iter().map(sum).sum();
-            return (sums, wave.contributors.len() as usize);
+            return (sums, wave.contributors.len());
         }
     }
 }

@@ -112,7 +112,7 @@ impl Filters {
         }));
         match outcome {
             Ok(Ok(())) => {
-                let holds_from = self.up.as_ref().and_then(|filter| filter.holds_from());
+                let holds_from = self.up.as_ref().and_then(Filter::holds_from);
                 Ok(Filtered { packets, holds_from })
             }
             Ok(Err(error)) => Err(JobError::Failed(cut(&said(&error), message_bytes_max))),

@@ -81,7 +81,7 @@ async fn a_broadcast_comes_back_as_one_sum() {
 async fn a_direct_client_can_be_the_front_end_and_a_front_one_is_told_why_not() {
     let nodes = cluster(3, 1).await;
     let front = Client::connect(nodes[0].addr()).await.expect("it connects");
-    let refused = front.stream("echo").open().await.err().expect("it has no loop").to_string();
+    let refused = front.stream("echo").open().await.expect_err("it has no loop").to_string();
     assert!(refused.contains("direct"), "{refused}");
     let direct = Client::builder().at([nodes[0].addr()]).direct(true).connect().await.expect("it connects");
     let mut stream = loop {
@@ -161,11 +161,11 @@ async fn who_is_not_read_waits_and_nothing_is_lost() {
 async fn a_filter_that_is_not_there_is_named() {
     let nodes = cluster(2, 1).await;
     let client = nodes[0].client();
-    let refused = client.stream("echo").up_filter("summ").open().await.err().expect("nobody knows it");
+    let refused = client.stream("echo").up_filter("summ").open().await.expect_err("nobody knows it");
     assert!(refused.to_string().contains("no filter is called \"summ\""), "{refused}");
-    let refused = client.stream("nobody").open().await.err().expect("nobody has it");
+    let refused = client.stream("nobody").open().await.expect_err("nobody has it");
     assert!(refused.to_string().contains("\"nobody\""), "{refused}");
     let none = Synchronisation::TimeOut(Duration::ZERO.into());
-    let refused = client.stream("echo").synchronisation(none).open().await.err().expect("no time at all");
+    let refused = client.stream("echo").synchronisation(none).open().await.expect_err("no time at all");
     assert!(refused.to_string().contains("above 0"), "{refused}");
 }

@@ -117,7 +117,10 @@ async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error
         delay(Duration::from_nanos(sampler.due_ns().saturating_sub(now_ns()))).await;
         match sampler.next_sample().encode() {
             Ok(sample) => stream.send(sample).await?,
-            Err(error) => return Ok(eprintln!("treefold: a sample can't be written: {error}")),
+            Err(error) => {
+                eprintln!("treefold: a sample can't be written: {error}");
+                return Ok(());
+            }
         }
     }
 }

@@ -70,17 +70,8 @@ impl<P: Payload> Node<P> {
         self.streams_opened += 1;
         let id = StreamId { origin: self.me.generation, sequence: self.streams_opened };
         let (own, placed) = self.place_endpoints(&spec.service, &wanted);
-        let given = options.trees.as_ref();
-        let trees = match given {
-            Some(trees) => layout::within(trees, &wanted.difference(&own)),
-            None => self.lay_trees(now, options.shape, placed),
-        };
+        let (trees, fan_out) = self.trees_for(now, options, placed, &wanted.difference(&own));
         let is_all = options.endpoints.is_none();
-        let fan_out = match options.shape {
-            _ if given.is_some() => layout::fan_out(&trees),
-            Shape::KAry(k) => k,
-            _ => trees.len() as u32,
-        };
         let beginning = Beginning {
             id,
             spec: Arc::new(spec),
@@ -111,6 +102,27 @@ impl<P: Payload> Node<P> {
         self.fronts.insert(request, id);
         self.put_back(now, share, Ok(()));
         Ok(())
+    }
+
+    /// The trees below the front-end, as given or as the shape has them, and how wide they may grow.
+    fn trees_for(
+        &mut self,
+        now: Instant,
+        options: &StreamOptions,
+        placed: BTreeMap<NodeId, PartitionSet>,
+        others: &PartitionSet,
+    ) -> (Vec<Tree>, u32) {
+        if let Some(given) = &options.trees {
+            let trees = layout::within(given, others);
+            let fan_out = layout::fan_out(&trees);
+            return (trees, fan_out);
+        }
+        let trees = self.lay_trees(now, options.shape, placed);
+        let fan_out = match options.shape {
+            Shape::KAry(k) => k,
+            _ => trees.len() as u32,
+        };
+        (trees, fan_out)
     }
 
     /// Which endpoints live here, and which on whom else; of several places the first by name.

@@ -325,16 +325,17 @@ impl Connection {
     fn take_frames(&mut self) -> Result<(), ()> {
         loop {
             match self.inbox.next() {
-                Ok(Some(Incoming::Message(Message::Reply { id, outcome }))) => match self.waiting.remove(&id)
-                {
-                    Some(Waiter::Call(answer)) => drop(answer.send(Ok(*outcome))),
-                    _ => {} // cancelled meanwhile
-                },
-                Ok(Some(Incoming::Message(Message::Status { id, status }))) => match self.waiting.remove(&id)
-                {
-                    Some(Waiter::Status(answer)) => drop(answer.send(Ok(*status))),
-                    _ => {}
-                },
+                Ok(Some(Incoming::Message(Message::Reply { id, outcome }))) => {
+                    // It may have been cancelled meanwhile.
+                    if let Some(Waiter::Call(answer)) = self.waiting.remove(&id) {
+                        drop(answer.send(Ok(*outcome)));
+                    }
+                }
+                Ok(Some(Incoming::Message(Message::Status { id, status }))) => {
+                    if let Some(Waiter::Status(answer)) = self.waiting.remove(&id) {
+                        drop(answer.send(Ok(*status)));
+                    }
+                }
                 Ok(Some(Incoming::Message(Message::OperatorReply { id, result }))) => {
                     if let Some(Waiter::Operators(answer)) = self.waiting.remove(&id) {
                         drop(answer.send(Ok(result)));

@@ -198,7 +198,7 @@ impl Loop {
                     untold_bytes: 0,
                 };
                 self.streams.borrow_mut().endpoints.insert((stream, endpoint), seat);
-                self.call_endpoint(stream, endpoint, |it, outlet| it.opened(outlet));
+                self.call_endpoint(stream, endpoint, <dyn Endpoint>::opened);
             }
             EndpointEvent::Packet { sequence, tag, payload } => {
                 let bytes = payload.len() as u64;
@@ -219,7 +219,7 @@ impl Loop {
                     seat.in_flight_bytes < seat.window_bytes && std::mem::take(&mut seat.was_refused)
                 };
                 if wants_room {
-                    self.call_endpoint(stream, endpoint, |it, outlet| it.room(outlet));
+                    self.call_endpoint(stream, endpoint, <dyn Endpoint>::room);
                 }
             }
             EndpointEvent::Closed(reason) => self.close_endpoint(stream, endpoint, &reason),

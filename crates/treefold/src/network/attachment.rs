@@ -194,7 +194,7 @@ impl Member {
             () = stop => Heard::Stop,
             news = news.recv() => news.map_or(Heard::Closed, Heard::News),
             Some(Ok(ended)) = foreman.processes.join_next() => {
-                foreman.note_end(ended);
+                foreman.note_end(&ended);
                 Heard::Nothing
             }
             () = tokio::time::sleep_until(due_at.into()), if is_anyone_expected => {

@@ -225,7 +225,7 @@ impl Foreman {
     }
 
     /// A process that was started from here has ended.
-    pub(super) fn note_end(&mut self, ended: Ended) {
+    pub(super) fn note_end(&mut self, ended: &Ended) {
         let post = &mut self.posts[ended.post];
         post.is_running = false;
         let was_expected = post.standing == Standing::Expected;

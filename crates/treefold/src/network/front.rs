@@ -187,7 +187,7 @@ impl Front {
                     Some(news) => self.hear(news),
                     None => return,
                 },
-                Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(ended),
+                Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(&ended),
             }
         }
     }
@@ -208,7 +208,7 @@ impl Front {
                     self.hear(news);
                 }
             }
-            Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(ended),
+            Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(&ended),
             () = tokio::time::sleep_until(until.into()) => return false,
         }
         true

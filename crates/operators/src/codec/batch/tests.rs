@@ -1,3 +1,5 @@
+//! Batches survive the way, and bytes that are none are refused without a panic.
+
 use super::*;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, ListArray, NullArray, StringArray};

@@ -1,3 +1,5 @@
+//! Small trees of clocks that are off by known amounts: every estimate lies within its own bound.
+
 use super::*;
 use crate::filter::Piece;
 

@@ -1,3 +1,5 @@
+//! The estimate is the same over any tree, and its bounds hold for as many sets as they say.
+
 use super::*;
 use crate::filter::Piece;
 use proptest::prelude::*;

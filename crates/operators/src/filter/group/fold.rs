@@ -90,10 +90,7 @@ impl Fold {
             let (name, came) = (if partial { &measure.name } else { &measure.column }, column.data_type());
             OperatorError::new(format!("column `{name}` is of type {came}, which differs from others'"))
         };
-        let overflow = || {
-            let cause = MergeError::Overflow { figure: measure.function.figure() };
-            OperatorError::from(cause).context(format!("column `{}`", measure.column))
-        };
+        let overflow = || overflow_of(measure);
         match self {
             Self::Count(counts) if partial => {
                 let more = column.as_primitive_opt::<UInt64Type>().ok_or_else(mismatch)?;
@@ -210,4 +207,9 @@ where
     PrimitiveArray<T>: FromIterator<Option<T::Native>>,
 {
     Arc::new(order.iter().map(|group| figures[*group as usize]).collect::<PrimitiveArray<T>>())
+}
+
+fn overflow_of(measure: &Measure) -> OperatorError {
+    let cause = MergeError::Overflow { figure: measure.function.figure() };
+    OperatorError::from(cause).context(format!("column `{}`", measure.column))
 }

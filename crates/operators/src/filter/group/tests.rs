@@ -1,3 +1,5 @@
+//! The same rows give the same groups over any tree; what makes no sense is refused by column.
+
 use super::*;
 use crate::filter::Piece;
 use arrow_array::{BooleanArray, Int64Array, StringArray, UInt64Array};

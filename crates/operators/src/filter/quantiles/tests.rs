@@ -1,3 +1,5 @@
+//! Any tree gives the answer of one sketch over all samples, and the bound on its error holds.
+
 use super::*;
 use crate::filter::Piece;
 use proptest::prelude::*;

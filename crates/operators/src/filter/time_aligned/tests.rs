@@ -1,3 +1,5 @@
+//! Nothing is lost by alignment, over trees and when a node dies with what it had kept.
+
 mod lost;
 
 use super::*;

@@ -61,7 +61,10 @@ impl Backends {
         loop {
             let opened = self.open(self.stream(Shape::Flat), &Part::Answer { seed: 0 }).await;
             match opened {
-                Ok(stream) => return Ok(stream.close()),
+                Ok(stream) => {
+                    stream.close();
+                    return Ok(());
+                }
                 Err(failure) if Instant::now() >= give_up_at => return Err(failure),
                 Err(_) => tokio::time::sleep(LOOK_INTERVAL).await,
             }

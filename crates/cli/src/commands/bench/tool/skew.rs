@@ -77,6 +77,9 @@ struct Figures {
     within_bound: f64,
 }
 
+/// Which of several estimates of one clock is taken.
+type Pick = fn(&[Estimate]) -> Estimate;
+
 impl BenchSkew {
     pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let injected = Injected {
@@ -116,7 +119,7 @@ impl BenchSkew {
         let measured = clocks::directly(&mut stream, count, rounds, || bar.inc(1)).await?;
         let elapsed = began_at.elapsed();
         bar.finish_and_clear();
-        let picks: [(&str, fn(&[Estimate]) -> Estimate); 2] =
+        let picks: [(&str, Pick); 2] =
             [("direct, least delay", clocks::least_delayed), ("direct, least skew", clocks::nearest_zero)];
         for (name, pick) in picks {
             let estimates: Vec<Estimate> = measured.iter().map(|rounds| pick(rounds)).collect();
