@@ -111,9 +111,10 @@ impl<P: Payload> Node<P> {
                 if fresh.difference(&share.branches[at].endpoints).is_empty() {
                     return;
                 }
-                share.branches.iter_mut().for_each(|branch| branch.release(&fresh));
                 share.branches[at].grant(&fresh);
-                share.branches.retain(|branch| !branch.endpoints.is_empty());
+                let others = share.branches.iter_mut().filter(|branch| branch.node != node);
+                others.for_each(|branch| branch.release(&fresh));
+                self.drop_idle_branches(share);
                 share.regroup();
                 self.send_open(share, tree, window_bytes, false, PartitionSet::new());
             }
@@ -165,6 +166,16 @@ impl<P: Payload> Node<P> {
         share.regroup();
         forget_lanes(share);
         self.forget_taken(share);
+    }
+
+    /// Who accounts for nobody any more is no child.
+    pub(crate) fn drop_idle_branches(&mut self, share: &mut Share<P>) {
+        let branches = core::mem::take(&mut share.branches).into_iter();
+        let (kept, idle): (Vec<_>, Vec<_>) = branches.partition(|branch| !branch.endpoints.is_empty());
+        share.branches = kept;
+        for branch in idle.iter().filter(|branch| branch.standing != Standing::Away) {
+            self.tell_filter_replaced(share, Source::Child(branch.source), Vec::new());
+        }
     }
 
     /// This node was given up and is back: what it holds of waves that went on without it is of no use.
