@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A node that is given places in vain is given others after twice the time, up to 2 to this power of the patience.
-const SEAT_DOUBLINGS_MAX: u32 = 4;
+const SEAT_DOUBLINGS_MAX: u32 = 2;
 
 impl<P: Payload> Node<P> {
     /// This node's user opens a stream.

@@ -55,11 +55,12 @@ impl<P: Payload> Node<P> {
         branch.rejoins = false;
         branch.asks = 0;
         share.term = share.term.max(news.term);
+        let were_away = share.group.difference(&share.present());
         self.note_subtree(share, at, &news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
             let endpoints = common(endpoints, &share.branches[at].endpoints);
-            share.bring_back(&endpoints, *first_tag);
+            share.bring_back(&endpoints, &were_away, *first_tag);
         }
         share.news_due = true;
         if is_first {

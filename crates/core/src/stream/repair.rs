@@ -31,7 +31,7 @@ use crate::tree::Tree;
 use alloc::vec::Vec;
 
 /// Whoever is asked back in vain is asked again after twice the time, up to 2 to this power of the patience.
-const ASK_DOUBLINGS_MAX: u32 = 4;
+const ASK_DOUBLINGS_MAX: u32 = 2;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 

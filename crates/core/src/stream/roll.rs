@@ -122,13 +122,13 @@ impl<P: Payload> Share<P> {
         self.news_due = true;
     }
 
-    /// Endpoints that were away, or are new, take part from `first_tag` on.
-    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, first_tag: u64) {
+    /// Endpoints, of whom these were away, take part from `first_tag` on.
+    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, were_away: &PartitionSet, first_tag: u64) {
         let mut rest = common(endpoints, &self.group);
         let last_settled = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()).unwrap_or(0);
         if first_tag <= last_settled.saturating_add(1) {
             // For those who were not away that is no news: no wave is older.
-            rest = common(&rest, &self.away_set);
+            rest = common(&rest, were_away);
         }
         if rest.is_empty() {
             return;
