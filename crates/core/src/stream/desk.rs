@@ -25,17 +25,16 @@ impl<P: Payload> Node<P> {
             message => message,
         };
         let Some(mut share) = self.streams.remove(&stream) else {
-            // What crosses with a stream's end is no fault.
-            return;
+            return self.turn_away_stray(from, &message);
         };
         self.note_daze(now, &mut share);
         let lives = match message {
-            StreamMessage::Open(open) => self.reopen(now, &mut share, from, open),
+            StreamMessage::Open(open) => self.reopen(now, &mut share, from, &open),
             StreamMessage::Up(up) => self.take_up(now, &mut share, from, up),
             StreamMessage::Down(down) => self.take_down(&mut share, from, down),
             StreamMessage::Settled(settled) => self.take_settled(&mut share, from, settled),
             StreamMessage::Taken { upto, .. } => self.take_taken(now, &mut share, from, upto),
-            StreamMessage::News(news) => self.take_news(now, &mut share, from, news),
+            StreamMessage::News(news) => self.take_news(now, &mut share, from, &news),
             StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
             StreamMessage::Beat { .. } => self.take_beat(now, &mut share, from),
             StreamMessage::Close { reason, .. } => self.take_close(now, &mut share, from, reason),

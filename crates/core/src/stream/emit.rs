@@ -21,7 +21,7 @@ impl<P: Payload> Node<P> {
         &mut self,
         share: &mut Share<P>,
         lane: u32,
-        slot: Slot<P>,
+        slot: &Slot<P>,
         packets: SmallVec<[P; 1]>,
         failure: Option<&Reason>,
     ) {
@@ -30,7 +30,7 @@ impl<P: Payload> Node<P> {
             self.counters.stream_pieces_late += 1;
             return;
         }
-        let mut missing = share.missing_from(self.me, &slot, self.config.limits.missing_max);
+        let mut missing = share.missing_from(self.me, slot, self.config.limits.missing_max);
         let mut contributors = slot.parts.claimed().clone();
         if let Some(reason) = failure {
             let partitions = core::mem::take(&mut contributors);

@@ -44,7 +44,7 @@ impl<P: Payload> Node<P> {
                 let packets =
                     slot.parts.resting().iter().flat_map(|part| part.payload.packets.iter().cloned());
                 let packets = packets.collect();
-                self.emit(share, lane, slot, packets, None);
+                self.emit(share, lane, &slot, packets, None);
             } else {
                 let (tag, work) = (slot.tag, FilterWork::Up(pieces_of(share, &slot)));
                 self.run_filter(now, share, tag, work, AtWork::Wave(lane, slot));
@@ -112,11 +112,11 @@ impl<P: Payload> Node<P> {
         match (what, result) {
             (AtWork::Wave(lane, slot), Ok(filtered)) => {
                 share.holds_from = filtered.holds_from;
-                self.emit(share, lane, slot, filtered.packets.into_iter().collect(), None);
+                self.emit(share, lane, &slot, filtered.packets.into_iter().collect(), None);
                 self.release_withheld(share);
             }
             (AtWork::Wave(lane, slot), Err(reason)) => {
-                self.emit(share, lane, slot, SmallVec::new(), Some(&reason));
+                self.emit(share, lane, &slot, SmallVec::new(), Some(&reason));
             }
             (AtWork::Packet(mut descent), Ok(filtered)) => {
                 share.holds_from = filtered.holds_from.or(share.holds_from);

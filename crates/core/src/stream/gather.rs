@@ -6,7 +6,7 @@
 
 use super::branch::{Standing, common};
 use super::error::StreamError;
-use super::lane::{GATHERED, Piece, Slot};
+use super::lane::{GATHERED, Lane, Piece, Slot};
 use super::message::{StreamMessage, StreamUp};
 use super::share::{Parent, Share};
 use super::spec::{Source, Synchronisation};
@@ -259,7 +259,7 @@ impl<P: Payload> Node<P> {
         let gone_upto = match share.spec.synchronisation {
             Synchronisation::TimeOut(_) => Some(share.tag_max),
             Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                share.lanes.get(&GATHERED).and_then(|lane| lane.gone_upto())
+                share.lanes.get(&GATHERED).and_then(Lane::gone_upto)
             }
         };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };

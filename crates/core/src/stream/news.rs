@@ -1,6 +1,6 @@
 //! What a child says of its subtree, and what this node says of its own.
 
-use super::branch::{Standing, common, without};
+use super::branch::{Branch, Standing, common, without};
 use super::error::StreamError;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
@@ -24,7 +24,7 @@ impl<P: Payload> Node<P> {
         now: Instant,
         share: &mut Share<P>,
         from: NodeId,
-        news: StreamNews,
+        news: &StreamNews,
     ) -> Result<(), StreamError> {
         let seats_max = self.config.limits.tree_seats_max;
         let Some(at) = share.branch_at(from) else {
@@ -42,7 +42,7 @@ impl<P: Payload> Node<P> {
             self.call_back(now, share, at);
             return Ok(());
         }
-        if is_refusal(&news) && branch.standing == Standing::Asked {
+        if is_refusal(news) && branch.standing == Standing::Asked {
             self.insist(share, at, news.term);
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl<P: Payload> Node<P> {
         branch.asks = 0;
         share.term = share.term.max(news.term);
         let were_away = share.group.difference(&share.present());
-        self.note_subtree(share, at, &news);
+        self.note_subtree(share, at, news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
             let endpoints = common(endpoints, &share.branches[at].endpoints);
@@ -123,8 +123,8 @@ impl<P: Payload> Node<P> {
 
     /// Says that everyone below takes part, once that is so.
     pub(crate) fn look_whether_opened(&mut self, share: &mut Share<P>) {
-        let is_waiting = matches!(share.filter, Filter::Opening)
-            || share.branches.iter().any(|branch| branch.is_awaited());
+        let is_waiting =
+            matches!(share.filter, Filter::Opening) || share.branches.iter().any(Branch::is_awaited);
         if is_waiting {
             return;
         }

@@ -27,7 +27,7 @@ impl<P: Payload> Node<P> {
         now: Instant,
         share: &mut Share<P>,
         from: NodeId,
-        open: StreamOpen<P>,
+        open: &StreamOpen<P>,
     ) -> Result<(), StreamError> {
         if open.tree.root().node != self.me || share.front.is_some() {
             self.note_bad_message(from, "open.tree: its root is another node");

@@ -53,11 +53,8 @@ impl<P: Payload> Node<P> {
                     share.orphan_since.get_or_insert(now);
                 }
                 match share.branch_at(peer) {
-                    Some(_) if share.dazed_until.is_some() => {
-                        if !share.gone_meanwhile.contains(&peer) {
-                            share.gone_meanwhile.push(peer);
-                        }
-                    }
+                    Some(_) if share.gone_meanwhile.contains(&peer) => {}
+                    Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
                     Some(at) => node.lose_broken(now, share, at),
                     None => {}
                 }

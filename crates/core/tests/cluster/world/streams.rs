@@ -129,6 +129,19 @@ impl World {
         request
     }
 
+    /// Runs until a stream is open, and says which it is.
+    pub fn run_until_open(&mut self, i: u32, request: RequestId) -> StreamId {
+        let key = (self.id(i), request);
+        let opened = |world: &Self| {
+            world.stream_events.get(&key).into_iter().flatten().find_map(|event| match event {
+                StreamEvent::Opened { stream, .. } => Some(*stream),
+                _ => None,
+            })
+        };
+        self.run_until(|world| opened(world).is_some());
+        opened(self).expect("run_until waited for it")
+    }
+
     pub(super) fn take_stream_event(&mut self, of: NodeId, request: RequestId, event: StreamEvent<Sum>) {
         if self.reads && matches!(event, StreamEvent::Wave(_)) {
             let after = self.slow_readers.get(&request).copied().unwrap_or(Duration::ZERO);
