@@ -50,6 +50,28 @@ impl<P: Payload> Node<P> {
         }
     }
 
+    /// Someone speaks of a stream that this node has no part in. What crosses with a stream's end is no fault; but
+    /// whoever takes this node for its parent is to look for another.
+    pub(crate) fn turn_away_stray(&mut self, from: NodeId, message: &StreamMessage<P>) {
+        let is_child = match message {
+            StreamMessage::Up(_)
+            | StreamMessage::Taken { .. }
+            | StreamMessage::News(_)
+            | StreamMessage::Beat { .. } => true,
+            StreamMessage::Open(_)
+            | StreamMessage::Down(_)
+            | StreamMessage::Settled(_)
+            | StreamMessage::Ahead { .. }
+            | StreamMessage::WantOperator { .. }
+            | StreamMessage::Operator { .. }
+            | StreamMessage::Close { .. } => false,
+        };
+        if is_child {
+            let close = StreamMessage::Close { stream: message.stream(), reason: StreamError::ShuttingDown };
+            self.send_stream(from, close);
+        }
+    }
+
     /// The share is over: everyone who is concerned hears of it, and nothing is left.
     pub(crate) fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
         self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));

@@ -25,8 +25,7 @@ impl<P: Payload> Node<P> {
             message => message,
         };
         let Some(mut share) = self.streams.remove(&stream) else {
-            // What crosses with a stream's end is no fault.
-            return;
+            return self.turn_away_stray(from, &message);
         };
         self.note_daze(now, &mut share);
         let lives = match message {

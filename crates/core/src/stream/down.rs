@@ -5,7 +5,7 @@
 //! bounds the front-end.
 
 use super::StreamError;
-use super::branch::Standing;
+use super::branch::{Branch, Standing};
 use super::lane::weight;
 use super::message::{StreamDown, StreamMessage};
 use super::share::{AtWork, Busy, Descending, Descent, Filter, Parent, Share};
@@ -177,7 +177,7 @@ impl<P: Payload> Node<P> {
 
     /// Up to where everyone below has taken what came.
     fn taken_upto(share: &Share<P>) -> u64 {
-        let is_asked = share.branches.iter().any(super::branch::Branch::is_awaited);
+        let is_asked = share.branches.iter().any(Branch::is_awaited);
         let waits =
             share.live().map(|branch| &branch.to_take).chain(share.own.iter().map(|own| &own.to_take));
         let first = waits.filter_map(|to_take| to_take.front()).min();

@@ -21,7 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A node that is given places in vain is given others after twice the time, up to 2 to this power of the patience.
-const SEAT_DOUBLINGS_MAX: u32 = 4;
+const SEAT_DOUBLINGS_MAX: u32 = 2;
 
 impl<P: Payload> Node<P> {
     /// This node's user opens a stream.
@@ -230,13 +230,13 @@ impl<P: Payload> Node<P> {
         let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
         share.life = share.life.saturating_add(1);
         let leaf = Tree::leaf(node, endpoints.clone());
-        let smallest = share
-            .branches
-            .iter()
-            .filter(|branch| branch.standing == Standing::There && branch.node != node)
-            .min_by_key(|branch| branch.tree.root().size);
-        let tree = match smallest {
-            Some(branch) if share.live().count() >= fan_out && share.branch_at(node).is_none() => {
+        let there = || share.branches.iter().filter(|branch| branch.standing == Standing::There);
+        let smallest =
+            there().filter(|branch| branch.node != node).min_by_key(|branch| branch.tree.root().size);
+        let sits = there().find_map(|branch| with_more(&branch.tree, node, endpoints));
+        let tree = match (sits, smallest) {
+            (Some(tree), _) => tree,
+            (None, Some(branch)) if share.live().count() >= fan_out && share.branch_at(node).is_none() => {
                 with_leaf(&branch.tree, &leaf, fan_out)
             }
             _ => leaf,
@@ -266,6 +266,14 @@ impl<P: Payload> Node<P> {
 fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
     let mut seats = share.live().flat_map(|branch| branch.tree.seats());
     seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
+}
+
+/// The tree with more endpoints at a node that sits in it.
+fn with_more(tree: &Tree, node: NodeId, endpoints: &PartitionSet) -> Option<Tree> {
+    let mut row = tree.seats().to_vec();
+    let seat = row.iter_mut().find(|seat| seat.node == node)?;
+    seat.partitions.union_with(endpoints);
+    Tree::from_preorder(row)
 }
 
 /// The tree with one more leaf, where there is a free place nearest to the root.

@@ -6,7 +6,7 @@
 
 use super::branch::{Standing, common};
 use super::error::StreamError;
-use super::lane::{GATHERED, Piece, Slot};
+use super::lane::{GATHERED, Lane, Piece, Slot};
 use super::message::{StreamMessage, StreamUp};
 use super::share::{Parent, Share};
 use super::spec::{Source, Synchronisation};
@@ -142,7 +142,7 @@ impl<P: Payload> Node<P> {
             Ok(at) => at,
             Err(at) => {
                 lane.slots.insert(at, new_slot(now, address, is_late));
-                if gathers && !is_late {
+                if gathers {
                     share.opened.push_back((now, address.key));
                 }
                 at
@@ -154,14 +154,7 @@ impl<P: Payload> Node<P> {
         }
         let slot = &mut share.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
         missing.into_iter().for_each(|loss| excuse(slot, loss));
-        let (is_ready, is_late) = (slot.is_ready, slot.is_late);
-        let has_parts = !slot.parts.claimed().is_empty();
-        if !is_ready && (is_late || !gathers || share.is_complete(&share.lanes[&address.lane].slots[at])) {
-            if is_late && !has_parts {
-                // An excuse for a wave that went on without it is no news.
-                share.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots.remove(at);
-                return;
-            }
+        if !slot.is_ready && (!gathers || share.is_complete(&share.lanes[&address.lane].slots[at])) {
             make_ready(share, address.lane, at);
         }
         if gathers {
@@ -266,7 +259,7 @@ impl<P: Payload> Node<P> {
         let gone_upto = match share.spec.synchronisation {
             Synchronisation::TimeOut(_) => Some(share.tag_max),
             Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                share.lanes.get(&GATHERED).and_then(super::lane::Lane::gone_upto)
+                share.lanes.get(&GATHERED).and_then(Lane::gone_upto)
             }
         };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };

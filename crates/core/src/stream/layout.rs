@@ -137,7 +137,7 @@ mod tests {
         let some = within(&[tree.clone(), leaf(7, 3)], &[1, 2].into_iter().collect());
         let wanted = inner(1, &[inner(2, &[leaf(4, 1)]), inner(5, &[leaf(6, 2)])]);
         assert_eq!(some, [wanted]);
-        assert_eq!(within(&[tree.clone()], &PartitionSet::first(8)), [tree]);
+        assert_eq!(within(core::slice::from_ref(&tree), &PartitionSet::first(8)), [tree]);
         assert_eq!(fan_out(&[inner(1, &[leaf(2, 0), leaf(3, 1), leaf(4, 2)])]), 3);
     }
 }

@@ -1,6 +1,6 @@
 //! What a child says of its subtree, and what this node says of its own.
 
-use super::branch::{Standing, common, without};
+use super::branch::{Branch, Standing, common, without};
 use super::error::StreamError;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
@@ -55,11 +55,12 @@ impl<P: Payload> Node<P> {
         branch.rejoins = false;
         branch.asks = 0;
         share.term = share.term.max(news.term);
+        let were_away = share.group.difference(&share.present());
         self.note_subtree(share, at, news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
             let endpoints = common(endpoints, &share.branches[at].endpoints);
-            share.bring_back(&endpoints, *first_tag);
+            share.bring_back(&endpoints, &were_away, *first_tag);
         }
         share.news_due = true;
         if is_first {
@@ -122,8 +123,8 @@ impl<P: Payload> Node<P> {
 
     /// Says that everyone below takes part, once that is so.
     pub(crate) fn look_whether_opened(&mut self, share: &mut Share<P>) {
-        let is_waiting = matches!(share.filter, Filter::Opening)
-            || share.branches.iter().any(super::branch::Branch::is_awaited);
+        let is_waiting =
+            matches!(share.filter, Filter::Opening) || share.branches.iter().any(Branch::is_awaited);
         if is_waiting {
             return;
         }

@@ -189,7 +189,7 @@ impl<P: Payload> Node<P> {
             }
         }
         share.branches.iter_mut().for_each(|branch| branch.release(&endpoints));
-        share.branches.retain(|branch| !branch.endpoints.is_empty() || branch.standing != Standing::Away);
+        self.drop_idle_branches(share);
         let branch = Branch {
             node,
             source: share.sources,

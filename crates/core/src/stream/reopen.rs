@@ -4,7 +4,7 @@
 //! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
 //! the term, by news of an empty tree, and asks again.
 
-use super::branch::{Standing, without};
+use super::branch::{Standing, common, without};
 use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
@@ -107,17 +107,26 @@ impl<P: Payload> Node<P> {
         let node = tree.root().node;
         let joining = Missing { partitions: fresh.clone(), node: Some(node), reason: Reason::Late };
         match share.branch_at(node) {
-            Some(at) if share.branches[at].standing != Standing::Away => {
+            Some(at) if share.branches[at].standing == Standing::There || share.branches[at].is_awaited() => {
                 if fresh.difference(&share.branches[at].endpoints).is_empty() {
                     return;
                 }
-                share.branches.iter_mut().for_each(|branch| branch.release(&fresh));
                 share.branches[at].grant(&fresh);
-                share.branches.retain(|branch| !branch.endpoints.is_empty());
+                let others = share.branches.iter_mut().filter(|branch| branch.node != node);
+                others.for_each(|branch| branch.release(&fresh));
+                self.drop_idle_branches(share);
                 share.regroup();
                 self.send_open(share, tree, window_bytes, false, PartitionSet::new());
             }
             _ if fresh.is_empty() => return,
+            // The parent does not know yet that this one has been given up here, and its children are this node's own.
+            _ if tree.root().size > 1 && fresh != endpoints => {
+                let own = common(&tree.root().partitions, &fresh);
+                if !own.is_empty() && share.branch_at(node).is_none() {
+                    self.graft(now, share, &Tree::leaf(node, own), joins);
+                }
+                return tree.children().for_each(|child| self.graft(now, share, &child, joins));
+            }
             _ => {
                 self.adopt_branch(now, share, tree, window_bytes, joins);
                 share.regroup();
@@ -167,6 +176,16 @@ impl<P: Payload> Node<P> {
         self.forget_taken(share);
     }
 
+    /// Who accounts for nobody any more is no child.
+    pub(crate) fn drop_idle_branches(&mut self, share: &mut Share<P>) {
+        let branches = core::mem::take(&mut share.branches).into_iter();
+        let (kept, idle): (Vec<_>, Vec<_>) = branches.partition(|branch| !branch.endpoints.is_empty());
+        share.branches = kept;
+        for branch in idle.iter().filter(|branch| branch.standing != Standing::Away) {
+            self.tell_filter_replaced(share, Source::Child(branch.source), Vec::new());
+        }
+    }
+
     /// This node was given up and is back: what it holds of waves that went on without it is of no use.
     fn begin_anew(&mut self, share: &mut Share<P>, keep: &PartitionSet) {
         share.dazed_until = None;
@@ -203,8 +222,12 @@ impl<P: Payload> Node<P> {
     }
 }
 
-/// What endpoints have sent that are somebody else's now: they send it again there.
+/// What endpoints have sent that are somebody else's now: they send it again there. What is settled is remembered, and
+/// the front-end forgets nothing that it has given its user.
 fn forget_lanes<P: Payload>(share: &mut Share<P>) {
+    if share.front.is_some() {
+        return;
+    }
     let is_gone = |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.group.contains(endpoint));
     let gone: Vec<u32> = share.lanes.keys().filter(is_gone).copied().collect();
     for lane in gone {
@@ -212,8 +235,9 @@ fn forget_lanes<P: Payload>(share: &mut Share<P>) {
         for key in keys {
             take_slot(share, lane, key);
         }
-        if let Some(waves) = share.lanes.remove(&lane) {
+        if let Some(waves) = share.lanes.get_mut(&lane) {
             share.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
+            waves.sent.clear();
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::tree::Tree;
 use alloc::vec::Vec;
 
 /// Whoever is asked back in vain is asked again after twice the time, up to 2 to this power of the patience.
-const ASK_DOUBLINGS_MAX: u32 = 4;
+const ASK_DOUBLINGS_MAX: u32 = 2;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 
@@ -53,9 +53,8 @@ impl<P: Payload> Node<P> {
                     share.orphan_since.get_or_insert(now);
                 }
                 match share.branch_at(peer) {
-                    Some(_) if share.dazed_until.is_some() && !share.gone_meanwhile.contains(&peer) => {
-                        share.gone_meanwhile.push(peer);
-                    }
+                    Some(_) if share.gone_meanwhile.contains(&peer) => {}
+                    Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
                     Some(at) => node.lose_broken(now, share, at),
                     None => {}
                 }

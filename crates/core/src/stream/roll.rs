@@ -8,7 +8,7 @@
 use super::branch::common;
 use super::lane::{GATHERED, Slot};
 use super::share::Share;
-use super::spec::Lost;
+use super::spec::{Lost, Synchronisation};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -37,11 +37,30 @@ impl<P: Payload> Share<P> {
     /// True when nobody more will come to a wave of lane 0.
     pub(crate) fn is_complete(&self, slot: &Slot<P>) -> bool {
         let claimed = slot.parts.claimed();
+        if slot.is_late {
+            return self.is_rest(slot);
+        }
         let is_whole = self.away_set.is_empty() && self.away_below.is_empty() && self.cohorts.is_empty();
         if is_whole && slot.excused.is_empty() {
             return self.group == *claimed;
         }
         self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
+    }
+
+    /// True for what came after its wave was sent, when it is all that the wave lacked. Where waves time out, what is
+    /// late is put together as well, for else there would be the more to do the more is late. Where they wait there is
+    /// nothing to wait for.
+    fn is_rest(&self, slot: &Slot<P>) -> bool {
+        if self.spec.synchronisation == Synchronisation::WaitForAll {
+            return true;
+        }
+        let mut lacking = self.expected(slot.key).difference(slot.parts.claimed());
+        let sent = self.lanes.get(&GATHERED).into_iter().flat_map(|lane| lane.sent.under(slot.key));
+        let at_work = self.filter.wave_at_work(GATHERED, slot.key).into_iter();
+        for gone in sent.map(|sent| &sent.contributors).chain(at_work) {
+            lacking = lacking.difference(gone);
+        }
+        lacking.is_subset(&slot.excused)
     }
 
     /// Brings what is derived from endpoints and branches up to date.
@@ -103,13 +122,13 @@ impl<P: Payload> Share<P> {
         self.news_due = true;
     }
 
-    /// Endpoints that were away, or are new, take part from `first_tag` on.
-    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, first_tag: u64) {
+    /// Endpoints, of whom these were away, take part from `first_tag` on.
+    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, were_away: &PartitionSet, first_tag: u64) {
         let mut rest = common(endpoints, &self.group);
         let last_settled = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()).unwrap_or(0);
         if first_tag <= last_settled.saturating_add(1) {
             // For those who were not away that is no news: no wave is older.
-            rest = common(&rest, &self.away_set);
+            rest = common(&rest, were_away);
         }
         if rest.is_empty() {
             return;

@@ -29,7 +29,7 @@ pub(crate) enum Parent {
 
 /// Where the filter is.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "one to a share; a box would be an allocation for every wave")]
+#[allow(clippy::large_enum_variant, reason = "a share has one, and a box for each run would cost each wave")]
 pub(crate) enum Filter<P> {
     /// There is none.
     None,
@@ -64,7 +64,7 @@ pub(crate) struct Busy<P> {
 
 /// What will be done with what the filter gives.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "one to a share; a box would be an allocation for every wave")]
+#[allow(clippy::large_enum_variant, reason = "a share has one")]
 pub(crate) enum AtWork<P> {
     /// A wave on its way up.
     Wave(u32, Slot<P>),

@@ -100,12 +100,6 @@ impl Trial {
     }
 
     fn open(&mut self) {
-        let modes = [
-            Synchronisation::WaitForAll,
-            Synchronisation::TimeOut(Duration::from_millis(20 + self.dice.below(150) as u64)),
-            Synchronisation::DoNotWait,
-        ];
-        let mode = modes[self.dice.below(3)];
         let habit = if self.dice.below(3) == 0 { Habit::Answer } else { Habit::Push };
         let front =
             if self.dice.below(4) == 0 { CLIENT } else { self.dice.below(self.plan.nodes as usize) as u32 };
@@ -116,6 +110,21 @@ impl Trial {
             2 => Shape::Chain,
             _ => Shape::KAry(fan_out),
         };
+        // Who waits for a wave waits, at each level, for longer than endpoints are apart.
+        let nodes = u64::from(self.plan.nodes);
+        let levels = match shape {
+            Shape::Flat => 1,
+            Shape::Chain | Shape::KAry(1) => nodes,
+            _ => 1 + u64::from(nodes.ilog2()),
+        };
+        let apart_us = self.world.push_every.map_or(0, Duration::as_micros) + 2_000;
+        let more_us = 1_000 * self.dice.below(100) as u64;
+        let modes = [
+            Synchronisation::WaitForAll,
+            Synchronisation::TimeOut(Duration::from_micros((levels + 2) * apart_us + more_us)),
+            Synchronisation::DoNotWait,
+        ];
+        let mode = modes[self.dice.below(3)];
         let some = (self.dice.below(4) == 0)
             .then(|| PartitionSet::from_range(0..1 + self.dice.below(self.plan.nodes as usize) as u32));
         let spec = StreamSpec {

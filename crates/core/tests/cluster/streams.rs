@@ -330,6 +330,31 @@ fn no_order_of_faults_mixes_or_loses_waves() {
     }
 }
 
+/// A filter that gives each wave with the next dies with what it holds. Its children have kept that, and what they send
+/// again reaches the filter that takes its place, although the waves are gone there.
+#[test]
+fn what_a_lost_filter_held_comes_with_a_later_wave() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 1_000);
+    world.pushes_max = 200;
+    let stream = world.run_until_open(0, request);
+    world.lags.insert(stream);
+    world.run_for(Duration::from_millis(60));
+    let killed = inner_node(&world, request);
+    world.kill(killed);
+    world.run_for(Duration::from_secs(5));
+    let mut counted = BTreeMap::<u32, u32>::new();
+    for packet in waves(&world, request).iter().flat_map(|wave| &wave.packets) {
+        for (&endpoint, &count) in &packet.counts {
+            *counted.entry(endpoint).or_default() += count;
+        }
+    }
+    // Each level holds one wave back, and who lives loses no more than that.
+    let came = |endpoint: u32| counted[&endpoint];
+    for endpoint in (0..16).filter(|endpoint| endpoint % 8 != killed) {
+        assert!((196..=200).contains(&came(endpoint)), "endpoint {endpoint}: {}", came(endpoint));
+    }
+}
+
 /// A tree laid out by hand, whose inner nodes bear no endpoint: nobody misses one that dies, its children are adopted,
 /// and every later wave is whole. A layout that makes no sense is refused before anybody is told.
 #[test]

@@ -382,6 +382,8 @@ impl World {
         if place.is_stopped {
             return place.backlog.push(input);
         }
+        self.note_sent(to, &input);
+        let place = self.places.get_mut(&to).expect("it was there a moment ago");
         place.node.handle_input(self.now, input);
         self.drain(to);
     }

@@ -154,6 +154,19 @@ impl World {
         request
     }
 
+    /// Runs until a stream is open, and says which it is.
+    pub fn run_until_open(&mut self, i: u32, request: RequestId) -> StreamId {
+        let key = (self.id(i), request);
+        let opened = |world: &Self| {
+            world.stream_events.get(&key).into_iter().flatten().find_map(|event| match event {
+                StreamEvent::Opened { stream, .. } => Some(*stream),
+                _ => None,
+            })
+        };
+        self.run_until(|world| opened(world).is_some());
+        opened(self).expect("run_until waited for it")
+    }
+
     pub(super) fn take_stream_event(&mut self, of: NodeId, request: RequestId, event: StreamEvent<Sum>) {
         if self.reads && matches!(event, StreamEvent::Wave(_)) {
             let after = self.slow_readers.get(&request).copied().unwrap_or(Duration::ZERO);
@@ -226,11 +239,20 @@ impl World {
         let bytes = self.behaviour.partial_bytes;
         let pushing = self.endpoints.get_mut(&key).expect("an endpoint that pushes was opened");
         pushing.sent += 1;
-        pushing.in_flight_bytes += bytes as u64 + 64;
         let number = pushing.sent;
         let payload = Sum { tags: tag.into_iter().collect(), number, ..Sum::of(endpoint, bytes) };
         let send = Command::EndpointSend { stream, endpoint, tag, payload };
         self.at(self.now, Happening::Input(of, Input::Command(send)));
+    }
+
+    /// What an endpoint sends is in flight from when its node has it: in which life that is, is seen then.
+    pub(super) fn note_sent(&mut self, of: NodeId, input: &Input<Sum>) {
+        if let Input::Command(Command::EndpointSend { stream, endpoint, payload, .. }) = input
+            && let Some(pushing) = self.endpoints.get_mut(&(of, *stream, *endpoint))
+            && !pushing.is_over
+        {
+            pushing.in_flight_bytes += payload.bytes as u64 + 64;
+        }
     }
 
     /// An endpoint's turn to send, unless its node stands still, its window is full, or it is through.
