@@ -6,7 +6,7 @@ use super::scale::Scale;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use std::time::{Duration, Instant};
-use treefold::{Body, Client, PartitionSet, Shape, Stream, StreamBuilder};
+use treefold::{Body, Client, PartitionSet, Shape, Stream, StreamBuilder, StreamEvent};
 use treefold_daemon::{Part, SERVICE};
 
 /// How long until streams have all daemons in them, once the nodes know each other: the front-end's own view may lag.
@@ -83,7 +83,16 @@ impl Backends {
 
     /// Opens a stream in which daemons play this part; a failure unless all take part.
     pub(super) async fn open(&self, stream: StreamBuilder, part: &Part) -> Result<Stream, Failure> {
-        let stream = stream.params(part).open().await.map_err(failure_of)?;
+        let mut stream = stream.params(part).open().await.map_err(failure_of)?;
+        // On a busy machine some may be late to say that they take part.
+        let give_up_at = tokio::time::Instant::now() + ALL_TIMEOUT;
+        while *stream.endpoints() != self.all {
+            match tokio::time::timeout_at(give_up_at, stream.next()).await {
+                Ok(Ok(StreamEvent::Changed { .. })) => {}
+                Ok(Err(error)) => return Err(failure_of(error)),
+                Ok(Ok(_)) | Err(_) => break,
+            }
+        }
         if *stream.endpoints() == self.all {
             return Ok(stream);
         }
