@@ -95,6 +95,7 @@ impl Trial {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "told of what was just formatted")]
     fn tell(&mut self, what: String) {
         self.story.push(format!("{:?} {what}", self.world.now));
     }
@@ -464,7 +465,7 @@ impl Trial {
         let left: Vec<(NodeId, _)> =
             self.world.nodes().flat_map(|node| node.stream_work().map(|work| (node.id(), work))).collect();
         assert!(left.is_empty(), "left: {left:#?}");
-        let up: BTreeSet<NodeId> = self.world.nodes().map(|node| node.id()).collect();
+        let up: BTreeSet<NodeId> = self.world.nodes().map(treefold_core::node::Node::id).collect();
         for (key, pushing) in self.world.endpoints.iter().filter(|((node, ..), _)| up.contains(node)) {
             assert!(pushing.is_over, "{key:?} was never closed");
         }

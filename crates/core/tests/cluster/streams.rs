@@ -44,7 +44,7 @@ fn events(world: &World, request: RequestId) -> &[StreamEvent<Sum>] {
 fn waves(world: &World, request: RequestId) -> Vec<&StreamWave<Sum>> {
     let wave = |event: &'_ StreamEvent<Sum>| matches!(event, StreamEvent::Wave(_));
     let of = |event| match event {
-        &StreamEvent::Wave(ref wave) => wave,
+        StreamEvent::Wave(wave) => wave,
         _ => unreachable!("filtered"),
     };
     events(world, request).iter().filter(|event| wave(event)).map(of).collect()
