@@ -42,12 +42,13 @@ fn events(world: &World, request: RequestId) -> &[StreamEvent<Sum>] {
 }
 
 fn waves(world: &World, request: RequestId) -> Vec<&StreamWave<Sum>> {
-    let wave = |event: &'_ StreamEvent<Sum>| matches!(event, StreamEvent::Wave(_));
-    let of = |event| match event {
-        StreamEvent::Wave(wave) => wave,
-        _ => unreachable!("filtered"),
-    };
-    events(world, request).iter().filter(|event| wave(event)).map(of).collect()
+    let mut waves = Vec::new();
+    for event in events(world, request) {
+        if let StreamEvent::Wave(wave) = event {
+            waves.push(wave);
+        }
+    }
+    waves
 }
 
 fn missing_of(wave: &StreamWave<Sum>) -> PartitionSet {
