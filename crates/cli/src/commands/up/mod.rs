@@ -129,9 +129,7 @@ impl Up {
             [&own, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"].map(str::to_owned);
         let mut back_end = node.to_vec();
         for service in self.services() {
-            let (name, options) = service.split_once(':').map_or((service, ""), |(name, rest)| (name, rest));
-            let options = if options.is_empty() { String::new() } else { format!(":{options}") };
-            let with_partition = format!("{name}:partitions={{number}}/{{total}}{options}");
+            let with_partition = format!("{service}:partitions={{number}}/{{total}}");
             // Refused here rather than by every back-end.
             let example = with_partition.replace("{number}", "0").replace("{total}", "1");
             example.parse::<crate::serve::Serve>().map_err(Failure::Rejected)?;
