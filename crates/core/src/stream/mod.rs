@@ -24,7 +24,7 @@
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
 //! with `branch`, `lane` and `roll` for who and what is in it; `desk`, where everything arrives; `open`, `reopen`,
-//! `news` and `close`, how a share comes to be, changes and ends; `gather`, `emit`, `filtering` and `settle`, the way
+//! `news` and `close`, how a share comes to be, changes and ends; `gather`, `late`, `filtering`, `emit` and `settle`, the way
 //! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`tags`],
 //! sets of tags; [`work`], how much there is of it all.
 
@@ -39,6 +39,7 @@ mod filtering;
 mod front;
 mod gather;
 mod lane;
+mod late;
 pub mod message;
 mod news;
 mod open;

@@ -331,11 +331,6 @@ impl World {
         }
     }
 
-    /// True when a node is up and runs.
-    pub fn is_well(&self, id: NodeId) -> bool {
-        self.places.get(&id).is_some_and(|place| place.is_up && !place.is_stopped)
-    }
-
     pub fn nodes(&self) -> impl Iterator<Item = &Node<Sum>> {
         self.places.values().filter(|place| place.is_up).map(|place| &place.node)
     }
