@@ -145,9 +145,12 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         skip_to(share, tag);
-        // Nobody waits for these, and those below that they wait for may skip them.
-        let slots =
-            share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.partition_point(|slot| slot.key <= tag));
+        // Those below may skip waves that these wait for. Where waves time out, they do so in any case, and those that are
+        // in time are not to be sent without who is.
+        let slots = match (share.spec.synchronisation, share.lanes.get(&GATHERED)) {
+            (Synchronisation::WaitForAll, Some(lane)) => lane.slots.partition_point(|slot| slot.key <= tag),
+            _ => 0,
+        };
         for at in 0..slots {
             if !share.lanes[&GATHERED].slots[at].is_ready {
                 make_ready(share, GATHERED, at);
