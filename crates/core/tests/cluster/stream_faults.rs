@@ -21,9 +21,9 @@ use treefold_core::tree::shape::Shape;
 use crate::world::Sum;
 
 /// Seeds tried in every run of the tests.
-const SEEDS: core::ops::Range<u64> = 0..20;
+const SEEDS: core::ops::Range<u64> = 0..16;
 /// Seeds that have found something once.
-const FOUND: [u64; 12] = [35, 52, 119, 155, 161, 268, 326, 328, 356, 494, 703, 989];
+const FOUND: [u64; 10] = [35, 119, 155, 268, 328, 356, 494, 989, 1470, 1602];
 const CLIENT: u32 = 900;
 
 /// A stream of a trial.
