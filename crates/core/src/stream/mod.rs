@@ -1,8 +1,8 @@
 //! Streams: a tree that stays, packets multicast down it, wave after wave up (MRNet §2).
 //!
 //! A stream's *endpoints* are partitions of a service. Its front-end is the root of a tree over the nodes that they
-//! live on; each node has a [`share::Share`] of the stream. Waves are told apart by their tag, and what belongs to one
-//! by its contributors, as in a call: a wave at a node is the very [`crate::wave::contributors::Parts`] that a call's
+//! live on; each node has a `share::Share` of the stream. Waves are told apart by their tag, and what belongs to one
+//! by its contributors, as in a call: a wave at a node is the very `Parts` that a call's
 //! is, complete when everyone below is in it or known to be missing from it.
 //!
 //! ```text
