@@ -6,11 +6,11 @@
 
 use super::branch::{Standing, common};
 use super::error::StreamError;
-use super::lane::{GATHERED, Lane, Piece, Slot};
-use super::message::{StreamMessage, StreamUp};
-use super::share::{Parent, Share};
+use super::lane::{GATHERED, Piece, Slot};
+use super::late::{Past, past_of};
+use super::message::StreamUp;
+use super::share::Share;
 use super::spec::{Source, Synchronisation};
-use super::tags::TagRuns;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
@@ -162,62 +162,6 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// A piece of a wave that has gone and needs none, or of one that is settled. What a lost node's filter may have
-    /// kept is for the filter here all the same, with the next wave. An endpoint need not wait for what is settled.
-    fn drop_piece(
-        &mut self,
-        share: &mut Share<P>,
-        address: Address,
-        part: Option<Part<Piece<P>>>,
-        past: Past,
-    ) {
-        let Some(Part { payload: piece, .. }) = part else { return };
-        match piece.source {
-            Source::Endpoint(_) if past == Past::Settled => {
-                let mut runs = TagRuns::new();
-                runs.insert(address.key);
-                self.settle_own(share, address.lane, &runs);
-                if share.gathers() {
-                    self.ask_where(share, address.key);
-                }
-            }
-            Source::Endpoint(_) => {}
-            Source::Child(number) => {
-                let branch = share.branches.iter().find(|branch| branch.source == number);
-                let carries = branch.and_then(|branch| branch.carries);
-                if carries.is_some_and(|(from, to)| (from..=to).contains(&address.key)) {
-                    share.hold(piece.source, piece.len());
-                    share.carried.push(piece);
-                }
-            }
-        }
-    }
-
-    /// Where waves time out, those that are settled may be far behind those that others send by now: it is said above
-    /// that somebody here is late, by a part that nobody is in, so that he is told where to go on.
-    fn ask_where(&mut self, share: &mut Share<P>, key: u64) {
-        if !matches!(share.spec.synchronisation, Synchronisation::TimeOut(_)) {
-            return;
-        }
-        if let Parent::Node(parent) = share.parent
-            && share.orphan_since.is_none()
-        {
-            let up = StreamUp {
-                stream: share.id,
-                lane: GATHERED,
-                tag: key,
-                serial: 0,
-                payload: None,
-                more: false,
-                urgent: false,
-                contributors: PartitionSet::new(),
-                missing: Vec::new(),
-                holds_from: share.holds_from,
-            };
-            self.send_stream(parent, StreamMessage::Up(up));
-        }
-    }
-
     /// Puts a part among those of its wave. What overlaps them and can't be taken apart is dropped, and whoever was in
     /// it alone is not waited for.
     fn put_in_slot(&mut self, share: &mut Share<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
@@ -252,60 +196,6 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Whoever sends pieces for waves that are gone would for ever be behind. So it is told where to go on: where waves
-    /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
-    /// with the first that is not gone, lest it skip one that waits for it.
-    fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>, key: u64) {
-        let gone_upto = match share.spec.synchronisation {
-            Synchronisation::TimeOut(_) => Some(share.tag_max),
-            Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                share.lanes.get(&GATHERED).and_then(Lane::gone_upto)
-            }
-        };
-        let Some(last) = gone_upto.filter(|&last| last > key) else { return };
-        match source {
-            Some(Source::Child(number)) => {
-                let branch = share.branches.iter_mut().find(|branch| branch.source == number);
-                let Some(branch) = branch.filter(|branch| branch.told_ahead < last) else { return };
-                branch.told_ahead = last;
-                let node = branch.node;
-                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag: last });
-            }
-            Some(Source::Endpoint(_)) => skip_to(share, last),
-            None => {}
-        }
-    }
-
-    /// The parent says that waves have gone without this subtree, or part of it.
-    pub(crate) fn take_ahead(
-        &mut self,
-        share: &mut Share<P>,
-        from: NodeId,
-        tag: u64,
-    ) -> Result<(), StreamError> {
-        if share.parent != Parent::Node(from) {
-            return Ok(());
-        }
-        skip_to(share, tag);
-        // Nobody waits for these, and those below that they wait for may skip them.
-        let slots =
-            share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.partition_point(|slot| slot.key <= tag));
-        for at in 0..slots {
-            if !share.lanes[&GATHERED].slots[at].is_ready {
-                make_ready(share, GATHERED, at);
-            }
-        }
-        for at in 0..share.branches.len() {
-            let branch = &mut share.branches[at];
-            if branch.standing == Standing::There && branch.told_ahead < tag {
-                branch.told_ahead = tag;
-                let node = branch.node;
-                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag });
-            }
-        }
-        Ok(())
-    }
-
     /// Someone is gone or back: some slots may be complete now.
     pub(crate) fn look_at_slots(&mut self, share: &mut Share<P>) {
         if !share.gathers() {
@@ -329,36 +219,6 @@ impl<P: Payload> Node<P> {
     }
 }
 
-/// What has become of a piece's wave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Past {
-    /// It has not gone yet.
-    New,
-    /// It has gone without this.
-    Lacking,
-    /// It has gone, with some of this or all.
-    Had,
-    /// The front-end's user has it.
-    Settled,
-}
-
-/// Whether a wave has been sent already, and this piece with it.
-fn past_of<P: Payload>(share: &Share<P>, address: Address, contributors: Option<&PartitionSet>) -> Past {
-    let Some(lane) = share.lanes.get(&address.lane) else { return Past::New };
-    if lane.settled.contains(address.key) {
-        return Past::Settled;
-    }
-    let at_work = share.filter.wave_at_work(address.lane, address.key).into_iter();
-    let mut past = Past::New;
-    for gone in lane.sent.under(address.key).map(|sent| &sent.contributors).chain(at_work) {
-        past = Past::Lacking;
-        if contributors.is_none_or(|contributors| contributors.intersects(gone)) {
-            return Past::Had;
-        }
-    }
-    past
-}
-
 /// Someone is said not to be in a wave.
 fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
     let partitions = loss.partitions.difference(slot.parts.claimed()).difference(&slot.excused);
@@ -366,11 +226,6 @@ fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
         slot.excused.union_with(&partitions);
         slot.missing.push(Missing { partitions, ..loss });
     }
-}
-
-/// Endpoints here that count their packets go on after this wave.
-fn skip_to<P>(share: &mut Share<P>, tag: u64) {
-    share.own.iter_mut().for_each(|own| own.next_tag = own.next_tag.max(tag.saturating_add(1)));
 }
 
 fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P> {
@@ -425,7 +280,8 @@ fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
     }
 }
 
-fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
+/// Nobody is waited for any more.
+pub(crate) fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
     let slot = &mut share.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
     slot.is_ready = true;
     share.ready.push_back((lane, slot.key));

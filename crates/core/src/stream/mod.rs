@@ -1,8 +1,8 @@
 //! Streams: a tree that stays, packets multicast down it, wave after wave up (MRNet §2).
 //!
 //! A stream's *endpoints* are partitions of a service. Its front-end is the root of a tree over the nodes that they
-//! live on; each node has a [`share::Share`] of the stream. Waves are told apart by their tag, and what belongs to one
-//! by its contributors, as in a call: a wave at a node is the very [`crate::wave::contributors::Parts`] that a call's
+//! live on; each node has a `share::Share` of the stream. Waves are told apart by their tag, and what belongs to one
+//! by its contributors, as in a call: a wave at a node is the very `Parts` that a call's
 //! is, complete when everyone below is in it or known to be missing from it.
 //!
 //! ```text
@@ -23,10 +23,11 @@
 //!   and its endpoints are missing until it is back (`repair`).
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
-//! with `branch`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where everything arrives; `open`, `reopen`,
-//! `news` and `close`, how a share comes to be, changes and ends; `gather`, `emit`, `filtering` and `settle`, the way
-//! up; `down`, the way down; `repair`, who is lost and who comes back; `front` and `endpoint`, the two ends; [`operator`],
-//! filters that come while the cluster runs; [`tags`], sets of tags; [`work`], how much there is of it all.
+//! with `branch`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where
+//! everything arrives; `open`, `reopen`, `news` and `close`, how a share comes to be, changes and ends; `gather`, `late`,
+//! `filtering`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who is lost and who comes back; `front`
+//! and `endpoint`, the two ends; [`operator`], filters that come while the cluster runs; [`tags`], sets of tags;
+//! [`work`], how much there is of it all.
 
 mod branch;
 mod close;
@@ -39,6 +40,7 @@ mod filtering;
 mod front;
 mod gather;
 mod lane;
+mod late;
 mod layout;
 pub mod message;
 mod news;

@@ -4,7 +4,7 @@
 //! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
 //! the term, by news of an empty tree, and asks again.
 
-use super::branch::{Standing, common, without};
+use super::branch::{Branch, Standing, common, without};
 use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
@@ -34,7 +34,7 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
-        if has_moved && open.term < share.term && !was_orphan {
+        if has_moved && open.term <= share.term && !was_orphan {
             self.name_term(share, from);
             return Ok(());
         }
@@ -108,7 +108,9 @@ impl<P: Payload> Node<P> {
         let joining = Missing { partitions: fresh.clone(), node: Some(node), reason: Reason::Late };
         match share.branch_at(node) {
             Some(at) if share.branches[at].standing == Standing::There || share.branches[at].is_awaited() => {
-                if fresh.difference(&share.branches[at].endpoints).is_empty() {
+                // Who has been held up may have been given up, and his children be another's: he asks them nothing.
+                let has_news = !fresh.is_subset(&share.branches[at].endpoints);
+                if !has_news || share.dazed_until.is_some() {
                     return;
                 }
                 share.branches[at].grant(&fresh);
@@ -142,7 +144,8 @@ impl<P: Payload> Node<P> {
         if gone.is_empty() {
             return;
         }
-        let concerned = |branch: &&super::branch::Branch<P>| branch.endpoints.intersects(gone);
+        let concerned =
+            |branch: &&Branch<P>| branch.endpoints.intersects(gone) && share.dazed_until.is_none();
         let told: Vec<Tree> =
             share.live().filter(concerned).map(|branch| without(&branch.tree, gone)).collect();
         for tree in told {

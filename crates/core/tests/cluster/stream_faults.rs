@@ -5,11 +5,13 @@
 //! `TREEFOLD_SEEDS=100..2000 cargo test -p treefold-core --test cluster whatever_happens` tries others; with
 //! `TREEFOLD_LOG=text` it shows all effects of a failed trial that contain the text.
 
+use crate::streams::wave_of;
 use crate::world::{Habit, Plan, Pushing, World, held};
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
+use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::random::Random;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
@@ -19,9 +21,9 @@ use treefold_core::tree::shape::Shape;
 use crate::world::Sum;
 
 /// Seeds tried in every run of the tests.
-const SEEDS: core::ops::Range<u64> = 0..150;
+const SEEDS: core::ops::Range<u64> = 0..16;
 /// Seeds that have found something once.
-const FOUND: [u64; 0] = [];
+const FOUND: [u64; 10] = [35, 119, 155, 268, 328, 356, 494, 989, 1470, 1602];
 const CLIENT: u32 = 900;
 
 /// A stream of a trial.
@@ -95,8 +97,7 @@ impl Trial {
         }
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "told of what was just formatted")]
-    fn tell(&mut self, what: String) {
+    fn tell(&mut self, what: &str) {
         self.story.push(format!("{:?} {what}", self.world.now));
     }
 
@@ -142,7 +143,7 @@ impl Trial {
             let pause = Duration::from_micros(500 + self.dice.below(4_000) as u64);
             self.world.slow_readers.insert(request, pause);
         }
-        self.tell(format!("opens {request:?} at {front}: {mode:?} {habit:?} {shape:?} {some:?}"));
+        self.tell(&format!("opens {request:?} at {front}: {mode:?} {habit:?} {shape:?} {some:?}"));
         let wanted = some;
         self.streams.push(Opened {
             front,
@@ -170,7 +171,7 @@ impl Trial {
         let i = victims[self.dice.below(victims.len())];
         match self.dice.below(10) {
             0..=2 if !self.killed.contains(&i) && self.killed.len() < victims.len() / 2 => {
-                self.tell(format!("kills {i}"));
+                self.tell(&format!("kills {i}"));
                 self.stopped.remove(&i);
                 self.killed.insert(i);
                 self.touched.insert(i);
@@ -179,10 +180,10 @@ impl Trial {
             3..=5 if !self.killed.contains(&i) => {
                 self.touched.insert(i);
                 if self.stopped.remove(&i) {
-                    self.tell(format!("resumes {i}"));
+                    self.tell(&format!("resumes {i}"));
                     self.world.resume(i);
                 } else {
-                    self.tell(format!("stops {i}"));
+                    self.tell(&format!("stops {i}"));
                     self.stopped.insert(i);
                     self.world.stop(i);
                 }
@@ -192,7 +193,7 @@ impl Trial {
                 let number = self.plan.nodes + self.late;
                 let partition = self.plan.partitions - 3 + self.late;
                 self.late += 1;
-                self.tell(format!("starts {number} with {partition}"));
+                self.tell(&format!("starts {number} with {partition}"));
                 self.touched.insert(number);
                 self.world.start(&self.plan, number, 1, PartitionSet::from_range(partition..partition + 1));
                 self.world.introduce();
@@ -202,7 +203,7 @@ impl Trial {
                 if i != j && !self.killed.contains(&i) && !self.killed.contains(&j) {
                     let wait = |dice: &mut Random| Duration::from_micros(100 + dice.below(30_000) as u64);
                     let notice = [wait(&mut self.dice), wait(&mut self.dice)];
-                    self.tell(format!("severs {i} and {j}: {notice:?}"));
+                    self.tell(&format!("severs {i} and {j}: {notice:?}"));
                     self.touched.insert(i);
                     self.touched.insert(j);
                     self.world.sever(i, j, notice);
@@ -216,7 +217,7 @@ impl Trial {
         let generation = self.generation.entry(i).or_insert(1);
         *generation += 1;
         let generation = *generation;
-        self.tell(format!("starts {i} again"));
+        self.tell(&format!("starts {i} again"));
         self.killed.remove(&i);
         let own = held(i, self.plan.nodes, self.plan.partitions - 3, 1);
         self.world.start(&self.plan, i, generation, own);
@@ -311,7 +312,7 @@ impl Trial {
 
     fn heal(&mut self) {
         for i in core::mem::take(&mut self.stopped) {
-            self.tell(format!("resumes {i}"));
+            self.tell(&format!("resumes {i}"));
             self.world.resume(i);
         }
         for i in self.killed.clone() {
@@ -319,7 +320,7 @@ impl Trial {
                 self.restart(i);
             }
         }
-        self.tell("is whole again".into());
+        self.tell("is whole again");
         for tenth in 0..40 {
             if tenth == 30 {
                 for at in 0..self.streams.len() {
@@ -350,7 +351,7 @@ impl Trial {
             return;
         }
         let (front, request) = (opened.front, opened.request);
-        self.tell(format!("closes {request:?}"));
+        self.tell(&format!("closes {request:?}"));
         self.world.input(self.world.id(front), Input::Command(Command::StreamClose { request }));
     }
 
@@ -465,17 +466,10 @@ impl Trial {
         let left: Vec<(NodeId, _)> =
             self.world.nodes().flat_map(|node| node.stream_work().map(|work| (node.id(), work))).collect();
         assert!(left.is_empty(), "left: {left:#?}");
-        let up: BTreeSet<NodeId> = self.world.nodes().map(treefold_core::node::Node::id).collect();
+        let up: BTreeSet<NodeId> = self.world.nodes().map(Node::id).collect();
         for (key, pushing) in self.world.endpoints.iter().filter(|((node, ..), _)| up.contains(node)) {
             assert!(pushing.is_over, "{key:?} was never closed");
         }
-    }
-}
-
-fn wave_of(event: &StreamEvent<Sum>) -> Option<&StreamWave<Sum>> {
-    match event {
-        StreamEvent::Wave(wave) => Some(wave),
-        _ => None,
     }
 }
 
