@@ -210,7 +210,7 @@ fn what_makes_no_sense_is_refused_by_name_and_limit() {
         (&["--filter", "summ"][..], "no filter is called \"summ\"; `treefold stream --list-filters`"),
         (
             &["--filter", "top-k", "--filter-params", r#"{"k":0}"#],
-            "parameter `k` is 0, where 1 to 65536 is allowed",
+            "parameter `k`: 0 is not within 1 to 65536",
         ),
         (&["--filter", "top-k", "--filter-params", r#"{"n":1}"#], "top-k: parameter"),
         (&["--filter-params", "{k:1}"], "--filter-params {k:1}: key must be a string"),

@@ -5,7 +5,7 @@
 //! depend on the tree.
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{read, within};
+use super::params::{read, within};
 use super::{Filter, FilterKind, Wave};
 use crate::codec::{BATCH_ROWS_MAX, Batch, Body, concatenated};
 use crate::error::{OperatorError, Result};
@@ -38,7 +38,7 @@ pub(super) const ENTRY: Builtin = Builtin {
 impl FilterKind for ConcatBatches {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
-        let rows_max = within("rows_max", params.rows_max as usize, 1, BATCH_ROWS_MAX)?;
+        let rows_max = within("rows_max", params.rows_max as usize, 1..=BATCH_ROWS_MAX)?;
         Ok(Box::new(Concatenating { rows_max }))
     }
 }

@@ -256,6 +256,6 @@ mod tests {
         let kind = crate::filter::builtin("concatenate").unwrap();
         let params = crate::Body::encode(&Concatenate { bytes_max: 0 }).unwrap();
         let refused = kind.open(&params).err().unwrap().to_string();
-        assert_eq!(refused, "concatenate: parameter `bytes_max` is 0, where 1 to 67108864 is allowed");
+        assert_eq!(refused, "concatenate: parameter `bytes_max`: 0 is not within 1 to 67108864");
     }
 }

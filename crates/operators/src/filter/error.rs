@@ -12,23 +12,13 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// The parameters as a whole, or one of them, can't be read.
-    #[error("{}: {cause}", Parameters(field))]
-    UnreadableParameters {
+    /// The parameters as a whole, or one of them, can't be read or make no sense; the stream is not opened.
+    #[error("{}: {why}", Parameters(field))]
+    Parameter {
         /// Where in the parameters; empty when it is the whole.
         field: String,
         /// What was met, and what is allowed.
-        cause: String,
-    },
-    /// A parameter is outside of what is allowed.
-    #[error("parameter `{name}` is {given}, where {allowed} is allowed")]
-    Parameter {
-        /// Which.
-        name: &'static str,
-        /// Its value.
-        given: String,
-        /// What it may be.
-        allowed: String,
+        why: String,
     },
     /// What was sent is no typed packet, or lacks a field.
     #[error("the packet of {from}")]
@@ -111,6 +101,11 @@ impl fmt::Display for Parameters<'_> {
 }
 
 impl FilterError {
+    /// A parameter that makes no sense.
+    pub(crate) fn parameter(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Parameter { field: field.into(), why: why.into() }
+    }
+
     /// How a packet's error becomes the filter's, which knows who sent the packet.
     pub(crate) fn packet(from: Source) -> impl Fn(PacketError) -> Self {
         move |cause| Self::Packet { from, cause }

@@ -78,8 +78,10 @@ impl Histogram {
                 (0..=bins).map(bound).collect()
             }
             _ => {
-                let cause = "`bounds` must be given, or else `lo`, `hi` and `bins`".into();
-                return Err(FilterError::UnreadableParameters { field: String::new(), cause });
+                return Err(FilterError::parameter(
+                    "",
+                    "`bounds` must be given, or else `lo`, `hi` and `bins`",
+                ));
             }
         };
         let within = (2..=BINS_MAX as usize + 1).contains(&bounds.len());
@@ -89,11 +91,11 @@ impl Histogram {
         let ends = |first: Option<&f64>| first.map_or("nothing".into(), f64::to_string);
         let given =
             format!("{} numbers from {} to {}", bounds.len(), ends(bounds.first()), ends(bounds.last()));
-        let (name, allowed) = match self.bounds {
-            Some(_) => ("bounds", format!("2 to {} finite numbers, strictly ascending,", BINS_MAX + 1)),
-            None => ("lo, hi", "a finite lo below a finite hi, with room for the bins between them,".into()),
+        let (field, allowed) = match self.bounds {
+            Some(_) => ("bounds", format!("2 to {} finite numbers, strictly ascending", BINS_MAX + 1)),
+            None => ("lo, hi", "a finite lo below a finite hi, with room for the bins between them".into()),
         };
-        Err(FilterError::Parameter { name, given, allowed })
+        Err(FilterError::parameter(field, format!("{given} are not {allowed}")))
     }
 }
 
@@ -259,16 +261,16 @@ mod tests {
 
     #[test]
     fn parameters_that_make_no_bins_are_refused_with_what_is_allowed() {
-        let allowed = "2 to 65537 finite numbers, strictly ascending, is allowed";
+        let allowed = "2 to 65537 finite numbers, strictly ascending";
         for (bounds, given) in
             [(vec![1.0], "1 numbers from 1 to 1"), (vec![2.0, 2.0], "2 numbers from 2 to 2")]
         {
-            let wanted = format!("histogram: parameter `bounds` is {given}, where {allowed}");
+            let wanted = format!("histogram: parameter `bounds`: {given} are not {allowed}");
             assert_eq!(refused(&Histogram::between(bounds)), wanted);
         }
         assert!(refused(&Histogram::even(1.0, 0.0, 4)).contains("a finite lo below a finite hi"));
         assert!(refused(&Histogram::even(0.0, f64::INFINITY, 4)).contains("a finite lo below a finite hi"));
-        assert!(refused(&Histogram::even(0.0, 1.0, 0)).contains("`bins` is 0, where 1 to 65536"));
+        assert!(refused(&Histogram::even(0.0, 1.0, 0)).contains("`bins`: 0 is not within 1 to 65536"));
         let both = Histogram { lo: Some(0.0), ..histogram() };
         assert_eq!(
             refused(&both),

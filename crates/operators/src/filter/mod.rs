@@ -52,7 +52,6 @@ pub mod concat_batches;
 pub mod distinct;
 #[cfg(feature = "arrow")]
 pub mod group;
-mod parameter;
 pub mod quantiles;
 mod samples;
 pub mod time_aligned;
@@ -63,7 +62,6 @@ pub use concat_batches::ConcatBatches;
 pub use distinct::Distinct;
 #[cfg(feature = "arrow")]
 pub use group::Group;
-pub use parameter::ParameterError;
 pub use quantiles::Quantiles;
 pub use time_aligned::TimeAligned;
 

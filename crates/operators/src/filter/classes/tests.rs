@@ -104,7 +104,7 @@ fn limits_are_named() {
     let open = |params: &dyn Fn() -> Bytes| crate::filter::builtin("classes").unwrap().open(&params()).err();
     let refused =
         open(&|| Classify { classes_max: 0, ..Classify::default() }.encode().unwrap()).unwrap().to_string();
-    assert_eq!(refused, "classes: parameter `classes_max` is 0, where 1 to 65536 is allowed");
+    assert_eq!(refused, "classes: parameter `classes_max`: 0 is not within 1 to 65536");
     let refused = open(&|| BTreeMap::from([("by".to_string(), "name".to_string())]).encode().unwrap())
         .unwrap()
         .to_string();

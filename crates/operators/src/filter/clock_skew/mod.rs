@@ -25,7 +25,7 @@
 mod hop;
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{read, within};
+use super::params::{read, within};
 use super::{Descent, Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
@@ -122,7 +122,7 @@ pub(super) const ENTRY: Builtin = Builtin {
 impl FilterKind for ClockSkew {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
-        let window = within("window", params.window, 1, WINDOW_MAX)? as usize;
+        let window = within("window", params.window, 1..=WINDOW_MAX)? as usize;
         Ok(Box::new(Measuring { window, rounds: VecDeque::new(), next_round: 0, children: BTreeMap::new() }))
     }
 }

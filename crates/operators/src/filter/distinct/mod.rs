@@ -15,7 +15,7 @@
 //! string of the same bytes are one value; 1 and 1.0 are two.
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{read, within};
+use super::params::{read, within};
 use super::samples::{Value, samples_of};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
@@ -82,7 +82,7 @@ pub(super) const ENTRY: Builtin = Builtin {
 impl FilterKind for Distinct {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
-        let precision = within("precision", params.precision, PRECISION_MIN, PRECISION_MAX)?;
+        let precision = within("precision", params.precision, PRECISION_MIN..=PRECISION_MAX)?;
         Ok(Box::new(Union { precision }))
     }
 }

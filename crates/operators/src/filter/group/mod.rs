@@ -21,7 +21,8 @@ mod fold;
 mod table;
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{ParameterError, read, within};
+use super::error::FilterError;
+use super::params::{read, within};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::{BATCH_COLUMNS_MAX, Batch, Body};
 use crate::error::{OperatorError, Result};
@@ -104,23 +105,26 @@ impl fmt::Display for Aggregate {
 }
 
 impl GroupParams {
-    fn check(&self) -> Result<(), ParameterError> {
+    fn check(&self) -> Result<(), FilterError> {
         let twice = |names: &[String]| (1..names.len()).find(|&at| names[..at].contains(&names[at]));
         if self.keys.is_empty() {
-            return Err(ParameterError::new("keys", "a group needs one key column at least"));
+            return Err(FilterError::parameter("keys", "a group needs one key column at least"));
         }
         if let Some(at) = twice(&self.keys) {
-            return Err(ParameterError::new("keys", format!("column `{}` is named twice", self.keys[at])));
+            return Err(FilterError::parameter("keys", format!("column `{}` is named twice", self.keys[at])));
         }
         let columns: Vec<String> = self.keys.iter().cloned().chain(self.measures().map(|m| m.name)).collect();
         if let Some(at) = twice(&columns) {
-            return Err(ParameterError::new("aggregates", format!("`{}` would be there twice", columns[at])));
+            return Err(FilterError::parameter(
+                "aggregates",
+                format!("`{}` would be there twice", columns[at]),
+            ));
         }
         if columns.len() > BATCH_COLUMNS_MAX {
             let why = format!("{} columns are above the limit of {BATCH_COLUMNS_MAX}", columns.len());
-            return Err(ParameterError::new("aggregates", why));
+            return Err(FilterError::parameter("aggregates", why));
         }
-        within("groups_max", self.groups_max, 1, GROUPS_MAX).map(|_| ())
+        within("groups_max", self.groups_max, 1..=GROUPS_MAX).map(|_| ())
     }
 
     /// The columns of a partial after its keys.

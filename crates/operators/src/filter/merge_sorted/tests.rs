@@ -342,7 +342,7 @@ fn parameters_are_bounded() {
         kind.open(&params.encode().unwrap()).err().unwrap().to_string()
     };
     let refused = open(MergeSorted { chunk_bytes: 1, ..MergeSorted::default() });
-    assert_eq!(refused, "merge-sorted: parameter `chunk_bytes` is 1, where 64 to 16777216 is allowed");
+    assert_eq!(refused, "merge-sorted: parameter `chunk_bytes`: 1 is not within 64 to 16777216");
     let refused = open(MergeSorted { held_bytes_max: 1, ..MergeSorted::default() });
-    assert_eq!(refused, "merge-sorted: parameter `held_bytes_max` is 1, where 1024 to 1073741824 is allowed");
+    assert_eq!(refused, "merge-sorted: parameter `held_bytes_max`: 1 is not within 1024 to 1073741824");
 }

@@ -19,7 +19,8 @@
 mod wire;
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{ParameterError, read, within};
+use super::error::FilterError;
+use super::params::{read, within};
 use super::samples::{Value, samples_of};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
@@ -107,8 +108,8 @@ impl QuantilesSoFar {
     /// # Errors
     /// When the fraction is outside of 0 to 1, or the sketch's bytes are not such a sketch.
     pub fn at(&self, fraction: f64) -> Result<Option<f64>> {
-        within("fraction", fraction, 0.0, 1.0)?;
-        within("relative_error", self.relative_error, RELATIVE_ERROR_MIN, RELATIVE_ERROR_MAX)?;
+        within("fraction", fraction, 0.0..=1.0)?;
+        within("relative_error", self.relative_error, RELATIVE_ERROR_MIN..=RELATIVE_ERROR_MAX)?;
         if self.sketch.is_empty() {
             return Ok(None);
         }
@@ -144,13 +145,13 @@ pub(super) const ENTRY: Builtin = Builtin {
 impl FilterKind for Quantiles {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
-        within("relative_error", params.relative_error, RELATIVE_ERROR_MIN, RELATIVE_ERROR_MAX)?;
+        within("relative_error", params.relative_error, RELATIVE_ERROR_MIN..=RELATIVE_ERROR_MAX)?;
         if params.quantiles.len() > QUANTILES_MAX {
             let why = format!("{} are above the limit of {QUANTILES_MAX}", params.quantiles.len());
-            return Err(ParameterError::new("quantiles", why).into());
+            return Err(FilterError::parameter("quantiles", why).into());
         }
         for &fraction in &params.quantiles {
-            within("quantiles", fraction, 0.0, 1.0)?;
+            within("quantiles", fraction, 0.0..=1.0)?;
         }
         Ok(Box::new(Merging { config: config(params.relative_error), params }))
     }

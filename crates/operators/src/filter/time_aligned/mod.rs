@@ -35,7 +35,8 @@ mod alignment;
 mod packets;
 
 use super::builtin::{Builtin, Param, named};
-use super::parameter::{ParameterError, read, within};
+use super::error::FilterError;
+use super::params::{read, within};
 use super::{Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
 use crate::error::Result;
@@ -101,10 +102,10 @@ impl FilterKind for TimeAligned {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
         if params.interval_ns == 0 {
-            return Err(ParameterError::new("interval_ns", "an output interval has at least 1 ns").into());
+            return Err(FilterError::parameter("interval_ns", "an output interval has at least 1 ns").into());
         }
-        within("metrics", params.metrics, 1, METRICS_MAX)?;
-        within("intervals_max", params.intervals_max, 1, INTERVALS_MAX)?;
+        within("metrics", params.metrics, 1..=METRICS_MAX)?;
+        within("intervals_max", params.intervals_max, 1..=INTERVALS_MAX)?;
         Ok(Box::new(Aligning(Alignment::new(params))))
     }
 }
