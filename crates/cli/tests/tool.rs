@@ -16,7 +16,6 @@ fn figure(entry: &Value, name: &str) -> f64 {
 }
 
 #[test]
-#[ignore = "on a busy machine a node may not take part from the first wave on"]
 fn a_start_has_all_phases_with_filters_and_without() {
     let starts = entries(
         "bench tool startup --backends 40 --per-process 8 --shape flat,kary:2 --rounds 2 --runs 1 -o json",

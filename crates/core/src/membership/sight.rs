@@ -3,7 +3,8 @@
 //! A client that forms its own trees must know the members without being one: nobody probes it, and nothing is
 //! lost when it goes. It takes the view from a member now and then ([`crate::message::Message::WantCards`]), and
 //! corrects it by what it finds out itself: who can't be reached is out of sight until the next exchange. Members
-//! learn of each other at different times, so one that a view lacks is only gone when several in a row lack it.
+//! learn of each other at different times, so one that a view lacks is only gone when all views have lacked it for
+//! some time, however many came in it: a client that connects to many is given as many views at once.
 
 use super::Membership;
 use super::card::MemberCard;
@@ -13,7 +14,7 @@ use crate::config::NodeConfig;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::random::Random;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -23,8 +24,10 @@ use core::net::SocketAddr;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A member that this many views in a row lack is gone.
-const ABSENT_VIEWS: u32 = 3;
+/// How often an observer asks for a view.
+pub(crate) const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
+/// A member that all views have lacked for so long is gone: three exchanges in a row, or nearly.
+const ABSENT_FOR: Duration = Duration::from_millis(1_500);
 
 /// How a node sees the cluster.
 pub(crate) enum Sight {
@@ -36,8 +39,8 @@ pub(crate) enum Sight {
 pub(crate) struct Observer {
     me: NodeId,
     view: View,
-    /// Member → how many views in a row it has been absent from.
-    absent: BTreeMap<NodeId, u32>,
+    /// Member → since when all views have lacked it.
+    absent: BTreeMap<NodeId, Instant>,
     events: VecDeque<MembershipEvent>,
 }
 
@@ -80,7 +83,7 @@ impl Sight {
     ) -> Result<(), MembershipError> {
         match self {
             Self::Member(membership) => membership.absorb_cards(now, cards),
-            Self::Observer(observer) => observer.take_view(cards),
+            Self::Observer(observer) => observer.take_view(now, cards),
         }
     }
 
@@ -149,10 +152,10 @@ impl Sight {
 
 impl Observer {
     /// Takes a member's view, or what a node that keeps still is told of.
-    fn take_view(&mut self, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
+    fn take_view(&mut self, now: Instant, cards: Vec<Arc<MemberCard>>) -> Result<(), MembershipError> {
         cards.iter().try_for_each(|card| card.check())?;
         if self.me.is_client() {
-            self.miss_who_is_lacking(&cards);
+            self.miss_who_is_lacking(now, &cards);
         }
         for card in cards.into_iter().filter(|card| card.node != self.me) {
             let node = card.node;
@@ -166,14 +169,14 @@ impl Observer {
         Ok(())
     }
 
-    /// Whom a member's whole view lacks time and again is gone. (A node that keeps still is told of some, not of all.)
-    fn miss_who_is_lacking(&mut self, cards: &[Arc<MemberCard>]) {
+    /// Whom all views lack for some time is gone. (A node that keeps still is told of some, not of all.)
+    fn miss_who_is_lacking(&mut self, now: Instant, cards: &[Arc<MemberCard>]) {
         let there: BTreeSet<NodeId> = cards.iter().map(|card| card.node).chain([self.me]).collect();
         self.absent.retain(|node, _| !there.contains(node));
         for node in self.view.alive().filter(|node| !there.contains(node)) {
-            *self.absent.entry(*node).or_default() += 1;
+            self.absent.entry(*node).or_insert(now);
         }
-        let is_gone = |(node, &views): (&NodeId, &u32)| (views >= ABSENT_VIEWS).then_some(*node);
+        let is_gone = |(node, since): (&NodeId, &Instant)| (since.until(now) >= ABSENT_FOR).then_some(*node);
         let gone: Vec<NodeId> = self.absent.iter().filter_map(is_gone).collect();
         gone.into_iter().for_each(|node| self.lose(node));
     }
@@ -183,5 +186,37 @@ impl Observer {
         if node != self.me && self.view.leave(&node) {
             self.events.push_back(MembershipEvent::Left(node));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn card(port: u16) -> Arc<MemberCard> {
+        let node = NodeId { addr: ([10, 0, 0, 1], port).into(), generation: 1 };
+        Arc::new(MemberCard::new(node))
+    }
+
+    #[test]
+    fn many_views_at_once_that_lack_a_newcomer_do_not_make_it_gone_and_all_views_for_some_time_do() {
+        let me = NodeId { addr: ([0, 0, 0, 0], 0).into(), generation: 9 };
+        let view = View::new(Arc::new(MemberCard::new(me)));
+        let mut observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
+        let (old, newcomer) = (card(1), card(2));
+        let at = |ms: u64| Instant::START + Duration::from_millis(ms);
+        observer.take_view(at(0), vec![old.clone(), newcomer.clone()]).unwrap();
+        for _ in 0..16 {
+            observer.take_view(at(1), vec![old.clone()]).unwrap();
+        }
+        assert!(observer.view.contains(&newcomer.node));
+        observer.take_view(at(1_000), vec![old.clone(), newcomer.clone()]).unwrap();
+        observer.take_view(at(2_000), vec![old.clone()]).unwrap();
+        observer.take_view(at(3_000), vec![old.clone()]).unwrap();
+        assert!(observer.view.contains(&newcomer.node), "one view had it in between");
+        observer.take_view(at(4_000), vec![old.clone()]).unwrap();
+        assert!(!observer.view.contains(&newcomer.node));
+        assert!(observer.view.contains(&old.node));
     }
 }

@@ -11,6 +11,7 @@ use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
 use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
+use crate::membership::sight::EXCHANGE_EVERY;
 use crate::message::{Message, Payload};
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
@@ -21,9 +22,6 @@ use core::net::SocketAddr;
 const GOSSIP: u8 = 0;
 const POLL: u8 = 1;
 const POLL_ANSWER: u8 = 2;
-
-/// How often an observer asks a member for its view.
-const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
 
 impl<P: Payload> Node<P> {
     /// Arms what happens by itself.

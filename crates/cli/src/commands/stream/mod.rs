@@ -3,7 +3,7 @@
 //! The command is a front-end: it forms the tree, holds its root, and folds the last step itself. So it must know the
 //! filter; it knows those that every node has and those of the services that `treefold node --serve` can name.
 //!
-//! - [`front_end`]: a client that can be one. [`filters`]: what `--list-filters` prints.
+//! - [`mod@front_end`]: a client that can be one. [`filters`]: what `--list-filters` prints.
 //! - [`send`]: what goes down. [`shown`]: what came up, and what became of the tree.
 
 mod filters;
