@@ -32,7 +32,9 @@ struct Post {
     first: u32,
     standing: Standing,
     tail: Tail,
-    /// Its process was started from here and has not ended.
+    /// Its process, when it was started from here.
+    pid: Option<u32>,
+    /// That process has not ended.
     is_running: bool,
 }
 
@@ -83,7 +85,7 @@ impl Foreman {
             first += back_ends as u32;
             let (place, host) = (part.root().name(), Arc::clone(&part.root().host));
             let (standing, tail) = (Standing::Expected, Tail::default());
-            Post { place, host, part, first: own_first, standing, tail, is_running: false }
+            Post { place, host, part, first: own_first, standing, tail, pid: None, is_running: false }
         };
         let posts: Vec<Post> = part.parts().map(post).collect();
         let by_place = posts.iter().enumerate().map(|(at, post)| (post.place.clone(), at)).collect();
@@ -115,7 +117,7 @@ impl Foreman {
             match self.start(at) {
                 Ok(child) => {
                     let tail = self.posts[at].tail.clone();
-                    self.posts[at].is_running = true;
+                    (self.posts[at].pid, self.posts[at].is_running) = (child.id(), true);
                     self.processes.spawn(async move { Ended { post: at, how: watch(child, tail).await } });
                 }
                 Err(error) => self.fail(at, format!("can't be started: {error}")),
@@ -243,6 +245,11 @@ impl Foreman {
                 self.fail(at, format!("has not attached within {waited:.1?}"));
             }
         }
+    }
+
+    /// The processes that were started from here, by name and id.
+    pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.posts.iter().filter_map(|post| Some((post.place.as_str(), post.pid?)))
     }
 
     /// When the last of the children should have come.

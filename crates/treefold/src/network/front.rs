@@ -123,6 +123,11 @@ impl Front {
         Arc::clone(&self.roster)
     }
 
+    /// The processes that were started from here.
+    pub(super) fn children(&self) -> Vec<(String, u32)> {
+        self.foreman.pids().map(|(place, pid)| (place.to_owned(), pid)).collect()
+    }
+
     /// Starts everyone and waits until all have come, or some will not.
     pub(super) async fn come_up(&mut self, options: &mut UpOptions) -> Result<Vec<Failed>, UpError> {
         let mut give_up_at = self.foreman.due_at() + REPORTS_WAIT;

@@ -71,6 +71,7 @@ pub struct Network {
     topology: Topology,
     roster: Arc<Mutex<Roster>>,
     failures: Vec<Failed>,
+    children: Vec<(String, u32)>,
     took: Duration,
     events: mpsc::UnboundedReceiver<NetworkEvent>,
     stop: Option<oneshot::Sender<Duration>>,
@@ -103,10 +104,20 @@ impl Network {
             ready(node.addr());
         }
         let failures = front.come_up(&mut options).await?;
-        let (roster, (stop, stopped)) = (front.roster(), oneshot::channel());
+        let (roster, children, (stop, stopped)) = (front.roster(), front.children(), oneshot::channel());
         let took = started_at.elapsed();
         let task = tokio::spawn(front.look_after(stopped));
-        Ok(Self { node, topology, roster, failures, took, events, stop: Some(stop), task: Some(task) })
+        Ok(Self {
+            node,
+            topology,
+            roster,
+            failures,
+            children,
+            took,
+            events,
+            stop: Some(stop),
+            task: Some(task),
+        })
     }
 
     /// The front-end's client, with which streams are opened.
@@ -127,6 +138,12 @@ impl Network {
     /// Processes that were to come and did not.
     pub fn failures(&self) -> &[Failed] {
         &self.failures
+    }
+
+    /// The processes that the front-end itself started on this host, by name and process id, also those that have ended
+    /// since: what is started by ssh is ssh.
+    pub fn children(&self) -> &[(String, u32)] {
+        &self.children
     }
 
     /// How long it took until all were there.

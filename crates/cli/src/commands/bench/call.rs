@@ -138,9 +138,10 @@ impl BenchCall {
             .map(|_| tokio::task::spawn_local(lane(Rc::clone(caller), Rc::clone(&done))))
             .collect();
         tokio::time::sleep(WARM_UP).await;
-        let before = Moment::of(fleet, done.waves.get())?;
+        let processes = fleet.processes();
+        let before = Moment::of(&processes, done.waves.get())?;
         tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;
-        let after = Moment::of(fleet, done.waves.get())?;
+        let after = Moment::of(&processes, done.waves.get())?;
         done.stop.set(true);
         for lane in lanes {
             lane.await.map_err(|error| Failure::failed(format!("a caller died: {error}")))?;

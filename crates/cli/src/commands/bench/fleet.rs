@@ -7,7 +7,7 @@
 //! A node can also be broken on purpose ([`Fleet::kill`], [`Fleet::stop`]) and mended where it was: its address and
 //! its partitions are its place in the fleet, whichever process fills it.
 
-use super::cost::{Footprint, cpu_time, footprint};
+use super::processes::Processes;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -220,21 +220,9 @@ impl Fleet {
         self.started_at
     }
 
-    /// Processor time of each node so far; an error when one has died.
-    pub(crate) fn cpu_times(&self) -> Result<Vec<Duration>, Failure> {
-        self.of_each(cpu_time)
-    }
-
-    /// What each node holds now; an error when one has died.
-    pub(crate) fn footprints(&self) -> Result<Vec<Footprint>, Failure> {
-        self.of_each(footprint)
-    }
-
-    fn of_each<T>(&self, measure: impl Fn(u32) -> io::Result<T>) -> Result<Vec<T>, Failure> {
-        let died = |node: &NodeProcess, error: io::Error| {
-            Failure::failed(format!("node {} died: {error}", node.addr))
-        };
-        self.nodes.iter().map(|node| measure(node.id).map_err(|error| died(node, error))).collect()
+    /// The nodes' processes as they are now.
+    pub(crate) fn processes(&self) -> Processes {
+        Processes::new(self.nodes.iter().map(|node| (format!("node {}", node.addr), node.id)))
     }
 
     /// Ends all processes and waits until they are gone.

@@ -68,15 +68,16 @@ impl BenchIdle {
     async fn measure(&self, fleet: &Fleet) -> Result<Figures, Failure> {
         fleet.meet().await?;
         tokio::time::sleep(SETTLE).await;
-        let (before, began_at) = (fleet.cpu_times()?, Instant::now());
+        let processes = fleet.processes();
+        let (before, began_at) = (processes.cpu_times()?, Instant::now());
         tokio::time::sleep(Duration::from_secs_f64(self.seconds)).await;
-        let (after, seconds) = (fleet.cpu_times()?, began_at.elapsed().as_secs_f64());
+        let (after, seconds) = (processes.cpu_times()?, began_at.elapsed().as_secs_f64());
         let spent = after
             .iter()
             .zip(&before)
             .map(|(after, before)| (*after - *before).as_secs_f64() / seconds * 100.0);
         let percents: Vec<f64> = spent.collect();
-        let footprints = fleet.footprints()?;
+        let footprints = processes.footprints()?;
         let count = footprints.len() as u64;
         let mean =
             |figure: fn(&super::cost::Footprint) -> u64| footprints.iter().map(figure).sum::<u64>() / count;

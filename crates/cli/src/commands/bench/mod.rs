@@ -25,6 +25,7 @@ pub(crate) mod idle;
 pub(crate) mod micro;
 mod moment;
 mod network;
+mod processes;
 pub(crate) mod stream;
 pub(crate) mod stream_faults;
 pub(crate) mod tool;

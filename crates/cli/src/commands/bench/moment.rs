@@ -2,7 +2,7 @@
 //! don't count.
 
 use super::cost::cpu_time;
-use super::fleet::Fleet;
+use super::processes::Processes;
 use crate::exit::Failure;
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,11 @@ pub(super) struct Span {
 
 impl Moment {
     /// Now, when so many waves have come back.
-    pub(super) fn of(fleet: &Fleet, waves: u64) -> Result<Self, Failure> {
+    pub(super) fn of(nodes: &Processes, waves: u64) -> Result<Self, Failure> {
         let own = cpu_time(std::process::id());
         let own_cpu =
             own.map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
-        let nodes_cpu = fleet.cpu_times()?.iter().sum();
+        let nodes_cpu = nodes.cpu_times()?.iter().sum();
         Ok(Self { at: Instant::now(), waves, nodes_cpu, own_cpu })
     }
 

@@ -1,15 +1,18 @@
-//! A network of back-ends, one process and one endpoint each, and its front-end, which is this process.
+//! Networks of back-ends, one process and one endpoint each, whose front-end this process is.
 //!
-//! How a network comes to be is its constructor's business; whoever measures streams only asks it for streams. There
-//! is one way so far: nodes that find each other by gossip ([`Network::by_gossip`]), which is what a cluster's nodes
-//! do, and what most of the time until the first wave goes to.
+//! There are two ways for a network to come to be. A tool's network is started from a topology
+//! ([`FrontEnd::over_topology`], as `treefold up` does): the front-end starts its processes, and they attach. And the
+//! nodes of a cluster find each other by gossip ([`FrontEnd::of_cluster`]), come back after they have been killed, and
+//! need longer to know each other. Either way the same streams are opened over them, in whatever shape.
 
 use super::fleet::{Fleet, Placement};
-use crate::commands::{connect, failure_of};
+use super::processes::Processes;
+use crate::commands::{connect, failure_of, up};
 use crate::exit::Failure;
 use crate::serve::pulse::Part;
 use std::time::{Duration, Instant};
-use treefold::{Client, Error, PartitionSet, Stream, StreamBuilder};
+use treefold::network::{Launcher, UpOptions};
+use treefold::{Client, Error, Network, Node, PartitionSet, Stream, StreamBuilder};
 
 /// How long it may take until a stream has all back-ends in it.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -17,34 +20,65 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks whether all are there.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Processes and a front-end over them.
-pub(super) struct Network {
-    pub(super) fleet: Fleet,
-    pub(super) started: Started,
+/// How long the processes of a network have to end.
+const END_GRACE: Duration = Duration::from_secs(5);
+
+/// Opens streams over back-ends.
+pub(super) struct FrontEnd {
     client: Client,
     backends: u32,
 }
 
-/// What had happened how long after the first process was started.
-#[derive(Clone, Copy, Debug)]
+/// A network that was started from a topology.
 pub(super) struct Started {
-    /// All processes listened.
-    pub(super) listening: Duration,
-    /// The front-end had all of them in sight.
-    pub(super) in_sight: Duration,
+    network: Network,
+    pub(super) nodes: Processes,
+    /// From the first process's start until all had attached.
+    pub(super) up: Duration,
+    /// When the first process was started.
+    pub(super) started_at: Instant,
 }
 
-impl Network {
-    /// Starts back-ends that join the first of them, and a front-end that does.
-    pub(super) async fn by_gossip(backends: u32) -> Result<Self, Failure> {
+impl Started {
+    /// Ends all processes.
+    pub(super) async fn end(self) {
+        self.network.down(END_GRACE).await;
+    }
+}
+
+impl FrontEnd {
+    /// Starts all back-ends as children of this process. Which of them fold for others is each stream's business.
+    pub(super) async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
+        let text = format!("localhost:0 => localhost:[1-{backends}];");
+        let topology = text.parse().expect("invariant: this is a topology");
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
+        let node = up::node_command(&own);
+        let serve =
+            ["--serve".to_owned(), format!("{}:partitions={{number}}/{{total}}", treefold_micro::SERVICE)];
+        let mut options = UpOptions::new(node.clone(), node.into_iter().chain(serve).collect());
+        options.launcher = Launcher::Local;
+        options.token = Some(up::drawn_token()?);
+        options.timeout = OPEN_TIMEOUT;
+        options.node = Node::builder().workers(1);
+        let started_at = Instant::now();
+        let network = Network::up(topology, options).await;
+        let network = network.map_err(|error| Failure::failed(error.to_string()))?;
+        let up = started_at.elapsed();
+        let front_end = Self { client: network.client(), backends };
+        let nodes = Processes::new(network.children().iter().cloned());
+        Ok((front_end, Started { network, nodes, up, started_at }))
+    }
+
+    /// Starts the nodes of a cluster; returns once this process has all of them in sight.
+    pub(super) async fn of_cluster(backends: u32) -> Result<(Self, Fleet), Failure> {
         let fleet = Fleet::start(Placement::one_each(backends)).await?;
-        let listening = fleet.started_at().elapsed();
         let client = connect(&[fleet.first_addr().to_owned()], true, fleet.cluster()).await?;
         let give_up_at = Instant::now() + OPEN_TIMEOUT;
         loop {
             let in_sight = client.status().await.map_err(failure_of)?.members.len();
             if in_sight >= backends as usize {
-                break;
+                return Ok((Self { client, backends }, fleet));
             }
             if Instant::now() >= give_up_at {
                 return Err(Failure::failed(format!(
@@ -53,8 +87,6 @@ impl Network {
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        let started = Started { listening, in_sight: fleet.started_at().elapsed() };
-        Ok(Self { fleet, started, client, backends })
     }
 
     /// A stream over all back-ends, which play this part, with everyone in it from the start: one that opened without

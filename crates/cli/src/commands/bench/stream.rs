@@ -14,7 +14,7 @@ mod front;
 
 use super::call::quantile_us;
 use super::fleet::NODES_MAX;
-use super::network::Network;
+use super::network::{FrontEnd, Started};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json, rounded};
 use crate::parse;
@@ -56,11 +56,11 @@ pub(crate) struct BenchStream {
 
 const EXAMPLES: &str = "\
 Every sum and every wave's contributors are checked. With -o json, one line:
-  {backends, shape, instantiate_ms, listening_ms, in_sight_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
+  {backends, shape, instantiate_ms, up_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
    roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
    cpu_us_per_wave_and_backend}
-Times up to instantiate_ms count from the first process's start: until all listen, until the front-end knows all, and
-until a stream was open over all of them and an exact sum had come. A round trip is a broadcast of 32 bytes and a sum;
+Times count from the first process's start: until all have attached (up_ms), and until a stream was open over all of
+them and an exact sum had come (instantiate_ms). A round trip is a broadcast of 32 bytes and a sum;
 waves are up only. cpu_us figures count all processes, the front-end's included.
 
 Examples:
@@ -75,9 +75,7 @@ struct Figures {
     #[serde(serialize_with = "rounded")]
     instantiate_ms: f64,
     #[serde(serialize_with = "rounded")]
-    listening_ms: f64,
-    #[serde(serialize_with = "rounded")]
-    in_sight_ms: f64,
+    up_ms: f64,
     #[serde(serialize_with = "rounded")]
     roundtrip_us_p50: f64,
     #[serde(serialize_with = "rounded")]
@@ -107,9 +105,9 @@ const WARM_UP_ROUNDS: u32 = 100;
 
 impl BenchStream {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let network = Network::by_gossip(self.backends).await?;
-        let figures = self.measure(&network).await;
-        network.fleet.end().await;
+        let (front_end, started) = FrontEnd::over_topology(self.backends).await?;
+        let figures = self.measure(&front_end, &started).await;
+        started.end().await;
         let figures = figures?;
         match format {
             Format::Json => print_json(&figures),
@@ -118,24 +116,23 @@ impl BenchStream {
         Ok(Verdict::Full)
     }
 
-    async fn measure(&self, network: &Network) -> Result<Figures, Failure> {
+    async fn measure(&self, network: &FrontEnd, started: &Started) -> Result<Figures, Failure> {
         self.open(network, Part::Echo).await?.round_trip().await?;
-        let instantiate = network.fleet.started_at().elapsed();
+        let instantiate = started.started_at.elapsed();
         tokio::time::sleep(SETTLE).await;
         let mut front = self.open(network, Part::Echo).await?;
         let mut roundtrips = self.round_trips(&mut front).await?;
         roundtrips.sort_unstable();
         let seconds = Duration::from_secs_f64(self.seconds);
-        let pipelined = front.pipeline(&network.fleet, self.in_flight, seconds).await?;
+        let pipelined = front.pipeline(&started.nodes, self.in_flight, seconds).await?;
         drop(front);
-        let pushed = self.open(network, Part::Tick).await?.watch(&network.fleet, seconds).await?;
+        let pushed = self.open(network, Part::Tick).await?.watch(&started.nodes, seconds).await?;
         let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
         Ok(Figures {
             backends: self.backends,
             shape: self.shape.to_string(),
             instantiate_ms: millis(instantiate),
-            listening_ms: millis(network.started.listening),
-            in_sight_ms: millis(network.started.in_sight),
+            up_ms: millis(started.up),
             roundtrip_us_p50: quantile_us(&roundtrips, 0.50),
             roundtrip_us_p99: quantile_us(&roundtrips, 0.99),
             in_flight: self.in_flight,
@@ -149,7 +146,7 @@ impl BenchStream {
         })
     }
 
-    async fn open(&self, network: &Network, part: Part) -> Result<Front, Failure> {
+    async fn open(&self, network: &FrontEnd, part: Part) -> Result<Front, Failure> {
         let lay_out = |builder: StreamBuilder| {
             builder.up_filter("sum").shape(self.shape).window_bytes(self.window_bytes)
         };
@@ -172,15 +169,14 @@ impl BenchStream {
 
 fn render(figures: &Figures) -> String {
     format!(
-        "{} back-ends, {}\n  ready after  {:.0} ms: all listen after {:.0} ms, are in sight after {:.0} ms\n  \
+        "{} back-ends, {}\n  ready after  {:.0} ms: all have attached after {:.0} ms\n  \
          round trip   {:.0} µs median, {:.0} µs at the 99th percentile\n  {} in flight {:.0} round trips/s, {:.1} µs of \
          processor each\n  up only      {:.0} waves/s\n  processor    {:.1} µs a wave over all processes ({:.1} of it the \
          front-end's), {:.2} µs a wave and back-end",
         figures.backends,
         figures.shape,
         figures.instantiate_ms,
-        figures.listening_ms,
-        figures.in_sight_ms,
+        figures.up_ms,
         figures.roundtrip_us_p50,
         figures.roundtrip_us_p99,
         figures.in_flight,

@@ -16,7 +16,7 @@ mod watch;
 
 use super::breaker::{Breaker, Happening, Plan};
 use super::faults::drawn_seed;
-use super::network::Network;
+use super::network::FrontEnd;
 use crate::commands::failure_of;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -153,11 +153,11 @@ impl BenchStreamFaults {
     }
 
     async fn measure(&self, seed: u64) -> Result<Report, Failure> {
-        let network = Network::by_gossip(self.backends).await?;
+        let (front_end, fleet) = FrontEnd::of_cluster(self.backends).await?;
         let lay_out = |builder: treefold::StreamBuilder| {
             builder.up_filter("sum").shape(self.shape).synchronisation(self.mode.synchronisation())
         };
-        let stream = network.open(Part::Witness, lay_out).await?;
+        let stream = front_end.open(Part::Witness, lay_out).await?;
         let gathers = self.mode != Mode::DoNotWait;
         let scene = Rc::new(Scene {
             judge: RefCell::new(Judge::of(self.backends, gathers)),
@@ -165,7 +165,7 @@ impl BenchStreamFaults {
             all_asked: Cell::new(false),
         });
         let told = Rc::clone(&scene);
-        let mut breaker = Breaker::new(network.fleet, PLAN, seed, move |happening| told.note(happening));
+        let mut breaker = Breaker::new(fleet, PLAN, seed, move |happening| told.note(happening));
         let began_at = Instant::now();
         let asking = tokio::task::spawn_local(ask(stream.sender(), Rc::clone(&scene), self.rate, self.waves));
         let ended = tokio::select! {

@@ -124,10 +124,8 @@ impl Up {
     fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
-        let own = own.to_string_lossy().into_owned();
-        let node =
-            [&own, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"].map(str::to_owned);
-        let mut back_end = node.to_vec();
+        let node = node_command(&own);
+        let mut back_end = node.clone();
         for service in self.services() {
             let with_partition = format!("{service}:partitions={{number}}/{{total}}");
             // Refused here rather than by every back-end.
@@ -143,7 +141,7 @@ impl Up {
             (_, true) => Launcher::Wait,
             _ => Launcher::Auto,
         };
-        let mut options = UpOptions::new(node.to_vec(), back_end);
+        let mut options = UpOptions::new(node, back_end);
         options.launcher = launcher;
         options.ssh = ssh;
         options.remote_program.clone_from(&self.remote_program);
@@ -235,8 +233,15 @@ fn tell(event: &NetworkEvent) {
     }
 }
 
+/// The command line of a process that attaches, as a template.
+pub(crate) fn node_command(program: &std::path::Path) -> Vec<String> {
+    let program = program.to_string_lossy();
+    let words = [&*program, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"];
+    words.map(str::to_owned).to_vec()
+}
+
 /// A token that nobody can guess.
-fn drawn_token() -> Result<Token, Failure> {
+pub(crate) fn drawn_token() -> Result<Token, Failure> {
     use std::io::Read;
     let mut bytes = [0_u8; 16];
     let drawn = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));

@@ -232,7 +232,7 @@ impl Moment {
         let unread =
             |error: std::io::Error| Failure::failed(format!("can't read what the machine has done: {error}"));
         let caller = cpu_time(std::process::id()).map_err(unread)?;
-        let nodes: Duration = fleet.cpu_times()?.iter().sum();
+        let nodes: Duration = fleet.processes().cpu_times()?.iter().sum();
         Ok(Self { machine: machine_ticks().map_err(unread)?, own_s: (caller + nodes).as_secs_f64() })
     }
 }

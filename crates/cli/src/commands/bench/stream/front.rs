@@ -1,7 +1,7 @@
 //! The front-end of a stream that is measured: sends, receives, and checks every wave.
 
-use crate::commands::bench::fleet::Fleet;
 use crate::commands::bench::moment::{Moment, Span};
+use crate::commands::bench::processes::Processes;
 use crate::commands::failure_of;
 use crate::exit::Failure;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ impl Front {
     /// Keeps `in_flight` broadcasts under way; what is measured is the middle.
     pub(super) async fn pipeline(
         &mut self,
-        fleet: &Fleet,
+        nodes: &Processes,
         in_flight: u32,
         seconds: Duration,
     ) -> Result<Span, Failure> {
@@ -50,7 +50,7 @@ impl Front {
         for _ in 1..in_flight {
             self.broadcast().await?;
         }
-        let mut course = Course::of(fleet, seconds);
+        let mut course = Course::of(nodes, seconds);
         while !course.is_over()? {
             self.wave_of(Some(next)).await?;
             next += 1;
@@ -61,8 +61,8 @@ impl Front {
     }
 
     /// Takes the waves that come unasked; what is measured is the middle.
-    pub(super) async fn watch(mut self, fleet: &Fleet, seconds: Duration) -> Result<Span, Failure> {
-        let mut course = Course::of(fleet, seconds);
+    pub(super) async fn watch(mut self, nodes: &Processes, seconds: Duration) -> Result<Span, Failure> {
+        let mut course = Course::of(nodes, seconds);
         while !course.is_over()? {
             self.wave_of(None).await?;
             course.waves += 1;
@@ -109,7 +109,7 @@ fn figure(wave: &StreamWave<Bytes>) -> Option<i64> {
 
 /// A phase: it warms up, is measured from one moment to another, and is over.
 struct Course<'a> {
-    fleet: &'a Fleet,
+    nodes: &'a Processes,
     waves: u64,
     warm_at: Instant,
     ends_at: Instant,
@@ -118,19 +118,19 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    fn of(fleet: &'a Fleet, seconds: Duration) -> Self {
+    fn of(nodes: &'a Processes, seconds: Duration) -> Self {
         let warm_at = Instant::now() + WARM_UP;
-        Self { fleet, waves: 0, warm_at, ends_at: warm_at + seconds, began: None, ended: None }
+        Self { nodes, waves: 0, warm_at, ends_at: warm_at + seconds, began: None, ended: None }
     }
 
     /// Takes the moments as they come; asked after every wave.
     fn is_over(&mut self) -> Result<bool, Failure> {
         let now = Instant::now();
         if now >= self.warm_at && self.began.is_none() {
-            self.began = Some(Moment::of(self.fleet, self.waves)?);
+            self.began = Some(Moment::of(self.nodes, self.waves)?);
         }
         if now >= self.ends_at {
-            self.ended = Some(Moment::of(self.fleet, self.waves)?);
+            self.ended = Some(Moment::of(self.nodes, self.waves)?);
         }
         Ok(self.ended.is_some())
     }

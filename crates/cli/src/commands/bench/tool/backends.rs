@@ -104,7 +104,7 @@ impl Backends {
     pub(super) fn cost(&self) -> Result<Cost, Failure> {
         let front = cpu_time(std::process::id())
             .map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
-        let nodes: Duration = self.fleet.cpu_times()?.iter().sum();
+        let nodes: Duration = self.fleet.processes().cpu_times()?.iter().sum();
         Ok(Cost { front, all: front + nodes })
     }
 
