@@ -27,6 +27,7 @@ impl Foreign for Guests {
             Kind::Reduce => "reduce",
             Kind::Filter => "filter",
         };
-        Ok(Loaded { kind, filter: module.filter() })
+        let made_bytes = module.held_bytes() - bytes.len();
+        Ok(Loaded { kind, made_bytes, filter: module.filter() })
     }
 }

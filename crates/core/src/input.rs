@@ -2,7 +2,7 @@
 
 use crate::call::CallOptions;
 use crate::config::Placement;
-use crate::error::JobError;
+use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, RequestId};
 use crate::message::Message;
 use crate::partitions::PartitionSet;
@@ -152,6 +152,15 @@ pub enum Command<P> {
         endpoint: u32,
         /// Up to this one.
         sequence: u64,
+    },
+    /// An endpoint that lives here gives and takes nothing more: it has no code, or its code has failed.
+    EndpointGone {
+        /// The stream.
+        stream: StreamId,
+        /// The endpoint.
+        endpoint: u32,
+        /// Why, for those who miss it.
+        reason: Reason,
     },
     /// Find the cluster at these addresses.
     Join(Vec<SocketAddr>),

@@ -56,7 +56,7 @@ pub struct Limits {
     pub operator_bytes_max: usize,
     /// Operators kept that were sent so; of those that no stream uses, the least recently used go first.
     pub operators_max: usize,
-    /// Bytes of all of them.
+    /// Bytes of all of them, as sent and as made ready to run.
     pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,

@@ -286,6 +286,9 @@ impl<P: Payload> Node<P> {
             Command::EndpointSend { stream, endpoint, tag, payload } => {
                 self.send_from_endpoint(now, stream, endpoint, tag, payload);
             }
+            Command::EndpointGone { stream, endpoint, reason } => {
+                self.lose_endpoint(now, stream, endpoint, reason);
+            }
             Command::EndpointTook { stream, endpoint, sequence } => {
                 self.note_endpoint_took(now, stream, endpoint, sequence);
             }

@@ -14,10 +14,10 @@ pub use blocking::{AcceptError, RecvError, SendError};
 use crate::driver::asks::Handle;
 use bytes::Bytes;
 use std::sync::Arc;
-use treefold_core::stream::{StreamError, StreamId, StreamSpec};
+use treefold_core::stream::{PACKET_BYTES, StreamError, StreamId, StreamSpec};
 
-/// What a packet weighs against a window besides its bytes; as core has it.
-const PACKET_BYTES: u64 = 64;
+/// So many packets that an endpoint has taken are told core at once, however small they are.
+const UNTOLD_PACKETS_MAX: u32 = 32;
 
 /// A packet from the front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ pub struct Outlet<'a> {
     pub(crate) in_flight_bytes: &'a mut u64,
     pub(crate) window_bytes: u64,
     pub(crate) was_refused: &'a mut bool,
+    pub(crate) left: &'a mut Option<Arc<str>>,
 }
 
 impl Outlet<'_> {
@@ -110,7 +111,8 @@ impl Outlet<'_> {
         *self.in_flight_bytes < self.window_bytes
     }
 
-    /// Sends a packet up, into the wave after the last of this endpoint.
+    /// Sends a packet up, into the wave after the last of this endpoint. One that is longer than `payload_bytes_max`
+    /// is not sent: its wave says that the endpoint is missing, and why.
     ///
     /// # Errors
     /// The payload, when the window is full; [`Endpoint::room`] says when to try again.
@@ -131,8 +133,34 @@ impl Outlet<'_> {
             *self.was_refused = true;
             return Err(payload);
         }
-        *self.in_flight_bytes += PACKET_BYTES + payload.len() as u64;
+        *self.in_flight_bytes += PACKET_BYTES as u64 + payload.len() as u64;
         self.sends.push((tag, payload));
         Ok(())
+    }
+
+    /// Takes the endpoint out of this stream, after what it has sent: it is called no more, and waves say that it is
+    /// missing, and why, until its front-end gives it its place again.
+    pub fn leave(&mut self, why: impl Into<Arc<str>>) {
+        *self.left = Some(why.into());
+    }
+}
+
+/// Packets that an endpoint has taken and core has not been told of.
+#[derive(Debug, Default)]
+pub(crate) struct Untold {
+    packets: u32,
+    bytes: u64,
+}
+
+impl Untold {
+    /// One more; true when it is time to tell.
+    pub(crate) fn note(&mut self, bytes: u64, window_bytes: u64) -> bool {
+        self.packets += 1;
+        self.bytes += PACKET_BYTES as u64 + bytes;
+        let is_due = self.packets >= UNTOLD_PACKETS_MAX || self.bytes >= window_bytes / 16;
+        if is_due {
+            *self = Self::default();
+        }
+        is_due
     }
 }

@@ -61,6 +61,14 @@ pub enum Error {
     /// A stream's front-end is the root of its tree, and this client only passes on what it wants to a node.
     #[error("streams need a client with a loop of its own: one in direct mode, or that of a node")]
     NoLoop,
+    /// A packet is longer than anything that is sent may be. Nothing was sent.
+    #[error("the packet has {bytes} bytes; allowed: at most {bytes_max} (payload_bytes_max)")]
+    PacketTooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The most there may be.
+        bytes_max: usize,
+    },
     /// The operator was not taken.
     #[error("the operator was not taken: {problem}")]
     Operator {

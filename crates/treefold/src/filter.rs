@@ -1,9 +1,9 @@
 //! A stream's filters at this node: found by name, run, and their panics caught.
 
 use crate::foreign::Sent;
+use crate::job::{failed, panicked, text_of};
 use crate::service::Registry;
 use bytes::Bytes;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +21,14 @@ pub(crate) struct Filters {
     down: Option<Box<dyn Filter>>,
     /// What they are made of, if it was sent: as long as they are in use it stays on the node's shelf.
     _made_of: [Option<Arc<Sent>>; 2],
+}
+
+/// What the up-filter is to hear before its next wave.
+pub(crate) enum News {
+    /// Somebody sends to it from now on.
+    Joined(Source),
+    /// Others come in a source's place.
+    Replaced(Source, Vec<Source>),
 }
 
 /// The kinds that a stream's filters are of.
@@ -95,44 +103,43 @@ impl Filters {
         work: FilterWork<Bytes>,
         message_bytes_max: usize,
     ) -> Result<Filtered<Bytes>, JobError> {
+        // Nothing of ours is shared with a filter but what it is given, and that is dropped with the panic.
+        match catch_unwind(AssertUnwindSafe(|| self.work(tag, work))) {
+            Ok(Ok(filtered)) => Ok(filtered),
+            Ok(Err(error)) => Err(failed(&error, message_bytes_max)),
+            Err(panic) => Err(panicked(panic.as_ref(), message_bytes_max)),
+        }
+    }
+
+    fn work(&mut self, tag: u64, work: FilterWork<Bytes>) -> Result<Filtered<Bytes>, OperatorError> {
         let now_ns = clock_ns();
         let mut packets = Vec::new();
-        let outcome = catch_unwind(AssertUnwindSafe(|| match work {
+        match work {
             FilterWork::Up(pieces) => {
                 let pieces: Vec<Piece> =
                     pieces.into_iter().map(|(source, payload)| Piece { source, payload }).collect();
                 let wave = Wave { tag, pieces: &pieces, now_ns };
-                self.up.as_mut().map_or(Ok(()), |filter| filter.up(wave, &mut packets))
+                self.up.as_mut().map_or(Ok(()), |filter| filter.up(wave, &mut packets))?;
             }
             FilterWork::Down(payload) => {
                 let descent = Descent { tag, payload: &payload, now_ns };
                 let filter = self.down.as_mut().or(self.up.as_mut());
-                filter.map_or(Ok(()), |filter| filter.down(descent, &mut packets))
+                filter.map_or(Ok(()), |filter| filter.down(descent, &mut packets))?;
             }
-        }));
-        match outcome {
-            Ok(Ok(())) => {
-                let holds_from = self.up.as_ref().and_then(Filter::holds_from);
-                Ok(Filtered { packets, holds_from })
-            }
-            Ok(Err(error)) => Err(JobError::Failed(cut(&said(&error), message_bytes_max))),
-            Err(panic) => Err(JobError::Panicked(cut(text_of(panic.as_ref()), message_bytes_max))),
         }
+        let holds_from = self.up.as_ref().and_then(Filter::holds_from);
+        Ok(Filtered { packets, holds_from })
     }
 
-    /// Tells the up-filter of a source.
-    pub(crate) fn joined(&mut self, source: Source) {
-        if let Some(filter) = &mut self.up {
-            // As below.
-            let _ = catch_unwind(AssertUnwindSafe(|| filter.joined(source)));
-        }
-    }
-
-    /// Tells the up-filter that others come in a source's place.
-    pub(crate) fn replaced(&mut self, lost: Source, heirs: &[Source]) {
-        if let Some(filter) = &mut self.up {
+    /// Tells the up-filter what has happened.
+    pub(crate) fn tell(&mut self, news: impl IntoIterator<Item = News>) {
+        let Some(filter) = &mut self.up else { return };
+        for it in news {
             // One that panics here loses what it remembers of the source, and shows it with the next wave.
-            let _ = catch_unwind(AssertUnwindSafe(|| filter.replaced(lost, heirs)));
+            let _ = catch_unwind(AssertUnwindSafe(|| match it {
+                News::Joined(source) => filter.joined(source),
+                News::Replaced(lost, heirs) => filter.replaced(lost, &heirs),
+            }));
         }
     }
 }
@@ -165,21 +172,4 @@ fn slower_of(a: KindPlacement, b: KindPlacement) -> KindPlacement {
 /// This machine's clock in ns since 1970; 0 before that.
 fn clock_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn said(error: &OperatorError) -> String {
-    error.to_string()
-}
-
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message")
-}
-
-/// At most `bytes_max` bytes of `text`, whole characters only.
-fn cut(text: &str, bytes_max: usize) -> Arc<str> {
-    text[..text.floor_char_boundary(bytes_max)].into()
 }

@@ -36,6 +36,8 @@ pub trait Foreign: Send + Sync + 'static {
 pub struct Loaded {
     /// What it is, for people.
     pub kind: &'static str,
+    /// Bytes that it takes here besides those it was sent as: compiled, for one.
+    pub made_bytes: usize,
     /// The filter that it is.
     pub filter: Arc<dyn FilterKind>,
 }
@@ -73,6 +75,13 @@ pub(crate) struct Sent {
     pub(crate) id: OperatorId,
     pub(crate) bytes: Bytes,
     pub(crate) loaded: Loaded,
+}
+
+impl Sent {
+    /// Bytes that it takes here.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.loaded.made_bytes
+    }
 }
 
 /// Bytes to be made an operator of, by a worker.

@@ -3,7 +3,7 @@
 //! A panic is caught and told as that job's error; nothing global is installed, so the program's own panic hook
 //! still prints it. Futures are polled under the same guard.
 
-use crate::filter::Filters;
+use crate::filter::{Filters, News};
 use crate::service::Registry;
 use crate::workers::Finished;
 use bytes::Bytes;
@@ -32,7 +32,18 @@ pub(crate) struct Filtering {
     pub(crate) run: u64,
     pub(crate) tag: u64,
     pub(crate) work: FilterWork<Bytes>,
+    /// What the filter hears before.
+    pub(crate) news: Vec<News>,
     pub(crate) filters: Filters,
+}
+
+impl Filtering {
+    /// Does it, and says what became of it.
+    pub(crate) fn run(mut self, message_bytes_max: usize) -> Finished {
+        self.filters.tell(self.news);
+        let result = self.filters.run(self.tag, self.work, message_bytes_max);
+        Finished::Filter { stream: self.stream, run: self.run, filters: self.filters, result }
+    }
 }
 
 /// What running an operator gave.
@@ -87,17 +98,23 @@ impl Future for Guarded {
     }
 }
 
-fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
+/// An operator's error.
+pub(crate) fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
     JobError::Failed(cut(&error.to_string(), bytes_max))
 }
 
-fn panicked(panic: &(dyn Any + Send), bytes_max: usize) -> JobError {
-    let message = panic
+/// An operator's panic.
+pub(crate) fn panicked(panic: &(dyn Any + Send), bytes_max: usize) -> JobError {
+    JobError::Panicked(cut(text_of(panic), bytes_max))
+}
+
+/// What somebody panicked with.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
+    panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message");
-    JobError::Panicked(cut(message, bytes_max))
+        .unwrap_or("a panic without a message")
 }
 
 /// At most `bytes_max` bytes of `text`, whole characters only.

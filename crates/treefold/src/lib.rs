@@ -77,6 +77,7 @@ mod sockets;
 pub mod stream;
 pub mod topology;
 mod transport;
+mod window;
 pub mod wire;
 mod workers;
 

@@ -63,7 +63,7 @@ impl Shelf {
     /// # Errors
     /// When there is no room, and all that is here is in use.
     pub(crate) fn put(&mut self, sent: Arc<Sent>, limits: &Limits) -> Result<OperatorStatus, Arc<str>> {
-        let (id, bytes) = (sent.id, sent.bytes.len());
+        let (id, bytes) = (sent.id, sent.held_bytes());
         self.clock += 1;
         let touched = self.clock;
         if let Some(held) = self.held.get_mut(&id) {
@@ -91,7 +91,7 @@ impl Shelf {
 
     fn take(&mut self, id: OperatorId) {
         if let Some(held) = self.held.remove(&id) {
-            self.bytes -= held.sent.bytes.len();
+            self.bytes -= held.sent.held_bytes();
         }
     }
 
@@ -109,7 +109,7 @@ mod tests {
 
     fn sent(text: &'static str) -> Arc<Sent> {
         let filter = treefold_operators::filter::builtin("sum").unwrap();
-        let loaded = Loaded { kind: "filter", filter };
+        let loaded = Loaded { kind: "filter", made_bytes: 0, filter };
         Arc::new(Sent { id: id_of(text.as_bytes()), bytes: Bytes::from_static(text.as_bytes()), loaded })
     }
 
@@ -135,6 +135,21 @@ mod tests {
         shelf.put(sent("d"), &limits).unwrap();
         assert!(shelf.find(id_of(b"a")).is_none());
         assert_eq!(ids(&shelf).len(), 2);
+    }
+
+    #[test]
+    fn what_was_made_of_it_takes_room_too() {
+        let limits = Limits { operators_bytes_max: 9, ..Limits::DEFAULT };
+        let mut shelf = Shelf::default();
+        let mut compiled = |text, made_bytes| {
+            let mut sent = Arc::into_inner(sent(text)).unwrap();
+            sent.loaded.made_bytes = made_bytes;
+            shelf.put(Arc::new(sent), &limits)
+        };
+        compiled("a", 8).unwrap();
+        assert!(compiled("b", 9).is_err());
+        compiled("c", 4).unwrap();
+        assert_eq!(ids(&shelf), [id_of(b"c")]);
     }
 
     #[test]

@@ -43,13 +43,13 @@
 
 use crate::driver::asks::{Handle, StreamAsk};
 use crate::error::Error;
+use crate::window::Window;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{Semaphore, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
 use treefold_core::id::RequestId;
-use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 use treefold_core::tree::Tree;
@@ -58,9 +58,6 @@ use treefold_operators::{Body, BodyError};
 
 /// Waves taken over from the loop in one go; so many may have been given to the user's task and not be used yet.
 const WAVES_PER_TURN_MAX: usize = 64;
-/// What a packet weighs against a window besides its bytes; as core has it.
-const PACKET_BYTES: u64 = 64;
-
 /// A stream to be opened; see [`Client::stream`](crate::Client::stream).
 #[derive(Debug)]
 #[must_use]
@@ -154,16 +151,17 @@ impl StreamBuilder {
             return Err(problem.into());
         }
         let handle = self.handle.ok_or(Error::NoLoop)?;
-        let window_bytes = self.options.window_bytes.unwrap_or(Limits::DEFAULT.stream_window_bytes as u64);
-        let (sender, events) = mpsc::unbounded_channel();
+        let window_bytes = self.options.window_bytes.unwrap_or(handle.limits.stream_window_bytes as u64);
+        let window = Arc::new(Window::new(window_bytes));
+        let (user, events, change) = FrontUser::new(Arc::clone(&window));
         let request = handle.next_request();
         let (spec, options) = (Box::new(self.spec), self.options);
-        handle.stream_ask(StreamAsk::Open { request, spec, options, events: sender });
-        let room = Arc::new(Semaphore::new(usize::try_from(window_bytes).unwrap_or(Semaphore::MAX_PERMITS)));
-        let out = StreamSender { handle, request, room, window_bytes, next_tag: Arc::new(AtomicU64::new(1)) };
+        handle.stream_ask(StreamAsk::Open { request, spec, options, user });
+        let out = StreamSender { handle, request, window, next_tag: Arc::new(AtomicU64::new(1)) };
         let mut stream = Stream {
             out,
             events,
+            change,
             waiting: VecDeque::new(),
             batch: Vec::new(),
             taken: 0,
@@ -173,24 +171,76 @@ impl StreamBuilder {
             missing: Vec::new(),
         };
         match stream.events.recv().await {
-            Some(StreamEvent::Opened { stream: id, trees, endpoints, missing }) => {
+            Some(Told::Event(StreamEvent::Opened { stream: id, trees, endpoints, missing })) => {
                 (stream.id, stream.trees) = (id, trees);
                 (stream.endpoints, stream.missing) = (endpoints, missing);
                 Ok(stream)
             }
-            Some(StreamEvent::Closed(error)) => Err(Error::Stream(error)),
+            Some(Told::Event(StreamEvent::Closed(error))) => Err(Error::Stream(error)),
             Some(_) | None => Err(Error::Closed),
         }
     }
+}
+
+/// The loop's end of a stream that was opened here.
+#[derive(Debug)]
+pub(crate) struct FrontUser {
+    told: mpsc::UnboundedSender<Told>,
+    change: Changes,
+    window: Arc<Window>,
+}
+
+/// What the loop tells a stream's user. Waves are bounded by the stream's window; of changes only the newest is kept.
+#[derive(Debug)]
+enum Told {
+    Event(StreamEvent<Bytes>),
+    Changed,
+}
+
+type Changes = Arc<Mutex<Option<StreamEvent<Bytes>>>>;
+
+impl FrontUser {
+    fn new(window: Arc<Window>) -> (Self, mpsc::UnboundedReceiver<Told>, Changes) {
+        let ((told, events), change) = (mpsc::unbounded_channel(), Changes::default());
+        (Self { told, change: Arc::clone(&change), window }, events, change)
+    }
+
+    /// Tells the user, and gives those who send the room there is now.
+    pub(crate) fn tell(&self, event: StreamEvent<Bytes>) {
+        let told = match event {
+            StreamEvent::Taken { bytes } => return self.window.give(bytes),
+            event @ StreamEvent::Changed { .. } => {
+                if newest(&self.change).replace(event).is_some() {
+                    return;
+                }
+                Told::Changed
+            }
+            event => Told::Event(event),
+        };
+        // A user who dropped the stream has closed it, and core hears of that.
+        let _ = self.told.send(told);
+    }
+}
+
+impl Drop for FrontUser {
+    fn drop(&mut self) {
+        self.window.close();
+    }
+}
+
+fn newest(change: &Changes) -> MutexGuard<'_, Option<StreamEvent<Bytes>>> {
+    // Whoever held it moved a value in or out.
+    change.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A stream's front-end. Dropping it closes the stream.
 #[derive(Debug)]
 pub struct Stream {
     out: StreamSender,
-    events: mpsc::UnboundedReceiver<StreamEvent<Bytes>>,
-    waiting: VecDeque<StreamEvent<Bytes>>,
-    batch: Vec<StreamEvent<Bytes>>,
+    events: mpsc::UnboundedReceiver<Told>,
+    change: Changes,
+    waiting: VecDeque<Told>,
+    batch: Vec<Told>,
     taken: u32,
     id: StreamId,
     trees: Vec<Tree>,
@@ -227,7 +277,7 @@ impl Stream {
     /// Sends a packet to all endpoints, with the next tag; waits while the window is full.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
         self.out.send(payload).await
     }
@@ -235,7 +285,7 @@ impl Stream {
     /// Sends a packet to some endpoints; waits while the window is full.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.out.send_to(to, tag, payload).await
     }
@@ -246,28 +296,26 @@ impl Stream {
     /// When the stream is over, why.
     pub async fn next(&mut self) -> Result<StreamEvent<Bytes>, Error> {
         loop {
-            if let Some(event) = self.waiting.pop_front() {
+            if let Some(told) = self.waiting.pop_front() {
+                let event = match told {
+                    Told::Event(event) => event,
+                    Told::Changed => {
+                        newest(&self.change).take().expect("invariant: it is there when it is told of")
+                    }
+                };
                 match event {
                     StreamEvent::Wave(_) => self.taken += 1,
                     StreamEvent::Changed { ref trees, ref endpoints, ref away } => {
                         self.trees.clone_from(trees);
                         (self.endpoints, self.missing) = (endpoints.clone(), away.clone());
                     }
-                    StreamEvent::Taken { bytes } => {
-                        self.out.give_room(bytes);
-                        continue;
-                    }
-                    StreamEvent::Closed(error) => {
-                        self.out.room.close();
-                        return Err(Error::Stream(error));
-                    }
-                    StreamEvent::Opened { .. } => continue,
+                    StreamEvent::Closed(error) => return Err(Error::Stream(error)),
+                    StreamEvent::Opened { .. } | StreamEvent::Taken { .. } => continue,
                 }
                 return Ok(event);
             }
             self.say_taken();
             if self.events.recv_many(&mut self.batch, WAVES_PER_TURN_MAX).await == 0 {
-                self.out.room.close();
                 return Err(Error::Closed);
             }
             self.waiting.extend(self.batch.drain(..));
@@ -301,7 +349,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // Nobody is left who hears of room, so whoever waits for some hears that it is over.
-        self.out.room.close();
+        self.out.window.close();
         self.out.handle.stream_ask(StreamAsk::Close { request: self.out.request });
     }
 }
@@ -311,8 +359,7 @@ impl Drop for Stream {
 pub struct StreamSender {
     handle: Handle,
     request: RequestId,
-    room: Arc<Semaphore>,
-    window_bytes: u64,
+    window: Arc<Window>,
     next_tag: Arc<AtomicU64>,
 }
 
@@ -320,8 +367,9 @@ impl StreamSender {
     /// As [`Stream::send`].
     ///
     /// # Errors
-    /// When the stream is over.
+    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
+        self.handle.check_packet(&payload)?;
         let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
         self.push(tag, None, payload).await?;
         Ok(tag)
@@ -330,7 +378,7 @@ impl StreamSender {
     /// Sends a packet to all endpoints with this tag.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_tagged(&self, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.push(tag, None, payload).await
     }
@@ -338,22 +386,15 @@ impl StreamSender {
     /// As [`Stream::send_to`].
     ///
     /// # Errors
-    /// When the stream is over.
+    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.push(tag, Some(to), payload).await
     }
 
     async fn push(&self, tag: u64, to: Option<PartitionSet>, payload: Bytes) -> Result<(), Error> {
-        let weight = (PACKET_BYTES + payload.len() as u64).min(self.window_bytes);
-        let permits = self.room.acquire_many(u32::try_from(weight).unwrap_or(u32::MAX)).await;
-        permits.map_err(|_| Error::Closed)?.forget();
+        self.handle.check_packet(&payload)?;
+        self.window.take(&payload).await.map_err(|_| Error::Closed)?;
         self.handle.stream_ask(StreamAsk::Send { request: self.request, tag, to, payload });
         Ok(())
-    }
-
-    fn give_room(&self, bytes: u64) {
-        let free = self.room.available_permits() as u64;
-        let bytes = bytes.min(self.window_bytes.saturating_sub(free));
-        self.room.add_permits(usize::try_from(bytes).unwrap_or(0));
     }
 }

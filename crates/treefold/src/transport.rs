@@ -6,7 +6,7 @@
 //!
 //! Nodes and clients share this file; what they do with a connection afterwards differs.
 
-use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Token, WireError};
+use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Side, Token, WireError};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -61,24 +61,23 @@ pub(crate) enum GreetError {
     Wire(#[from] WireError),
     #[error("the other side says: {0}")]
     Fault(Fault),
+    #[error("whoever answers there greets with this process's own name")]
+    Echo,
     #[error("the limit of {peers_max} connections is reached (peers_max)")]
     Full { peers_max: usize },
 }
 
 impl Identity {
-    fn hello(&self) -> Hello {
-        Hello::new(self.cluster.as_str(), self.node).sealed(self.token.as_ref())
-    }
-
-    /// Whether whoever says this may be talked to.
-    fn check(&self, hello: &Hello) -> Result<(), WireError> {
+    /// Whether whoever says this, from that side, may be talked to.
+    fn check(&self, hello: &Hello, from: Side) -> Result<(), WireError> {
         Hello::new(self.cluster.as_str(), self.node).agree(hello)?;
-        hello.check_seal(self.token.as_ref())
+        hello.check_seal(self.token.as_ref(), from)
     }
 
-    async fn greet(&self, write: &OwnedWriteHalf) -> Result<(), GreetError> {
+    async fn greet(&self, write: &OwnedWriteHalf, side: Side) -> Result<(), GreetError> {
         let mut outbox = Outbox::new(self.limits.clone());
-        outbox.push_hello(&self.hello())?;
+        let hello = Hello::new(self.cluster.as_str(), self.node).sealed(self.token.as_ref(), side);
+        outbox.push_hello(&hello)?;
         Ok(write_all(write, &mut outbox).await?)
     }
 }
@@ -87,10 +86,13 @@ impl Identity {
 pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greeted, GreetError> {
     let greet = async {
         let (mut read, write) = prepare(TcpStream::connect(addr).await?)?;
-        identity.greet(&write).await?;
+        identity.greet(&write, Side::Dials).await?;
         let mut inbox = Inbox::new(identity.limits.clone());
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.check(&hello)?;
+        identity.check(&hello, Side::Listens)?;
+        if hello.node == identity.node {
+            return Err(GreetError::Echo);
+        }
         Ok(Greeted { peer: hello.node, read, write, inbox })
     };
     within(CONNECT_TIMEOUT, greet).await
@@ -106,11 +108,11 @@ pub(crate) async fn welcome(
     let mut inbox = Inbox::new(identity.limits.clone());
     let greet = async {
         let hello = read_hello(&mut read, &mut inbox).await?;
-        identity.check(&hello)?;
+        identity.check(&hello, Side::Dials)?;
         if is_full() {
             return Err(GreetError::Full { peers_max: identity.limits.peers_max });
         }
-        identity.greet(&write).await?;
+        identity.greet(&write, Side::Listens).await?;
         Ok(hello.node)
     };
     match within(HELLO_TIMEOUT, greet).await {
@@ -128,7 +130,7 @@ impl GreetError {
     /// What to tell the other side; `None` when it is gone, or has told us first.
     fn as_fault(&self) -> Option<Fault> {
         match self {
-            Self::Io(_) | Self::Fault(_) => None,
+            Self::Io(_) | Self::Fault(_) | Self::Echo => None,
             Self::Wire(error) => Some(error.into()),
             &Self::Full { peers_max } => Some(Fault {
                 limit: peers_max as u64,

@@ -125,11 +125,7 @@ impl Task {
     fn execute(self, registry: &Registry, message_bytes_max: usize) -> Finished {
         match self {
             Self::Job(job) => Finished::Job(job.id, execute(registry, job, message_bytes_max)),
-            Self::Filter(filtering) => {
-                let Filtering { stream, run, tag, work, mut filters } = *filtering;
-                let result = filters.run(tag, work, message_bytes_max);
-                Finished::Filter { stream, run, filters, result }
-            }
+            Self::Filter(filtering) => filtering.run(message_bytes_max),
             Self::Open(opening) => {
                 let OpeningFilters { stream, ticket, kinds, params } = *opening;
                 Finished::Opened { stream, ticket, result: kinds.open(&params) }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took, accept};
 use treefold::operators::packet::Row;
-use treefold::{Client, Node, PartitionSet, Service, Shape, Stream, Synchronisation};
+use treefold::{Client, Limits, Node, PartitionSet, Service, Shape, Stream, StreamError, Synchronisation};
 
 /// Answers each packet with the endpoint's number, in the wave of the packet's tag, as soon as there is room.
 struct Echo {
@@ -168,4 +168,93 @@ async fn a_filter_that_is_not_there_is_named() {
     let none = Synchronisation::TimeOut(Duration::ZERO.into());
     let refused = client.stream("echo").synchronisation(none).open().await.expect_err("no time at all");
     assert!(refused.to_string().contains("above 0"), "{refused}");
+}
+
+#[tokio::test]
+async fn whoever_sends_need_not_read_meanwhile() {
+    let nodes = cluster(2, 1).await;
+    let client = nodes[0].client();
+    let builder = client.stream("echo").up_filter("sum").window_bytes(16 << 10);
+    let mut stream = builder.open().await.expect("it opens");
+    for _ in 0..2_000 {
+        stream.send(Bytes::new()).await.expect("it is open");
+    }
+    for tag in 1..=2_000 {
+        assert_eq!(stream.wave().await.expect("it is open").tag, tag);
+    }
+}
+
+#[tokio::test]
+async fn a_packet_that_nobody_would_take_is_refused_by_its_limit() {
+    let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
+    let (accepting, acceptor) = accept();
+    let service = Service::new("echo").endpoints(0..1, accepting);
+    let node = Node::builder().limits(limits).service(service).start().await.expect("a node starts");
+    let stream = node.client().stream("echo").open().await.expect("it opens");
+    let endpoint = acceptor.accept().await.expect("a stream is opened");
+    let packet = |bytes: usize| Bytes::from(vec![0; bytes]);
+    stream.send(packet(1_000)).await.expect("that is allowed");
+    endpoint.send(packet(1_000)).await.expect("that is allowed");
+    for refused in [stream.send(packet(1_001)).await.map(drop), endpoint.send(packet(1_001)).await] {
+        let refused = refused.expect_err("one byte too many").to_string();
+        assert_eq!(refused, "the packet has 1001 bytes; allowed: at most 1000 (payload_bytes_max)");
+    }
+}
+
+/// Fails in the way that its number says.
+struct Failing(u32);
+
+impl Endpoint for Failing {
+    fn opened(&mut self, outlet: &mut Outlet<'_>) {
+        if self.0 == 1 {
+            outlet.leave("it has a headache");
+        }
+    }
+
+    fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took {
+        assert_ne!(self.0, 2, "endpoint 2 was asked to panic");
+        let _ = outlet.send_tagged(packet.tag, Row::new().i64(1).packet().into_bytes());
+        Took::Now
+    }
+
+    fn closed(&mut self, _: &StreamError) {
+        assert_ne!(self.0, 4, "endpoint 4 panics at its end");
+    }
+}
+
+#[tokio::test]
+async fn endpoints_that_fail_are_missing_with_their_reasons_and_the_node_goes_on() {
+    let open = |opening: &Opening| {
+        assert_ne!(opening.endpoint, 3, "endpoint 3 panics at its beginning");
+        Failing(opening.endpoint)
+    };
+    let service = Service::new("failing").endpoints(0..5, open);
+    let node = Node::builder().service(service).start().await.expect("a node starts");
+    let client = node.client();
+    let mut stream = client.stream("failing").up_filter("sum").open().await.expect("it opens");
+    stream.send(Bytes::new()).await.expect("it is open");
+    let wave = stream.wave().await.expect("it is open");
+    assert_eq!(wave.contributors, [0, 4].into_iter().collect());
+    let said = |endpoint| {
+        let loss = wave.missing.iter().find(|loss| loss.partitions.contains(endpoint));
+        loss.map(|loss| loss.reason.to_string()).unwrap_or_default()
+    };
+    assert!(said(1).contains("it has a headache"), "{wave:?}");
+    assert!(said(2).contains("endpoint 2 was asked to panic"), "{wave:?}");
+    assert!(said(3).contains("endpoint 3 panics at its beginning"), "{wave:?}");
+    drop(stream);
+    let mut again = client.stream("failing").up_filter("sum").open().await.expect("the node lives");
+    again.send(Bytes::new()).await.expect("it is open");
+    assert_eq!(again.wave().await.expect("it is open").contributors.len(), 2);
+}
+
+#[tokio::test]
+async fn who_has_data_only_has_no_part_in_a_stream() {
+    let service = Service::new("data").partition(0, 7_u32);
+    let node = Node::builder().service(service).start().await.expect("a node starts");
+    let mut stream = node.client().stream("data").open().await.expect("it opens");
+    while stream.missing().is_empty() {
+        stream.next().await.expect("it is open");
+    }
+    assert_eq!((stream.endpoints().len(), stream.missing()[0].reason.name()), (0, "not_hosted"));
 }

@@ -1,9 +1,10 @@
 //! What compiles guests and gives them memory: one per process, shared by its nodes.
 //!
 //! The settings here are half of the isolation; `instance` is the other. They are chosen so that two nodes agree about
-//! a guest whatever machine they run on: proposals whose results may differ between processors are off, and what
-//! bounds an invocation is counted instructions.
+//! a guest whatever machine they run on: proposals whose results may differ between processors are off, all NaN are one
+//! and the same, and what bounds an invocation is counted instructions.
 
+use crate::budget::Budget;
 use crate::contract;
 use crate::error::{REASON_CHARS_MAX, WasmError, clipped};
 use crate::id::ModuleId;
@@ -35,7 +36,7 @@ const GROW_FUEL: u8 = 250;
 #[derive(Clone)]
 pub struct Engine {
     wasmtime: wasmtime::Engine,
-    limits: Arc<Limits>,
+    budget: Arc<Budget>,
 }
 
 impl Engine {
@@ -48,7 +49,7 @@ impl Engine {
         let mut config = config(&limits);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
         let wasmtime = wasmtime::Engine::new(&config).map_err(|error| WasmError::host(&error))?;
-        Ok(Self { wasmtime, limits: Arc::new(limits) })
+        Ok(Self { wasmtime, budget: Arc::new(Budget::new(limits)) })
     }
 
     /// An engine that only compiles, to look at a module; nothing is reserved.
@@ -59,7 +60,7 @@ impl Engine {
 
     /// The limits it keeps to.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.budget.limits
     }
 
     /// A module of these bytes. It takes the time of a compiler, milliseconds for a guest of some 10 KiB: not on a
@@ -70,21 +71,21 @@ impl Engine {
     pub fn compile(&self, bytes: impl Into<Bytes>) -> Result<Module, WasmError> {
         let bytes = bytes.into();
         let compiled =
-            validated(&self.wasmtime, &bytes, &self.limits).map_err(|error| self.named(error, &bytes))?;
-        let kind = contract::kind(&compiled, &self.limits)?;
+            validated(&self.wasmtime, &bytes, self.limits()).map_err(|error| self.named(error, &bytes))?;
+        let kind = contract::kind(&compiled, self.limits())?;
         let pre = Linker::<Bounds>::new(&self.wasmtime)
             .instantiate_pre(&compiled)
             .map_err(|error| WasmError::host(&error))?;
         let exports = Exports::of(&compiled);
-        Ok(Module::new(ModuleId::of(&bytes), bytes, kind, pre, exports, Arc::clone(&self.limits)))
+        Ok(Module::new(ModuleId::of(&bytes), bytes, kind, pre, exports, Arc::clone(&self.budget)))
     }
 
     /// The pool of instances refuses a memory or a table that is too large before the contract can say which; without
     /// a pool it can.
     fn named(&self, error: WasmError, bytes: &[u8]) -> WasmError {
         let look = || {
-            let module = validated(&Self::for_inspection(&self.limits)?, bytes, &self.limits)?;
-            contract::kind(&module, &self.limits)
+            let module = validated(&Self::for_inspection(self.limits())?, bytes, self.limits())?;
+            contract::kind(&module, self.limits())
         };
         match error {
             WasmError::Unrunnable { .. } => look().err().unwrap_or(error),
@@ -95,7 +96,7 @@ impl Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Engine").field("limits", self.limits()).finish_non_exhaustive()
     }
 }
 
@@ -126,6 +127,7 @@ fn config(limits: &Limits) -> Config {
         .operator_cost(cost)
         .cranelift_opt_level(OptLevel::Speed)
         .max_wasm_stack(limits.stack_bytes_max)
+        .cranelift_nan_canonicalization(true)
         .wasm_features(WasmFeatures::RELAXED_SIMD, false)
         .wasm_features(WasmFeatures::MEMORY64, false)
         .wasm_features(WasmFeatures::MULTI_MEMORY, false);

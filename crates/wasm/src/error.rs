@@ -195,6 +195,18 @@ pub enum WasmError {
     },
 
     // --- the host could not ---
+    /// All guests together have as much memory as they may.
+    #[error(
+        "{function} wanted {bytes} bytes more; allowed to all guests together: {bytes_max} (guests_memory_bytes_max)"
+    )]
+    GuestsOutOfMemory {
+        /// The function that wanted them.
+        function: &'static str,
+        /// How many.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// As many guests exist as may.
     #[error("{instances_max} guests exist already (instances_max)")]
     TooManyInstances {

@@ -12,10 +12,10 @@
 //! invoked again; who holds it drops it.
 
 use crate::abi;
+use crate::budget::Budget;
 use crate::error::WasmError;
-use crate::limits::Limits;
 use crate::sandbox::{Bounds, Sandbox, numbers};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use treefold_operators::filter::{Descent, Source, Wave};
 use wasmtime::{InstancePre, ModuleExport, TypedFunc};
@@ -71,11 +71,11 @@ impl Instance {
     pub(crate) fn new(
         pre: &InstancePre<Bounds>,
         exports: &Exports,
-        limits: &Arc<Limits>,
+        budget: &Arc<Budget>,
     ) -> Result<Self, WasmError> {
         let (memory, alloc) =
             exports.memory.zip(exports.alloc).expect("invariant: the contract has seen both");
-        let mut sandbox = Sandbox::new(pre, memory, alloc, limits)?;
+        let mut sandbox = Sandbox::new(pre, memory, alloc, budget)?;
         if let Some(initialize) = sandbox.function::<(), ()>(exports.initialize.as_ref()) {
             sandbox.call(abi::INITIALIZE, &initialize, ())?;
         }
@@ -90,10 +90,14 @@ impl Instance {
         })
     }
 
-    /// Two partials as one.
+    /// Fuel for one more invocation.
+    pub(crate) fn refuel(&mut self) -> Result<(), WasmError> {
+        self.sandbox.refuel()
+    }
+
+    /// Two partials as one, with what fuel there is.
     pub(crate) fn reduce(&mut self, a: &[u8], b: &[u8], params: &[u8]) -> Result<Bytes, WasmError> {
         let reduce = self.reduce.as_ref().expect("invariant: only a reduce is asked to reduce");
-        self.sandbox.refuel()?;
         let [(a, a_bytes), (b, b_bytes), (params, params_bytes)] = self.sandbox.place([a, b, params])?;
         let packed =
             self.sandbox.call(abi::REDUCE, reduce, (a, a_bytes, b, b_bytes, params, params_bytes))?;
@@ -167,17 +171,15 @@ impl Instance {
                 .chunks_exact(abi::PACKET_BYTES)
                 .map(move |record| (word(&record[..4]), word(&record[4..])))
         };
-        self.sandbox.check_output(name, extents().map(|(_, bytes)| u64::from(bytes)).sum())?;
-        let before = out.len();
+        let total = extents().map(|(_, bytes)| u64::from(bytes)).sum();
+        self.sandbox.check_output(name, total)?;
+        // One allocation, of which every packet is a part.
+        let mut all = BytesMut::with_capacity(total as usize);
         for (at, bytes) in extents() {
-            match self.sandbox.bytes_at(name, at, u64::from(bytes)) {
-                Ok(payload) => out.push(Bytes::copy_from_slice(payload)),
-                Err(error) => {
-                    out.truncate(before);
-                    return Err(error);
-                }
-            }
+            all.extend_from_slice(self.sandbox.bytes_at(name, at, u64::from(bytes))?);
         }
+        let mut all = all.freeze();
+        out.extend(extents().map(|(_, bytes)| all.split_to(bytes as usize)));
         Ok(())
     }
 }

@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod budget;
 mod contract;
 pub mod engine;
 pub mod error;

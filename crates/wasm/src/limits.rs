@@ -14,12 +14,15 @@ pub struct Limits {
     pub module_bytes_max: usize,
     /// Bytes of memory of one instance, in whole pages of 64 KiB.
     pub memory_bytes_max: usize,
+    /// Bytes of memory of all guests together. A guest that would have more is ended, as one that outgrows its own
+    /// memory is; one that would begin with more does not begin.
+    pub guests_memory_bytes_max: usize,
     /// Entries of one instance's table of functions.
     pub table_elements_max: usize,
     /// Bytes of stack that a guest's calls may take. They are the calling thread's, which must have that much left.
     pub stack_bytes_max: usize,
     /// What one invocation may execute: about an instruction per unit, bytes of bulk copies counted each. A modern
-    /// processor does some 10⁹ in a second.
+    /// processor does some 10⁹ in a second. For a reduce that folds a stream's wave, the wave is the invocation.
     pub fuel_max: u64,
     /// Bytes of what one invocation gives, over all its packets.
     pub output_bytes_max: usize,
@@ -43,6 +46,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         module_bytes_max: 4 << 20,
         memory_bytes_max: 64 << 20,
+        guests_memory_bytes_max: 1 << 30,
         table_elements_max: 10_000,
         stack_bytes_max: 256 << 10,
         fuel_max: 200_000_000,
@@ -60,6 +64,10 @@ impl Limits {
         let memory = self.memory_bytes_max;
         if memory == 0 || !memory.is_multiple_of(PAGE_BYTES) || memory as u64 > 1 << 32 {
             return refuse("memory_bytes_max", memory as u64, "whole pages of 64 KiB, up to 4 GiB");
+        }
+        if self.guests_memory_bytes_max < memory {
+            let given = self.guests_memory_bytes_max as u64;
+            return refuse("guests_memory_bytes_max", given, "at least memory_bytes_max");
         }
         if !(16 << 10..=1 << 20).contains(&self.stack_bytes_max) {
             return refuse("stack_bytes_max", self.stack_bytes_max as u64, "from 16 KiB to 1 MiB");

@@ -1,6 +1,7 @@
 //! A guest, checked and compiled, ready to be run any number of times.
 
 use crate::abi::Kind;
+use crate::budget::Budget;
 use crate::error::WasmError;
 use crate::filter::{FoldKind, GuestFilterKind};
 use crate::id::ModuleId;
@@ -24,7 +25,7 @@ struct Compiled {
     kind: Kind,
     pre: InstancePre<Bounds>,
     exports: Exports,
-    limits: Arc<Limits>,
+    budget: Arc<Budget>,
 }
 
 impl Module {
@@ -34,9 +35,9 @@ impl Module {
         kind: Kind,
         pre: InstancePre<Bounds>,
         exports: Exports,
-        limits: Arc<Limits>,
+        budget: Arc<Budget>,
     ) -> Self {
-        Self(Arc::new(Compiled { id, bytes, kind, pre, exports, limits }))
+        Self(Arc::new(Compiled { id, bytes, kind, pre, exports, budget }))
     }
 
     /// What it is called.
@@ -62,7 +63,7 @@ impl Module {
 
     /// The limits it is run with.
     pub fn limits(&self) -> &Limits {
-        &self.0.limits
+        &self.0.budget.limits
     }
 
     /// The reduce that it is, for calls. Locals it has none: see [`GuestReduce::over`].
@@ -100,7 +101,7 @@ impl Module {
 
     /// A guest of its own, with the memory that the module was sent with.
     pub(crate) fn instantiate(&self) -> Result<Instance, WasmError> {
-        Instance::new(&self.0.pre, &self.0.exports, &self.0.limits)
+        Instance::new(&self.0.pre, &self.0.exports, &self.0.budget)
     }
 }
 

@@ -58,10 +58,13 @@ impl GuestReduce {
     /// # Errors
     /// Whatever the guest does that it should not; it matters to nothing but this invocation.
     pub fn reduced(&self, a: &[u8], b: &[u8], params: &[u8]) -> Result<Bytes, WasmError> {
-        self.run(|instance| instance.reduce(a, b, params))
+        self.run(|instance| {
+            instance.refuel()?;
+            instance.reduce(a, b, params)
+        })
     }
 
-    /// All of them as one, by one instance; `None` of none.
+    /// All of them as one, by one instance and with the fuel of one invocation; `None` of none.
     pub(crate) fn folded<'a>(
         &self,
         mut partials: impl Iterator<Item = &'a Bytes>,
@@ -70,6 +73,7 @@ impl GuestReduce {
         let Some(first) = partials.next() else { return Ok(None) };
         let Some(second) = partials.next() else { return Ok(Some(first.clone())) };
         self.run(|instance| {
+            instance.refuel()?;
             let both = instance.reduce(first, second, params)?;
             partials.try_fold(both, |sum, next| instance.reduce(&sum, next, params)).map(Some)
         })

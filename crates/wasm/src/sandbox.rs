@@ -4,6 +4,7 @@
 //! (it may have grown during the call).
 
 use crate::abi::{self, Returned};
+use crate::budget::Budget;
 use crate::error::{NAME_CHARS_MAX, WasmError, clipped};
 use crate::limits::Limits;
 use std::sync::Arc;
@@ -19,10 +20,16 @@ const LAST_WORDS_FUEL: u64 = 1_000_000;
 /// An address and a number of bytes, or of records.
 pub(crate) type Extent = (u32, u32);
 
-/// What one store may have.
+/// What one store may have, and what it has.
 pub(crate) struct Bounds {
-    memory_bytes_max: usize,
-    table_elements_max: usize,
+    budget: Arc<Budget>,
+    memory_bytes: usize,
+}
+
+impl Drop for Bounds {
+    fn drop(&mut self) {
+        self.budget.give_memory(self.memory_bytes);
+    }
 }
 
 /// A guest wanted more memory than it may have.
@@ -32,14 +39,29 @@ struct Outgrown {
     bytes: usize,
 }
 
+/// All guests together have as much as they may.
+#[derive(Debug, thiserror::Error)]
+#[error("{bytes} bytes more for all guests")]
+struct Exhausted {
+    bytes: usize,
+}
+
 impl ResourceLimiter for Bounds {
+    // A growth that merely fails would be noticed by some guests and not by others; ended here, it has a name.
     fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // A growth that merely fails would be noticed by some guests and not by others; ended here, it has a name.
-        if desired > self.memory_bytes_max { Err(Outgrown { bytes: desired }.into()) } else { Ok(true) }
+        if desired > self.budget.limits.memory_bytes_max {
+            return Err(Outgrown { bytes: desired }.into());
+        }
+        let more = desired.saturating_sub(self.memory_bytes);
+        if !self.budget.take_memory(more) {
+            return Err(Exhausted { bytes: more }.into());
+        }
+        self.memory_bytes += more;
+        Ok(true)
     }
 
     fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= self.table_elements_max)
+        Ok(desired <= self.budget.limits.table_elements_max)
     }
 }
 
@@ -47,7 +69,7 @@ impl ResourceLimiter for Bounds {
 pub(crate) struct Sandbox {
     store: Store<Bounds>,
     inner: wasmtime::Instance,
-    limits: Arc<Limits>,
+    budget: Arc<Budget>,
     memory: Memory,
     alloc: TypedFunc<u32, u32>,
 }
@@ -58,10 +80,10 @@ impl Sandbox {
         pre: &InstancePre<Bounds>,
         memory: ModuleExport,
         alloc: ModuleExport,
-        limits: &Arc<Limits>,
+        budget: &Arc<Budget>,
     ) -> Result<Self, WasmError> {
-        let (memory_bytes_max, table_elements_max) = (limits.memory_bytes_max, limits.table_elements_max);
-        let mut store = Store::new(pre.module().engine(), Bounds { memory_bytes_max, table_elements_max });
+        let (limits, bounds) = (&budget.limits, Bounds { budget: Arc::clone(budget), memory_bytes: 0 });
+        let mut store = Store::new(pre.module().engine(), bounds);
         store.limiter(|bounds| bounds);
         store.set_fuel(limits.fuel_max).map_err(|error| WasmError::host(&error))?;
         let begun = pre.instantiate(&mut store);
@@ -69,7 +91,7 @@ impl Sandbox {
         let memory = inner.get_module_export(&mut store, &memory).and_then(wasmtime::Extern::into_memory);
         let memory = memory.expect("invariant: the contract has seen the memory");
         let alloc = function(&inner, &mut store, &alloc);
-        Ok(Self { store, inner, limits: Arc::clone(limits), memory, alloc })
+        Ok(Self { store, inner, budget: Arc::clone(budget), memory, alloc })
     }
 
     /// One of its functions.
@@ -81,12 +103,12 @@ impl Sandbox {
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.budget.limits
     }
 
     /// Fuel for one more invocation.
     pub(crate) fn refuel(&mut self) -> Result<(), WasmError> {
-        self.store.set_fuel(self.limits.fuel_max).map_err(|error| WasmError::host(&error))
+        self.store.set_fuel(self.budget.limits.fuel_max).map_err(|error| WasmError::host(&error))
     }
 
     /// Calls one of its functions; `name` is for the error.
@@ -98,7 +120,7 @@ impl Sandbox {
     ) -> Result<R, WasmError> {
         match function.call(&mut self.store, params) {
             Ok(results) => Ok(results),
-            Err(error) => Err(fault(&Arc::clone(&self.limits), name, &error, || self.last_words())),
+            Err(error) => Err(fault(&Arc::clone(&self.budget).limits, name, &error, || self.last_words())),
         }
     }
 
@@ -116,7 +138,7 @@ impl Sandbox {
 
     /// Room for `bytes` in the guest's memory; none is asked for when there is nothing to put there.
     fn room(&mut self, bytes: u64) -> Result<usize, WasmError> {
-        let bytes_max = self.limits.memory_bytes_max;
+        let bytes_max = self.budget.limits.memory_bytes_max;
         let asked = u32::try_from(bytes).ok().filter(|&bytes| bytes as usize <= bytes_max);
         let asked = asked.ok_or(WasmError::InputTooLarge { bytes, bytes_max })?;
         if asked == 0 {
@@ -177,7 +199,7 @@ impl Sandbox {
 
     /// Refuses more bytes than a guest may give.
     pub(crate) fn check_output(&self, function: &'static str, bytes: u64) -> Result<(), WasmError> {
-        let bytes_max = self.limits.output_bytes_max;
+        let bytes_max = self.budget.limits.output_bytes_max;
         if bytes > bytes_max as u64 {
             return Err(WasmError::OutputTooLarge { function, bytes, bytes_max });
         }
@@ -186,7 +208,7 @@ impl Sandbox {
 
     /// A guest's own words on one line, cut at the limit.
     fn text_at(&self, name: &'static str, returned: Returned) -> Result<String, WasmError> {
-        let bytes = (returned.number as usize).min(self.limits.text_bytes_max) as u64;
+        let bytes = (returned.number as usize).min(self.budget.limits.text_bytes_max) as u64;
         let text = String::from_utf8_lossy(self.bytes_at(name, returned.address, bytes)?);
         let line = text.trim_end_matches(char::REPLACEMENT_CHARACTER).trim();
         Ok(line.replace(char::is_control, " "))
@@ -253,6 +275,10 @@ fn fault(
             bytes: outgrown.bytes,
             bytes_max: limits.memory_bytes_max,
         };
+    }
+    if let Some(exhausted) = error.downcast_ref::<Exhausted>() {
+        let (bytes, bytes_max) = (exhausted.bytes, limits.guests_memory_bytes_max);
+        return WasmError::GuestsOutOfMemory { function, bytes, bytes_max };
     }
     if error.is::<PoolConcurrencyLimitError>() {
         return WasmError::TooManyInstances { instances_max: limits.instances_max };

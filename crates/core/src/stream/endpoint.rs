@@ -1,9 +1,11 @@
 //! The other end: what endpoints that live here send and take.
 
 use super::StreamId;
+use super::error::StreamError;
 use super::gather::Address;
 use super::lane::{GATHERED, PACKET_BYTES, Piece};
 use super::spec::Source;
+use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
@@ -57,6 +59,22 @@ impl<P: Payload> Node<P> {
     ) {
         self.with_share(now, stream, |node, share| {
             node.take_endpoint_taken(share, endpoint, sequence);
+            Ok(())
+        });
+    }
+
+    /// An endpoint is no more. It stays in the group, missing, until it is given a place again.
+    pub(crate) fn lose_endpoint(&mut self, now: Instant, stream: StreamId, endpoint: u32, reason: Reason) {
+        self.with_share(now, stream, |node, share| {
+            let Some(at) = share.own_at(endpoint) else { return Ok(()) };
+            let own = share.own.remove(at);
+            node.close_own(stream, &own, &StreamError::Closed);
+            node.tell_filter_replaced(share, Source::Endpoint(endpoint), Vec::new());
+            let partitions = PartitionSet::from_range(endpoint..endpoint + 1);
+            share.put_away(Missing { partitions, node: Some(node.me), reason });
+            share.regroup();
+            node.forget_taken(share);
+            node.look_at_slots(share);
             Ok(())
         });
     }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 /// What a packet weighs besides its bytes, so that small ones are bounded too.
-pub(crate) const PACKET_BYTES: usize = 64;
+pub const PACKET_BYTES: usize = 64;
 
 /// The lane of waves that everyone is in.
 pub(crate) const GATHERED: u32 = 0;

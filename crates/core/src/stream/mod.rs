@@ -56,6 +56,7 @@ pub mod tags;
 pub mod work;
 
 pub use error::StreamError;
+pub use lane::PACKET_BYTES;
 pub use operator::OperatorId;
 pub use spec::{StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation};
 

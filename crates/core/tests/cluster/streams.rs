@@ -3,6 +3,7 @@
 
 use crate::world::{Plan, Sum, World};
 use std::collections::{BTreeMap, BTreeSet};
+use treefold_core::error::{Missing, Reason};
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
@@ -146,6 +147,26 @@ fn a_killed_inner_node_costs_its_own_endpoints_and_nothing_else() {
         assert!(PartitionSet::first(16).difference(&lost).is_subset(&wave.contributors), "{wave:?}");
     }
     assert_eq!(missing_of(waves[49]), lost);
+}
+
+#[test]
+fn an_endpoint_that_fails_is_missing_with_its_reason_until_it_is_given_its_place_again() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 10_000);
+    world.pushes_max = 1_000;
+    world.run_for(Duration::from_millis(100));
+    let reason = Reason::LocalPanicked("so it was".into());
+    let stream = world.run_until_open(0, request);
+    let gone = Command::EndpointGone { stream, endpoint: 5, reason: reason.clone() };
+    world.input(world.id(5), Input::Command(gone));
+    world.run_for(Duration::from_secs(5));
+    let waves = waves(&world, request);
+    waves.iter().for_each(|wave| assert_honest(wave));
+    let without: Vec<_> = waves.iter().filter(|wave| !wave.missing.is_empty()).collect();
+    assert!(!without.is_empty());
+    let said = [Missing { partitions: PartitionSet::from_range(5..6), node: Some(world.id(5)), reason }];
+    assert!(without.iter().all(|wave| wave.missing == said), "{without:?}");
+    let last = waves[waves.len() - 1];
+    assert_eq!(last.contributors, PartitionSet::first(16), "its node lives, and has opened it again");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::launching::LaunchAsk;
 use super::operators::{Asker, OperatorAnswer};
 use super::{Loop, Members};
 use crate::error::Error;
+use crate::stream::FrontUser;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,11 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::call::{CallOptions, Outcome};
+use treefold_core::error::Reason;
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
+use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::status::NodeStatus;
-use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec};
+use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
 
 /// Asks that wait for the loop; who asks beyond that, waits.
 const ASKS_QUEUED_MAX: usize = 1_024;
@@ -53,36 +56,13 @@ pub(crate) enum Ask {
 /// Something asked of a loop about a stream. Nobody waits for its being taken, and there are never more of these than
 /// windows allow.
 pub(crate) enum StreamAsk {
-    Open {
-        request: RequestId,
-        spec: Box<StreamSpec<Bytes>>,
-        options: StreamOptions,
-        events: mpsc::UnboundedSender<StreamEvent<Bytes>>,
-    },
-    Send {
-        request: RequestId,
-        tag: u64,
-        to: Option<PartitionSet>,
-        payload: Bytes,
-    },
-    Took {
-        request: RequestId,
-        waves: u32,
-    },
-    Close {
-        request: RequestId,
-    },
-    EndpointSend {
-        stream: StreamId,
-        endpoint: u32,
-        tag: Option<u64>,
-        payload: Bytes,
-    },
-    EndpointTook {
-        stream: StreamId,
-        endpoint: u32,
-        sequence: u64,
-    },
+    Open { request: RequestId, spec: Box<StreamSpec<Bytes>>, options: StreamOptions, user: FrontUser },
+    Send { request: RequestId, tag: u64, to: Option<PartitionSet>, payload: Bytes },
+    Took { request: RequestId, waves: u32 },
+    Close { request: RequestId },
+    EndpointSend { stream: StreamId, endpoint: u32, tag: Option<u64>, payload: Bytes },
+    EndpointTook { stream: StreamId, endpoint: u32, sequence: u64 },
+    EndpointGone { stream: StreamId, endpoint: u32, reason: Reason },
 }
 
 /// The loop's end of its channels.
@@ -101,23 +81,31 @@ pub(crate) struct Handle {
     streams: mpsc::UnboundedSender<StreamAsk>,
     launches: mpsc::UnboundedSender<LaunchAsk>,
     next_request: Arc<AtomicU64>,
+    /// The node's.
+    pub(crate) limits: Arc<Limits>,
     pub(crate) members: watch::Receiver<Members>,
 }
 
 /// Both ends of a loop's channels.
-pub(crate) fn channels(members: watch::Receiver<Members>) -> (Handle, Asks) {
+pub(crate) fn channels(limits: Arc<Limits>, members: watch::Receiver<Members>) -> (Handle, Asks) {
     let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
     // Unbounded, but each cancellation is of a call that was open, and those are bounded.
     let (cancels, cancels_end) = mpsc::unbounded_channel();
     let (streams, streams_end) = mpsc::unbounded_channel();
     // Unbounded, but a launcher asks a few things of each of its children.
     let (launches, launches_end) = mpsc::unbounded_channel();
-    let handle =
-        Handle { asks, cancels, streams, launches, next_request: Arc::new(AtomicU64::new(1)), members };
+    let next_request = Arc::new(AtomicU64::new(1));
+    let handle = Handle { asks, cancels, streams, launches, next_request, limits, members };
     (handle, Asks { asks: asks_end, cancels: cancels_end, streams: streams_end, launches: launches_end })
 }
 
 impl Handle {
+    /// Refuses a packet that nobody would take.
+    pub(crate) fn check_packet(&self, payload: &Bytes) -> Result<(), Error> {
+        let (bytes, bytes_max) = (payload.len(), self.limits.payload_bytes_max);
+        if bytes > bytes_max { Err(Error::PacketTooLarge { bytes, bytes_max }) } else { Ok(()) }
+    }
+
     /// Has a call made; dropping the future cancels it.
     pub(crate) async fn call(
         &self,

@@ -2,9 +2,11 @@
 //!
 //! An envelope of eight bytes stands before what core says: three of magic, one of version, four of a hash over
 //! the cluster's name. It keeps port scanners, other programs and other clusters away from core's decoders at
-//! the price of one comparison; it is no protection against anyone who means it.
+//! the price of one comparison; it is no protection against anyone who means it. In a cluster that has a token, a
+//! datagram ends with a seal over all before it, and any other is dropped.
 
 use super::Loop;
+use crate::wire::DATAGRAM_SEAL_BYTES;
 use bytes::Bytes;
 use std::io;
 use std::net::SocketAddr;
@@ -34,10 +36,14 @@ fn envelope(cluster: &str) -> [u8; ENVELOPE_BYTES] {
 impl Loop {
     /// Sends a datagram, or drops it when the system has no room for it now.
     pub(super) fn send_datagram(&self, to: SocketAddr, bytes: &[u8]) {
-        let mut sealed = Vec::with_capacity(ENVELOPE_BYTES + bytes.len());
-        sealed.extend_from_slice(&envelope(&self.identity.cluster));
-        sealed.extend_from_slice(bytes);
-        if let Err(error) = self.datagrams.try_send_to(&sealed, to)
+        let mut datagram = Vec::with_capacity(ENVELOPE_BYTES + bytes.len() + DATAGRAM_SEAL_BYTES);
+        datagram.extend_from_slice(&envelope(&self.identity.cluster));
+        datagram.extend_from_slice(bytes);
+        if let Some(token) = &self.identity.token {
+            let seal = token.seal_datagram(&datagram);
+            datagram.extend_from_slice(&seal);
+        }
+        if let Err(error) = self.datagrams.try_send_to(&datagram, to)
             && error.kind() != io::ErrorKind::WouldBlock
         {
             tracing::debug!(%to, %error, bytes = bytes.len(), "a datagram could not be sent");
@@ -56,8 +62,18 @@ impl Loop {
             let mut taken = 0;
             // Errors told here are about datagrams sent earlier; these may get lost.
             while let Ok((length, from)) = self.datagrams.try_recv_from(&mut buffer) {
-                match buffer[..length].strip_prefix(&envelope) {
+                let datagram = &buffer[..length];
+                // The cheap look first: most of what is not ours is somebody else's.
+                let ours = datagram.starts_with(&envelope).then_some(datagram);
+                let opened = match &self.identity.token {
+                    Some(token) => ours.and_then(|datagram| token.opened(datagram)),
+                    None => ours,
+                };
+                match opened.and_then(|datagram| datagram.get(ENVELOPE_BYTES..)) {
                     Some(bytes) => self.feed(Input::<Bytes>::Datagram { from, bytes: bytes.to_vec() }),
+                    None if ours.is_some() => {
+                        self.complaints.about(from, "a datagram without the token's seal")
+                    }
                     None => self.complaints.about(from, "a datagram of something else"),
                 }
                 taken += 1;

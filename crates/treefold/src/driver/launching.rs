@@ -68,7 +68,7 @@ impl AttachError {
             GreetError::Wire(WireError::Version { .. }) => FaultCode::Version,
             GreetError::Wire(WireError::Cluster { .. }) => FaultCode::Cluster,
             GreetError::Fault(fault) => fault.code,
-            GreetError::Wire(_) | GreetError::Full { .. } => FaultCode::Malformed,
+            GreetError::Wire(_) | GreetError::Full { .. } | GreetError::Echo => FaultCode::Malformed,
         };
         match code {
             FaultCode::Token => Self::Token { addr },

@@ -10,7 +10,7 @@ use crate::foreign::{Foreign, Loading, Sent, named};
 use crate::shelf::Shelf;
 use crate::workers::{OpeningFilters, Task};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -21,7 +21,8 @@ use treefold_core::message::{Message, OperatorStatus};
 use treefold_core::stream::operator::OperatorNews;
 use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 
-/// Operators that workers are to make of bytes; further ones are refused until one is done.
+/// Operators that are to be made of bytes, one after another, so that whoever sends many keeps one worker from calls and
+/// not all of them; further ones are refused until one is done.
 const LOADS_OPEN_MAX: usize = 16;
 
 /// What whoever asks about operators is told: what is kept, or why something was not.
@@ -33,6 +34,8 @@ pub(crate) struct Operators {
     shelf: Shelf,
     tickets: u64,
     loading: HashMap<u64, Asker>,
+    /// Those that wait for the one that a worker is at.
+    to_load: VecDeque<Box<Loading>>,
     /// Streams whose filters a worker opens.
     opening: HashMap<StreamId, u64>,
 }
@@ -49,8 +52,8 @@ pub(super) enum Asker {
 
 impl Operators {
     pub(super) fn new(foreign: Option<Arc<dyn Foreign>>) -> Self {
-        let (loading, opening) = Default::default();
-        Self { foreign, shelf: Shelf::default(), tickets: 0, loading, opening }
+        let (loading, to_load, opening) = Default::default();
+        Self { foreign, shelf: Shelf::default(), tickets: 0, loading, to_load, opening }
     }
 
     fn ticket(&mut self) -> u64 {
@@ -154,14 +157,22 @@ impl Loop {
             Asker::Peer(..) | Asker::User(_) => None,
         };
         let ticket = operators.ticket();
+        let loading = Box::new(Loading { ticket, foreign, expected, bytes });
         operators.loading.insert(ticket, asker);
-        self.workers.submit(Task::Load(Box::new(Loading { ticket, foreign, expected, bytes })));
+        if operators.loading.len() == 1 {
+            self.workers.submit(Task::Load(loading));
+        } else {
+            operators.to_load.push_back(loading);
+        }
     }
 
     /// A worker has made an operator of bytes, or could not.
     pub(super) fn operator_loaded(self: &Rc<Self>, ticket: u64, loaded: Result<Arc<Sent>, Arc<str>>) {
         let mut operators = self.operators.borrow_mut();
         let Some(asker) = operators.loading.remove(&ticket) else { return };
+        if let Some(next) = operators.to_load.pop_front() {
+            self.workers.submit(Task::Load(next));
+        }
         let kept = loaded.and_then(|sent| operators.shelf.put(sent, &self.identity.limits));
         drop(operators);
         self.answer_asker(asker, kept.map(|status| vec![status]));

@@ -6,79 +6,84 @@
 use super::Loop;
 use super::asks::{Handle, StreamAsk};
 use super::operators::Asker;
-use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
-use crate::filter::Filters;
-use crate::job::Filtering;
+use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took, Untold};
+use crate::filter::{Filters, News};
+use crate::job::{Filtering, text_of};
+use crate::stream::FrontUser;
 use crate::workers::{Task, TaskId};
 use bytes::Bytes;
+use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 use treefold_core::effect::FilterEffect;
-use treefold_core::error::JobError;
+use treefold_core::error::{JobError, Reason};
 use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
-use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered, Source, StreamEvent};
+use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered, StreamEvent};
 use treefold_core::stream::{StreamError, StreamId};
 
-/// So many packets that an endpoint has taken are told core at once, however small they are.
-const UNTOLD_PACKETS_MAX: u32 = 32;
+/// So much news waits for a filter's next run.
+const FILTER_NEWS_MAX: usize = 1_024;
 
 /// What a loop keeps of its streams.
 pub(crate) struct Streams {
     handle: Handle,
     filters: HashMap<StreamId, Home>,
-    fronts: HashMap<RequestId, mpsc::UnboundedSender<StreamEvent<Bytes>>>,
+    fronts: HashMap<RequestId, FrontUser>,
     endpoints: HashMap<(StreamId, u32), Seat>,
+    /// Empty, but for its room: what an endpoint sends while it is called.
+    sends: Vec<(Option<u64>, Bytes)>,
 }
 
 /// Where a stream's filters are.
+#[derive(Default)]
 pub(super) struct Home {
     /// `None` while a worker has them.
     filters: Option<Filters>,
     /// The run that a worker is at.
     away: Option<u64>,
-    /// What they are to be told when they are back.
-    joined: Vec<Source>,
-    replaced: Vec<(Source, Vec<Source>)>,
-}
-
-impl Home {
-    /// Tells filters that are here what has happened while they were not.
-    fn tell(&mut self, filters: &mut Filters) {
-        self.joined.drain(..).for_each(|source| filters.joined(source));
-        self.replaced.drain(..).for_each(|(lost, heirs)| filters.replaced(lost, &heirs));
-    }
+    /// What they are to hear before their next run: where they run, since it may take them as long.
+    news: Vec<News>,
 }
 
 /// An endpoint's part in a stream.
 struct Seat {
-    endpoint: Option<Box<dyn Endpoint>>,
+    endpoint: Box<dyn Endpoint>,
     window_bytes: u64,
     in_flight_bytes: u64,
     was_refused: bool,
-    untold_packets: u32,
-    untold_bytes: u64,
+    untold: Untold,
 }
 
 impl Streams {
     pub(super) fn new(handle: Handle) -> Self {
-        Self { handle, filters: HashMap::new(), fronts: HashMap::new(), endpoints: HashMap::new() }
+        let (filters, fronts, endpoints, sends) = Default::default();
+        Self { handle, filters, fronts, endpoints, sends }
     }
 
     /// A stream's filters are on their way here; what they are to hear meanwhile is kept for them.
     pub(super) fn expect_filters(&mut self, stream: StreamId) {
-        let home = Home { filters: None, away: None, joined: Vec::new(), replaced: Vec::new() };
-        self.filters.insert(stream, home);
+        self.filters.insert(stream, Home::default());
     }
 
     /// A stream's filters have come.
-    pub(super) fn put_home(&mut self, stream: StreamId, mut filters: Filters) {
+    pub(super) fn put_home(&mut self, stream: StreamId, filters: Filters) {
+        if let Some(home) = self.filters.get_mut(&stream) {
+            home.filters = Some(filters);
+        }
+    }
+
+    fn tell_filters(&mut self, stream: StreamId, news: News) {
         let Some(home) = self.filters.get_mut(&stream) else { return };
-        home.tell(&mut filters);
-        home.filters = Some(filters);
+        home.news.push(news);
+        // Who has nothing to do and hears so much of others' comings and goings hears it now.
+        if home.news.len() >= FILTER_NEWS_MAX
+            && let Some(filters) = &mut home.filters
+        {
+            filters.tell(home.news.drain(..));
+        }
     }
 }
 
@@ -91,20 +96,10 @@ impl Loop {
             FilterEffect::Keep { id, payload } => self.keep_operator(Asker::Core(id), payload),
             FilterEffect::Run(run) => self.run_filter(run),
             FilterEffect::Joined { stream, source } => {
-                if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
-                    match &mut home.filters {
-                        Some(filters) => filters.joined(source),
-                        None => home.joined.push(source),
-                    }
-                }
+                self.streams.borrow_mut().tell_filters(stream, News::Joined(source));
             }
             FilterEffect::Replaced { stream, lost, heirs } => {
-                if let Some(home) = self.streams.borrow_mut().filters.get_mut(&stream) {
-                    match &mut home.filters {
-                        Some(filters) => filters.replaced(lost, &heirs),
-                        None => home.replaced.push((lost, heirs)),
-                    }
-                }
+                self.streams.borrow_mut().tell_filters(stream, News::Replaced(lost, heirs));
             }
             FilterEffect::Abandon { stream, run } => {
                 self.streams.borrow_mut().filters.remove(&stream);
@@ -120,25 +115,22 @@ impl Loop {
     fn run_filter(self: &Rc<Self>, run: FilterRun<Bytes>) {
         let FilterRun { stream, run, tag, work, inline } = run;
         let mut streams = self.streams.borrow_mut();
-        let filters = streams.filters.get_mut(&stream).and_then(|home| {
+        let at_home = streams.filters.get_mut(&stream).and_then(|home| {
             home.away = Some(run);
-            home.filters.take()
+            Some((home.filters.take()?, std::mem::take(&mut home.news)))
         });
         drop(streams);
-        let Some(mut filters) = filters else {
+        let Some((mut filters, news)) = at_home else {
             let error = JobError::Failed("the stream's filter is not here".into());
-            return self.feed(Input::Filtered {
-                stream,
-                run,
-                result: Err(error),
-                cost: Duration::ZERO.into(),
-            });
+            let cost = Duration::ZERO.into();
+            return self.feed(Input::Filtered { stream, run, result: Err(error), cost });
         };
         if !inline {
-            let filtering = Box::new(Filtering { stream, run, tag, work, filters });
+            let filtering = Box::new(Filtering { stream, run, tag, work, news, filters });
             return self.workers.submit(Task::Filter(filtering));
         }
         let started = Instant::now();
+        filters.tell(news);
         let result = filters.run(tag, work, self.identity.limits.message_bytes_max);
         self.filter_returned(stream, run, filters, result, started.elapsed());
     }
@@ -148,14 +140,13 @@ impl Loop {
         self: &Rc<Self>,
         stream: StreamId,
         run: u64,
-        mut filters: Filters,
+        filters: Filters,
         result: Result<Filtered<Bytes>, JobError>,
         cost: Duration,
     ) {
         {
             let mut streams = self.streams.borrow_mut();
             if let Some(home) = streams.filters.get_mut(&stream).filter(|home| home.away == Some(run)) {
-                home.tell(&mut filters);
                 home.filters = Some(filters);
                 home.away = None;
             }
@@ -167,9 +158,8 @@ impl Loop {
     pub(super) fn deliver_stream(self: &Rc<Self>, request: RequestId, event: StreamEvent<Bytes>) {
         let is_over = matches!(event, StreamEvent::Closed(_));
         let mut streams = self.streams.borrow_mut();
-        // A user who dropped the stream has closed it, and core hears of that.
-        if let Some(events) = streams.fronts.get(&request) {
-            let _ = events.send(event);
+        if let Some(user) = streams.fronts.get(&request) {
+            user.tell(event);
         }
         if is_over {
             streams.fronts.remove(&request);
@@ -186,19 +176,7 @@ impl Loop {
         match event {
             EndpointEvent::Opened { spec, window_bytes } => {
                 let handle = self.streams.borrow().handle.clone();
-                let kind = self.registry.endpoint(&spec.service, endpoint);
-                let opening = Opening { stream, endpoint, spec: spec.clone(), window_bytes, handle };
-                let Some(kind) = kind else { return };
-                let seat = Seat {
-                    endpoint: Some(kind.open(&opening)),
-                    window_bytes,
-                    in_flight_bytes: 0,
-                    was_refused: false,
-                    untold_packets: 0,
-                    untold_bytes: 0,
-                };
-                self.streams.borrow_mut().endpoints.insert((stream, endpoint), seat);
-                self.call_endpoint(stream, endpoint, <dyn Endpoint>::opened);
+                self.open_endpoint(&Opening { stream, endpoint, spec, window_bytes, handle });
             }
             EndpointEvent::Packet { sequence, tag, payload } => {
                 let bytes = payload.len() as u64;
@@ -213,24 +191,54 @@ impl Loop {
                     let mut streams = self.streams.borrow_mut();
                     let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint)) else { return };
                     seat.in_flight_bytes = seat.in_flight_bytes.saturating_sub(bytes);
-                    if let Some(endpoint) = &mut seat.endpoint {
-                        endpoint.settled(bytes);
-                    }
                     seat.in_flight_bytes < seat.window_bytes && std::mem::take(&mut seat.was_refused)
                 };
-                if wants_room {
-                    self.call_endpoint(stream, endpoint, <dyn Endpoint>::room);
-                }
+                self.call_endpoint(stream, endpoint, |it, outlet| {
+                    it.settled(bytes);
+                    if wants_room {
+                        it.room(outlet);
+                    }
+                });
             }
             EndpointEvent::Closed(reason) => self.close_endpoint(stream, endpoint, &reason),
         }
     }
 
+    fn open_endpoint(self: &Rc<Self>, opening: &Opening) {
+        let (stream, endpoint) = (opening.stream, opening.endpoint);
+        let Some(kind) = self.registry.endpoint(&opening.spec.service, endpoint) else {
+            return self.lose_endpoint(stream, endpoint, Reason::NotHosted);
+        };
+        let it = match catch_unwind(AssertUnwindSafe(|| kind.open(opening))) {
+            Ok(it) => it,
+            Err(panic) => return self.lose_endpoint(stream, endpoint, panicked(panic.as_ref())),
+        };
+        let seat = Seat {
+            endpoint: it,
+            window_bytes: opening.window_bytes,
+            in_flight_bytes: 0,
+            was_refused: false,
+            untold: Untold::default(),
+        };
+        self.streams.borrow_mut().endpoints.insert((stream, endpoint), seat);
+        self.call_endpoint(stream, endpoint, <dyn Endpoint>::opened);
+    }
+
     fn close_endpoint(&self, stream: StreamId, endpoint: u32, reason: &StreamError) {
         let seat = self.streams.borrow_mut().endpoints.remove(&(stream, endpoint));
-        if let Some(mut it) = seat.and_then(|seat| seat.endpoint) {
-            it.closed(reason);
+        if let Some(Seat { endpoint: mut it, .. }) = seat {
+            // Dropping it is its author's code, too.
+            if catch_unwind(AssertUnwindSafe(move || it.closed(reason))).is_err() {
+                self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} panicked"));
+            }
         }
+    }
+
+    /// An endpoint gives nothing more.
+    fn lose_endpoint(self: &Rc<Self>, stream: StreamId, endpoint: u32, reason: Reason) {
+        self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} is gone: {reason}"));
+        self.close_endpoint(stream, endpoint, &StreamError::Closed);
+        self.feed(Input::Command(Command::EndpointGone { stream, endpoint, reason }));
     }
 
     /// Calls an endpoint, and passes on what it sends.
@@ -240,42 +248,44 @@ impl Loop {
         endpoint: u32,
         call: impl FnOnce(&mut dyn Endpoint, &mut Outlet<'_>) -> T,
     ) -> Option<T> {
-        let mut sends = Vec::new();
-        let outcome = {
+        let mut left = None;
+        let (outcome, mut sends) = {
             let mut streams = self.streams.borrow_mut();
-            let seat = streams.endpoints.get_mut(&(stream, endpoint))?;
-            let it = seat.endpoint.as_deref_mut()?;
+            let Streams { endpoints, sends, .. } = &mut *streams;
+            let seat = endpoints.get_mut(&(stream, endpoint))?;
             let mut outlet = Outlet {
-                sends: &mut sends,
+                sends,
                 in_flight_bytes: &mut seat.in_flight_bytes,
                 window_bytes: seat.window_bytes,
                 was_refused: &mut seat.was_refused,
+                left: &mut left,
             };
             // The author's code is a stranger's; what it panics with has been printed by the program's own hook.
-            catch_unwind(AssertUnwindSafe(|| call(it, &mut outlet)))
+            let it = &mut *seat.endpoint;
+            (catch_unwind(AssertUnwindSafe(|| call(it, &mut outlet))), std::mem::take(sends))
         };
-        let Ok(outcome) = outcome else {
-            self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} panicked"));
-            self.close_endpoint(stream, endpoint, &StreamError::Closed);
-            return None;
-        };
-        for (tag, payload) in sends {
+        for (tag, payload) in sends.drain(..) {
             self.feed(Input::Command(Command::EndpointSend { stream, endpoint, tag, payload }));
         }
-        Some(outcome)
+        self.streams.borrow_mut().sends = sends;
+        let reason = match &outcome {
+            Ok(_) => left.map(Reason::LocalFailed),
+            Err(panic) => Some(panicked(panic.as_ref())),
+        };
+        if let Some(reason) = reason {
+            self.lose_endpoint(stream, endpoint, reason);
+        }
+        outcome.ok()
     }
 
     /// Tells core, now and then, what an endpoint has taken.
     fn note_took(self: &Rc<Self>, stream: StreamId, endpoint: u32, sequence: u64, bytes: u64) {
         {
             let mut streams = self.streams.borrow_mut();
-            if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint)) {
-                seat.untold_packets += 1;
-                seat.untold_bytes += bytes;
-                if seat.untold_packets < UNTOLD_PACKETS_MAX && seat.untold_bytes < seat.window_bytes / 16 {
-                    return;
-                }
-                (seat.untold_packets, seat.untold_bytes) = (0, 0);
+            if let Some(seat) = streams.endpoints.get_mut(&(stream, endpoint))
+                && !seat.untold.note(bytes, seat.window_bytes)
+            {
+                return;
             }
         }
         self.feed(Input::Command(Command::EndpointTook { stream, endpoint, sequence }));
@@ -284,8 +294,8 @@ impl Loop {
     /// Something was asked about a stream.
     pub(super) fn take_stream_ask(self: &Rc<Self>, ask: StreamAsk) {
         let command = match ask {
-            StreamAsk::Open { request, spec, options, events } => {
-                self.streams.borrow_mut().fronts.insert(request, events);
+            StreamAsk::Open { request, spec, options, user } => {
+                self.streams.borrow_mut().fronts.insert(request, user);
                 Command::StreamOpen { request, spec, options }
             }
             StreamAsk::Send { request, tag, to, payload } => {
@@ -302,7 +312,14 @@ impl Loop {
             StreamAsk::EndpointTook { stream, endpoint, sequence } => {
                 Command::EndpointTook { stream, endpoint, sequence }
             }
+            StreamAsk::EndpointGone { stream, endpoint, reason } => {
+                Command::EndpointGone { stream, endpoint, reason }
+            }
         };
         self.feed(Input::Command(command));
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Reason {
+    Reason::LocalPanicked(text_of(panic).into())
 }

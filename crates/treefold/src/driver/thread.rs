@@ -140,7 +140,7 @@ impl Thread {
     /// Starts a loop on a thread of its own.
     pub(crate) fn start(setup: Setup) -> Result<Self, StartError> {
         let (members, watched) = watch::channel(Members::new());
-        let (handle, asks) = channels(watched);
+        let (handle, asks) = channels(Arc::new(setup.identity.limits.clone()), watched);
         let (control, slowness) = (Arc::new(Control::default()), Slowness::none());
         let ours = Ours {
             handle: handle.clone(),

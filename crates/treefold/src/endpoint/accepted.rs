@@ -2,24 +2,26 @@
 //!
 //! Two channels lead from the loop to the user: one for streams, and for each stream one for packets. What is in them
 //! is bounded by the stream's window, since a packet is taken only when its reader has it. The way up is bounded by a
-//! semaphore that holds the window's bytes.
+//! window of the same size.
 //!
 //! A *bell*, if there is one, is rung on the loop whenever a look at any of this may be worth while: a stream, a
 //! packet, room, an end. It is how a program that waits in a `poll` of its own is told.
 //!
-//! Invariant: an end has one reason. It is there before the packets' channel is closed and before the semaphore is, so
+//! Invariant: an end has one reason. It is there before the packets' channel is closed and before the window is, so
 //! whoever finds either closed finds the reason too.
 
-use super::{Endpoint, EndpointKind, Opening, Outlet, PACKET_BYTES, Packet, Took};
+use super::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took, Untold};
 use crate::driver::asks::StreamAsk;
 use crate::error::Error;
+use crate::window::Window;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, mpsc};
+use treefold_core::error::Reason;
 use treefold_core::stream::StreamError;
 
-/// Streams that have been opened to an [`Acceptor`] and not been accepted; beyond that they are turned away.
+/// Streams that have been opened to an [`Acceptor`] and not been accepted; from others the endpoint is missing.
 const UNACCEPTED_MAX: usize = 1_024;
 
 /// Endpoints whose streams are accepted and read elsewhere: give the kind to
@@ -87,18 +89,19 @@ impl Acceptor {
 /// One endpoint's part in one stream, for whoever waits rather than being called.
 ///
 /// Dropping it does not end the stream, which is the front-end's: packets are dropped from then on, and waves that wait
-/// for all wait for this endpoint until its node is gone.
+/// for all wait for this endpoint until its node is gone. To be missing from them instead, [`leave`](Self::leave).
 #[derive(Debug)]
 pub struct EndpointStream {
     pub(super) packets: mpsc::UnboundedReceiver<Packet>,
     pub(super) out: EndpointSender,
+    pub(super) untold: Untold,
 }
 
 /// The way up of an [`EndpointStream`], for other threads and tasks than the one that receives.
 #[derive(Clone, Debug)]
 pub struct EndpointSender {
     pub(super) opening: Opening,
-    pub(super) room: Arc<Semaphore>,
+    pub(super) window: Arc<Window>,
     over: Arc<OnceLock<StreamError>>,
 }
 
@@ -121,8 +124,25 @@ impl EndpointStream {
     /// The next packet; `None` when the stream is over.
     pub async fn recv(&mut self) -> Option<Packet> {
         let packet = self.packets.recv().await?;
-        self.out.say_taken(&packet);
+        self.note_taken(&packet);
         Some(packet)
+    }
+
+    /// Tells core, now and then, what has been taken.
+    pub(super) fn note_taken(&mut self, packet: &Packet) {
+        let Opening { stream, endpoint, window_bytes, ref handle, .. } = self.out.opening;
+        if self.untold.note(packet.payload.len() as u64, window_bytes) {
+            let sequence = packet.sequence;
+            handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
+        }
+    }
+
+    /// Takes the endpoint out of the stream: waves say that it is missing, and why, until the front-end gives it its
+    /// place again.
+    pub fn leave(self, why: impl Into<Arc<str>>) {
+        let Opening { stream, endpoint, ref handle, .. } = self.out.opening;
+        let reason = Reason::LocalFailed(why.into());
+        handle.stream_ask(StreamAsk::EndpointGone { stream, endpoint, reason });
     }
 
     /// Sends a packet up into the next wave of this endpoint; waits while the window is full.
@@ -160,28 +180,16 @@ impl EndpointSender {
     }
 
     async fn push(&self, tag: Option<u64>, payload: Bytes) -> Result<(), Error> {
-        let permits = self.room.acquire_many(self.weight(&payload)).await;
-        permits.map_err(|_| Error::Closed)?.forget();
+        self.opening.handle.check_packet(&payload)?;
+        self.window.take(&payload).await.map_err(|_| Error::Stream(self.reason()))?;
         self.pass_on(tag, payload);
         Ok(())
-    }
-
-    /// What a packet takes of the window; one that is larger than the window takes all of it.
-    pub(super) fn weight(&self, payload: &Bytes) -> u32 {
-        let weight = (PACKET_BYTES + payload.len() as u64).min(self.opening.window_bytes);
-        u32::try_from(weight).unwrap_or(u32::MAX)
     }
 
     /// Gives the loop a packet that has its room.
     pub(super) fn pass_on(&self, tag: Option<u64>, payload: Bytes) {
         let (stream, endpoint) = (self.opening.stream, self.opening.endpoint);
         self.opening.handle.stream_ask(StreamAsk::EndpointSend { stream, endpoint, tag, payload });
-    }
-
-    pub(super) fn say_taken(&self, packet: &Packet) {
-        let (stream, endpoint) = (self.opening.stream, self.opening.endpoint);
-        let sequence = packet.sequence;
-        self.opening.handle.stream_ask(StreamAsk::EndpointTook { stream, endpoint, sequence });
     }
 
     /// Why the stream is over, for one who has found its channels closed.
@@ -193,20 +201,14 @@ impl EndpointSender {
 impl EndpointKind for Accepting {
     fn open(&self, opening: &Opening) -> Box<dyn Endpoint> {
         let (sender, packets) = mpsc::unbounded_channel();
-        let window = usize::try_from(opening.window_bytes).unwrap_or(usize::MAX);
-        let room = Arc::new(Semaphore::new(window.min(Semaphore::MAX_PERMITS)));
+        let window = Arc::new(Window::new(opening.window_bytes));
         let over = Arc::new(OnceLock::new());
         let out =
-            EndpointSender { opening: opening.clone(), room: Arc::clone(&room), over: Arc::clone(&over) };
-        if self.streams.try_send(EndpointStream { packets, out }).is_err() {
-            tracing::warn!(stream = %opening.stream, "nobody accepts the stream; its packets are dropped");
-        }
-        let passing = Passing {
-            end: End { over, room },
-            packets: sender,
-            window: opening.window_bytes,
-            bell: self.bell.clone(),
-        };
+            EndpointSender { opening: opening.clone(), window: Arc::clone(&window), over: Arc::clone(&over) };
+        let stream = EndpointStream { packets, out, untold: Untold::default() };
+        let is_accepted = self.streams.try_send(stream).is_ok();
+        let end = End { over, window };
+        let passing = Passing { end, packets: sender, is_accepted, bell: self.bell.clone() };
         passing.bell.ring();
         Box::new(passing)
     }
@@ -217,21 +219,21 @@ struct Passing {
     // Fields are dropped in order: the reason is there, then the channel is closed, then the bell rings.
     end: End,
     packets: mpsc::UnboundedSender<Packet>,
-    window: u64,
+    is_accepted: bool,
     bell: Bell,
 }
 
 /// Says that the stream is over, at the latest when its node is gone.
 struct End {
     over: Arc<OnceLock<StreamError>>,
-    room: Arc<Semaphore>,
+    window: Arc<Window>,
 }
 
 impl End {
     fn say(&self, reason: &StreamError) {
         // The first reason is the reason.
         let _ = self.over.set(reason.clone());
-        self.room.close();
+        self.window.close();
     }
 }
 
@@ -241,15 +243,13 @@ impl Drop for End {
     }
 }
 
-impl Passing {
-    fn give_room(&self, bytes: u64) {
-        let free = self.end.room.available_permits() as u64;
-        let bytes = bytes.min(self.window.saturating_sub(free));
-        self.end.room.add_permits(usize::try_from(bytes).unwrap_or(0));
-    }
-}
-
 impl Endpoint for Passing {
+    fn opened(&mut self, outlet: &mut Outlet<'_>) {
+        if !self.is_accepted {
+            outlet.leave(format!("nobody accepts it: {UNACCEPTED_MAX} streams wait, or nobody is there"));
+        }
+    }
+
     fn packet(&mut self, _: &mut Outlet<'_>, packet: Packet) -> Took {
         // Whoever dropped the stream's reading end is taken to want nothing.
         let took = match self.packets.send(packet) {
@@ -261,7 +261,7 @@ impl Endpoint for Passing {
     }
 
     fn settled(&mut self, bytes: u64) {
-        self.give_room(bytes);
+        self.end.window.give(bytes);
         self.bell.ring();
     }
 

@@ -6,9 +6,9 @@
 use super::Packet;
 use super::accepted::{Acceptor, EndpointSender, EndpointStream};
 use crate::park::{deadline_after, park_until};
+use crate::window::Closed;
 use bytes::Bytes;
 use std::time::Duration;
-use tokio::sync::TryAcquireError;
 use tokio::sync::mpsc::error::TryRecvError;
 use treefold_core::stream::StreamError;
 
@@ -43,6 +43,14 @@ pub enum SendError {
     /// There was no room for it in that time; here it is again.
     #[error("the stream's window was full all that time")]
     Full(Bytes),
+    /// It is longer than anything that is sent may be.
+    #[error("the packet has {bytes} bytes; allowed: at most {bytes_max} (payload_bytes_max)")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The most there may be.
+        bytes_max: usize,
+    },
     /// The stream is over.
     #[error("the stream is over: {0}")]
     Over(StreamError),
@@ -71,7 +79,7 @@ impl EndpointStream {
     pub fn try_recv(&mut self) -> Result<Packet, RecvError> {
         match self.packets.try_recv() {
             Ok(packet) => {
-                self.out.say_taken(&packet);
+                self.note_taken(&packet);
                 Ok(packet)
             }
             Err(TryRecvError::Empty) => Err(RecvError::Empty),
@@ -118,12 +126,12 @@ impl EndpointSender {
     /// # Errors
     /// The payload again, when there is none; or when the stream is over.
     pub fn try_send(&self, tag: Option<u64>, payload: Bytes) -> Result<(), SendError> {
-        match self.room.try_acquire_many(self.weight(&payload)) {
-            Ok(permits) => permits.forget(),
-            Err(TryAcquireError::NoPermits) => return Err(SendError::Full(payload)),
-            Err(TryAcquireError::Closed) => return Err(SendError::Over(self.reason())),
+        self.check(&payload)?;
+        match self.window.try_take(&payload) {
+            Ok(true) => self.pass_on(tag, payload),
+            Ok(false) => return Err(SendError::Full(payload)),
+            Err(Closed) => return Err(SendError::Over(self.reason())),
         }
-        self.pass_on(tag, payload);
         Ok(())
     }
 
@@ -137,12 +145,16 @@ impl EndpointSender {
             Err(SendError::Full(payload)) if !timeout.is_zero() => payload,
             done => return done,
         };
-        match park_until(self.room.acquire_many(self.weight(&payload)), deadline_after(timeout)) {
-            Some(Ok(permits)) => permits.forget(),
-            Some(Err(_)) => return Err(SendError::Over(self.reason())),
+        match park_until(self.window.take(&payload), deadline_after(timeout)) {
+            Some(Ok(())) => self.pass_on(tag, payload),
+            Some(Err(Closed)) => return Err(SendError::Over(self.reason())),
             None => return Err(SendError::Full(payload)),
         }
-        self.pass_on(tag, payload);
         Ok(())
+    }
+
+    fn check(&self, payload: &Bytes) -> Result<(), SendError> {
+        let (bytes, bytes_max) = (payload.len(), self.opening.handle.limits.payload_bytes_max);
+        if bytes > bytes_max { Err(SendError::TooLarge { bytes, bytes_max }) } else { Ok(()) }
     }
 }

@@ -7,7 +7,7 @@
 use crate::wire::columns::{node_alone, put_node};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{FaultHeader, HelloHeader};
-use crate::wire::seal::Token;
+use crate::wire::seal::{Side, Token};
 use crate::wire::{NAME_BYTES_MAX, VERSION, VERSION_LEAST};
 use std::fmt;
 use treefold_core::id::NodeId;
@@ -39,19 +39,20 @@ impl Hello {
         }
     }
 
-    /// The same greeting with the proof that its sender has a token.
+    /// The same greeting with the proof that its sender, on that side, has a token.
     #[must_use]
-    pub fn sealed(mut self, token: Option<&Token>) -> Self {
-        self.seal = token.map_or_else(Vec::new, |token| token.seal(&self));
+    pub fn sealed(mut self, token: Option<&Token>, side: Side) -> Self {
+        self.seal = token.map_or_else(Vec::new, |token| token.seal(&self, side));
         self
     }
 
-    /// Refuses a greeting of somebody who has not the same token. Without a token here, anybody will do.
+    /// Refuses a greeting of somebody who has not the same token, or is not on that side. Without a token here, anybody
+    /// will do.
     ///
     /// # Errors
     /// The connection must be closed.
-    pub fn check_seal(&self, token: Option<&Token>) -> Result<(), WireError> {
-        if token.is_none_or(|token| token.verify(self)) { Ok(()) } else { Err(WireError::Token) }
+    pub fn check_seal(&self, token: Option<&Token>, from: Side) -> Result<(), WireError> {
+        if token.is_none_or(|token| token.verify(self, from)) { Ok(()) } else { Err(WireError::Token) }
     }
 
     /// The version that both sides speak, given the other's greeting.

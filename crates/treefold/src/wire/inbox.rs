@@ -185,7 +185,7 @@ impl Inbox {
             }
             Kind::Fault => Taken::Came(Incoming::Fault(Fault::of(decoded(header)?)?)),
             Kind::Launch if !is_chunked => {
-                let launch = Launch::of(decoded(header)?, &self.decoder.limits)?;
+                let launch = Launch::read(header, &self.decoder.limits)?;
                 Taken::Came(Incoming::Launch(Box::new(launch)))
             }
             Kind::Chunk => {

@@ -3,6 +3,7 @@
 //! These words are between launchers. Core never hears them, but for the cards in them; a node that no launcher looks
 //! after drops them.
 
+use crate::wire::decode::{decoded, few_enough};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{AssignmentHeader, FailedHeader, LaunchHeader, StartedHeader};
 use crate::wire::members_max;
@@ -140,7 +141,14 @@ impl Launch {
         Ok(header)
     }
 
-    pub(super) fn of(header: LaunchHeader, limits: &Limits) -> Result<Self, WireError> {
+    pub(super) fn read(header: &[u8], limits: &Limits) -> Result<Self, WireError> {
+        within("header", limits.header_bytes_max, header.len())?;
+        few_enough(header, 2, "started", members_max(limits))?;
+        few_enough(header, 3, "failed", members_max(limits))?;
+        Self::of(decoded(header)?, limits)
+    }
+
+    fn of(header: LaunchHeader, limits: &Limits) -> Result<Self, WireError> {
         let LaunchHeader { what, started, failed, assignment, text } = header;
         within("started", members_max(limits), started.len())?;
         within("failed", members_max(limits), failed.len())?;
@@ -289,5 +297,20 @@ mod tests {
         ] {
             assert_eq!(again(&launch), launch);
         }
+    }
+
+    #[test]
+    fn more_than_a_network_has_is_refused_before_room_is_made_for_it() {
+        let limits = Limits::DEFAULT;
+        // An empty element is two bytes here, and a hundred times as many once decoded.
+        let many = |field: u8| [field, 0].repeat(members_max(&limits) + 1);
+        let beyond = |field| {
+            let (limit, got) = (members_max(&limits) as u64, members_max(&limits) as u64 + 1);
+            Err(WireError::TooLarge { field, limit, got })
+        };
+        assert_eq!(Launch::read(&many(0x12), &limits), beyond("started"));
+        assert_eq!(Launch::read(&many(0x1a), &limits), beyond("failed"));
+        let long = vec![0; limits.header_bytes_max + 1];
+        assert!(matches!(Launch::read(&long, &limits), Err(WireError::TooLarge { field: "header", .. })));
     }
 }

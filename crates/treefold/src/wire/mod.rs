@@ -53,7 +53,8 @@ pub use hello::{Fault, FaultCode, Hello};
 pub use inbox::{Inbox, Incoming};
 pub use launch::{Assignment, Failed, Launch, Launcher, Started};
 pub use outbox::Outbox;
-pub use seal::Token;
+pub(crate) use seal::DATAGRAM_SEAL_BYTES;
+pub use seal::{Side, Token};
 
 use treefold_core::limits::Limits;
 

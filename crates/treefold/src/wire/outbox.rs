@@ -10,6 +10,7 @@ use crate::wire::lanes::{Lanes, Parcel};
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
 use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message as _;
 use std::io::IoSlice;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
@@ -79,6 +80,7 @@ impl Outbox {
     /// When a part of it is beyond its limit. Then nothing of it is queued.
     pub fn push_launch(&mut self, launch: &Launch) -> Result<(), WireError> {
         let header = launch.header(&self.limits)?;
+        within("header", self.limits.header_bytes_max, header.encoded_len())?;
         let from = self.begin_frame();
         append(&header, self.control.buffer_mut());
         self.finish_frame(from, Ok(Shell::bare(Kind::Launch)))

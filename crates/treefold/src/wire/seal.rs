@@ -1,8 +1,10 @@
 //! The cluster's token, and how a greeting proves that its sender has it.
 //!
 //! The token itself never travels. A greeting bears HMAC-SHA-256 (RFC 2104) of its own fields under the token: whoever
-//! lacks it cannot make one, for any name. It keeps strangers and strays out; it hides nothing, and somebody who reads
-//! the wire can repeat a greeting under the same name. Where that matters, the wire must be encrypted.
+//! lacks it cannot make one, for any name. Who dials proves it otherwise than who listens, so that a greeting that is
+//! merely sent back proves nothing. It keeps strangers and strays out; it hides nothing, and somebody who reads the wire
+//! can repeat a greeting under the same name. Where that matters, the wire must be encrypted. Datagrams end with a seal
+//! of their own, so that nobody without the token can gossip members away.
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
@@ -10,8 +12,29 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Sets these proofs apart from any other use of the same token.
-const CONTEXT: &[u8] = b"treefold hello 1";
+/// Set these proofs apart from each other, and from any other use of the same token.
+const HELLO_CONTEXT: &[u8] = b"treefold hello 1";
+const DATAGRAM_CONTEXT: &[u8] = b"treefold datagram 1";
+/// Bytes of a datagram's seal: HMAC-SHA-256, cut as RFC 2104 §5 allows.
+pub(crate) const DATAGRAM_SEAL_BYTES: usize = 16;
+/// Who greets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Who connects, and greets first.
+    Dials,
+    /// Who is connected to.
+    Listens,
+}
+
+impl Side {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::Dials => b"dials",
+            Self::Listens => b"listens",
+        }
+    }
+}
+
 /// The longest token.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
@@ -32,26 +55,49 @@ impl Token {
         &self.0
     }
 
-    pub(super) fn seal(&self, hello: &Hello) -> Vec<u8> {
-        self.over(hello).finalize().into_bytes().to_vec()
+    pub(super) fn seal(&self, hello: &Hello, side: Side) -> Vec<u8> {
+        self.over(hello, side).finalize().into_bytes().to_vec()
     }
 
     /// In constant time.
-    pub(super) fn verify(&self, hello: &Hello) -> bool {
-        self.over(hello).verify_slice(&hello.seal).is_ok()
+    pub(super) fn verify(&self, hello: &Hello, side: Side) -> bool {
+        self.over(hello, side).verify_slice(&hello.seal).is_ok()
     }
 
-    fn over(&self, hello: &Hello) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes())
-            .expect("invariant: HMAC takes keys of any length");
-        let mut node = Vec::new();
+    /// What a datagram that its sender sealed with this token ends with.
+    pub(crate) fn seal_datagram(&self, bytes: &[u8]) -> [u8; DATAGRAM_SEAL_BYTES] {
+        let whole = self.over_datagram(bytes).finalize().into_bytes();
+        *whole.first_chunk().expect("invariant: a whole seal is longer than a cut one")
+    }
+
+    /// A datagram without its seal, if that is this token's. In constant time.
+    pub(crate) fn opened<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        let (bytes, seal) = datagram.split_last_chunk::<DATAGRAM_SEAL_BYTES>()?;
+        self.over_datagram(bytes).verify_truncated_left(seal).ok()?;
+        Some(bytes)
+    }
+
+    fn over_datagram(&self, bytes: &[u8]) -> Hmac<Sha256> {
+        let mut mac = self.mac();
+        mac.update(DATAGRAM_CONTEXT);
+        mac.update(bytes);
+        mac
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("invariant: HMAC takes keys of any length")
+    }
+
+    fn over(&self, hello: &Hello, side: Side) -> Hmac<Sha256> {
+        let (mut mac, mut node) = (self.mac(), Vec::new());
         put_node(&mut node, hello.node);
-        mac.update(CONTEXT);
+        mac.update(HELLO_CONTEXT);
         mac.update(&hello.version.to_le_bytes());
         mac.update(&hello.version_least.to_le_bytes());
         mac.update(&(hello.cluster.len() as u32).to_le_bytes());
         mac.update(hello.cluster.as_bytes());
         mac.update(&node);
+        mac.update(side.word());
         mac
     }
 }
@@ -70,15 +116,29 @@ mod tests {
     use treefold_core::id::NodeId;
 
     #[test]
+    fn a_datagram_is_opened_by_the_token_that_sealed_it() {
+        let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
+        let mut datagram = b"gossip".to_vec();
+        datagram.extend(ours.seal_datagram(b"gossip"));
+        assert_eq!(ours.opened(&datagram), Some(&b"gossip"[..]));
+        assert_eq!(other.opened(&datagram), None);
+        datagram[0] ^= 1;
+        assert_eq!(ours.opened(&datagram), None);
+        assert_eq!(ours.opened(b"too short"), None);
+    }
+
+    #[test]
     fn a_greeting_proves_the_token_for_its_own_name_alone() {
         let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
         let node = |port: u16| NodeId::new(([127, 0, 0, 1], port).into(), 1);
-        let sealed = Hello::new("c", node(1)).sealed(Some(&ours));
-        assert_eq!(sealed.check_seal(Some(&ours)), Ok(()));
-        assert_eq!(sealed.check_seal(None), Ok(()), "who has no token takes anybody");
-        assert_eq!(sealed.check_seal(Some(&other)), Err(WireError::Token));
-        assert_eq!(Hello::new("c", node(1)).check_seal(Some(&ours)), Err(WireError::Token));
-        assert_eq!(Hello { node: node(2), ..sealed }.check_seal(Some(&ours)), Err(WireError::Token));
+        let sealed = Hello::new("c", node(1)).sealed(Some(&ours), Side::Dials);
+        let check = |hello: &Hello, token| hello.check_seal(token, Side::Dials);
+        assert_eq!(check(&sealed, Some(&ours)), Ok(()));
+        assert_eq!(check(&sealed, None), Ok(()), "who has no token takes anybody");
+        assert_eq!(check(&sealed, Some(&other)), Err(WireError::Token));
+        assert_eq!(check(&Hello::new("c", node(1)), Some(&ours)), Err(WireError::Token));
+        assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echo");
+        assert_eq!(check(&Hello { node: node(2), ..sealed }, Some(&ours)), Err(WireError::Token));
         assert!(!format!("{ours:?}").contains("one"));
         assert!(
             [String::new(), "a\nb".into(), "x".repeat(1_025)]

@@ -179,6 +179,37 @@ fn its_own_error_is_its_own_words_on_one_line_and_no_longer_than_allowed() {
 }
 
 #[test]
+fn guests_share_a_bound_of_memory_and_give_back_what_they_had() {
+    // A guest of one page begins, and one that would have another 64 MiB finds no room beside it.
+    let bounds = Limits { guests_memory_bytes_max: 64 << 20, ..limits() };
+    let engine = Engine::new(bounds).unwrap();
+    let counter = engine.compile(crate::guests::counter()).unwrap();
+    let grows = reduce("(drop (memory.grow (i32.const 1023))) (i64.const 0)");
+    let greedy = engine.compile(grows).unwrap().reduce().unwrap();
+    let (bytes, bytes_max) = (1_023 << 16, 64 << 20);
+    let other = opened(&counter);
+    let refused = greedy.reduced(b"", b"", b"").unwrap_err();
+    assert_eq!(refused, WasmError::GuestsOutOfMemory { function: "treefold_reduce", bytes, bytes_max });
+    drop(other);
+    greedy.reduced(b"", b"", b"").unwrap();
+}
+
+#[test]
+fn a_not_a_number_is_the_same_everywhere() {
+    // 0/0, and the negated operand of it: two signs on most processors, one here.
+    let bits = |numerator: &str| {
+        let body = format!(
+            "(f64.store (i32.const 1024) (f64.div ({numerator}) (f64.const 0))) (i64.const {})",
+            (8_u64 << 32) | 1024
+        );
+        reduced(&reduce(&body), b"", b"").unwrap()
+    };
+    let canonical = 0x7ff8_0000_0000_0000_u64.to_le_bytes();
+    assert_eq!(bits("f64.const 0")[..], canonical);
+    assert_eq!(bits("f64.neg (f64.const nan)")[..], canonical);
+}
+
+#[test]
 fn more_guests_than_may_exist_are_refused() {
     let engine = Engine::new(Limits { instances_max: 2, ..limits() }).unwrap();
     let module = engine.compile(crate::guests::counter()).unwrap();
