@@ -98,7 +98,7 @@ impl Filter for Union {
         for piece in wave.pieces {
             match piece.source {
                 Source::Endpoint(_) => {
-                    add(&mut union, &piece.payload).map_err(|error| piece.refused(error))?
+                    add(&mut union, &piece.payload).map_err(|error| piece.refused(error))?;
                 }
                 Source::Child(_) => {
                     let partial: DistinctCount = piece.read()?;

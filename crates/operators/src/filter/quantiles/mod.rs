@@ -168,7 +168,7 @@ impl Filter for Merging {
         for piece in wave.pieces {
             match piece.source {
                 Source::Endpoint(_) => {
-                    add(&mut merged, &piece.payload).map_err(|error| piece.refused(error))?
+                    add(&mut merged, &piece.payload).map_err(|error| piece.refused(error))?;
                 }
                 Source::Child(_) => {
                     let partial: QuantilesSoFar = piece.read()?;
