@@ -54,7 +54,7 @@ impl Clock {
     /// How far it is ahead at a true time.
     pub fn ahead_ns(&self, true_ns: u64) -> i64 {
         let elapsed_ns = true_ns.cast_signed().wrapping_sub(self.since_ns.cast_signed());
-        self.skew_ns + (self.drift * elapsed_ns as f64) as i64
+        self.skew_ns.saturating_add((self.drift * elapsed_ns as f64) as i64)
     }
 
     /// What it shows at a true time.
@@ -65,8 +65,8 @@ impl Clock {
     /// When it shows `reading_ns`, to the nanosecond or two that its drift was rounded by.
     pub fn true_ns(&self, reading_ns: u64) -> u64 {
         // Drift is so little that one correction leaves parts in 10^9 of it.
-        let near_ns = reading_ns.saturating_add_signed(-self.ahead_ns(reading_ns));
-        reading_ns.saturating_add_signed(-self.ahead_ns(near_ns))
+        let near_ns = reading_ns.saturating_add_signed(self.ahead_ns(reading_ns).saturating_neg());
+        reading_ns.saturating_add_signed(self.ahead_ns(near_ns).saturating_neg())
     }
 }
 

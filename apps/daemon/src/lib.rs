@@ -26,7 +26,7 @@ pub mod skew;
 
 pub use clock::{Clock, Injected};
 pub use daemon::{CLASSES, Daemon, ODD_ONE_IN, checksum};
-pub use request::{Part, Request, Sampling};
+pub use request::{PERIOD_NS_MAX, PERIOD_NS_MIN, Part, Request, START_NS_MAX, Sampling, SamplingError};
 pub use sampler::{Sampler, rates, rates_of_all};
 
 /// What the service is called.

@@ -1,7 +1,20 @@
 //! What a front-end says to daemons: what part they play in a stream, and what it wants to know.
+//!
+//! It comes from elsewhere, so what a daemon would count by or reserve memory for has limits ([`Sampling::check`]).
 
 use crate::clock::Injected;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+use treefold_operators::filter::time_aligned::METRICS_MAX;
+
+/// The least time between two samples: a daemon does nothing else then.
+pub const PERIOD_NS_MIN: u64 = 1_000;
+
+/// The most time between two samples: a day.
+pub const PERIOD_NS_MAX: u64 = 86_400_000_000_000;
+
+/// The latest start: in the year 2262, from where on clocks have centuries left to count.
+pub const START_NS_MAX: u64 = i64::MAX as u64;
 
 /// What a daemon does in a stream: the stream's `params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +41,34 @@ pub struct Sampling {
     pub period_ns: u64,
     /// Where everyone's first sample begins, by each daemon's clock.
     pub start_ns: u64,
+}
+
+/// Samples that no daemon can send.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` of the samples is {given}, not within {} to {}", .allowed.start(), .allowed.end())]
+pub struct SamplingError {
+    /// Which figure.
+    pub field: &'static str,
+    /// What it is.
+    pub given: u64,
+    /// What it may be.
+    pub allowed: RangeInclusive<u64>,
+}
+
+impl Sampling {
+    /// Whether such samples can be sent.
+    ///
+    /// # Errors
+    /// [`SamplingError`], which names the first figure that is out of bounds.
+    pub fn check(&self) -> Result<(), SamplingError> {
+        let within = |field, given, allowed: RangeInclusive<u64>| match allowed.contains(&given) {
+            true => Ok(()),
+            false => Err(SamplingError { field, given, allowed }),
+        };
+        within("metrics", self.metrics.into(), 1..=METRICS_MAX.into())?;
+        within("period_ns", self.period_ns, PERIOD_NS_MIN..=PERIOD_NS_MAX)?;
+        within("start_ns", self.start_ns, 0..=START_NS_MAX)
+    }
 }
 
 /// What a front-end wants to know.

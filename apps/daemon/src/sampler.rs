@@ -11,7 +11,7 @@
 
 use crate::clock::Clock;
 use crate::draw::{Draw, Purpose};
-use crate::request::Sampling;
+use crate::request::{Sampling, SamplingError};
 use treefold_operators::filter::time_aligned::Sample;
 
 /// Amounts a period are below this.
@@ -29,16 +29,20 @@ pub struct Sampler {
 
 impl Sampler {
     /// That of a daemon.
-    pub fn new(sampling: &Sampling, endpoint: u32) -> Self {
+    ///
+    /// # Errors
+    /// When a figure of `sampling` is out of bounds.
+    pub fn new(sampling: &Sampling, endpoint: u32) -> Result<Self, SamplingError> {
+        sampling.check()?;
         let Sampling { injected, metrics, period_ns, start_ns } = *sampling;
         let phase = Draw::new(injected.seed, Purpose::Phase, u64::from(endpoint)).uniform();
-        Self {
+        Ok(Self {
             clock: Clock::of_daemon(&injected, endpoint),
             rates: rates(injected.seed, metrics, endpoint),
             period_ns,
             start_ns,
             end_ns: start_ns + period_ns + (phase * period_ns as f64) as u64,
-        }
+        })
     }
 
     /// When the next sample is due, in true ns since the Unix epoch.
@@ -78,8 +82,9 @@ pub fn rates_of_all(seed: u64, metrics: u32, daemons: u32) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::clock::Injected;
+    use crate::request::{PERIOD_NS_MAX, START_NS_MAX};
     use treefold_operators::Body;
-    use treefold_operators::filter::time_aligned::Aligned;
+    use treefold_operators::filter::time_aligned::{Aligned, METRICS_MAX};
     use treefold_operators::filter::{Piece, Source, Wave, builtin};
 
     const START_NS: u64 = 1_800_000_000_000_000_000;
@@ -98,7 +103,7 @@ mod tests {
 
     #[test]
     fn samples_follow_on_each_other_and_are_due_when_they_end() {
-        let mut sampler = Sampler::new(&sampling(), 3);
+        let mut sampler = Sampler::new(&sampling(), 3).unwrap();
         let clock = Clock::of_daemon(&sampling().injected, 3);
         let mut end_ns = START_NS;
         for nth in 0..50 {
@@ -114,6 +119,30 @@ mod tests {
     }
 
     #[test]
+    fn samples_that_cannot_be_sent_are_refused_by_name() {
+        let refused = |sampling| Sampler::new(&sampling, 0).unwrap_err().to_string();
+        assert_eq!(
+            refused(Sampling { metrics: 4_000_000_000, ..sampling() }),
+            "`metrics` of the samples is 4000000000, not within 1 to 4096"
+        );
+        assert_eq!(
+            refused(Sampling { period_ns: 0, ..sampling() }),
+            "`period_ns` of the samples is 0, not within 1000 to 86400000000000"
+        );
+        assert_eq!(
+            refused(Sampling { start_ns: u64::MAX, ..sampling() }),
+            "`start_ns` of the samples is 18446744073709551615, not within 0 to 9223372036854775807"
+        );
+        let injected = Injected { drift_ppm_max: u32::MAX, since_ns: 0, ..sampling().injected };
+        let most =
+            Sampling { injected, period_ns: PERIOD_NS_MAX, start_ns: START_NS_MAX, metrics: METRICS_MAX };
+        for endpoint in 0..16 {
+            let mut sampler = Sampler::new(&most, endpoint).unwrap();
+            (0..3).for_each(|_| drop((sampler.due_ns(), sampler.next_sample())));
+        }
+    }
+
+    #[test]
     fn aligned_by_waves_every_interval_is_the_sum_of_all_rates() {
         #[derive(serde::Serialize, serde::Deserialize)]
         struct Params {
@@ -122,7 +151,8 @@ mod tests {
         }
         let params = Params { interval_ns: PERIOD_NS, metrics: 5 }.encode().unwrap();
         let mut filter = builtin("time-aligned").unwrap().open(&params).unwrap();
-        let mut samplers: Vec<Sampler> = (0..9).map(|daemon| Sampler::new(&sampling(), daemon)).collect();
+        let mut samplers: Vec<Sampler> =
+            (0..9).map(|daemon| Sampler::new(&sampling(), daemon).unwrap()).collect();
         let expected = rates_of_all(2, 5, 9);
         let mut intervals = 0;
         for tag in 0..20 {
@@ -132,7 +162,8 @@ mod tests {
             };
             let pieces: Vec<Piece> = samplers.iter_mut().enumerate().map(piece).collect();
             let mut out = Vec::new();
-            filter.up(Wave { tag, pieces: &pieces, now_ns: 0 }, &mut out).unwrap();
+            let now_ns = START_NS + (tag + 2) * PERIOD_NS; // when the last of them is due
+            filter.up(Wave { tag, pieces: &pieces, now_ns }, &mut out).unwrap();
             assert!(tag > 0 || out.len() == 1, "the first wave fills the first interval");
             for packet in out {
                 let aligned = Aligned::decode(&packet).unwrap();

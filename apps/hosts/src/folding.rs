@@ -36,11 +36,13 @@ impl Filter for Fold {
                 // A host is one host however often it spoke under this tag: its last word counts.
                 Source::Endpoint(_) => {
                     let last = pieces.last().expect("invariant: chunks are not empty");
-                    folded.merge(Hosts::of(&read::<Sample>(&last.payload)?, self.top)?)?;
+                    let sample: Sample = last.read()?;
+                    let host = Hosts::of(&sample, self.top).map_err(|error| last.refused(error))?;
+                    folded.merge(host).map_err(|error| last.refused(error))?;
                 }
                 Source::Child(_) => {
                     for piece in pieces {
-                        folded.merge(read(&piece.payload)?)?;
+                        folded.merge(piece.read()?).map_err(|error| piece.refused(error))?;
                     }
                 }
             }
@@ -50,17 +52,13 @@ impl Filter for Fold {
     }
 }
 
-fn read<T: Body>(payload: &Bytes) -> Result<T> {
-    T::decode(payload).map_err(|error| OperatorError::caused_by("piece", error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hosts::tests::samples;
-    use crate::laws::merged;
     use proptest::prelude::*;
     use treefold_operators::filter::Piece;
+    use treefold_operators::merge::laws::merged;
 
     fn filter(top: u32) -> Box<dyn Filter> {
         Folding.open(&Ask { top }.encode().unwrap()).unwrap()
@@ -99,7 +97,8 @@ mod tests {
     fn what_is_no_sample_is_an_error_and_the_filter_goes_on() {
         let mut filter = filter(3);
         let garbage = Piece { source: Source::Endpoint(1), payload: Bytes::from_static(b"\xc1") };
-        assert!(up(&mut *filter, &[garbage]).unwrap_err().to_string().starts_with("piece: can't read"));
+        let said = up(&mut *filter, &[garbage]).unwrap_err().to_string();
+        assert!(said.starts_with("the packet of endpoint 1: can't read"), "{said}");
         let refused = Folding.open(&Ask { top: 0 }.encode().unwrap()).err().unwrap().to_string();
         assert_eq!(refused, "top is 0; allowed: 1 to 64");
     }

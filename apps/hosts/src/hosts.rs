@@ -139,10 +139,10 @@ where
 pub(crate) mod tests {
     use super::*;
     use crate::host::{Host, Name};
-    use crate::laws::{bytes_of, hold_to_the_laws, merged};
     use crate::sample::Stall;
     use proptest::prelude::*;
     use treefold_operators::Body;
+    use treefold_operators::merge::laws::{bytes_of, hold_to_the_laws, merged};
 
     fn processes() -> impl Strategy<Value = Vec<Process>> {
         let process = (0u32..9, 0u64..3, 0u64..3).prop_map(|(pid, cpu_mcores, rss_bytes)| Process {

@@ -16,7 +16,7 @@
 //! samples at the pace that the stream asks for ([`Pace`]) and nobody asks.
 //!
 //! Every figure is an integer in the unit that its name ends with, so that sums are exact and **the same samples give
-//! the same bytes, whatever the tree** (`laws.rs` holds all partials to it). Shares are in permille.
+//! the same bytes, whatever the tree** (the tests hold all partials to it). Shares are in permille.
 //!
 //! This crate knows no network: it exports an aggregation and a filter, and whoever runs a node registers them.
 //!
@@ -33,8 +33,6 @@ pub mod figures;
 pub mod folding;
 pub mod host;
 pub mod hosts;
-#[cfg(test)]
-mod laws;
 pub mod now;
 pub mod pace;
 pub mod process;

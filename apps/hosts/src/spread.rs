@@ -143,8 +143,8 @@ impl<S> Eq for Spread<S> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::hold_to_the_laws;
     use proptest::prelude::*;
+    use treefold_operators::merge::laws::hold_to_the_laws;
 
     fn of(id: u32, values: impl IntoIterator<Item = u64>) -> Spread<Shares> {
         Spread::of(&Host::new(id, "h"), values).unwrap()

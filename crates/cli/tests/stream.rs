@@ -195,6 +195,30 @@ fn filters_are_listed_with_their_parameters() {
     assert_eq!(named("top-k")["params"][0]["name"], "k");
     assert_eq!(named("identity")["params"], json!([]));
     assert_eq!(named("hosts/hosts")["params"][0]["name"], "top");
+    #[cfg(feature = "arrow")]
+    assert_eq!(
+        [named("group")["params"][0]["name"].clone(), named("concat-batches")["params"][0]["name"].clone()],
+        ["keys", "rows_max"]
+    );
+}
+
+#[test]
+fn typed_packets_go_into_sketches() {
+    let node = NodeProcess::start(&["--serve", "echo:partitions=0-1/2"]);
+    let packet = r#"{"format":"f64s u64","values":[[1.0,2.0],3]}"#;
+    let folded = |filter: &str| {
+        let args = ["stream", "echo", "--at", &node.addr, "-o", "json", "--count", "1", "--send", packet];
+        let ended = run_args(&[&args[..], &["--filter", filter]].concat());
+        assert_eq!(ended.code, 0, "{filter}: {}{}", ended.stdout, ended.stderr);
+        ended.json()["packets"][0]["value"].clone()
+    };
+    let quantiles = folded("quantiles");
+    assert_eq!(
+        (&quantiles["count"], &quantiles["min"], &quantiles["max"]),
+        (&json!(6), &json!(1.0), &json!(3.0))
+    );
+    let distinct = folded("distinct")["estimate"].as_f64().expect("a number");
+    assert!((distinct - 3.0).abs() < 0.01, "{distinct}");
 }
 
 #[test]

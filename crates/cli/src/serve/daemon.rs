@@ -112,7 +112,13 @@ async fn delay(delay: Duration) {
 /// Samples, each when it is due. Where the window is full the daemon waits, and then sends what has become due
 /// meanwhile: under too much load samples come late, and are never left out.
 async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error> {
-    let mut sampler = Sampler::new(sampling, stream.opening().endpoint);
+    let mut sampler = match Sampler::new(sampling, stream.opening().endpoint) {
+        Ok(sampler) => sampler,
+        Err(error) => {
+            eprintln!("treefold: a daemon was asked for what it can't send: {error}");
+            return Ok(());
+        }
+    };
     loop {
         delay(Duration::from_nanos(sampler.due_ns().saturating_sub(now_ns()))).await;
         match sampler.next_sample().encode() {

@@ -76,7 +76,7 @@ impl Body for Batch {
     const CODEC: Codec = Codec::ArrowIpc;
 
     fn encode(&self) -> Result<Bytes, BodyError> {
-        let mut bytes = Vec::with_capacity(self.0.get_array_memory_size());
+        let mut bytes = Vec::with_capacity(self.room());
         self.write(&mut bytes)?;
         Ok(bytes.into())
     }
@@ -97,6 +97,12 @@ impl Body for Batch {
 }
 
 impl Batch {
+    /// What its rows need in bytes; not what its arrays keep in memory, since all that were read share one payload.
+    fn room(&self) -> usize {
+        let columns = self.0.columns().iter();
+        columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+    }
+
     fn write(&self, to: impl std::io::Write) -> Result<(), BodyError> {
         let written = StreamWriter::try_new(to, self.0.schema_ref()).and_then(|mut writer| {
             writer.write(&self.0)?;

@@ -51,7 +51,7 @@ impl Filter for Concatenating {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
         let (mut batches, mut rows) = (Vec::with_capacity(wave.pieces.len()), 0);
         for piece in wave.pieces {
-            let batch = Batch::decode(&piece.payload)?;
+            let batch: Batch = piece.read()?;
             rows += batch.0.num_rows();
             if rows > self.rows_max {
                 let limit = self.rows_max;
@@ -102,6 +102,9 @@ mod tests {
         assert_eq!(refused.to_string(), "there are more rows than the limit `rows_max` of 2");
         let refused = up(9, &[piece(0, "x", &[1]), piece(1, "y", &[3])]).unwrap_err();
         assert!(refused.to_string().contains("column `y` differs from column `x`"), "{refused}");
+        let junk = Piece { payload: Bytes::from_static(b"junk"), ..piece(7, "x", &[]) };
+        let refused = up(9, &[junk]).unwrap_err().to_string();
+        assert!(refused.starts_with("the packet of endpoint 7: can't read"), "{refused}");
         let refused = ConcatBatches.open(&Params { rows_max: 0 }.encode().unwrap()).err().expect("refused");
         assert_eq!(refused.to_string(), "parameter `rows_max`: 0 is not within 1 to 16777216");
     }

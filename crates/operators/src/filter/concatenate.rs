@@ -19,6 +19,7 @@ use super::error::FilterError;
 use super::{Filter, Source, Wave, params};
 use crate::error::Result;
 use crate::merge::CONCATENATE_BYTES_MAX;
+use crate::packet::value::LENGTH;
 use crate::packet::{Packet, Row, Type, Value, Values};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -126,8 +127,8 @@ impl<'a> Field<'a> {
 
     /// How many bytes it will have in the packet.
     fn joined_bytes(&self) -> u64 {
-        let (kind, count, list_bytes) = (1, 4, if self.element.is_number() { 0 } else { 4 });
-        kind + count + list_bytes + self.bytes as u64
+        let (kind, count, list_bytes) = (1, LENGTH, if self.element.is_number() { 0 } else { LENGTH });
+        (kind + count + list_bytes + self.bytes) as u64
     }
 
     /// Appends the array of all of it.
@@ -157,7 +158,6 @@ impl<'a> Field<'a> {
 
 /// How many elements a value adds to an array, and how many bytes.
 fn elements(value: &Value<'_>) -> (usize, usize) {
-    const LENGTH: usize = 4;
     match value {
         Value::I64(_) | Value::U64(_) | Value::F64(_) => (1, 8),
         Value::F32(_) => (1, 4),

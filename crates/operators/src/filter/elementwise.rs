@@ -10,12 +10,10 @@
 use super::error::FilterError;
 use super::{Filter, Piece, Source, Wave, params};
 use crate::error::Result;
+use crate::packet::value::LENGTH;
 use crate::packet::{Number, Packet, Type, Value};
 use bytes::Bytes;
 use std::marker::PhantomData;
-
-/// Bytes of an array's count.
-const COUNT: usize = 4;
 
 /// Two numbers as one, for each kind of number; associative and commutative (but for rounding).
 pub(super) trait Elementwise: Send + 'static {
@@ -122,12 +120,12 @@ impl<E: Elementwise> Total<E> {
             let width = kind.width().expect("invariant: the total has numbers alone");
             let mut bytes = width;
             if kind.is_array() {
-                let counted = at..at + COUNT;
+                let counted = at..at + LENGTH;
                 if total[counted.clone()] != piece[counted.clone()] {
                     return Err(Unfit::Unlike);
                 }
                 let count = u32::from_le_bytes(*total[counted].first_chunk().expect("invariant: four bytes"));
-                at += COUNT;
+                at += LENGTH;
                 bytes = count as usize * width;
             }
             let (ours, theirs) = (&mut total[at..at + bytes], &piece[at..at + bytes]);

@@ -65,6 +65,21 @@ pub enum FilterError {
         /// Which figure.
         figure: String,
     },
+    /// An interval begins further ahead of this node's clock than its filter looks.
+    #[error(
+        "{from} sends an interval from {start_ns} ns on, more than `intervals_max` intervals ({ahead_ns_max} ns) after \
+         this node's clock, {now_ns} ns"
+    )]
+    Ahead {
+        /// Who sent it.
+        from: Source,
+        /// Where it begins, in ns since the Unix epoch.
+        start_ns: u64,
+        /// What this node's clock shows.
+        now_ns: u64,
+        /// How much later than that it may begin.
+        ahead_ns_max: u64,
+    },
     /// More bytes than allowed.
     #[error("{bytes} bytes are above the limit `{limit}` of {bytes_max}")]
     TooManyBytes {

@@ -77,12 +77,11 @@ impl<M: Body + Merge> Filter for Opened<M> {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
         let mut total: Option<M> = None;
         for piece in wave.pieces {
-            let context = |error: OperatorError| {
-                error.context(format!("{}: the packet of {}", self.name, piece.source))
-            };
-            let partial = M::decode(&piece.payload).map_err(|error| context(error.into()))?;
+            let partial = piece.read::<M>().map_err(|error| error.context(self.name))?;
             match &mut total {
-                Some(total) => total.merge(partial).map_err(|error| context(error.into()))?,
+                Some(total) => {
+                    total.merge(partial).map_err(|error| piece.refused(error).context(self.name))?;
+                }
                 None => total = Some(partial),
             }
         }

@@ -27,11 +27,17 @@
 pub mod average;
 pub mod builtin;
 pub mod classes;
+pub mod clock_skew;
+#[cfg(feature = "arrow")]
+pub mod concat_batches;
 pub mod concatenate;
 mod count;
+pub mod distinct;
 mod elementwise;
 mod error;
 mod folding;
+#[cfg(feature = "arrow")]
+pub mod group;
 pub mod histogram;
 mod identity;
 #[cfg(test)]
@@ -40,36 +46,29 @@ mod max;
 pub mod merge_sorted;
 mod min;
 mod params;
+pub mod quantiles;
+mod samples;
 mod sum;
+pub mod time_aligned;
 pub mod top_k;
 
 pub use builtin::{Builtin, Param, builtin, builtins};
-pub use error::FilterError;
-pub use folding::{Folding, folding};
-pub mod clock_skew;
-#[cfg(feature = "arrow")]
-pub mod concat_batches;
-pub mod distinct;
-#[cfg(feature = "arrow")]
-pub mod group;
-pub mod quantiles;
-mod samples;
-pub mod time_aligned;
-
 pub use clock_skew::ClockSkew;
 #[cfg(feature = "arrow")]
 pub use concat_batches::ConcatBatches;
 pub use distinct::Distinct;
+pub use error::FilterError;
+pub use folding::{Folding, folding};
 #[cfg(feature = "arrow")]
 pub use group::Group;
 pub use quantiles::Quantiles;
 pub use time_aligned::TimeAligned;
+pub use treefold_core::stream::spec::Source;
 
 use crate::aggregation::Placement;
-use crate::error::Result;
+use crate::codec::Body;
+use crate::error::{OperatorError, Result};
 use bytes::Bytes;
-
-pub use treefold_core::stream::spec::Source;
 
 /// A packet of a wave, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +77,22 @@ pub struct Piece {
     pub source: Source,
     /// What was sent.
     pub payload: Bytes,
+}
+
+impl Piece {
+    /// What was sent, read as a body.
+    ///
+    /// # Errors
+    /// When it is none; the error says who sent it.
+    pub fn read<T: Body>(&self) -> Result<T> {
+        T::decode(&self.payload).map_err(|error| self.refused(error))
+    }
+
+    /// What is wrong with it, and who sent it.
+    #[cold]
+    pub fn refused(&self, error: impl Into<OperatorError>) -> OperatorError {
+        error.into().context(format_args!("the packet of {}", self.source))
+    }
 }
 
 /// What came together under one tag.
@@ -126,8 +141,8 @@ pub trait Filter: Send {
         None
     }
 
-    /// `source` takes part from now on. Said of everyone before the first wave, and later of those who come by
-    /// themselves; heirs are told of by [`replaced`](Self::replaced) only. Whoever must know whom to wait for,
+    /// `source` takes part from now on. Said of everyone before the first wave, and later of those who come: of an
+    /// heir too, just before [`replaced`](Self::replaced) says whose heir it is. Whoever must know whom to wait for,
     /// where waves may bring one source alone, learns it here.
     fn joined(&mut self, source: Source) {
         let _ = source;

@@ -15,6 +15,7 @@ use super::error::FilterError;
 use super::{Filter, Piece, Wave, params};
 use crate::error::Result;
 use crate::merge::TopK;
+use crate::packet::value::LENGTH;
 use crate::packet::{Blobs, Numbers, Packet, Row, Type, Value};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,6 @@ fn columns(packet: &Packet) -> Columns<'_> {
 }
 
 fn packet(element: Type, rows: &[Scored<'_>]) -> Packet {
-    const LENGTH: usize = 4;
     let bytes = rows.iter().map(|row| LENGTH + row.payload.len()).sum();
     let mut packet = Row::new();
     packet.reserve(rows.len() * size_of::<f64>() + bytes);

@@ -1,4 +1,5 @@
-//! The laws of a merge, checked by random trees; each partial's tests call them.
+//! The laws of a merge, checked by random trees; each partial's tests call them, those of other crates too (feature
+//! `laws`).
 
 use super::Merge;
 use crate::codec::Body;
@@ -7,17 +8,18 @@ use proptest::prelude::*;
 use std::fmt::Debug;
 
 /// What two partials become, travelled as between nodes: through bytes.
-pub(crate) fn merged<M: Merge + Body>(mut a: M, b: M) -> M {
+pub fn merged<M: Merge + Body>(mut a: M, b: M) -> M {
     a.merge(b).expect("these partials can be merged");
-    M::decode(&a.encode().expect("partials can be written")).expect("and read back")
+    M::decode(&bytes_of(&a)).expect("what was written can be read")
 }
 
-fn bytes_of<M: Body>(partial: &M) -> Bytes {
+/// Its bytes.
+pub fn bytes_of<M: Body>(partial: &M) -> Bytes {
     partial.encode().expect("partials can be written")
 }
 
 /// `(a·b)·c = a·(b·c)` and `a·b = b·a`.
-pub(crate) fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M, c: &M) {
+pub fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M, c: &M) {
     let left = merged(merged(a.clone(), b.clone()), c.clone());
     let right = merged(a.clone(), merged(b.clone(), c.clone()));
     assert_eq!(bytes_of(&left), bytes_of(&right), "associative");
@@ -26,7 +28,7 @@ pub(crate) fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M,
 }
 
 /// `0·a = a·0 = a`.
-pub(crate) fn default_is_identity<M: Merge + Body + Clone + Default>(a: &M) {
+pub fn default_is_identity<M: Merge + Body + Clone + Default>(a: &M) {
     assert_eq!(bytes_of(&merged(M::default(), a.clone())), bytes_of(a), "left identity");
     assert_eq!(bytes_of(&merged(a.clone(), M::default())), bytes_of(a), "right identity");
 }
@@ -35,7 +37,7 @@ pub(crate) fn default_is_identity<M: Merge + Body + Clone + Default>(a: &M) {
 /// tree.
 ///
 /// Each draw names two of the partials that are left, by number modulo how many there are.
-pub(crate) fn partials_and_tree<M: Clone + Debug>(
+pub fn partials_and_tree<M: Clone + Debug>(
     partial: impl Strategy<Value = M>,
 ) -> impl Strategy<Value = (Vec<M>, Vec<(usize, usize)>)> {
     proptest::collection::vec(partial, 1..24).prop_flat_map(|partials| {
@@ -45,10 +47,7 @@ pub(crate) fn partials_and_tree<M: Clone + Debug>(
 }
 
 /// The result of folding `partials` as `tree` says, against that of folding them one after the other.
-pub(crate) fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(
-    partials: &[M],
-    tree: &[(usize, usize)],
-) {
+pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tree: &[(usize, usize)]) {
     let in_order = partials.iter().cloned().reduce(merged).expect("there is at least one partial");
     let mut left = partials.to_vec();
     for &(first, second) in tree {
@@ -60,7 +59,8 @@ pub(crate) fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(
     assert_eq!(bytes_of(&left[0]), bytes_of(&in_order));
 }
 
-/// Defines a module of tests that hold a partial with an identity to all of the laws.
+/// Defines a module of tests that hold a partial with an identity to all of the laws; needs `proptest`.
+#[macro_export]
 macro_rules! hold_to_the_laws {
     ($name:ident, $partial:expr) => {
         mod $name {
@@ -86,4 +86,4 @@ macro_rules! hold_to_the_laws {
         }
     };
 }
-pub(crate) use hold_to_the_laws;
+pub use hold_to_the_laws;

@@ -14,8 +14,8 @@ mod average;
 mod concatenate;
 mod count;
 mod group_count;
-#[cfg(test)]
-pub(crate) mod laws;
+#[cfg(any(test, feature = "laws"))]
+pub mod laws;
 mod max;
 mod min;
 mod sum;

@@ -17,7 +17,7 @@ use super::types::Type;
 use std::fmt;
 
 /// Bytes of a length or a count.
-pub(super) const LENGTH: usize = 4;
+pub(crate) const LENGTH: usize = size_of::<u32>();
 
 /// One value of a packet.
 #[derive(Clone, Copy, PartialEq)]

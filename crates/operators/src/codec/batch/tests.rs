@@ -51,6 +51,14 @@ fn reading_shares_the_payload() {
 }
 
 #[test]
+fn what_is_written_again_takes_no_more_room_than_it_came_in() {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
+    let wide = RecordBatch::try_from_iter((0..64).map(|n| (n.to_string(), column.clone()))).unwrap();
+    let bytes = Batch(wide).encode().unwrap();
+    assert!(Batch::decode(&bytes).unwrap().room() <= bytes.len());
+}
+
+#[test]
 fn a_stream_of_several_batches_is_one_and_of_none_is_empty() {
     let (first, second) = (batch(3), batch(5));
     let mut bytes = Vec::new();

@@ -115,7 +115,10 @@ impl From<Skew> for (u32, i64, u64) {
 pub(super) const ENTRY: Builtin = Builtin {
     name: "clock-skew",
     summary: "how far the clock of each endpoint is off, hop by hop",
-    params: &[Param { name: "window", meaning: "rounds that a reply may be late; 16 by default" }],
+    params: &[Param {
+        name: "window",
+        meaning: "of how many last rounds the one of the least delay is used: 1 to 1024; 16 by default",
+    }],
     kind: |name| named(name, ClockSkew),
 };
 
@@ -148,11 +151,11 @@ impl Filter for Measuring {
             let answered = match piece.source {
                 Source::Endpoint(endpoint) => {
                     skews.push(Skew { endpoint, skew_ns: 0, error_ns: 0 });
-                    Some(Probe::decode(&piece.payload)?)
+                    Some(piece.read::<Probe>()?)
                 }
                 Source::Child(_) => {
-                    let reply = ClockSkews::decode(&piece.payload)?;
-                    let answers = reply.answers.ok_or_else(no_answer)?;
+                    let reply: ClockSkews = piece.read()?;
+                    let answers = reply.answers.ok_or_else(|| piece.refused(no_answer()))?;
                     self.take(piece.source, answers, wave.now_ns);
                     self.add(piece.source, &reply.skews, &mut skews);
                     Some(answers.probe)

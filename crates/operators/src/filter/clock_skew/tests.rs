@@ -112,7 +112,9 @@ fn what_is_no_probe_and_no_reply_is_refused() {
         [(Source::Endpoint(0), junk()), (Source::Child(0), junk()), (Source::Child(0), root)]
     {
         let pieces = [Piece { source, payload }];
-        assert!(filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).is_err());
+        let refused =
+            filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("the packet of {source}: ")), "{refused}");
     }
     assert!(out.is_empty());
     let refused = ClockSkew.open(&Params { window: 0 }.encode().unwrap()).err().expect("refused");

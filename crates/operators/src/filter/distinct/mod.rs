@@ -10,7 +10,8 @@
 //! truth lies within `lower..=upper` for about 95 of 100 sets of values; never is more promised.
 //!
 //! Hashing is MurmurHash3 with the project's fixed seed over a value's own bytes: UTF-8 or bytes as they are,
-//! whole numbers as 64 bits little-endian, other numbers by their canonical bits (−0 is 0, every NaN is one).
+//! whole numbers as 64 bits little-endian (those above `i64::MAX` as 128, or they would be negative ones), other
+//! numbers by their canonical bits (−0 is 0, every NaN is one).
 //! So processes agree, and the bytes may be merged with sketches of other languages. A string and a byte
 //! string of the same bytes are one value; 1 and 1.0 are two.
 
@@ -96,10 +97,12 @@ impl Filter for Union {
         let mut union = HllUnion::new(self.precision)?;
         for piece in wave.pieces {
             match piece.source {
-                Source::Endpoint(_) => add(&mut union, &piece.payload)?,
+                Source::Endpoint(_) => {
+                    add(&mut union, &piece.payload).map_err(|error| piece.refused(error))?;
+                }
                 Source::Child(_) => {
-                    let partial = DistinctCount::decode(&piece.payload)?;
-                    union.update(&self.checked(&partial.sketch)?);
+                    let partial: DistinctCount = piece.read()?;
+                    union.update(&self.checked(&partial.sketch).map_err(|error| piece.refused(error))?);
                 }
             }
         }
@@ -146,7 +149,10 @@ impl Union {
 fn add(union: &mut HllUnion, payload: &Bytes) -> Result<()> {
     for value in samples_of(payload)? {
         match value {
-            Value::Integer(number) => union.update_value(raw_bytes::from_slice(&number.to_le_bytes())),
+            Value::Integer(number) => match i64::try_from(number) {
+                Ok(number) => union.update_value(raw_bytes::from_slice(&number.to_le_bytes())),
+                Err(_) => union.update_value(raw_bytes::from_slice(&number.to_le_bytes())),
+            },
             Value::Float(number) => union.update_value(canonical_float::from_f64(number)),
             Value::Bytes(bytes) => union.update_value(raw_bytes::from_slice(&bytes)),
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::filter::Piece;
+use crate::packet::Row;
 use proptest::prelude::*;
 
 fn open(precision: u8) -> Box<dyn Filter> {
@@ -97,6 +98,19 @@ fn a_value_counts_once_wherever_it_is_sent() {
     assert_eq!(counted(12, &[Vec::<u8>::new()]).estimate, 0.0);
 }
 
+#[test]
+fn minus_one_and_the_greatest_number_are_two() {
+    let two = counted(12, &[(-1i64, u64::MAX)]);
+    assert!((two.estimate - 2.0).abs() < 0.01, "{}", two.estimate);
+}
+
+#[test]
+fn typed_packets_count_as_their_values_do() {
+    let typed = Row::new().strs(&["a", "b"]).u64(7).i64s(&[7, 8]).packet();
+    let values = ("a".to_owned(), "b".to_owned(), 7u64, 7i64, 8i64);
+    assert_eq!(counted(12, &[typed]), counted(12, &[values]));
+}
+
 /// Whoever changes how values are hashed meets the sketches of nodes that have not changed.
 #[test]
 fn hashes_are_the_same_in_every_process_and_version() {
@@ -108,7 +122,10 @@ fn hashes_are_the_same_in_every_process_and_version() {
 fn other_precisions_are_refused() {
     let other = counted(10, &[vec![1, 2, 3]]);
     let piece = Piece { source: Source::Child(0), payload: other.encode().unwrap() };
-    assert_eq!(up(12, &[piece]).unwrap_err().to_string(), "the sketch has precision 10, this stream's is 12");
+    assert_eq!(
+        up(12, &[piece]).unwrap_err().to_string(),
+        "the packet of child 0: the sketch has precision 10, this stream's is 12"
+    );
     let refused = Distinct.open(&Params { precision: 30 }.encode().unwrap()).err().expect("refused");
     assert_eq!(refused.to_string(), "parameter `precision`: 30 is not within 4 to 18");
 }

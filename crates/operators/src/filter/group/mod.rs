@@ -104,11 +104,30 @@ impl fmt::Display for Aggregate {
     }
 }
 
+impl Aggregate {
+    /// How many columns of a partial it takes.
+    fn columns(&self) -> usize {
+        if self.function == Function::Average { 2 } else { 1 }
+    }
+}
+
 impl GroupParams {
     fn check(&self) -> Result<(), FilterError> {
         let twice = |names: &[String]| (1..names.len()).find(|&at| names[..at].contains(&names[at]));
+        let too_many = |field, columns| {
+            let why = format!("{columns} columns are above the limit of {BATCH_COLUMNS_MAX}");
+            Err(FilterError::parameter(field, why))
+        };
         if self.keys.is_empty() {
             return Err(FilterError::parameter("keys", "a group needs one key column at least"));
+        }
+        // Counted before anything is looked for: the parameters are as long as whoever sent them liked.
+        if self.keys.len() > BATCH_COLUMNS_MAX {
+            return too_many("keys", self.keys.len());
+        }
+        let columns = self.keys.len() + self.aggregates.iter().map(Aggregate::columns).sum::<usize>();
+        if columns > BATCH_COLUMNS_MAX {
+            return too_many("aggregates", columns);
         }
         if let Some(at) = twice(&self.keys) {
             return Err(FilterError::parameter("keys", format!("column `{}` is named twice", self.keys[at])));
@@ -119,10 +138,6 @@ impl GroupParams {
                 "aggregates",
                 format!("`{}` would be there twice", columns[at]),
             ));
-        }
-        if columns.len() > BATCH_COLUMNS_MAX {
-            let why = format!("{} columns are above the limit of {BATCH_COLUMNS_MAX}", columns.len());
-            return Err(FilterError::parameter("aggregates", why));
         }
         within("groups_max", self.groups_max, 1..=GROUPS_MAX).map(|_| ())
     }
@@ -218,17 +233,24 @@ struct Grouping {
     measures: Vec<Measure>,
 }
 
+impl Grouping {
+    /// Folds a batch into the table, which the first one begins.
+    fn take<'a>(&'a self, table: &mut Option<Table<'a>>, batch: &RecordBatch, from: Source) -> Result<()> {
+        let partial = matches!(from, Source::Child(_));
+        let table = match table {
+            Some(table) => table,
+            none => none.insert(Table::new(&self.params, &self.measures, batch, partial)?),
+        };
+        table.take(batch, partial)
+    }
+}
+
 impl Filter for Grouping {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
         let mut table: Option<Table<'_>> = None;
         for piece in wave.pieces {
-            let batch = Batch::decode(&piece.payload)?;
-            let partial = matches!(piece.source, Source::Child(_));
-            let table = match &mut table {
-                Some(table) => table,
-                none => none.insert(Table::new(&self.params, &self.measures, &batch.0, partial)?),
-            };
-            table.take(&batch.0, partial)?;
+            let batch: Batch = piece.read()?;
+            self.take(&mut table, &batch.0, piece.source).map_err(|error| piece.refused(error))?;
         }
         if let Some(table) = table {
             out.push(Batch(table.finish()?).encode()?);

@@ -146,7 +146,10 @@ fn too_many_groups_are_refused() {
         .collect();
     let params = GroupParams { groups_max: 2, ..params(&["host"], vec![]) };
     let refused = up(&params, &[sent(0, &rows)]).unwrap_err();
-    assert_eq!(refused.to_string(), "there are more groups than the limit `groups_max` of 2");
+    assert_eq!(
+        refused.to_string(),
+        "the packet of endpoint 0: there are more groups than the limit `groups_max` of 2"
+    );
     assert!(up(&params, &[sent(0, &rows[..2])]).is_ok());
 }
 
@@ -183,7 +186,9 @@ fn columns_that_do_not_fit_are_refused_by_name() {
             "there is no column `count(up)`",
         ),
     ] {
-        assert_eq!(up(&params, &pieces).unwrap_err().to_string(), why);
+        let from = pieces.last().expect("there is a piece").source;
+        let refused = up(&params, &pieces).unwrap_err().to_string();
+        assert_eq!(refused, format!("the packet of {from}: {why}"));
     }
     let params = by_host(Function::Sum, "up");
     assert!(up(&params, &[raw(numbers)]).is_ok());
@@ -197,6 +202,11 @@ fn parameters_are_refused_by_name() {
     assert_eq!(refused(params(&["a", "b", "a"], vec![])), "parameter `keys`: column `a` is named twice");
     let twice = vec![aggregate(Function::Sum, "x"), aggregate(Function::Sum, "x")];
     assert_eq!(refused(params(&["a"], twice)), "parameter `aggregates`: `sum(x)` would be there twice");
+    let same = vec!["same".to_owned(); 100_000];
+    let keys = GroupParams { keys: same, ..GroupParams::default() };
+    assert_eq!(refused(keys), "parameter `keys`: 100000 columns are above the limit of 1024");
+    let averages = params(&["a"], vec![aggregate(Function::Average, "x"); 512]);
+    assert_eq!(refused(averages), "parameter `aggregates`: 1025 columns are above the limit of 1024");
     let none = GroupParams { groups_max: 0, ..params(&["a"], vec![]) };
     assert_eq!(refused(none), "parameter `groups_max`: 0 is not within 1 to 1048576");
 }

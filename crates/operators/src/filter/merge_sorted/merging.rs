@@ -3,14 +3,12 @@
 use super::run::{Floor, Position, Run};
 use super::{Combine, MergeSorted};
 use crate::filter::error::FilterError;
+use crate::packet::value::LENGTH;
 use crate::packet::{Row, Type};
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-
-/// Bytes of an entry's length.
-const LENGTH: usize = 4;
 
 /// What a merge gives.
 pub(super) struct Merged {
@@ -20,6 +18,8 @@ pub(super) struct Merged {
     pub(super) last_key: Option<Bytes>,
     /// Up to where each run has gone up.
     pub(super) positions: Vec<Position>,
+    /// Whether the run that goes up ends with them.
+    pub(super) ends: bool,
 }
 
 /// Merges what is below `floor`, or all when there is none. The last chunk bears `last`: whether the run ends, and how
@@ -50,7 +50,7 @@ pub(super) fn merge<'a>(
         }
     }
     let (chunks, last_key) = writer.finish(last);
-    Ok(Merged { chunks, last_key, positions })
+    Ok(Merged { chunks, last_key, positions, ends: last.0 })
 }
 
 /// Gathers entries into chunks.

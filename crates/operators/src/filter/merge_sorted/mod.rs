@@ -10,9 +10,9 @@
 //!
 //! **What goes up.** A run ascends, so nothing below its last key will come from it any more; at the last key itself
 //! something may. With every wave goes up whatever is less than the last key of *every* run that has not ended: all
-//! entries of a key together, or none yet. This needs each source in each wave (`wait_for_all`), the first one above
-//! all, since nobody can wait for whom they have never heard of: one that has nothing sends an empty chunk, and one
-//! whose run has ended goes on saying so. The filter does likewise: a chunk goes up with every wave, empty if need be.
+//! entries of a key together, or none yet. Nobody's run ends before it says so, so each source is wanted in each wave
+//! (`wait_for_all`): one that has nothing sends an empty chunk, and one whose run has ended goes on saying so. The
+//! filter does likewise: a chunk goes up with every wave, empty if need be.
 //!
 //! **When a child is lost.** Its heirs send again, from [`holds_from`](Filter::holds_from) on, what it may have sent up
 //! already. Since it sent each key whole and in order, what had come from it is exactly the entries up to its last key:
@@ -21,24 +21,27 @@
 //! stays. So inner nodes may die at any time, and nothing is lost or counted twice; entries of endpoints that died
 //! with their node are missing from there on. (A wave of several packets must come whole or not at all, as core's do.)
 //!
-//! **Late entries.** A source that is first heard of when greater keys have gone up (it was silent, or has just been
-//! attached) is too late with those entries that are below: they are left out, and counted in `late`.
+//! **Late entries.** A source that joins when greater keys have gone up is too late with those entries that are below,
+//! and one that joins after the end with all: they are left out, and counted in `late`.
 //!
-//! **Bounded memory.** Runs whose keys lie far apart make the filter hold one while it waits for another. More than
-//! `held_bytes_max` is an error, before any of it is taken in; give endpoints runs of like distribution (hashed keys).
+//! **Bounded memory.** Runs whose keys lie far apart make the filter hold one while it waits for another. When more than
+//! `held_bytes_max` would be left after a wave has released what it can, the wave fails and nothing of it is kept; give
+//! endpoints runs of like distribution (hashed keys).
 //!
-//! Invariants: what goes up ascends, over all waves; of a key, all or nothing has gone up.
+//! Invariants: what goes up ascends, over all waves, and nothing follows its end; of a key, all or nothing has gone up;
+//! a wave that fails leaves no trace.
 
 mod merging;
 mod run;
 
 use super::builtin::{Builtin, Param, opens};
 use super::error::FilterError;
-use super::{Filter, Source, Wave, params};
+use super::{Filter, Piece, Source, Wave, params};
 use crate::error::Result;
 use crate::packet::{Packet, Row};
 use bytes::Bytes;
-use run::{Chunk, Run};
+use merging::Merged;
+use run::{Chunk, Mark, Run};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,7 +59,7 @@ pub(super) const ENTRY: Builtin = Builtin {
         },
         Param {
             name: "held_bytes_max",
-            meaning: "bytes held of runs that wait for others, beyond which the wave fails: 1024 to 1073741824; 67108864 by default",
+            meaning: "bytes held of runs that wait for others after a wave, beyond which it fails: 1024 to 1073741824; 67108864 by default",
         },
     ],
     kind: |name| opens(name, Merger::open),
@@ -86,7 +89,8 @@ pub struct MergeSorted {
     pub combine: Combine,
     /// Bytes of a chunk that goes up; an entry that is larger is a chunk of its own.
     pub chunk_bytes: u64,
-    /// Bytes held of runs that wait for others, beyond which the wave fails.
+    /// Bytes held of runs that wait for others after a wave, beyond which it fails: chunks as they came, and what is kept
+    /// beside each.
     pub held_bytes_max: u64,
 }
 
@@ -115,9 +119,8 @@ pub(super) struct Merger {
     state: State,
 }
 
-/// What the filter remembers from wave to wave. A wave works on a copy, which shares all bytes, so that one that fails
-/// leaves no trace.
-#[derive(Clone, Default)]
+/// What the filter remembers from wave to wave.
+#[derive(Default)]
 struct State {
     runs: BTreeMap<Source, Run>,
     /// The greatest key that went up.
@@ -133,36 +136,29 @@ impl Merger {
         params::within("held_bytes_max", params.held_bytes_max, 1024..=HELD_BYTES_MAX)?;
         Ok(Self { params, state: State::default() })
     }
-
-    /// Makes sure that the pieces can be held beside what is held.
-    fn room_for(&self, wave: Wave<'_>) -> Result<(), FilterError> {
-        let held: usize = self.state.runs.values().map(Run::held_bytes).sum();
-        let come: usize = wave.pieces.iter().map(|piece| piece.payload.len()).sum();
-        let (bytes, bytes_max) = ((held + come) as u64, self.params.held_bytes_max);
-        if bytes > bytes_max {
-            return Err(FilterError::TooManyBytes { limit: "held_bytes_max", bytes, bytes_max });
-        }
-        Ok(())
-    }
 }
 
 impl Filter for Merger {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
-        self.room_for(wave)?;
-        let mut state = self.state.clone();
-        let mut late = 0;
-        for piece in wave.pieces {
-            let chunk = Chunk::read(piece, wave.tag, self.params.combine)?;
-            late = late_sum(late, chunk.late)?;
-            late = late_sum(late, state.take(piece.source, chunk)?)?;
+        let before = self.state.marks(wave.pieces);
+        match self.state.fold(wave, &self.params) {
+            Ok(merged) => {
+                out.extend(self.state.settle(merged));
+                Ok(())
+            }
+            Err(error) => {
+                self.state.undo(before);
+                Err(error.into())
+            }
         }
-        out.extend(state.merge(&self.params, late)?);
-        self.state = state;
-        Ok(())
     }
 
     fn holds_from(&self) -> Option<u64> {
         self.state.runs.values().filter_map(Run::holds_from).min()
+    }
+
+    fn joined(&mut self, source: Source) {
+        self.state.runs.entry(source).or_default().join();
     }
 
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {
@@ -175,6 +171,52 @@ fn late_sum(late: u64, more: u64) -> Result<u64, FilterError> {
 }
 
 impl State {
+    /// How the runs of a wave's sources stand before it; `None` of one that is not known yet.
+    fn marks(&self, pieces: &[Piece]) -> Vec<(Source, Option<Mark>)> {
+        let sources = pieces.chunk_by(|a, b| a.source == b.source).map(|of_one| of_one[0].source);
+        sources.map(|source| (source, self.runs.get(&source).map(Run::mark))).collect()
+    }
+
+    /// Takes back what a wave that failed has brought.
+    fn undo(&mut self, before: Vec<(Source, Option<Mark>)>) {
+        for (source, mark) in before {
+            match (self.runs.get_mut(&source), mark) {
+                (Some(run), Some(mark)) => run.undo(mark),
+                _ => drop(self.runs.remove(&source)),
+            }
+        }
+    }
+
+    /// Takes a wave's chunks in, and merges what can go up; the runs still have it.
+    fn fold(&mut self, wave: Wave<'_>, params: &MergeSorted) -> Result<Merged, FilterError> {
+        let mut late = 0;
+        for piece in wave.pieces {
+            let chunk = Chunk::read(piece, wave.tag, params.combine)?;
+            late = late_sum(late, chunk.late)?;
+            late = late_sum(late, self.take(piece.source, chunk)?)?;
+        }
+        let floor = self.runs.values().filter_map(Run::floor).min();
+        let ends = self.ended || floor.is_none();
+        let merged = merging::merge(self.runs.values(), floor.as_ref(), params, (ends, late))?;
+        let left = self.runs.values().zip(&merged.positions).map(|(run, &position)| run.held_bytes(position));
+        let (bytes, bytes_max) = (left.sum::<usize>() as u64, params.held_bytes_max);
+        if bytes > bytes_max {
+            return Err(FilterError::TooManyBytes { limit: "held_bytes_max", bytes, bytes_max });
+        }
+        Ok(merged)
+    }
+
+    /// Lets go of what goes up.
+    fn settle(&mut self, merged: Merged) -> Vec<Bytes> {
+        for (run, position) in self.runs.values_mut().zip(merged.positions) {
+            run.settle(position);
+        }
+        self.runs.retain(|_, run| !run.is_spent());
+        self.frontier = merged.last_key.or(self.frontier.take());
+        self.ended = merged.ends;
+        merged.chunks
+    }
+
     /// Takes a chunk in; gives how many of its entries are too late.
     fn take(&mut self, from: Source, mut chunk: Chunk) -> Result<u64, FilterError> {
         let run = self.runs.entry(from).or_default();
@@ -188,27 +230,16 @@ impl State {
         Ok(late)
     }
 
-    /// What can go up, as chunks; one at least.
-    fn merge(&mut self, params: &MergeSorted, late: u64) -> Result<Vec<Bytes>, FilterError> {
-        let floor = self.runs.values().filter_map(Run::floor).min();
-        let ends = floor.is_none();
-        let merged = merging::merge(self.runs.values(), floor.as_ref(), params, (ends, late))?;
-        for (run, position) in self.runs.values_mut().zip(merged.positions) {
-            run.settle(position);
-        }
-        self.runs.retain(|_, run| !run.is_spent());
-        self.frontier = merged.last_key.or(self.frontier.take());
-        self.ended = ends;
-        Ok(merged.chunks)
-    }
-
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {
-        let run = self.runs.entry(lost).or_default();
-        let heir = run.heir();
+        let mut run = self.runs.remove(&lost).unwrap_or_default();
         run.lose();
         for &source in heirs {
-            self.runs.entry(source).or_insert_with(|| heir.clone());
+            let heir = self.runs.entry(source).or_default();
+            if !heir.was_heard() {
+                *heir = run.heir();
+            }
         }
+        self.runs.insert(lost, run);
     }
 }
 

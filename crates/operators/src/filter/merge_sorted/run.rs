@@ -6,7 +6,7 @@
 use super::Combine;
 use crate::filter::error::FilterError;
 use crate::filter::{Piece, Source};
-use crate::packet::value::first_blob;
+use crate::packet::value::{LENGTH, first_blob};
 use crate::packet::{Packet, Value};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -29,6 +29,14 @@ pub(super) enum Floor {
 }
 
 impl Floor {
+    /// The same, once the key itself is whole.
+    fn above(self) -> Self {
+        match self {
+            Self::Anything => Self::Anything,
+            Self::Key { key, .. } => Self::Key { key, above: true },
+        }
+    }
+
     /// Whether all entries of `key`, and of all lesser ones, are here.
     pub(super) fn is_beyond(&self, key: &[u8]) -> bool {
         match self {
@@ -47,7 +55,6 @@ pub(super) struct Cursor {
 }
 
 /// A chunk that came, less what of it has gone up.
-#[derive(Clone)]
 pub(super) struct Chunk {
     tag: u64,
     /// How many bytes it keeps in memory, whatever has gone up of it.
@@ -87,7 +94,7 @@ impl Chunk {
         }
         Ok(Self {
             tag,
-            bytes: piece.payload.len(),
+            bytes: size_of::<Self>() + piece.payload.len(),
             combine,
             next: Cursor { key_at: 0, value_at: 0, left: count },
             keys: packet.share(keys.octets()),
@@ -117,7 +124,6 @@ impl Chunk {
 
     /// The cursor one entry on.
     pub(super) fn after(&self, cursor: Cursor) -> Cursor {
-        const LENGTH: usize = 4;
         let Some((key, value)) = self.entry(cursor) else { return cursor };
         let value_length = if self.combine == Combine::Keep { LENGTH } else { 0 };
         Cursor {
@@ -156,7 +162,8 @@ impl Chunk {
             last = key;
             cursor = self.after(cursor);
         }
-        Ok((first > 0).then(|| self.keys.slice_ref(last)))
+        // Copied: a part of the chunk would keep all of it in memory after it has gone up.
+        Ok((first > 0).then(|| Bytes::copy_from_slice(last)))
     }
 }
 
@@ -179,24 +186,48 @@ pub(super) struct Position {
 /// What has come from a source and not gone up, and what may still come.
 ///
 /// Invariant: no chunk that waits is empty.
-#[derive(Clone)]
 pub(super) struct Run {
     chunks: VecDeque<Chunk>,
+    /// What they keep in memory.
+    held_bytes: usize,
     floor: Floor,
     ended: bool,
+    /// Its source has sent something, be it an empty chunk.
+    heard: bool,
     /// Its source is lost: nothing comes any more, whatever its floor.
     lost: bool,
 }
 
+/// How a run stood before a wave.
+pub(super) struct Mark {
+    chunks: usize,
+    held_bytes: usize,
+    floor: Floor,
+    ended: bool,
+    heard: bool,
+}
+
 impl Default for Run {
-    /// A source that has not been heard of.
+    /// That of a source that has sent nothing.
     fn default() -> Self {
-        Self { chunks: VecDeque::new(), floor: Floor::Anything, ended: false, lost: false }
+        Self {
+            chunks: VecDeque::new(),
+            held_bytes: 0,
+            floor: Floor::Anything,
+            ended: false,
+            heard: false,
+            lost: false,
+        }
     }
 }
 
 impl Run {
-    /// Whether nothing is known of it, not even by inheritance.
+    /// Whether its source has sent something.
+    pub(super) fn was_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// Whether none of its keys is known, not even by inheritance.
     pub(super) fn is_unheard(&self) -> bool {
         self.floor == Floor::Anything
     }
@@ -221,19 +252,37 @@ impl Run {
             self.floor = Floor::Key { key, above: false };
         }
         self.ended |= chunk.ends;
+        self.heard = true;
         if !chunk.is_empty() {
+            self.held_bytes += chunk.bytes;
             self.chunks.push_back(chunk);
         }
         Ok(())
     }
 
+    pub(super) fn mark(&self) -> Mark {
+        let Self { held_bytes, ended, heard, .. } = *self;
+        Mark { chunks: self.chunks.len(), held_bytes, floor: self.floor.clone(), ended, heard }
+    }
+
+    /// Makes it what it was, when since then nothing was done but [`take`](Self::take).
+    pub(super) fn undo(&mut self, mark: Mark) {
+        self.chunks.truncate(mark.chunks);
+        (self.held_bytes, self.floor) = (mark.held_bytes, mark.floor);
+        (self.ended, self.heard) = (mark.ended, mark.heard);
+    }
+
     /// What comes in its place when it is lost. It sent keys whole, so beyond its last key begins the new.
     pub(super) fn heir(&self) -> Self {
-        let floor = match &self.floor {
-            Floor::Key { key, .. } => Floor::Key { key: key.clone(), above: true },
-            Floor::Anything => Floor::Anything,
-        };
-        Self { chunks: VecDeque::new(), floor, ended: self.ended, lost: false }
+        Self { floor: self.floor.clone().above(), ended: self.ended, ..Self::default() }
+    }
+
+    /// Its source takes part, perhaps again: then it begins anew, and what it sends up to its last key has come already.
+    pub(super) fn join(&mut self) {
+        if self.lost {
+            let floor = std::mem::replace(&mut self.floor, Floor::Anything);
+            (self.floor, self.ended, self.lost) = (floor.above(), false, false);
+        }
     }
 
     pub(super) fn lose(&mut self) {
@@ -245,8 +294,10 @@ impl Run {
         self.lost && self.chunks.is_empty()
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.bytes).sum()
+    /// What is kept in memory once all before `position` has gone up.
+    pub(super) fn held_bytes(&self, position: Position) -> usize {
+        let gone: usize = self.chunks.iter().take(position.chunk).map(|chunk| chunk.bytes).sum();
+        self.held_bytes - gone
     }
 
     /// The tag of the oldest chunk that waits. A source that sends again does so under later tags than were its chunks'
@@ -280,6 +331,7 @@ impl Run {
 
     /// Drops what lies before `position`.
     pub(super) fn settle(&mut self, position: Position) {
+        self.held_bytes = self.held_bytes(position);
         self.chunks.drain(..position.chunk);
         if let Some(chunk) = self.chunks.front_mut() {
             chunk.next = position.cursor;

@@ -298,13 +298,71 @@ fn a_run_that_descends_or_goes_on_after_its_end_is_refused() {
 
 #[test]
 fn what_waits_is_bounded() {
-    let mut pair = Pair::new(MergeSorted { held_bytes_max: 1024, ..MergeSorted::default() });
+    let mut pair = Pair::new(MergeSorted { held_bytes_max: 1500, ..MergeSorted::default() });
     let long = "y".repeat(400);
     assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["a"], false)]).0, "");
     assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["b"], false)]).0, "a");
     let refused = pair.wave(&[(0, &[&long], false), (1, &["c"], false)]).unwrap_err().to_string();
-    assert!(refused.ends_with("bytes are above the limit `held_bytes_max` of 1024"), "{refused}");
+    assert!(refused.ends_with("bytes are above the limit `held_bytes_max` of 1500"), "{refused}");
     assert_eq!(pair.keys(&[(0, &[], true), (1, &[], true)]).0, format!("b{long}{long}"));
+}
+
+#[test]
+fn a_wave_that_releases_what_waits_is_taken_at_the_limit() {
+    let mut pair = Pair::new(MergeSorted { held_bytes_max: 1500, ..MergeSorted::default() });
+    let (long, longer) = ("y".repeat(400), "z".repeat(500));
+    assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["a"], false)]).0, "");
+    assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["b"], false)]).0, "a");
+    let released = pair.keys(&[(0, &[&longer], false), (1, &[&longer], false)]).0;
+    assert_eq!(released, format!("b{long}{long}"));
+}
+
+#[test]
+fn chunks_of_hardly_any_bytes_are_not_free() {
+    let mut pair = Pair::new(MergeSorted { held_bytes_max: 1024, ..MergeSorted::default() });
+    pair.0.joined(Source::Endpoint(1));
+    let refused = (0..20).find_map(|_| pair.wave(&[(0, &["k"], false)]).err()).expect("a wave is refused");
+    assert!(refused.to_string().contains("`held_bytes_max`"), "{refused}");
+}
+
+#[test]
+fn nothing_follows_the_end_whoever_joins_after_it() {
+    let mut pair = Pair::new(MergeSorted::default());
+    assert_eq!(pair.keys(&[(0, &["a"], true)]), ("a".into(), 0));
+    pair.0.joined(Source::Endpoint(1));
+    for (keys, late) in [(&["b"][..], 1), (&[][..], 0), (&["c", "d"][..], 2)] {
+        let packets = pair.wave(&[(0, &[], true), (1, keys, false)]).unwrap();
+        assert!(entries(&packets).is_empty());
+        let last = packets.last().unwrap();
+        assert_eq!((last.u64(2), last.u64(3)), (Ok(1), Ok(late)), "it has ended, and stays so");
+    }
+}
+
+#[test]
+fn who_is_known_to_take_part_is_waited_for() {
+    let mut pair = Pair::new(MergeSorted::default());
+    (0..2).for_each(|endpoint| pair.0.joined(Source::Endpoint(endpoint)));
+    assert_eq!(pair.keys(&[(0, &["b", "d"], false)]), (String::new(), 0), "the other's first packet is lost");
+    assert_eq!(pair.keys(&[(0, &["e"], false), (1, &["a"], false)]), (String::new(), 0));
+    assert_eq!(pair.keys(&[(0, &[], true), (1, &["c"], true)]), ("abcde".into(), 0));
+}
+
+#[test]
+fn heirs_that_are_said_to_join_first_begin_where_the_lost_one_was() {
+    let mut pair = Pair::new(MergeSorted::default());
+    assert_eq!(pair.keys(&[(0, &["a", "c"], false), (1, &["b", "x"], false)]), ("ab".into(), 0));
+    pair.0.joined(Source::Endpoint(2));
+    pair.0.replaced(Source::Endpoint(0), &[Source::Endpoint(2)]);
+    assert_eq!(pair.keys(&[(2, &["a", "c", "d"], true), (1, &[], true)]), ("cdx".into(), 0));
+}
+
+#[test]
+fn who_comes_back_begins_anew_and_counts_once() {
+    let mut pair = Pair::new(MergeSorted::default());
+    assert_eq!(pair.keys(&[(0, &["a", "c"], false), (1, &["b"], false)]), ("a".into(), 0));
+    pair.0.replaced(Source::Endpoint(0), &[]);
+    pair.0.joined(Source::Endpoint(0));
+    assert_eq!(pair.keys(&[(0, &["a", "c", "d"], true), (1, &["x"], true)]), ("bcdx".into(), 0));
 }
 
 #[test]

@@ -167,21 +167,31 @@ impl Filter for Merging {
         let mut merged = DDSketch::new(self.config);
         for piece in wave.pieces {
             match piece.source {
-                Source::Endpoint(_) => add(&mut merged, &piece.payload)?,
+                Source::Endpoint(_) => {
+                    add(&mut merged, &piece.payload).map_err(|error| piece.refused(error))?;
+                }
                 Source::Child(_) => {
-                    let partial = QuantilesSoFar::decode(&piece.payload)?;
-                    if !partial.sketch.is_empty() {
-                        let sketch = wire::checked(&partial.sketch, &self.config)?;
-                        if (merged.count() + sketch.count()) as u64 > SAMPLES_MAX {
-                            return Err(too_many());
-                        }
-                        merged.merge(&sketch)?;
-                    }
+                    let partial: QuantilesSoFar = piece.read()?;
+                    self.merge(&mut merged, &partial.sketch).map_err(|error| piece.refused(error))?;
                 }
             }
         }
         out.push(QuantilesSoFar::of(&merged, &self.params)?.encode()?);
         Ok(())
+    }
+}
+
+impl Merging {
+    /// Merges in what a child's bytes hold.
+    fn merge(&self, merged: &mut DDSketch, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let sketch = wire::checked(bytes, &self.config)?;
+        if (merged.count() + sketch.count()) as u64 > SAMPLES_MAX {
+            return Err(too_many());
+        }
+        Ok(merged.merge(&sketch)?)
     }
 }
 

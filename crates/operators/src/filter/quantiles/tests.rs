@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::filter::Piece;
+use crate::packet::Row;
 use proptest::prelude::*;
 
 fn open(params: &Params) -> Box<dyn Filter> {
@@ -106,12 +107,40 @@ fn nothing_sent_has_no_quantiles() {
 }
 
 #[test]
+fn numbers_beyond_the_signed_ones_are_great_and_not_negative() {
+    let most = u64::MAX as f64;
+    for payload in
+        [vec![1, u64::MAX].encode().unwrap(), Row::new().u64s(&[1, u64::MAX]).packet().into_bytes()]
+    {
+        let pieces = [Piece { source: Source::Endpoint(0), payload }];
+        let given = QuantilesSoFar::decode(&up(&mut *open(&Params::default()), &pieces).unwrap()).unwrap();
+        assert_eq!((given.min, given.max), (Some(1.0), Some(most)));
+        assert!((given.at(1.0).unwrap().unwrap() - most).abs() <= 0.01 * most);
+    }
+}
+
+#[test]
+fn typed_packets_are_samples_too() {
+    let up = |payload| {
+        up(&mut *open(&Params::default()), &[Piece { source: Source::Endpoint(0), payload }]).unwrap()
+    };
+    let packet = Row::new().f64(3.0).f64s(&[1.0, 2.0]).packet();
+    assert_eq!(up(packet.into_bytes()), up(vec![3.0, 1.0, 2.0].encode().unwrap()));
+}
+
+#[test]
 fn what_is_no_number_is_refused() {
     let mut filter = open(&Params::default());
     for (payload, why) in [
-        (f64::NAN.encode().unwrap(), "NaN has no place in a quantile"),
-        (vec![1.0, f64::INFINITY].encode().unwrap(), "inf has no place in a quantile"),
-        ("seven".to_owned().encode().unwrap(), "quantiles are of numbers; a string came"),
+        (f64::NAN.encode().unwrap(), "the packet of endpoint 0: NaN has no place in a quantile"),
+        (
+            vec![1.0, f64::INFINITY].encode().unwrap(),
+            "the packet of endpoint 0: inf has no place in a quantile",
+        ),
+        (
+            "seven".to_owned().encode().unwrap(),
+            "the packet of endpoint 0: quantiles are of numbers; a string came",
+        ),
     ] {
         let refused = up(&mut *filter, &[Piece { source: Source::Endpoint(0), payload }]).unwrap_err();
         assert_eq!(refused.to_string(), why);
@@ -123,7 +152,10 @@ fn sketches_of_another_error_are_refused() {
     let other = over_a_tree(&Params { relative_error: 0.02, ..Params::default() }, &[vec![1.0]]);
     let piece = Piece { source: Source::Child(0), payload: other.encode().unwrap() };
     let refused = up(&mut *open(&Params::default()), &[piece]).unwrap_err();
-    assert!(refused.to_string().starts_with("the sketch has buckets of γ = 1.04"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("the packet of child 0: the sketch has buckets of γ = 1.04"),
+        "{refused}"
+    );
 }
 
 #[test]

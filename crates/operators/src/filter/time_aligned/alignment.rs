@@ -31,6 +31,14 @@ struct Track {
     watermark_ns: u64,
     /// What it has given to the interval that the watermark lies in.
     part: Option<Amounts>,
+    /// Whether it has sent anything.
+    heard: bool,
+}
+
+impl Track {
+    fn from(watermark_ns: u64) -> Self {
+        Self { watermark_ns, part: None, heard: false }
+    }
 }
 
 /// All sources of one node.
@@ -54,8 +62,7 @@ impl Alignment {
 
     /// `source` is waited for from now on, from the oldest interval that has not gone up.
     pub(super) fn join(&mut self, source: Source) {
-        let track = Track { watermark_ns: self.closed_to_ns, part: None };
-        self.tracks.entry(source).or_insert(track);
+        self.tracks.entry(source).or_insert(Track::from(self.closed_to_ns));
     }
 
     /// `lost` is no longer waited for; `heirs` are, from where `lost` was counted up to.
@@ -65,7 +72,10 @@ impl Alignment {
         let watermark_ns = track.watermark_ns.max(self.closed_to_ns);
         self.leave_behind(track);
         for &heir in heirs {
-            self.tracks.entry(heir).or_insert(Track { watermark_ns, part: None });
+            let heir = self.tracks.entry(heir).or_insert(Track::from(watermark_ns));
+            if !heir.heard {
+                heir.watermark_ns = watermark_ns; // it may have joined before it was known whose heir it is
+            }
         }
     }
 
@@ -79,6 +89,7 @@ impl Alignment {
     pub(super) fn take(&mut self, source: Source, contribution: &Contribution, tag: u64) {
         self.join(source);
         let Some(mut track) = self.tracks.remove(&source) else { return };
+        track.heard = true;
         match contribution {
             Contribution::Part(sample) => self.take_sample(&mut track, sample, tag),
             Contribution::Whole(aligned) => self.take_aligned(&mut track, aligned, tag),
@@ -193,9 +204,10 @@ impl Alignment {
             .map(|(&source, _)| source)
             .collect();
         for source in late {
-            if let Some(track) = self.tracks.insert(source, Track { watermark_ns: end_ns, part: None }) {
-                self.leave_behind(track);
-            }
+            let Some(track) = self.tracks.get_mut(&source) else { continue };
+            let ahead = Track { heard: track.heard, ..Track::from(end_ns) };
+            let behind = std::mem::replace(track, ahead);
+            self.leave_behind(behind);
         }
     }
 }

@@ -21,6 +21,8 @@
 //!   proportionally, what is behind the watermark is dropped.
 //! - A packet for an interval goes up once, and intervals in ascending order; those nobody has a sample in
 //!   are left out.
+//! - Nobody is far ahead: an interval that begins more than `intervals_max` intervals after this node's clock is refused.
+//!   One wrong clock would otherwise close the intervals of all others, which wait for nobody once too many are open.
 //! - What is held is bounded: for each source the one interval its watermark lies in, and `intervals_max`
 //!   intervals that wait for someone. When one more would be opened, the oldest is closed with those who
 //!   filled it; who had not has that interval's end for a watermark, so what it sends later for it is lost,
@@ -37,7 +39,7 @@ mod packets;
 use super::builtin::{Builtin, Param, named};
 use super::error::FilterError;
 use super::params::{read, within};
-use super::{Filter, FilterKind, Source, Wave};
+use super::{Filter, FilterKind, Piece, Source, Wave};
 use crate::codec::Body;
 use crate::error::Result;
 use alignment::{Alignment, Contribution};
@@ -93,7 +95,10 @@ pub(super) const ENTRY: Builtin = Builtin {
         Param { name: "interval_ns", meaning: "the length of an output interval; must be given" },
         Param { name: "metrics", meaning: "figures in a sample; 1 by default" },
         Param { name: "reduce", meaning: "sum, average, min or max; sum by default" },
-        Param { name: "intervals_max", meaning: "intervals that wait for who is behind; 64 by default" },
+        Param {
+            name: "intervals_max",
+            meaning: "intervals that wait for who is behind, and that a sample may be ahead: 1 to 4096; 64 by default",
+        },
     ],
     kind: |name| named(name, TimeAligned),
 };
@@ -117,7 +122,7 @@ impl Filter for Aligning {
         // All are read before any is taken, so that a bad one leaves the filter as it was.
         let mut contributions = Vec::with_capacity(wave.pieces.len());
         for piece in wave.pieces {
-            contributions.push((piece.source, self.contribution(piece.source, &piece.payload)?));
+            contributions.push((piece.source, self.contribution(piece, wave.now_ns)?));
         }
         // And all are taken before any interval is closed, so that who comes for the first time is waited for.
         for (source, contribution) in contributions {
@@ -143,19 +148,25 @@ impl Filter for Aligning {
 }
 
 impl Aligning {
-    fn contribution(&self, source: Source, payload: &Bytes) -> Result<Contribution> {
-        Ok(match source {
+    fn contribution(&self, piece: &Piece, now_ns: u64) -> Result<Contribution> {
+        let params = self.0.params();
+        let (start_ns, contribution) = match piece.source {
             Source::Endpoint(_) => {
-                let sample = Sample::decode(payload)?;
-                sample.check(self.0.params())?;
-                Contribution::Part(sample)
+                let sample = Sample::read(piece)?;
+                sample.check(params).map_err(|error| piece.refused(error))?;
+                (sample.start_ns, Contribution::Part(sample))
             }
             Source::Child(_) => {
-                let aligned = Aligned::decode(payload)?;
-                aligned.check(self.0.params())?;
-                Contribution::Whole(aligned)
+                let aligned: Aligned = piece.read()?;
+                aligned.check(params).map_err(|error| piece.refused(error))?;
+                (aligned.start_ns, Contribution::Whole(aligned))
             }
-        })
+        };
+        let ahead_ns_max = params.interval_ns.saturating_mul(params.intervals_max.into());
+        if start_ns > now_ns.saturating_add(ahead_ns_max) {
+            return Err(FilterError::Ahead { from: piece.source, start_ns, now_ns, ahead_ns_max }.into());
+        }
+        Ok(contribution)
     }
 }
 

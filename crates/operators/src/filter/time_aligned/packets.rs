@@ -1,10 +1,13 @@
 //! What travels: samples from endpoints, aligned intervals from nodes.
 //!
 //! Metrics are one byte string of little-endian `f64`s, so that a sample of 32 metrics is read by one copy;
-//! an array of numbers, or one number, is taken too, for whoever writes a sample by hand.
+//! an array of numbers, or one number, is taken too, for whoever writes a sample by hand; so is a typed packet.
 
 use super::Params;
 use crate::error::{OperatorError, Result};
+use crate::filter::samples::typed;
+use crate::filter::{FilterError, Piece};
+use crate::packet::Value;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -39,6 +42,22 @@ pub struct Aligned {
 pub struct Metrics(pub Vec<f64>);
 
 impl Sample {
+    /// The sample in an endpoint's packet: MessagePack, or a typed packet `u64 u64 f64s`.
+    pub(super) fn read(piece: &Piece) -> Result<Self> {
+        let Some(packet) = typed(&piece.payload) else { return piece.read() };
+        let packet = packet.map_err(FilterError::packet(piece.source))?;
+        let mut fields = packet.values();
+        match (fields.next(), fields.next(), fields.next(), fields.next()) {
+            (Some(Value::U64(start_ns)), Some(Value::U64(end_ns)), Some(Value::F64s(values)), None) => {
+                Ok(Self { start_ns, end_ns, values: values.to_vec().into() })
+            }
+            _ => {
+                let wanted = "`u64 u64 f64s` (from when to when, and the amounts)".into();
+                Err(FilterError::Format { from: piece.source, given: packet.format(), wanted }.into())
+            }
+        }
+    }
+
     /// Whether this is a sample of this stream.
     pub(super) fn check(&self, params: &Params) -> Result<()> {
         let Self { start_ns, end_ns, values } = self;

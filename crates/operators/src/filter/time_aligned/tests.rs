@@ -4,11 +4,15 @@ mod lost;
 
 use super::*;
 use crate::filter::Piece;
+use crate::packet::Row;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Short intervals keep the examples readable; nothing depends on the unit.
 pub(super) const INTERVAL_NS: u64 = 10;
+
+/// What the nodes' clocks show.
+pub(super) const NOW_NS: u64 = 1_000;
 
 pub(super) fn params(reduce: Reduction) -> Params {
     Params { interval_ns: INTERVAL_NS, reduce, ..Params::default() }
@@ -25,7 +29,7 @@ fn endpoint(number: u32, start_ns: u64, end_ns: u64, value: f64) -> Piece {
 
 fn up(filter: &mut dyn Filter, tag: u64, pieces: &[Piece]) -> Vec<Aligned> {
     let mut out = Vec::new();
-    filter.up(Wave { tag, pieces, now_ns: 0 }, &mut out).unwrap();
+    filter.up(Wave { tag, pieces, now_ns: NOW_NS }, &mut out).unwrap();
     out.iter().map(|packet| Aligned::decode(packet).unwrap()).collect()
 }
 
@@ -139,22 +143,71 @@ fn a_bad_piece_leaves_the_filter_as_it_was() {
         payload: Aligned { start_ns, end_ns, endpoints, values: vec![1.0].into() }.encode().unwrap(),
     };
     for (bad, why) in [
-        (endpoint(1, 5, 5, 1.0), "a sample's `end_ns` 5 is not after its `start_ns` 5"),
-        (endpoint(1, 0, 641, 1.0), "a sample overlaps 65 intervals, above the limit `intervals_max` of 64"),
-        (endpoint(1, 0, 5, f64::NAN), "metric 0 of a sample is NaN"),
-        (child(5, 15, 1), "5..15 of 1 endpoints is no interval of this stream"),
-        (child(0, 10, 0), "0..10 of 0 endpoints is no interval of this stream"),
+        (endpoint(1, 5, 5, 1.0), "endpoint 1: a sample's `end_ns` 5 is not after its `start_ns` 5"),
+        (
+            endpoint(1, 0, 641, 1.0),
+            "endpoint 1: a sample overlaps 65 intervals, above the limit `intervals_max` of 64",
+        ),
+        (endpoint(1, 0, 5, f64::NAN), "endpoint 1: metric 0 of a sample is NaN"),
+        (child(5, 15, 1), "child 0: 5..15 of 1 endpoints is no interval of this stream"),
+        (child(0, 10, 0), "child 0: 0..10 of 0 endpoints is no interval of this stream"),
     ] {
         let mut out = Vec::new();
         let wave = [endpoint(0, 0, 5, 5.0), bad];
-        let refused = filter.up(Wave { tag: 1, pieces: &wave, now_ns: 0 }, &mut out).unwrap_err();
-        assert_eq!((refused.to_string().as_str(), out.len()), (why, 0));
+        let refused = filter.up(Wave { tag: 1, pieces: &wave, now_ns: NOW_NS }, &mut out).unwrap_err();
+        assert_eq!((refused.to_string(), out.len()), (format!("the packet of {why}"), 0));
         assert_eq!(filter.holds_from(), None, "the good piece was not taken either");
     }
     let mut two = open(Params { metrics: 2, ..params(Reduction::Sum) });
     let refused =
-        two.up(Wave { tag: 1, pieces: &[endpoint(0, 0, 5, 5.0)], now_ns: 0 }, &mut vec![]).unwrap_err();
-    assert_eq!(refused.to_string(), "`values` has 1 metrics, this stream's parameter `metrics` is 2");
+        two.up(Wave { tag: 1, pieces: &[endpoint(0, 0, 5, 5.0)], now_ns: NOW_NS }, &mut vec![]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the packet of endpoint 0: `values` has 1 metrics, this stream's parameter `metrics` is 2"
+    );
+}
+
+#[test]
+fn a_clock_that_is_far_ahead_is_refused_and_silences_nobody() {
+    let mut filter = open(Params { intervals_max: 3, ..params(Reduction::Sum) });
+    (0..2).for_each(|number| filter.joined(Source::Endpoint(number)));
+    let ahead_ns = NOW_NS + 3 * INTERVAL_NS;
+    let child = |start_ns| {
+        let aligned =
+            Aligned { start_ns, end_ns: start_ns + INTERVAL_NS, endpoints: 1, values: vec![1.0].into() };
+        Piece { source: Source::Child(4), payload: aligned.encode().unwrap() }
+    };
+    let far = 1_000 * NOW_NS;
+    for (piece, from, start_ns) in [
+        (endpoint(9, ahead_ns + 1, ahead_ns + 2, 1.0), "endpoint 9", ahead_ns + 1),
+        (child(far), "child 4", far),
+    ] {
+        let refused = filter.up(Wave { tag: 1, pieces: &[piece], now_ns: NOW_NS }, &mut vec![]).unwrap_err();
+        let said = format!(
+            "{from} sends an interval from {start_ns} ns on, more than `intervals_max` intervals (30 ns) after this \
+             node's clock, 1000 ns"
+        );
+        assert_eq!(refused.to_string(), said);
+    }
+    let start_ns = NOW_NS - INTERVAL_NS;
+    assert_eq!(up(&mut *filter, 2, &[endpoint(0, start_ns, NOW_NS, 1.0)]), []);
+    let both = up(&mut *filter, 2, &[endpoint(1, start_ns, NOW_NS, 2.0)]);
+    assert_eq!(both, [aligned(start_ns / INTERVAL_NS, 2, 3.0)]);
+    assert_eq!(up(&mut *filter, 3, &[endpoint(0, ahead_ns, ahead_ns + 1, 1.0)]), [], "just within");
+}
+
+#[test]
+fn a_sample_may_be_a_typed_packet() {
+    let typed = |row: Row| Piece { source: Source::Endpoint(0), payload: row.packet().into_bytes() };
+    let row = |end_ns| Row::new().u64(0).u64(end_ns).f64s(&[4.0]);
+    let mut filter = open(params(Reduction::Sum));
+    assert_eq!(up(&mut *filter, 1, &[typed(row(10))]), [aligned(0, 1, 4.0)]);
+    let bad = [typed(row(20).i64(1))];
+    let refused = filter.up(Wave { tag: 1, pieces: &bad, now_ns: NOW_NS }, &mut vec![]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "endpoint 0 sends `u64 u64 f64s i64`, where `u64 u64 f64s` (from when to when, and the amounts) is wanted"
+    );
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn aligned(
     let source = source.ok_or_else(|| Failure::failed("a sample comes from nobody"))?;
     let pieces: Vec<Piece> = wave.packets.into_iter().map(|payload| Piece { source, payload }).collect();
     let mut out = Vec::new();
-    let folded = filter.up(Wave { tag: wave.tag, pieces: &pieces, now_ns: 0 }, &mut out);
+    let folded = filter.up(Wave { tag: wave.tag, pieces: &pieces, now_ns: now_ns() }, &mut out);
     folded.map_err(|error| Failure::failed(error.to_string()))?;
     Ok(out)
 }

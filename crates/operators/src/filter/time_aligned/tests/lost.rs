@@ -49,7 +49,7 @@ impl Tree {
         let mut packets = Vec::new();
         let pieces = [endpoint(number, start, end, value)];
         let leaf = &mut self.leaves[number as usize];
-        leaf.filter.up(Wave { tag, pieces: &pieces, now_ns: 0 }, &mut packets).unwrap();
+        leaf.filter.up(Wave { tag, pieces: &pieces, now_ns: NOW_NS }, &mut packets).unwrap();
         let at_root = leaf.number_at_root;
         for packet in packets {
             match at_root {
@@ -63,7 +63,7 @@ impl Tree {
         self.leaves[number as usize].kept.push((tag, packet.clone()));
         let mut packets = Vec::new();
         let pieces = [Piece { source: Source::Child(number), payload: packet }];
-        self.inner.up(Wave { tag, pieces: &pieces, now_ns: 0 }, &mut packets).unwrap();
+        self.inner.up(Wave { tag, pieces: &pieces, now_ns: NOW_NS }, &mut packets).unwrap();
         if !self.connected {
             return; // its packets will never arrive, and its children hear no more of what it holds
         }
@@ -83,7 +83,9 @@ impl Tree {
 
     /// The root adopts the inner node's children, who send again what they kept.
     fn lose_inner(&mut self) {
-        self.root.replaced(Source::Child(100), &[200, 201, 202].map(Source::Child));
+        let heirs = [200, 201, 202].map(Source::Child);
+        heirs.iter().for_each(|&heir| self.root.joined(heir)); // core says both, in this order
+        self.root.replaced(Source::Child(100), &heirs);
         for number in 0..3 {
             let leaf = &mut self.leaves[number as usize];
             leaf.number_at_root = Some(200 + number);
