@@ -1,14 +1,17 @@
-//! One frame: the first byte of the input is its kind, the second its flags, the rest its header and 16 bytes of
-//! payload. What is read is sent and read again.
+//! One frame: the first byte of the input is its kind, the second its flags, the rest its header and, where the flags
+//! say that there is a payload, 16 bytes of it. What is read is sent and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::io::IoSlice;
-use treefold::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold::wire::{Hello, Inbox, Incoming, Launch, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
 const PREFIX_BYTES: usize = 30;
+/// Flags of a frame that has something behind its header: a payload, or the announcement of one.
+const WITH_PAYLOAD: u8 = 3;
+const PAYLOAD_BYTES: usize = 16;
 
 fn written(outbox: &mut Outbox) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -34,16 +37,30 @@ fn read(frame: &[u8]) -> Option<Incoming> {
     inbox.next().ok().flatten()
 }
 
+fn check_launch(launch: &Launch) {
+    let mut outbox = Outbox::new(Limits::DEFAULT);
+    outbox.push_launch(launch).expect("what was received can be sent");
+    let Some(Incoming::Launch(again)) = read(&written(&mut outbox)) else {
+        panic!("what was received is not received again: {launch:?}")
+    };
+    assert_eq!(*again, *launch);
+}
+
 fuzz_target!(|input: &[u8]| {
     let [kind, flags, rest @ ..] = input else { return };
-    let header_length = rest.len().saturating_sub(16) as u32;
+    let payload_length = if flags & WITH_PAYLOAD == 0 { 0 } else { PAYLOAD_BYTES };
+    let header_length = rest.len().saturating_sub(payload_length) as u32;
     let mut frame = vec![0; PREFIX_BYTES];
     frame[0..4].copy_from_slice(&(26 + rest.len() as u32).to_le_bytes());
     frame[4] = *kind;
     frame[5] = *flags;
     frame[6..10].copy_from_slice(&header_length.to_le_bytes());
     frame.extend_from_slice(rest);
-    let Some(Incoming::Message(message)) = read(&frame) else { return };
+    let message = match read(&frame) {
+        Some(Incoming::Message(message)) => message,
+        Some(Incoming::Launch(launch)) => return check_launch(&launch),
+        _ => return,
+    };
     let mut outbox = Outbox::new(Limits::DEFAULT);
     outbox.push(&message).expect("what was received can be sent");
     let Some(Incoming::Message(again)) = read(&written(&mut outbox)) else {

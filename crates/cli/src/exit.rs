@@ -121,14 +121,22 @@ impl Failure {
 
     /// The failure behind a refused argument, when one of [`crate::parse`]'s readers refused it.
     pub(crate) fn from_arguments(error: &clap::Error) -> Option<Self> {
-        if let Some(refused) = error.source().and_then(|cause| cause.downcast_ref::<CallError>()) {
-            return Some(Self::Rejected(refused.clone()));
-        }
-        let allowed = allowed(error.source()?);
-        let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
-        let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidValue) else { return None };
-        let field = argument.split_whitespace().next()?.trim_start_matches('-').replace('-', "_");
-        Some(Self::Rejected(CallError::bad_field(&field, given, allowed)))
+        let text = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let (field, value) =
+            (text(ContextKind::InvalidArg).and_then(field_of), text(ContextKind::InvalidValue));
+        let cause = error.source()?;
+        Some(Self::Rejected(match cause.downcast_ref::<CallError>() {
+            // A reader that several arguments share does not know which it reads for; what refused a part of the
+            // value names that part.
+            Some(CallError::BadField { given, limit, .. }) if value == Some(given) => {
+                CallError::bad_field(&field?, given, limit)
+            }
+            Some(refused) => refused.clone(),
+            None => CallError::bad_field(&field?, value?, allowed(cause)),
+        }))
     }
 
     fn code(&self) -> Code {
@@ -178,6 +186,12 @@ impl Failure {
         eprintln!("treefold: {self}");
         self.code().into()
     }
+}
+
+/// The field that an argument sets, by how clap shows it: `--warm-up <S>`, `[FILE]`.
+fn field_of(argument: &str) -> Option<String> {
+    let name = argument.split_whitespace().next()?.trim_matches(['-', '<', '>', '[', ']', '.']);
+    (!name.is_empty()).then(|| name.replace('-', "_").to_lowercase())
 }
 
 /// What clap's own readers of numbers take, by what they say when they refuse something.

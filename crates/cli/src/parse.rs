@@ -136,6 +136,12 @@ pub(crate) fn seconds(text: &str) -> Result<f64> {
     seconds.ok_or_else(|| CallError::bad_field("seconds", text, "above 0, at most 86400"))
 }
 
+/// Seconds before a measurement, none included.
+pub(crate) fn warm_up(text: &str) -> Result<f64> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| CallError::bad_field("warm_up", text, "0 to 86400"))
+}
+
 /// Figures separated by commas, each finite and not negative. Shared, since clap takes a plain `Vec` for a flag that
 /// may be repeated.
 pub(crate) fn figures(text: &str) -> Result<Arc<[f64]>> {
@@ -193,6 +199,15 @@ mod tests {
         assert_eq!(partitions_of_total("0-3").unwrap().1, None);
         for senseless in ["0-16/16", "0/0", "0/", "0/x", "/4", "0/99999999"] {
             assert!(partitions_of_total(senseless).is_err(), "{senseless:?} makes no sense");
+        }
+    }
+
+    #[test]
+    fn a_measurement_takes_time_and_a_warm_up_need_not() {
+        assert!(seconds("0").is_err() && seconds("86401").is_err());
+        assert_eq!(warm_up("0"), Ok(0.0));
+        for outside in ["-0.1", "NaN", "86401"] {
+            assert!(warm_up(outside).is_err(), "{outside}");
         }
     }
 

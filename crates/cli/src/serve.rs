@@ -28,7 +28,7 @@ use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use treefold::{CallError, Operator, PartitionSet, Service};
+use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
@@ -124,8 +124,23 @@ fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
 pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
     match service {
         treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
+        treefold_micro::SERVICE if !params.is_empty() => pulse::Part::decode(params)
+            .map(drop)
+            .map_err(|_| "a part is \"echo\", \"tick\" or \"witness\"".to_owned()),
+        treefold_daemon::SERVICE => treefold_daemon::Part::decode(params)
+            .map(drop)
+            .map_err(|error| format!("{error}; a part is Answer, Clock or Sample, as in {DAEMON_PARAMS}")),
         _ => Ok(()),
     }
+}
+
+/// What daemons can be told that takes the fewest words.
+const DAEMON_PARAMS: &str = r#"{"Answer":{"seed":1}}"#;
+
+/// `--serve` of one service over all of a network's back-ends, as a template: each has one of its endpoints.
+pub(crate) fn one_each(service: &str) -> String {
+    let key = if service == treefold_daemon::SERVICE { "endpoints" } else { "partitions" };
+    format!("{service}:{key}={{number}}/{{total}}")
 }
 
 fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
@@ -251,6 +266,31 @@ mod tests {
         assert_eq!(odd.folder, Path::new("/a:b=c:d"));
         assert_eq!(odd.data.as_deref(), Some(Path::new("/x:y")));
         assert_eq!(odd.files_max, Some(7));
+    }
+
+    #[test]
+    fn parts_that_endpoints_could_not_play_are_refused() {
+        let check = |service, json: &str| {
+            let json: serde_json::Value = serde_json::from_str(json).unwrap();
+            check_endpoint_params(service, &json.encode().unwrap())
+        };
+        for part in [r#""echo""#, r#""tick""#, r#""witness""#] {
+            assert_eq!(check("micro", part), Ok(()), "{part}");
+        }
+        assert_eq!(check_endpoint_params("micro", &Bytes::new()), Ok(()), "the usual part");
+        assert!(check("micro", r#""tock""#).unwrap_err().contains("witness"));
+        assert_eq!(check("daemon", DAEMON_PARAMS), Ok(()));
+        assert!(check("daemon", r#"{"answer":{}}"#).unwrap_err().contains(DAEMON_PARAMS));
+        assert!(check_endpoint_params("daemon", &Bytes::new()).is_err(), "a daemon has no usual part");
+        assert_eq!(check("echo", "3"), Ok(()), "whose endpoints read none");
+    }
+
+    #[test]
+    fn each_back_end_of_a_network_has_one() {
+        for service in ["daemon", "echo", "hosts", "micro", "search=."] {
+            let first = one_each(service).replace("{number}", "0").replace("{total}", "1");
+            assert_eq!(serve(&first).total, 1, "{first}");
+        }
     }
 
     #[test]

@@ -235,3 +235,25 @@ fn a_node_of_the_command_takes_lists_and_refuses() {
         run_args(&["operator", "push", env!("CARGO_MANIFEST_DIR").trim_end_matches('/'), "--at", &node.addr]);
     assert_eq!(refused.code, 1, "a folder is no module");
 }
+
+#[test]
+fn the_command_tells_a_guest_its_parameter_in_its_own_bytes() {
+    let node = real::NodeProcess::start(&["--serve", "echo:partitions=0-1/2"]);
+    let pushed = run_args(&["operator", "push", TOP_K_PATH, "--at", &node.addr, "-o", "json"]);
+    let filter = pushed.json()["filter"].as_str().expect("a name").to_owned();
+    // Each endpoint gives one row, a score and a document; of the two, one is best.
+    let row = [0.5_f64.to_le_bytes(), 7_u64.to_le_bytes()].concat();
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    std::io::Write::write_all(&mut file, &row).expect("it is written");
+    let send = format!("@{}", file.path().display());
+    let params = ["--filter-params", "hex:01000000", "--send", &send, "-o", "json"];
+    let folded =
+        run_args(&[&["stream", "echo", "--at", &node.addr, "--filter", &filter], &params[..]].concat());
+    assert_eq!(folded.code, 0, "{} {}", folded.stdout, folded.stderr);
+    let wave = folded.json();
+    assert_eq!(
+        (wave["contributors"].as_str(), wave["packets"].as_array().map(Vec::len)),
+        (Some("0-1"), Some(1))
+    );
+    assert_eq!(wave["packets"][0]["bytes"], row.len(), "{wave}");
+}

@@ -2,27 +2,10 @@
 
 mod real;
 
-use real::{NodeProcess, run, run_args, treefold, wait_for_members, wait_until};
+use real::{NodeProcess, host, hosts_cluster, run, run_args, treefold, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
-
-/// Nodes that know each other, each one host of `total`.
-fn hosts_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
-    let mut all: Vec<NodeProcess> = Vec::new();
-    for id in 0..nodes {
-        all.push(host(id, total, all.first()));
-    }
-    all.iter().for_each(|node| wait_for_members(&node.addr, nodes as usize));
-    all
-}
-
-fn host(id: u32, total: u32, join: Option<&NodeProcess>) -> NodeProcess {
-    let serve = format!("hosts:partitions={id}/{total}:name=web-{id}");
-    let mut args = vec!["--serve", &serve];
-    args.extend(join.iter().flat_map(|first| ["--join", &first.addr]));
-    NodeProcess::start(&args)
-}
 
 /// A stream that runs until it is told otherwise; its waves are read as they come.
 struct Watched {

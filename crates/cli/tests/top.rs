@@ -4,24 +4,8 @@ mod pseudo_terminal;
 mod real;
 
 use pseudo_terminal::OnTerminal;
-use real::{NodeProcess, run, run_args, treefold, wait_for_members, wait_until};
+use real::{NodeProcess, hosts_cluster, run, run_args, treefold, wait_until};
 use serde_json::{Value, json};
-
-/// Nodes that know each other, each a host by another name; `total` hosts are expected.
-fn hosts_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
-    let mut all: Vec<NodeProcess> = Vec::new();
-    for id in 0..nodes {
-        let serve = format!("hosts:partitions={id}/{total}:name=web-{id}");
-        let mut args = vec!["--serve", &serve];
-        let first = all.first().map(|first| first.addr.clone());
-        if let Some(first) = &first {
-            args.extend(["--join", first]);
-        }
-        all.push(NodeProcess::start(&args));
-    }
-    all.iter().for_each(|node| wait_for_members(&node.addr, nodes as usize));
-    all
-}
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().expect("a list");

@@ -55,6 +55,46 @@ fn shapes_policies_and_partitions_are_checked() {
 }
 
 #[test]
+fn what_several_flags_share_is_refused_under_the_flags_own_name() {
+    for (line, field, given) in [
+        ("bench tool metrics --warm-up=-1", "warm_up", "-1"),
+        ("bench micro --warm-up=-1", "warm_up", "-1"),
+        ("bench call --seconds 0", "seconds", "0"),
+        ("tree --load 1,x", "load", "1,x"),
+        ("up - --timeout 30", "timeout", "30"),
+        ("node --grace soon", "grace", "soon"),
+    ] {
+        let refused = run(&format!("{line} -o json"));
+        assert_eq!(refused.code, 2, "{line}: {}", refused.stderr);
+        let error = &refused.json()["error"];
+        assert_eq!((error["field"].as_str(), error["given"].as_str()), (Some(field), Some(given)), "{line}");
+    }
+}
+
+#[test]
+fn endpoints_parameters_that_nobody_could_read_are_refused_before_anybody_is_asked() {
+    for (service, params) in [("micro", r#""tock""#), ("daemon", r#"{"seed":1}"#), ("hosts", "3")] {
+        let refused = run_args(&["stream", service, "--at", "127.0.0.1:1", "--params", params]);
+        assert_eq!(refused.code, 2, "{service}: {}", refused.stderr);
+        assert!(refused.stderr.starts_with("treefold: --params: "), "{service}: {}", refused.stderr);
+    }
+    let silent = run("stream daemon --at 127.0.0.1:1 -o json");
+    assert_eq!((silent.code, silent.json()["error"]["kind"].as_str()), (2, Some("usage")));
+}
+
+#[test]
+fn a_token_that_is_none_is_refused_by_clients_too() {
+    for line in ["status --at 127.0.0.1:1", "stream echo --at 127.0.0.1:1"] {
+        let mut command = real::treefold();
+        command.args(line.split(' ')).env("TREEFOLD_TOKEN", "two\nlines");
+        let refused = command.output().expect("the program can be started");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("token is") && said.contains("1 to 1024 bytes"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn parameters_must_be_json() {
     let refused = run_args(&["call", "micro/sum", "--at", "127.0.0.1:1", "--params", "{k: 3}"]);
     assert_eq!(refused.code, 2);

@@ -17,8 +17,8 @@ pub(crate) mod up;
 
 use crate::exit::Failure;
 use crate::serve::known_services;
+use node::token_of;
 use std::time::Duration;
-use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
 use treefold::node::CLUSTER_DEFAULT;
 use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
@@ -63,7 +63,7 @@ fn failure_of_stream(error: StreamError) -> Failure {
 
 /// A client of whichever of these addresses answers first.
 pub(crate) async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
-    let token = std::env::var(TOKEN_VARIABLE).ok().and_then(Token::new);
+    let token = token_of(None)?;
     let mut builder = Client::builder().at(at).direct(direct).cluster(cluster).token(token);
     if direct {
         // So that it can fold by itself what it knows, when the shape leaves that to the caller.

@@ -5,15 +5,15 @@
 //! strict, and a value that begins like one (a small number) must end at once, so that only a text of a single
 //! character can be taken for a number.
 //!
-//! As JSON, a payload is an object whose `kind` says which it is. What is printed so can be sent again
-//! ([`packet_of_json`]).
+//! As JSON, a payload is an object whose `kind` says which it is. A typed packet that is printed so can be sent again
+//! ([`packet_of_json`]); for that, numbers that JSON has not are texts: `"NaN"`, `"inf"`, `"-inf"`.
 
 use super::value::{is_value, to_json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use treefold::operators::packet::{Number, Numbers, Packet, Row, Value};
+use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
 
 /// A payload as JSON.
 pub(crate) fn payload_json(payload: &Bytes) -> Json {
@@ -75,14 +75,14 @@ fn value_json(value: Value<'_>) -> Json {
     match value {
         Value::I64(number) => json!(number),
         Value::U64(number) => json!(number),
-        Value::F64(number) => json!(number),
-        Value::F32(number) => json!(number),
+        Value::F64(number) => float_json(number),
+        Value::F32(number) => float_json(number.into()),
         Value::Str(text) => json!(text),
         Value::Blob(octets) => json!(STANDARD.encode(octets)),
         Value::I64s(numbers) => list(numbers),
         Value::U64s(numbers) => list(numbers),
-        Value::F64s(numbers) => list(numbers),
-        Value::F32s(numbers) => list(numbers),
+        Value::F64s(numbers) => numbers.iter().map(float_json).collect(),
+        Value::F32s(numbers) => numbers.iter().map(|number| float_json(number.into())).collect(),
         Value::Strs(texts) => Json::Array(texts.map(|text| json!(text)).collect()),
         Value::Blobs(blobs) => Json::Array(blobs.map(|octets| json!(STANDARD.encode(octets))).collect()),
     }
@@ -92,12 +92,37 @@ fn list<N: Number + serde::Serialize>(numbers: Numbers<'_, N>) -> Json {
     Json::Array(numbers.iter().map(|number| json!(number)).collect())
 }
 
+/// A number, or the name of what is none in JSON.
+fn float_json(number: f64) -> Json {
+    if number.is_finite() { json!(number) } else { json!(number.to_string()) }
+}
+
+/// The same the other way round.
+fn float(json: &Json) -> Option<f64> {
+    match json.as_str() {
+        Some("NaN") => Some(f64::NAN),
+        Some("inf") => Some(f64::INFINITY),
+        Some("-inf") => Some(f64::NEG_INFINITY),
+        Some(_) => None,
+        None => json.as_f64(),
+    }
+}
+
+/// A number of half the width; one that is too large for it is none.
+fn narrow_float(json: &Json) -> Option<f32> {
+    let (wide, narrow) = float(json).map(|wide| (wide, wide as f32))?;
+    (wide.is_finite() == narrow.is_finite()).then_some(narrow)
+}
+
 /// The packet of an object with `format` and `values`, as [`payload_json`] gives it; `None` for other JSON.
 pub(crate) fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
     let (format, values) = (json.get("format")?.as_str()?, json.get("values")?.as_array()?);
     let names: Vec<&str> = format.split_whitespace().collect();
     if names.len() != values.len() {
         return Some(Err(format!("{} values for the {} types of {format:?}", values.len(), names.len())));
+    }
+    if values.len() > FIELDS_MAX {
+        return Some(Err(format!("{} values, and a packet has at most {FIELDS_MAX}", values.len())));
     }
     let mut row = Row::new();
     for (name, value) in names.into_iter().zip(values) {
@@ -118,14 +143,14 @@ fn with_field(row: Row, name: &str, value: &Json) -> Option<Row> {
     Some(match name {
         "i64" => row.i64(value.as_i64()?),
         "u64" => row.u64(value.as_u64()?),
-        "f64" => row.f64(value.as_f64()?),
-        "f32" => row.f32(value.as_f64()? as f32),
+        "f64" => row.f64(float(value)?),
+        "f32" => row.f32(narrow_float(value)?),
         "str" => row.str(value.as_str()?),
         "blob" => row.blob(&octets(value)?),
         "i64s" => row.i64s(&all(many()?, Json::as_i64)?),
         "u64s" => row.u64s(&all(many()?, Json::as_u64)?),
-        "f64s" => row.f64s(&all(many()?, Json::as_f64)?),
-        "f32s" => row.f32s(&all(many()?, |number| number.as_f64().map(|number| number as f32))?),
+        "f64s" => row.f64s(&all(many()?, float)?),
+        "f32s" => row.f32s(&all(many()?, narrow_float)?),
         "strs" => row.strs(&all(many()?, |text| text.as_str().map(str::to_owned))?),
         "blobs" => row.blobs(&all(many()?, octets)?),
         _ => return None,
@@ -158,6 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_json_has_not_are_named() {
+        let infinite = [f32::INFINITY, f32::NEG_INFINITY, 0.1];
+        let row = Row::new().f64(f64::NAN).f32s(&infinite).f64s(&[f64::NEG_INFINITY]).f32(f32::MAX);
+        let bytes = row.packet().into_bytes();
+        let shown = payload_json(&bytes);
+        assert_eq!(shown["values"][0], "NaN");
+        assert_eq!(shown["values"][2], json!(["-inf"]));
+        assert_eq!(packet_of_json(&shown), Some(Ok(bytes)));
+    }
+
+    #[test]
     fn what_is_no_packet_is_a_value_a_text_or_bytes() {
         let value = json!({"a": [1, null]}).encode().unwrap();
         assert_eq!(payload_json(&value), json!({"kind": "value", "value": {"a": [1, null]}}));
@@ -172,6 +208,13 @@ mod tests {
             (json!({"format": "i64", "values": []}), "0 values for the 1 types"),
             (json!({"format": "i64", "values": ["three"]}), "is no i64"),
             (json!({"format": "int", "values": [3]}), "types are i64"),
+            (json!({"format": "f32", "values": [1e300]}), "is no f32"),
+            (json!({"format": "f32s", "values": [[-1e300]]}), "is no f32s"),
+            (json!({"format": "f64", "values": ["infinite"]}), "is no f64"),
+            (
+                json!({"format": "u64 ".repeat(256), "values": vec![1; 256]}),
+                "256 values, and a packet has at most 255",
+            ),
         ] {
             let refused = packet_of_json(&senseless).unwrap().unwrap_err();
             assert!(refused.contains(why), "{refused}");

@@ -116,6 +116,24 @@ pub(crate) fn micro_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
     all
 }
 
+/// Nodes that know each other, each a host by another name; `total` hosts are expected.
+pub(crate) fn hosts_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
+    let mut all: Vec<NodeProcess> = Vec::new();
+    for id in 0..nodes {
+        all.push(host(id, total, all.first()));
+    }
+    all.iter().for_each(|node| wait_for_members(&node.addr, nodes as usize));
+    all
+}
+
+/// A node that is host `id` of so many.
+pub(crate) fn host(id: u32, total: u32, join: Option<&NodeProcess>) -> NodeProcess {
+    let serve = format!("hosts:partitions={id}/{total}:name=web-{id}");
+    let mut args = vec!["--serve", &serve];
+    args.extend(join.iter().flat_map(|first| ["--join", &first.addr]));
+    NodeProcess::start(&args)
+}
+
 /// Returns once `holds` is true, which it must be before long.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let give_up_at = Instant::now() + Duration::from_secs(30);

@@ -27,8 +27,8 @@ pub struct StreamOpen<P> {
     pub first_tag: u64,
     /// Counts the places that the front-end has given since it opened the stream.
     pub life: u32,
-    /// Rises whenever somebody is given up and others take its place: of two who both believe to be the parent, the one
-    /// with the later term is.
+    /// Later than all that the sender has sent or heard of: of two who both believe to be the parent, the one with the
+    /// later term is, for it has given the other up.
     pub term: u64,
     /// True when the child had been given up: its endpoints begin anew, at `first_tag`.
     pub rejoin: bool,

@@ -12,6 +12,7 @@ mod tally;
 
 use super::breaker::{Breaker, Plan};
 use super::fleet::{Fleet, NODES_MAX, Placement};
+use super::judged;
 use crate::commands::connect;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
@@ -137,14 +138,15 @@ impl BenchFaults {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),
         }
-        match (figures.wrong, figures.coverage_at_rest_after < 1.0) {
-            (0, false) => Ok(Verdict::Full),
-            (0, true) => Err(Failure::failed(format!(
-                "coverage is {:.3} {HEAL_TIMEOUT:?} after all nodes were mended (seed {seed})",
+        let problem = match (figures.wrong, figures.coverage_at_rest_after < 1.0) {
+            (0, false) => None,
+            (0, true) => Some(format!(
+                "coverage is {:.3} {HEAL_TIMEOUT:?} after all nodes were mended",
                 figures.coverage_at_rest_after
-            ))),
-            (wrong, _) => Err(Failure::failed(format!("{wrong} answers were wrong (seed {seed})"))),
-        }
+            )),
+            (wrong, _) => Some(format!("{wrong} answers were wrong")),
+        };
+        judged(problem, seed)
     }
 
     async fn measure(&self, fleet: Fleet, seed: u64) -> Result<Figures, Failure> {

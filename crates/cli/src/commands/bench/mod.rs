@@ -42,6 +42,14 @@ pub(crate) struct Bench {
     what: What,
 }
 
+/// How a benchmark ends that has printed its figures, by what is wrong with them.
+fn judged(problem: Option<String>, seed: u64) -> Result<Verdict, Failure> {
+    match problem {
+        None => Ok(Verdict::Full),
+        Some(problem) => Err(Failure::Told(format!("{problem} (seed {seed})"))),
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum What {
     Call(call::BenchCall),
@@ -64,5 +72,20 @@ impl Bench {
             What::StreamFaults(faults) => faults.run(format).await,
             What::Tool(tool) => tool.run(format).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_are_wrong_are_the_one_answer_that_a_script_gets() {
+        assert_eq!(judged(None, 7).ok(), Some(Verdict::Full));
+        let failure = judged(Some("2 waves were wrong".to_owned()), 7).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Told(said) if said == "2 waves were wrong (seed 7)"),
+            "{failure}"
+        );
     }
 }

@@ -16,6 +16,7 @@ mod watch;
 
 use super::breaker::{Breaker, Happening, Plan};
 use super::faults::drawn_seed;
+use super::judged;
 use super::network::FrontEnd;
 use crate::commands::failure_of;
 use crate::exit::{Failure, Verdict};
@@ -146,10 +147,7 @@ impl BenchStreamFaults {
             Format::Json => print_json(&report),
             Format::Text => print(report.render()),
         }
-        match report.verdict() {
-            None => Ok(Verdict::Full),
-            Some(problem) => Err(Failure::failed(format!("{problem} (seed {seed})"))),
-        }
+        judged(report.verdict(), seed)
     }
 
     async fn measure(&self, seed: u64) -> Result<Report, Failure> {

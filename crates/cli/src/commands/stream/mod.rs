@@ -60,7 +60,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     down_filter: String,
 
-    /// The filters' parameters: JSON, @FILE to read it from there, or - for standard input
+    /// The filters' parameters: JSON, @FILE to read it from there, or - for standard input; hex:… for bytes as they are
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     filter_params: Option<String>,
 
@@ -134,7 +134,10 @@ impl StreamArgs {
         let params = read("--params", &self.params)?;
         check_endpoint_params(service, &params)
             .map_err(|problem| Failure::usage(format!("--params: {problem}")))?;
-        let filter_params = read("--filter-params", &self.filter_params)?;
+        let filter_params = match self.filter_params.as_deref().and_then(|given| given.strip_prefix("hex:")) {
+            Some(digits) => octets(digits)?,
+            None => read("--filter-params", &self.filter_params)?,
+        };
         let mut endings = Endings::catch()?;
         let client = front_end(&self.at, &self.cluster).await?;
         let mut builder = client
@@ -258,8 +261,8 @@ impl Watching {
     }
 }
 
-/// Ends the stream at all its nodes, and waits until that is on its way: a node that merely loses the front-end keeps
-/// its share for a while, in case it is adopted.
+/// Ends the stream at all its nodes, and waits until that is on its way: who merely loses a front-end ends its share
+/// all the same, but tells its endpoints that something was lost, and not that the stream was closed.
 async fn close(client: &Client, stream: Stream) {
     stream.close();
     let gone = async {
@@ -270,6 +273,19 @@ async fn close(client: &Client, stream: Stream) {
     };
     // Whoever can't be told will find out.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone).await;
+}
+
+/// Parameters that are no MessagePack value: a guest's are what it says they are.
+fn octets(digits: &str) -> Result<Bytes, Failure> {
+    let octet = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.starts_with('+'))?;
+        u8::from_str_radix(text, 16).ok()
+    };
+    let octets: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(octet).collect();
+    octets.map(Bytes::from).ok_or_else(|| {
+        let limit = "hex: and pairs of hexadecimal digits, as in hex:0a000000";
+        Failure::Rejected(CallError::bad_field("filter_params", format_args!("hex:{digits}"), limit))
+    })
 }
 
 /// When a wave is complete.
@@ -315,4 +331,20 @@ fn window(text: &str) -> Result<u64, CallError> {
     text.parse().ok().filter(|bytes| (1..=max).contains(bytes)).ok_or_else(|| {
         CallError::bad_field("window", text, format_args!("1 to {max} bytes (stream_window_bytes)"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_can_be_bytes_as_they_are() {
+        assert_eq!(octets("0a000000").unwrap(), [10, 0, 0, 0][..]);
+        assert_eq!(octets("FFfe").unwrap(), [255, 254][..]);
+        assert_eq!(octets("").unwrap(), Bytes::new());
+        for senseless in ["0", "0a0", "0g", "+1", "0x0a", "é"] {
+            let refused = octets(senseless).unwrap_err().to_string();
+            assert!(refused.starts_with("filter_params is hex:") && refused.contains("pairs"), "{refused}");
+        }
+    }
 }

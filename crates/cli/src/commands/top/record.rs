@@ -58,6 +58,9 @@ struct Sight<'a> {
     #[serde(serialize_with = "rounded")]
     load_ms_max: f64,
     most_loaded: &'a str,
+    /// Streams that the node that was asked takes part in, and the bytes that it holds of them.
+    streams: usize,
+    stream_bytes: usize,
 }
 
 /// A stream's tree, as it is now.
@@ -127,6 +130,8 @@ impl<'a> Sight<'a> {
             load_ms_mean: nodes.load_ms_mean,
             load_ms_max: nodes.load_ms_max,
             most_loaded: &nodes.most_loaded,
+            streams: nodes.streams,
+            stream_bytes: nodes.stream_bytes,
         }
     }
 }
@@ -146,6 +151,10 @@ mod tests {
         assert_eq!(record["spread"]["cpu_permille"]["greatest"]["host"]["name"], "web-1");
         assert_eq!(record["slowest"][1]["mostly"], "local");
         assert_eq!(record["nodes"]["in_sight"], 4);
+        assert_eq!(
+            (&record["nodes"]["streams"], &record["nodes"]["stream_bytes"]),
+            (&json!(2), &json!(12_288))
+        );
         assert_eq!(record["value"]["hosts_by_memory"]["items"][0]["host"]["name"], "db-1");
         assert_eq!(record["value"]["figures"]["cores"], 12);
     }

@@ -76,6 +76,10 @@ pub(crate) struct Nodes {
     /// The greatest, and whose.
     pub(crate) load_ms_max: f64,
     pub(crate) most_loaded: String,
+    /// Streams that the node that was asked takes part in, and the bytes that it holds of them. What others do nobody
+    /// but they can say.
+    pub(crate) streams: usize,
+    pub(crate) stream_bytes: usize,
 }
 
 impl Nodes {
@@ -87,7 +91,14 @@ impl Nodes {
         loads.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let sum: f64 = loads.iter().map(|(load_ms, _)| load_ms).sum();
         let (load_ms_max, most_loaded) = loads[0].clone();
-        Self { in_sight: loads.len(), load_ms_mean: sum / loads.len() as f64, load_ms_max, most_loaded }
+        Self {
+            in_sight: loads.len(),
+            load_ms_mean: sum / loads.len() as f64,
+            load_ms_max,
+            most_loaded,
+            streams: status.open.streams,
+            stream_bytes: status.open.stream_bytes,
+        }
     }
 }
 

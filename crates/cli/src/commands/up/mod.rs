@@ -10,6 +10,7 @@ use super::topology::source::read_topology;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
+use crate::serve::{Serve, one_each};
 use bar::Bar;
 use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
@@ -127,10 +128,10 @@ impl Up {
         let node = node_command(&own);
         let mut back_end = node.clone();
         for service in self.services() {
-            let with_partition = format!("{service}:partitions={{number}}/{{total}}");
+            let with_partition = one_each(service);
             // Refused here rather than by every back-end.
             let example = with_partition.replace("{number}", "0").replace("{total}", "1");
-            example.parse::<crate::serve::Serve>().map_err(Failure::Rejected)?;
+            example.parse::<Serve>().map_err(Failure::Rejected)?;
             back_end.extend(["--serve".to_owned(), with_partition]);
         }
         let mut ssh = ssh_default();

@@ -70,6 +70,23 @@ fn greetings_and_faults_never_change() {
 }
 
 #[test]
+fn launchers_say_it_as_ever() {
+    let mut wrong = String::new();
+    for (name, launch) in samples::launches() {
+        let mut outbox = Outbox::new(Limits::DEFAULT);
+        outbox.push_launch(&launch).unwrap();
+        let now = spelled(&written(&mut outbox, usize::MAX));
+        if now != golden(name) {
+            writeln!(wrong, "{name}: {now}").unwrap();
+            continue;
+        }
+        let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &parsed(&now));
+        assert_eq!(shown_all(&came), [format!("Ok(Launch({launch:?}))")], "{name}");
+    }
+    assert!(wrong.is_empty(), "these lines of golden.txt are not what is written now:\n{wrong}");
+}
+
+#[test]
 fn a_payload_in_chunks_is_announced() {
     let limits = Limits { chunk_bytes: 4, ..Limits::DEFAULT };
     let message = Message::Partial(Box::new(samples::partial(Bytes::from_static(b"chunks"))));

@@ -1,6 +1,6 @@
 //! One message of each kind, small enough for its bytes to be read by eye.
 
-use crate::wire::{Fault, FaultCode, Hello};
+use crate::wire::{Assignment, Failed, Fault, FaultCode, Hello, Launch, Launcher, Started};
 use bytes::Bytes;
 use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
@@ -141,6 +141,32 @@ fn status() -> NodeStatus {
 
 fn operator() -> OperatorStatus {
     OperatorStatus { id: OperatorId([0xab; 32]), kind: "filter".into(), bytes: 4, uses: 2, streams: 1 }
+}
+
+/// Each word between launchers, by name.
+pub(super) fn launches() -> Vec<(&'static str, Launch)> {
+    let started = || Started { place: "a:0".into(), card: Arc::new(card()) };
+    let failed = Failed { place: "b:1".into(), what: "ended with 3".into(), last_words: vec!["oh".into()] };
+    let assignment = Assignment {
+        part: "a:0 => b:1 ;".into(),
+        first: 3,
+        total: 7,
+        root: "10.0.0.1:7700".into(),
+        launcher: Launcher::Ssh,
+        ssh: vec!["ssh".into(), "-v".into()],
+        inner: vec!["treefold".into()],
+        back_end: vec!["tool".into()],
+        remote_program: "/opt/treefold".into(),
+        time_left: Duration::from_secs(3).into(),
+    };
+    vec![
+        ("launch-attach", Launch::Attach(started())),
+        ("launch-assign", Launch::Assign(Box::new(assignment))),
+        ("launch-redirect", Launch::Redirect { addr: "10.0.0.2:7700".into() }),
+        ("launch-refuse", Launch::Refuse { why: "no place".into() }),
+        ("launch-report", Launch::Report { started: vec![started()], failed: vec![failed] }),
+        ("launch-end", Launch::End),
+    ]
 }
 
 /// Each kind of message, by name; those about streams are in [`super::stream`].

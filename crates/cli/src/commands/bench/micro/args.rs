@@ -44,7 +44,7 @@ pub(crate) struct BenchMicro {
     pub(super) seconds: f64,
 
     /// How long calls are made before they are measured
-    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::seconds)]
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::warm_up)]
     pub(super) warm_up: f64,
 
     /// How often each point is measured; shapes take turns

@@ -42,8 +42,19 @@ impl Cost {
 }
 
 impl Backends {
+    /// Measures something over daemons that run until then, however it ends.
+    pub(super) async fn during<T>(
+        scale: &Scale,
+        measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let backends = Self::start(scale).await?;
+        let measured = measure(&backends).await;
+        backends.fleet.end().await;
+        measured
+    }
+
     /// Starts the daemons; returns once all of them are there.
-    pub(super) async fn start(scale: &Scale) -> Result<Self, Failure> {
+    async fn start(scale: &Scale) -> Result<Self, Failure> {
         let total = scale.backends;
         let serves: Vec<String> =
             scale.processes()?.iter().map(|ids| format!("daemon:endpoints={ids}/{total}")).collect();
@@ -106,11 +117,6 @@ impl Backends {
             .map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
         let nodes: Duration = self.fleet.processes().cpu_times()?.iter().sum();
         Ok(Cost { front, all: front + nodes })
-    }
-
-    /// Ends all processes.
-    pub(super) async fn end(self) {
-        self.fleet.end().await;
     }
 }
 

@@ -5,13 +5,13 @@
 //! front-end processed.
 
 use super::backends::{Backends, Cost};
-use super::median;
 use super::scale::Scale;
 use super::trial::{Outcome, Trial};
+use super::{median, print_rows};
 use crate::exit::{Failure, Verdict};
+use crate::output::Format;
 use crate::output::style::Style;
 use crate::output::table::{Align, Table};
-use crate::output::{Format, print, print_json};
 use crate::parse;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -50,7 +50,7 @@ pub(super) struct BenchMetrics {
     seconds: f64,
 
     /// How long samples flow before
-    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse::seconds)]
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse::warm_up)]
     warm_up: f64,
 
     /// How late the last interval may be
@@ -113,14 +113,8 @@ impl BenchMetrics {
             let said = format!("--rate {rate} makes no sense; allowed: above 0, at most {RATE_PER_S_MAX}");
             return Err(Failure::usage(said));
         }
-        let backends = Backends::start(&self.scale).await?;
-        let measured = self.measure(&backends).await;
-        backends.end().await;
-        let figures = measured?;
-        match format {
-            Format::Json => print_json(&figures),
-            Format::Text => print(render(&figures)),
-        }
+        let figures = Backends::during(&self.scale, async |backends| self.measure(backends).await).await?;
+        print_rows(format, &figures, render);
         Ok(Verdict::Full)
     }
 

@@ -24,8 +24,9 @@ mod trial;
 mod verify;
 
 use crate::exit::{Failure, Verdict};
-use crate::output::Format;
+use crate::output::{Format, print, print_json};
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 /// Measure a parallel tool's start-up, metric streams and clock skews over emulated daemons
 #[derive(Debug, Args)]
@@ -55,6 +56,14 @@ impl BenchTool {
             What::Metrics(metrics) => metrics.run(format).await,
             What::Skew(skew) => skew.run(format).await,
         }
+    }
+}
+
+/// Prints what was measured: an array, or a table.
+fn print_rows<T: Serialize>(format: Format, rows: &[T], render: impl FnOnce(&[T]) -> String) {
+    match format {
+        Format::Json => print_json(&rows),
+        Format::Text => print(render(rows)),
     }
 }
 

@@ -6,11 +6,12 @@
 
 use super::backends::Backends;
 use super::clocks::{self, Estimate};
+use super::print_rows;
 use super::scale::Scale;
 use crate::exit::{Failure, Verdict};
+use crate::output::Format;
 use crate::output::style::Style;
 use crate::output::table::{Align, Table};
-use crate::output::{Format, print, print_json};
 use crate::parse;
 use crate::serve::daemon::now_ns;
 use clap::Args;
@@ -89,14 +90,9 @@ impl BenchSkew {
             delay_us_mean: us("delay", self.delay)?,
             since_ns: now_ns(),
         };
-        let backends = Backends::start(&self.scale).await?;
-        let measured = self.measure(&backends, &injected).await;
-        backends.end().await;
-        let figures = measured?;
-        match format {
-            Format::Json => print_json(&figures),
-            Format::Text => print(render(&figures)),
-        }
+        let figures =
+            Backends::during(&self.scale, async |backends| self.measure(backends, &injected).await).await?;
+        print_rows(format, &figures, render);
         Ok(Verdict::Full)
     }
 

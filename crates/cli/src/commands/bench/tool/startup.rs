@@ -7,13 +7,13 @@
 use super::backends::{Backends, Cost};
 use super::clocks::Estimate;
 use super::front::{Fold, Front};
-use super::median;
 use super::scale::Scale;
 use super::verify::{ByClass, verify};
+use super::{median, print_rows};
 use crate::exit::{Failure, Verdict};
+use crate::output::Format;
 use crate::output::style::Style;
 use crate::output::table::{Align, Table};
-use crate::output::{Format, print, print_json};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -116,16 +116,12 @@ struct Phase {
 
 impl BenchStartup {
     pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let backends = Backends::start(&self.scale).await?;
-        let measured = self.measure(&backends).await;
-        let processes = backends.processes;
-        backends.end().await;
-        let figures: Vec<Figures> =
-            measured?.iter().map(|(shape, starts)| self.figures(processes, *shape, starts)).collect();
-        match format {
-            Format::Json => print_json(&figures),
-            Format::Text => print(render(&figures)),
-        }
+        let figures = Backends::during(&self.scale, async |backends| {
+            let measured = self.measure(backends).await?;
+            let figures = |(shape, starts): &(Shape, Vec<Start>)| self.figures(backends, *shape, starts);
+            Ok(measured.iter().map(figures).collect::<Vec<Figures>>())
+        });
+        print_rows(format, &figures.await?, render);
         Ok(Verdict::Full)
     }
 
@@ -182,14 +178,14 @@ impl BenchStartup {
         Ok(Reported { itself, metrics, skews, process, machine, code, call_graph, done })
     }
 
-    fn figures(&self, processes: u32, shape: Shape, starts: &[Start]) -> Figures {
+    fn figures(&self, backends: &Backends, shape: Shape, starts: &[Start]) -> Figures {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let of_all =
             |figure: &dyn Fn(&Start) -> Duration| median(starts.iter().map(|s| ms(figure(s))).collect());
         let phase = |at: usize| Phase { phase: starts[0].laps[at].0, ms: of_all(&|start| start.laps[at].1) };
         Figures {
-            backends: self.scale.backends,
-            processes,
+            backends: backends.count(),
+            processes: backends.processes,
             shape: shape.to_string(),
             runs: self.runs,
             rounds: self.rounds,

@@ -5,9 +5,8 @@
 //! a gap, and the sum of each metric that of all daemons' rates. Sums of shares of numbers below a thousand are exact
 //! to [`ROUNDING`].
 //!
-//! Waves gather everyone's n-th sample (`wait_for_all`). The filter would rather have samples as they come, and be
-//! told by its node whom to wait for; gathered, it needs no telling, since with the first wave it hears from everyone
-//! (see [`treefold_daemon::Sampler`]).
+//! In trees, waves gather everyone's n-th sample (`wait_for_all`), and each node tells its filter who has joined. Where
+//! the filter is run here, samples come one by one as they do, and it is told here who there is.
 
 use super::super::cost::{Ticks, machine_ticks};
 use super::backends::{Backends, Cost, encoded};

@@ -86,6 +86,8 @@ pub(crate) fn look() -> Look {
             load_ms_mean: 0.6,
             load_ms_max: 1.9,
             most_loaded: "10.0.0.2:7700".to_owned(),
+            streams: 2,
+            stream_bytes: 12 << 10,
         }),
         focus: None,
         network: None,
@@ -128,7 +130,10 @@ fn a_chosen_host_shows_its_own_processes_once_they_are_there() {
     let mut model = model(Instant::now());
     model.apply(Action::Next);
     assert_eq!((model.selected, model.wishes().focus), (Some(0), Some(0)), "from the top");
-    assert!(model.processes().iter().all(|placed| placed.host.id == 0), "of the cluster's list, for now");
+    assert!(
+        model.processes().iter().all(|placed| placed.host.id == 0),
+        "of the cluster's list until its own have come"
+    );
     model.apply(Action::Next);
     model.apply(Action::Next);
     model.apply(Action::Next);

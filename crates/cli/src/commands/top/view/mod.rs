@@ -1,7 +1,7 @@
 //! A model as a picture of any size.
 //!
 //! ```text
-//! heading: who is asked, how many answered, how long it took
+//! heading: who is asked, how many answered, how long it took, its streams
 //! totals:  cpu, memory, network, disk: now, spread over hosts, and a line of what was before
 //! hosts, worst first        │ processes, worst first
 //! slowest subtrees, stream  │ who is missing, and why
@@ -23,12 +23,14 @@ pub(crate) use palette::Palette;
 
 use super::keys::KEYS;
 use super::model::Model;
+use super::source::Nodes;
 use crate::output::short;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use std::time::Instant;
+use text::size;
 
 /// From this height on, totals are three lines high.
 const TALL: u16 = 40;
@@ -70,7 +72,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: 
     }
 }
 
-/// Who is asked, how many answered, and how long it took.
+/// Who is asked, how many answered, how long it took, and what streams there are at who is asked.
 fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palette: Palette) {
     let mut spans = vec![Span::styled("treefold top ", palette.strong()), Span::raw(model.asked.clone())];
     if let Some((at, look)) = &model.look {
@@ -92,7 +94,16 @@ fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palet
     if model.paused {
         spans.push(Span::styled("  paused", palette.warning()));
     }
+    // Last, for it goes first where there is no room.
+    let nodes = model.look.as_ref().and_then(|(_, look)| look.nodes.as_ref());
+    spans.extend(nodes.map(|nodes| Span::raw(streams_of(nodes))));
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// The streams of the node that is asked: this command's own is one of them where the node takes part in it.
+fn streams_of(nodes: &Nodes) -> String {
+    let plural = if nodes.streams == 1 { "" } else { "s" };
+    format!("  {} stream{plural}, {}", nodes.streams, size(nodes.stream_bytes as u64))
 }
 
 fn keys_line(palette: Palette) -> Line<'static> {

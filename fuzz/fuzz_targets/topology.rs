@@ -1,0 +1,26 @@
+//! A topology file. What is read is written in both forms, and reads the same again; what is not can be shown.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use treefold::topology::Bounds;
+use treefold::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
+use treefold::topology::parse::parse;
+use treefold::topology::write::{Form, to_text};
+
+/// Small, so that limits are met, and what is written is not much longer than what was read.
+const BOUNDS: Bounds = Bounds { processes_max: 256, fan_out_max: 64, ..Bounds::DEFAULT };
+
+fuzz_target!(|input: &str| {
+    let topology = match parse(input, &BOUNDS) {
+        Ok(topology) => topology,
+        Err(problems) => {
+            assert!(!excerpts(&problems, input, "fuzz", EXCERPT_COLUMNS).is_empty());
+            return;
+        }
+    };
+    for form in [Form::Terse, Form::Plain] {
+        let text = to_text(&topology, form);
+        let again = parse(&text, &BOUNDS).unwrap_or_else(|problems| panic!("{problems}: {text}"));
+        assert_eq!(again.processes(), topology.processes(), "{text}");
+    }
+});
