@@ -148,6 +148,7 @@ impl Tree {
             if is_over {
                 out.extend(self.root.wave(tag, std::mem::take(&mut pieces)));
             }
+            heirs.iter().for_each(|&heir| self.root.filter.joined(heir)); // core says both, in this order
             self.root.filter.replaced(Source::Child(inner as u32), &heirs);
             pieces.extend(again);
             self.adopted.extend(leaves);
@@ -158,7 +159,19 @@ impl Tree {
         out
     }
 
+    /// Everyone is told whom to wait for, as by core.
+    fn join(&mut self, endpoints: u32) {
+        for endpoint in 0..endpoints {
+            self.leaves[endpoint as usize % 4].filter.joined(Source::Endpoint(endpoint));
+        }
+        for (number, inner) in (0..).zip(self.inner.iter_mut().flatten()) {
+            self.root.filter.joined(Source::Child(number));
+            [2 * number, 2 * number + 1].iter().for_each(|&leaf| inner.filter.joined(Source::Child(leaf)));
+        }
+    }
+
     fn run(mut self, runs: &Runs, deaths: &[Death], combine: Combine) -> Vec<Packet> {
+        self.join(runs.len() as u32);
         let last = runs.iter().map(Vec::len).max().unwrap_or(0) as u64;
         let waves = (0..=last).flat_map(|tag| self.wave(tag, runs, deaths, combine));
         let packets: Vec<Packet> = waves.map(|packet| Packet::read(&packet).unwrap()).collect();
