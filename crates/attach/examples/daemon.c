@@ -5,17 +5,8 @@
  * A front-end that opens a stream with the filter "sum" gets, for each packet that it sends, one packet back: the sum
  * of all ids and of all loads. The daemon ends when its first stream does. docs/attach.md says how it is built. */
 #define _DEFAULT_SOURCE /* getloadavg */
-#include "treefold.h"
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "attach.h"
 #include <unistd.h>
-
-static int failed(const char *what, const treefold_error *error) {
-    fprintf(stderr, "daemon: %s: %s (%d)\n", what, treefold_error_message(error), (int)error->code);
-    return 1;
-}
 
 /* Puts the answer into the row: `i64 f64`. */
 static treefold_code fill(treefold_row *row, treefold_error *error) {
@@ -40,36 +31,18 @@ static treefold_code serve(treefold_stream *stream, treefold_row *row, treefold_
 }
 
 int main(int argc, char **argv) {
-    if (argc < 5) {
-        fprintf(stderr, "usage: %s HOST:PORT SERVICE ENDPOINT TOTAL [CLUSTER]\n", argv[0]);
-        return 2;
-    }
-    const char *at[] = {argv[1]};
-    uint32_t endpoint = (uint32_t)strtoul(argv[3], NULL, 10);
-    treefold_attachment attachment = {0};
-    attachment.size = sizeof attachment;
-    attachment.at = at;
-    attachment.at_count = 1;
-    attachment.service = argv[2];
-    attachment.endpoints = &endpoint;
-    attachment.endpoint_count = 1;
-    attachment.total = (uint32_t)strtoul(argv[4], NULL, 10);
-    attachment.cluster = argc > 5 ? argv[5] : NULL;
-
+    treefold_attached *attached = attach_as_told(argc, argv);
     treefold_error error;
-    treefold_attached *attached = treefold_attach(&attachment, &error);
-    if (attached == NULL) return failed("attach", &error);
-
-    int status = 0;
+    int status = EXIT_SUCCESS;
     treefold_row *row = treefold_row_new();
     treefold_stream *stream = NULL;
     if (treefold_accept(attached, -1, &stream, &error) != TREEFOLD_OK) {
-        status = failed("accept", &error);
+        status = failed(argv[0], "accept", &error);
     } else if (serve(stream, row, &error) != TREEFOLD_OVER) {
-        status = failed("serve", &error);
+        status = failed(argv[0], "serve", &error);
     }
     treefold_stream_close(stream);
     treefold_row_free(row);
-    if (treefold_detach(attached, 2000, &error) != TREEFOLD_OK) status = failed("detach", &error);
+    if (treefold_detach(attached, 2000, &error) != TREEFOLD_OK) status = failed(argv[0], "detach", &error);
     return status;
 }

@@ -47,7 +47,7 @@ typedef enum treefold_code {
    */
   TREEFOLD_UNREACHABLE = 4,
   /*
-   Who answered is of another cluster, or speaks another version of the protocol, or is full.
+   Who answered is of another cluster, or has another token, or speaks another version of the protocol, or is full.
    */
   TREEFOLD_REFUSED = 5,
   /*
@@ -107,7 +107,8 @@ typedef struct treefold_error {
  */
 typedef struct treefold_attachment {
   /*
-   Its size, `sizeof(treefold_attachment)`: says which fields the program knows of.
+   Its size, `sizeof(treefold_attachment)`: says which fields the program knows of. Later versions may add some at
+   the end; a program that was compiled before then has their defaults.
    */
   size_t size;
   /*
@@ -158,6 +159,11 @@ typedef struct treefold_attachment {
    How long attaching may take: -1 for ever, 0 for ten seconds. A network that is not there yet is waited for.
    */
   int64_t timeout_ms;
+  /*
+   The cluster's token; by default the environment's TREEFOLD_TOKEN. Without either, only a cluster that has none
+   takes the program in.
+   */
+  const char *token;
 } treefold_attachment;
 
 /*

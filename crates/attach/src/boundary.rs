@@ -10,6 +10,12 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+/// C's pointers cross threads unasked. What the header promises of a handle is asked for beside it, by this.
+pub(crate) const fn used_from_any_thread<T: Send + Sync>() {}
+
+/// The same for a handle that one thread uses at a time.
+pub(crate) const fn used_by_one_thread_at_a_time<T: Send>() {}
+
 /// Runs a function's body: no panic leaves it, and its outcome goes to `error`.
 ///
 /// # Safety

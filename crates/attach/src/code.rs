@@ -23,7 +23,7 @@ pub enum treefold_code {
     TREEFOLD_INVALID = 3,
     /// Nobody answered at any address in time, or nobody took the node in.
     TREEFOLD_UNREACHABLE = 4,
-    /// Who answered is of another cluster, or speaks another version of the protocol, or is full.
+    /// Who answered is of another cluster, or has another token, or speaks another version of the protocol, or is full.
     TREEFOLD_REFUSED = 5,
     /// The system refused what a node needs: a port, a thread, a file descriptor.
     TREEFOLD_START = 6,

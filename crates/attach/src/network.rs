@@ -1,23 +1,30 @@
 //! A program's place in a network: taken, listened at, left.
 
 use crate::bell::Bell;
-use crate::boundary::{duration, given, guard, lent, lent_slice, lent_text, place, taken_back};
+use crate::boundary::{
+    duration, given, guard, lent, lent_slice, lent_text, place, taken_back, used_from_any_thread,
+};
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use crate::signals::Blocked;
 use crate::stream::treefold_stream;
+use std::env;
 use std::ffi::{c_char, c_int};
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold::attach::ATTACH_TIMEOUT;
 use treefold::endpoint::AcceptError;
+use treefold::network::Token;
+use treefold::network::command::TOKEN_VARIABLE;
 use treefold::{AttachError, Attached, Attachment, StartError, attach};
 
 /// What attaches, and where. Set it to zero and fill in what is needed: all that is zero or null has a default, save
 /// `size`, `at`, `service` and `endpoints`. It is read during the call only.
 #[repr(C)]
 pub struct treefold_attachment {
-    /// Its size, `sizeof(treefold_attachment)`: says which fields the program knows of.
+    /// Its size, `sizeof(treefold_attachment)`: says which fields the program knows of. Later versions may add some at
+    /// the end; a program that was compiled before then has their defaults.
     pub size: usize,
     /// Nodes of the network as "host:port", any of them; they are tried in turn.
     pub at: *const *const c_char,
@@ -43,13 +50,23 @@ pub struct treefold_attachment {
     pub zone: *const c_char,
     /// How long attaching may take: -1 for ever, 0 for ten seconds. A network that is not there yet is waited for.
     pub timeout_ms: i64,
+    /// The cluster's token; by default the environment's TREEFOLD_TOKEN. Without either, only a cluster that has none
+    /// takes the program in.
+    pub token: *const c_char,
 }
+
+/// Bytes of the first version of [`treefold_attachment`], which all programs fill in.
+const SIZE_LEAST: usize = offset_of!(treefold_attachment, token);
+/// A larger one is no size, but memory that was not set.
+const SIZE_MAX: usize = 4 << 10;
 
 /// A program's place in a network.
 pub struct treefold_attached {
     attached: Attached,
     bell: Arc<Bell>,
 }
+
+const _: () = used_from_any_thread::<treefold_attached>();
 
 /// Attaches the program, as one thread beside its own, and waits until streams may be opened to it. Null when that
 /// fails. The result is the caller's, to be given to treefold_detach. From any thread.
@@ -133,9 +150,11 @@ pub unsafe extern "C" fn treefold_detach(
     error: *mut treefold_error,
 ) -> treefold_code {
     let body = || {
-        let grace = duration("grace_ms", grace_ms)?;
         // SAFETY: the caller gives back a handle that it had from us, or null.
-        let Some(it) = (unsafe { taken_back(attached) }) else { return Ok(()) };
+        let it = unsafe { taken_back(attached) };
+        // Only now: the handle is gone, whatever else is wrong.
+        let grace = duration("grace_ms", grace_ms)?;
+        let Some(it) = it else { return Ok(()) };
         let treefold_attached { attached, bell: _kept } = *it;
         if attached.detach_within(grace) {
             return Ok(());
@@ -146,19 +165,39 @@ pub unsafe extern "C" fn treefold_detach(
     unsafe { guard(error, body) }
 }
 
+/// An attachment as this library knows it: what the program doesn't know of has its default, and so has what only the
+/// program knows of.
+///
 /// # Safety
-/// `attachment` is null, or points to a whole one, whose pointers are null or point to what their fields say.
-unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
-    let expected = size_of::<treefold_attachment>();
-    // SAFETY: as the caller promises; `size` is the first field, and the others are read when it says that they are
-    // there.
-    let given = unsafe { lent("attachment", attachment.cast::<usize>())? };
-    if *given != expected {
-        let problem = format_args!("is {given}; allowed: {expected}, the size of a treefold_attachment");
+/// `attachment` is null, or points to as many bytes as its `size` says.
+unsafe fn whole(attachment: *const treefold_attachment) -> Outcome<treefold_attachment> {
+    let known = size_of::<treefold_attachment>();
+    // SAFETY: as the caller promises; `size` is the first field.
+    let size = *unsafe { lent("attachment", attachment.cast::<usize>())? };
+    if !(SIZE_LEAST..=SIZE_MAX).contains(&size) {
+        let problem = format_args!("is {size}; allowed: {known}, the size of a treefold_attachment");
         return Err(Failure::argument("attachment.size", problem));
     }
     // SAFETY: as the caller promises.
-    let given = unsafe { lent("attachment", attachment)? };
+    let given = unsafe { lent_slice("attachment", attachment.cast::<u8>(), size)? };
+    let (ours, theirs) = given.split_at(size.min(known));
+    if let Some(at) = theirs.iter().position(|&byte| byte != 0) {
+        let problem = format_args!("byte {} is set, and this library knows {known} of them", known + at);
+        return Err(Failure::argument("attachment.size", problem));
+    }
+    let mut whole = MaybeUninit::<treefold_attachment>::zeroed();
+    // SAFETY: both are as long, and do not overlap; zero is a value of each field, and so is what the program has set.
+    unsafe {
+        ptr::copy_nonoverlapping(ours.as_ptr(), whole.as_mut_ptr().cast(), ours.len());
+        Ok(whole.assume_init())
+    }
+}
+
+/// # Safety
+/// `attachment` is null, or points to a whole one, whose pointers are null or point to what their fields say.
+unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
+    // SAFETY: as the caller promises.
+    let given = unsafe { whole(attachment)? };
     // SAFETY: as the caller promises of each of these.
     let text = |name, pointer| unsafe { lent_text(name, pointer) };
     // SAFETY: the same.
@@ -181,6 +220,9 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     if let Some(cluster) = text("attachment.cluster", given.cluster)? {
         result = result.cluster(cluster);
     }
+    if let Some(token) = token(text("attachment.token", given.token)?)? {
+        result = result.token(Some(token));
+    }
     if let Some(listen) = text("attachment.listen", given.listen)? {
         result = result.listen(listen);
     }
@@ -194,6 +236,17 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
         timeout => timeout,
     };
     Ok(result.rack(rack).zone(zone).timeout(timeout))
+}
+
+/// The token that the program gives, else the environment's.
+fn token(given: Option<&str>) -> Outcome<Option<Token>> {
+    let of_environment = || env::var(TOKEN_VARIABLE).ok().map(|text| (TOKEN_VARIABLE, text));
+    let given = given.map(|text| ("attachment.token", text.to_owned())).or_else(of_environment);
+    let read = |(name, text)| {
+        Token::new(text)
+            .ok_or_else(|| Failure::argument(name, "is none; allowed: 1 to 1024 bytes, on one line"))
+    };
+    given.map(read).transpose()
 }
 
 fn refused(error: AttachError) -> Failure {

@@ -3,7 +3,7 @@
 //! The handle points to the first field of something larger, which keeps the packet's memory alive and remembers what
 //! reading it as a typed packet gave, so that ten fields cost one check.
 
-use crate::boundary::{given, guard, guard_silently, lent, place, places, taken_back};
+use crate::boundary::{given, guard, guard_silently, lent, place, places, taken_back, used_from_any_thread};
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use bytes::Bytes;
 use std::ffi::c_char;
@@ -28,13 +28,20 @@ pub struct treefold_packet {
 #[repr(C)]
 struct Held {
     head: treefold_packet,
+    kept: Kept,
+}
+
+/// What the head's pointer points into, and what reading it gave.
+struct Kept {
     payload: Bytes,
     typed: OnceLock<Result<Packet, PacketError>>,
 }
 
+const _: () = used_from_any_thread::<Kept>();
+
 pub(crate) fn handle(tag: u64, payload: Bytes) -> *mut treefold_packet {
     let head = treefold_packet { tag, data: payload.as_ptr(), len: payload.len() };
-    given(Held { head, payload, typed: OnceLock::new() }).cast()
+    given(Held { head, kept: Kept { payload, typed: OnceLock::new() } }).cast()
 }
 
 /// Gives a packet back, and all texts and bytes that were read from it. Does nothing with null. From any thread.
@@ -158,8 +165,8 @@ fn mistyped(error: &PacketError) -> Failure {
 /// `packet` is null, or a live one that came from [`handle`].
 unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
     // SAFETY: as the caller promises; what came from `handle` is the head of a `Held`.
-    let held = unsafe { lent("packet", packet.cast::<Held>())? };
-    let read = held.typed.get_or_init(|| Packet::read(&held.payload));
+    let kept = &unsafe { lent("packet", packet.cast::<Held>())? }.kept;
+    let read = kept.typed.get_or_init(|| Packet::read(&kept.payload));
     read.as_ref().map_err(mistyped)
 }
 

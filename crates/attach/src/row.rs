@@ -2,6 +2,7 @@
 
 use crate::boundary::{
     duration, given, guard, guard_silently, lent, lent_alone, lent_slice, lent_text, taken_back,
+    used_by_one_thread_at_a_time,
 };
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use crate::stream::treefold_stream;
@@ -13,6 +14,8 @@ pub struct treefold_row {
     row: Row,
     fields: usize,
 }
+
+const _: () = used_by_one_thread_at_a_time::<treefold_row>();
 
 /// A row without values. It is the caller's, to be given to treefold_row_free. From any thread.
 #[unsafe(no_mangle)]

@@ -1,6 +1,8 @@
 //! A stream's two directions, for whichever threads.
 
-use crate::boundary::{duration, guard, guard_silently, lent, lent_slice, place, taken_back};
+use crate::boundary::{
+    duration, guard, guard_silently, lent, lent_slice, place, taken_back, used_from_any_thread,
+};
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use crate::packet::{self, treefold_packet};
 use bytes::Bytes;
@@ -16,6 +18,8 @@ pub struct treefold_stream {
     endpoint: u32,
     params: Bytes,
 }
+
+const _: () = used_from_any_thread::<treefold_stream>();
 
 impl treefold_stream {
     pub(crate) fn new(stream: EndpointStream) -> Self {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 use treefold::operators::packet::Row;
@@ -36,10 +36,10 @@ fn attachment() -> treefold_attachment {
     treefold_attachment { size: size_of::<treefold_attachment>(), ..zero }
 }
 
-fn attach(attachment: &treefold_attachment) -> (*mut treefold_attached, treefold_code, String) {
+fn attach(attachment: *const treefold_attachment) -> (*mut treefold_attached, treefold_code, String) {
     let mut handle = null_mut();
     let (code, message) = said(|error| {
-        // SAFETY: both live through the call.
+        // SAFETY: both live through the call; the attachment is as large as it says.
         handle = unsafe { treefold_attach(attachment, error) };
         // SAFETY: the call has filled it.
         unsafe { (*error).code }
@@ -103,8 +103,11 @@ fn an_attachment_s_fields_are_named() {
         message
     };
     let size = size_of::<treefold_attachment>();
-    let problem = format!("attachment.size: is 4; allowed: {size}, the size of a treefold_attachment");
-    assert_eq!(missing(&treefold_attachment { size: 4, ..attachment() }), problem);
+    for no_size in [0, 4, 8, 1 << 20] {
+        let problem =
+            format!("attachment.size: is {no_size}; allowed: {size}, the size of a treefold_attachment");
+        assert_eq!(missing(&treefold_attachment { size: no_size, ..attachment() }), problem);
+    }
     assert_eq!(missing(&attachment()), "attachment.service: is null");
     let named = || treefold_attachment { service: c"tool".as_ptr(), ..attachment() };
     assert_eq!(missing(&named()), "attachment.at: one node's address is needed at least");
@@ -116,12 +119,54 @@ fn an_attachment_s_fields_are_named() {
     assert_eq!(missing(&placed()), "attachment.endpoints: one is needed at least");
     let cluster = treefold_attachment { cluster: c"\xff".as_ptr(), ..placed() };
     assert!(missing(&cluster).starts_with("attachment.cluster: is no UTF-8"));
+    let token = treefold_attachment { token: c"two\nlines".as_ptr(), ..placed() };
+    assert_eq!(missing(&token), "attachment.token: is none; allowed: 1 to 1024 bytes, on one line");
     let time = treefold_attachment { timeout_ms: -2, ..placed() };
     assert_eq!(missing(&time), "attachment.timeout_ms: is -2; allowed: -1 and above");
     // SAFETY: null is allowed to be given.
     assert!(unsafe { treefold_attach(null(), null_mut()) }.is_null());
     let nobody = treefold_attachment { endpoints: &0, endpoint_count: 1, timeout_ms: 1, ..placed() };
     assert_eq!(attach(&nobody).1, TREEFOLD_UNREACHABLE);
+}
+
+#[test]
+fn programs_that_know_fewer_fields_or_more_are_understood() {
+    /// What a later version may look like.
+    #[repr(C)]
+    struct Later {
+        known: treefold_attachment,
+        other: u64,
+    }
+    let attach = |given: &Later| attach(&raw const given.known);
+    let (known, later) = (size_of::<treefold_attachment>(), size_of::<Later>());
+    // The first field that was added; what stands there is none of the program's.
+    let earlier = offset_of!(treefold_attachment, token);
+    let no_text = null::<std::ffi::c_char>().wrapping_add(1);
+    let given =
+        |size, token, other| Later { known: treefold_attachment { size, token, ..attachment() }, other };
+    let understood = (null_mut(), TREEFOLD_INVALID, "attachment.service: is null".to_owned());
+    assert_eq!(attach(&given(earlier, no_text, 0)), understood);
+    assert_eq!(attach(&given(later, null(), 0)), understood);
+    let problem = format!("attachment.size: byte {known} is set, and this library knows {known} of them");
+    assert_eq!(attach(&given(later, null(), 1)), (null_mut(), TREEFOLD_INVALID, problem));
+}
+
+#[test]
+fn a_handle_is_gone_even_if_the_grace_makes_no_sense() {
+    let scene = Scene::new();
+    let met = scene.runtime.block_on(scene.front.members_at_least(2, Duration::from_secs(30)));
+    assert!(met);
+    assert_invalid(
+        // SAFETY: nobody uses the handle any more.
+        |error| unsafe { treefold_detach(scene.attached, -2, error) },
+        "grace_ms: is -2; allowed: -1 and above",
+    );
+    let alone = async {
+        while scene.front.members().len() > 1 {
+            tokio::task::yield_now().await
+        }
+    };
+    scene.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), alone).await }).unwrap();
 }
 
 #[test]

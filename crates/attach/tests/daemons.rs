@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
+use treefold::network::command::TOKEN_VARIABLE;
+use treefold::network::{Network, Token, UpOptions};
 use treefold::operators::packet::Packet;
 use treefold::{Node, PartitionSet, Shape, Stream};
 
@@ -72,8 +74,11 @@ struct Daemon(Child);
 
 impl Daemon {
     fn start(program: &Path, arguments: &[String]) -> Self {
-        let mut command = Command::new(program);
-        Self(command.args(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        Self::spawn(Command::new(program).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
     fn pid(&self) -> i64 {
@@ -178,6 +183,57 @@ async fn a_daemon_with_a_loop_of_its_own_waits_in_poll() {
     for daemon in daemons {
         daemon.ends_well().await;
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_makes_room_for_one_that_waits() {
+    let Some(program) = built("events") else { return };
+    let (front, daemons) = network(&program, 1).await;
+    let mut streams = Vec::new();
+    // As many as the example has seats.
+    for number in 0..16u8 {
+        let mut stream = open(&front, "identity", 1).await;
+        stream.send(Bytes::from(vec![number])).await.unwrap();
+        assert_eq!(stream.wave().await.unwrap().packets, [Bytes::from(vec![number])]);
+        streams.push(stream);
+    }
+    let mut waiting = open(&front, "identity", 1).await;
+    waiting.send(Bytes::from_static(b"me too")).await.unwrap();
+    streams.remove(0).close();
+    let wave = tokio::time::timeout(LONG, waiting.wave()).await.expect("it is accepted").unwrap();
+    assert_eq!(wave.packets, [Bytes::from_static(b"me too")]);
+    drop((streams, waiting));
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
+    let Some(program) = built("daemon") else { return };
+    let mut options = UpOptions::new(vec!["true".to_owned()], vec!["true".to_owned()]);
+    options.token = Token::new("a secret of this test's");
+    // What attaches from outside is in no topology.
+    let network = Network::up("here:0;".parse().unwrap(), options).await.unwrap();
+    let front = network.node();
+    let with = |token: &str| {
+        let mut command = Command::new(&program);
+        command.args(arguments(front, 0, 1)).env(TOKEN_VARIABLE, token);
+        command
+    };
+    let mut other = with("a guess");
+    let out = tokio::task::spawn_blocking(move || other.output()).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("attach: ") && said.contains("token is another"), "{said}");
+    let daemon = Daemon::spawn(&mut with("a secret of this test's"));
+    assert!(front.members_at_least(2, LONG).await);
+    let mut stream = open(front, "sum", 1).await;
+    stream.send(Bytes::new()).await.unwrap();
+    let wave = stream.wave().await.unwrap();
+    assert_eq!(Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap(), daemon.pid());
+    stream.close();
+    daemon.ends_well().await;
+    network.down(LONG).await;
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::commands::up::Up;
 use crate::exit::Failure;
 use crate::output::Format;
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use treefold::CallError;
 
 /// One call reaches every partition; partial answers are folded up a tree and are there by the deadline.
@@ -26,7 +27,7 @@ use treefold::CallError;
 /// on their way up; the caller has the answer by the deadline, with an honest count of who contributed.
 #[derive(Debug, Parser)]
 #[command(name = "treefold", version, after_help = AFTER_HELP, max_term_width = 110, propagate_version = true)]
-pub(crate) struct Cli {
+pub(crate) struct Cli<C: Subcommand = Command> {
     /// What standard output bears: text for people, json for scripts
     #[arg(
         short,
@@ -41,7 +42,26 @@ pub(crate) struct Cli {
     pub(crate) output: Output,
 
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: C,
+}
+
+/// What a network starts by the hundred: most of such a process's start would be spent on describing commands that it
+/// is not.
+#[derive(Debug, Subcommand)]
+enum Alone {
+    Node(NodeArgs),
+}
+
+impl Cli {
+    /// Reads a command line. Whatever is wrong with it is told as the whole program sees it.
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        if words.get(1).is_some_and(|word| word == "node")
+            && let Ok(Cli { output, command: Alone::Node(node) }) = Cli::try_parse_from(words)
+        {
+            return Ok(Self { output, command: Command::Node(node) });
+        }
+        Self::try_parse_from(words)
+    }
 }
 
 /// What `-o` can ask for. Answers have two forms; points of an experiment, which are rows, have a third.
@@ -119,15 +139,30 @@ Start here:
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use clap::error::ErrorKind;
 
     #[test]
     fn every_flag_is_consistent() {
-        Cli::command().debug_assert();
+        <Cli>::command().debug_assert();
+        Cli::<Alone>::command().debug_assert();
+    }
+
+    #[test]
+    fn a_node_s_flags_are_the_same_alone() {
+        let read = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            Cli::read(&words).map_err(|error| error.kind())
+        };
+        let whole = read("treefold -o json node --workers 1").expect("it makes sense");
+        let alone = read("treefold node --workers 1 -o json").expect("it makes sense");
+        assert_eq!(format!("{alone:?}"), format!("{whole:?}"));
+        assert_eq!(read("treefold node --workers").unwrap_err(), ErrorKind::InvalidValue);
+        assert_eq!(read("treefold node --help").unwrap_err(), ErrorKind::DisplayHelp);
     }
 
     #[test]
     fn every_command_has_help_with_an_example() {
-        for command in Cli::command().get_subcommands() {
+        for command in <Cli>::command().get_subcommands() {
             let has_children = command.get_subcommands().next().is_some();
             let leaves: Vec<&clap::Command> =
                 if has_children { command.get_subcommands().collect() } else { vec![command] };

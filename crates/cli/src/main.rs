@@ -25,14 +25,14 @@ mod parse;
 mod serve;
 
 use args::{Cli, Command};
-use clap::Parser;
 use clap::error::ErrorKind;
 use exit::{Failure, Verdict};
 use output::Format;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::read(&words) {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
     };

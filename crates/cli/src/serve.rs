@@ -99,7 +99,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Serve {
-    /// Makes the service ready. Blocks: a folder may have to be indexed first, with a progress bar where somebody
+    /// True when making it ready may take long.
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self.what, What::Search(_) | What::Hosts(_))
+    }
+
+    /// Makes the service ready. May block: a folder may have to be indexed first, with a progress bar where somebody
     /// sees it.
     pub(crate) fn open(&self) -> Result<Service, String> {
         match &self.what {

@@ -98,7 +98,7 @@ pub enum AttachError {
         /// What the system says of it.
         source: io::Error,
     },
-    /// Who answered is of another cluster, speaks another version of the protocol, or is full.
+    /// Who answered is of another cluster, has another token, speaks another version of the protocol, or is full.
     #[error("{addr} refuses: {problem}")]
     Refused {
         /// Who.

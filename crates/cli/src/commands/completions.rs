@@ -24,7 +24,7 @@ Examples:
 impl Completions {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "treefold", &mut script);
+        clap_complete::generate(self.shell, &mut <Cli>::command(), "treefold", &mut script);
         output::print(String::from_utf8_lossy(&script).trim_end());
         Ok(Verdict::Full)
     }

@@ -180,9 +180,14 @@ pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> 
     text.map(read).transpose()
 }
 
-/// Opens what is to be served, off the loop: a folder may take minutes to index.
+/// Opens what is to be served, and off the loop what may block: a folder may take minutes to index.
 async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
+    let may_block = serve.iter().any(Serve::may_block);
     let open = move || serve.iter().map(Serve::open).collect::<Result<Vec<_>, String>>();
+    // A thread is a good part of a short start.
+    if !may_block {
+        return open().map_err(Failure::failed);
+    }
     let opened = tokio::task::spawn_blocking(open).await;
     opened.expect("invariant: opening a service does not panic").map_err(Failure::failed)
 }

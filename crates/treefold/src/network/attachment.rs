@@ -14,14 +14,17 @@
 //! # }
 //! ```
 
-use super::foreman::Foreman;
+use super::command::STARTED_VARIABLE;
+use super::foreman::{Foreman, until};
 use crate::driver::asks::Handle;
 use crate::driver::launching::{AttachError, LaunchAsk, LaunchNews};
 use crate::node::Node;
+use crate::park::deadline_after;
 use crate::sockets;
 use crate::topology::Topology;
 use crate::wire::{Assignment, Launch, Started, Token};
 use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::NodeId;
@@ -100,32 +103,34 @@ impl Attachment {
         let handle = node.handle().clone();
         handle.launch_ask(LaunchAsk::Listen { news: sender });
         let own = Started { place: self.place.clone(), card: node.card().clone() };
-        let parent = attach(&handle, &self.parent, self.attach_timeout).await?;
-        say(&handle, parent, Launch::Attach(own.clone()));
-        let member = Member {
-            own_addr: node.addr().to_string(),
-            plan: self,
-            handle,
-            own,
-            parent,
-            root: None,
-            foreman: None,
-        };
+        let own_addr = node.addr().to_string();
+        let (parent, seeking, root, foreman) = (None, None, None, None);
+        let mut member = Member { own_addr, plan: self, handle, own, parent, seeking, root, foreman };
+        member.seek(member.plan.parent.clone(), member.plan.attach_timeout, false);
         tokio::pin!(stop);
         member.live(news, stop.as_mut()).await
     }
 }
 
-/// A process that has attached.
+/// A process that attaches, or has.
 struct Member {
     plan: Attachment,
     handle: Handle,
     own: Started,
     own_addr: String,
-    parent: NodeId,
+    /// `None` while it is sought.
+    parent: Option<NodeId>,
+    seeking: Option<Seeking>,
     /// The front-end's address.
     root: Option<String>,
     foreman: Option<Foreman>,
+}
+
+/// A parent that is sought; everybody else is served meanwhile.
+struct Seeking {
+    found: Pin<Box<dyn Future<Output = Result<NodeId, AttachError>> + Send>>,
+    /// The parent is lost: that there is no other is the network's end, and no mistake.
+    is_orphan: bool,
 }
 
 impl Member {
@@ -141,24 +146,24 @@ impl Member {
                 Heard::Nothing => None,
                 Heard::Stop => Some(Ending::Stopped),
                 Heard::Closed => return Err(AttachError::Closed),
+                Heard::Found(found) => self.take_parent(found)?,
                 Heard::News(LaunchNews::Said { from, word }) => match *word {
-                    Launch::Redirect { addr } if from == self.parent && redirects < REDIRECTS_MAX => {
+                    Launch::Redirect { addr } if self.is_parent(from) && redirects < REDIRECTS_MAX => {
                         redirects += 1;
-                        self.attach_at(&addr, self.plan.attach_timeout).await?;
+                        self.seek(addr, self.plan.attach_timeout, false);
                         None
                     }
-                    Launch::Refuse { why } if from == self.parent => {
+                    Launch::Refuse { why } if self.is_parent(from) => {
                         return Err(AttachError::Refused { addr: from.addr.to_string(), problem: why });
                     }
-                    Launch::End if from == self.parent => Some(Ending::Ended),
+                    Launch::End if self.is_parent(from) => Some(Ending::Ended),
                     word => {
                         self.hear(from, word);
                         None
                     }
                 },
-                Heard::News(LaunchNews::Lost { peer }) if peer == self.parent => self.find_front_end().await,
                 Heard::News(LaunchNews::Lost { peer }) => {
-                    self.foreman.iter_mut().for_each(|foreman| foreman.lose(peer));
+                    self.lose(peer);
                     None
                 }
                 Heard::News(LaunchNews::TurnedAway { .. }) => None,
@@ -181,10 +186,19 @@ impl Member {
         news: &mut mpsc::UnboundedReceiver<LaunchNews>,
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Heard {
+        let seeking = &mut self.seeking;
+        let is_seeking = seeking.is_some();
+        let found = async {
+            match seeking {
+                Some(seeking) => (&mut seeking.found).await,
+                None => std::future::pending().await,
+            }
+        };
         let Some(foreman) = &mut self.foreman else {
             return tokio::select! {
                 biased;
                 () = stop => Heard::Stop,
+                found = found, if is_seeking => Heard::Found(found),
                 news = news.recv() => news.map_or(Heard::Closed, Heard::News),
             };
         };
@@ -192,21 +206,32 @@ impl Member {
         tokio::select! {
             biased;
             () = stop => Heard::Stop,
+            // Before the news: that a parent is lost comes after that it was found.
+            found = found, if is_seeking => Heard::Found(found),
             news = news.recv() => news.map_or(Heard::Closed, Heard::News),
             Some(Ok(ended)) = foreman.processes.join_next() => {
                 foreman.note_end(&ended);
                 Heard::Nothing
             }
-            () = tokio::time::sleep_until(due_at.into()), if is_anyone_expected => {
+            () = until(due_at), if is_anyone_expected => {
                 foreman.give_up_waiting();
+                Heard::Nothing
+            }
+            // Whoever has come is served first. In between, the runtime sees to its other tasks.
+            () = tokio::task::yield_now(), if foreman.has_to_start() => {
+                foreman.start_some();
                 Heard::Nothing
             }
         }
     }
 
+    fn is_parent(&self, peer: NodeId) -> bool {
+        self.parent == Some(peer)
+    }
+
     fn hear(&mut self, from: NodeId, word: Launch) {
         match word {
-            Launch::Assign(assignment) if from == self.parent => self.assign(*assignment),
+            Launch::Assign(assignment) if self.is_parent(from) => self.assign(*assignment),
             Launch::Attach(started) => {
                 let place = started.place.clone();
                 if !self.foreman.as_mut().is_some_and(|foreman| foreman.take_in(from, started)) {
@@ -231,41 +256,55 @@ impl Member {
         // A second assignment is what an adopted process gets: its children are there already.
         if part.processes().len() > 1 && self.foreman.is_none() {
             let (handle, addr, token) = (self.handle.clone(), self.own_addr.clone(), self.plan.token.clone());
-            let mut foreman = Foreman::new(handle, addr, &part.into_part(), assignment, token, false);
-            foreman.start_all();
-            self.foreman = Some(foreman);
+            self.foreman = Some(Foreman::new(handle, addr, &part.into_part(), assignment, token, false));
         }
     }
 
     fn report(&mut self) {
-        let Some(foreman) = &mut self.foreman else { return };
+        let (Some(foreman), Some(parent)) = (&mut self.foreman, self.parent) else { return };
         if let Some((started, failed)) = foreman.drain_report() {
-            say(&self.handle, self.parent, Launch::Report { started, failed });
+            say(&self.handle, parent, Launch::Report { started, failed });
         }
     }
 
-    async fn attach_at(&mut self, addr: &str, patience: Duration) -> Result<(), AttachError> {
-        self.parent = attach(&self.handle, addr, patience).await?;
-        say(&self.handle, self.parent, Launch::Attach(self.own.clone()));
-        Ok(())
+    fn seek(&mut self, addr: String, patience: Duration, is_orphan: bool) {
+        let handle = self.handle.clone();
+        let found = Box::pin(async move { attach(&handle, &addr, patience).await });
+        (self.parent, self.seeking) = (None, Some(Seeking { found, is_orphan }));
     }
 
-    /// The parent is gone: the front-end takes this process in, or the network is over.
-    async fn find_front_end(&mut self) -> Option<Ending> {
-        let root = self.root.clone().unwrap_or_else(|| self.plan.parent.clone());
-        forget_stderr();
-        match self.attach_at(&root, self.plan.patience).await {
-            Ok(()) => None,
-            Err(error) => {
-                tracing::debug!(%error, "the network is gone");
-                Some(Ending::Orphaned)
+    fn take_parent(&mut self, found: Result<NodeId, AttachError>) -> Result<Option<Ending>, AttachError> {
+        let is_orphan = self.seeking.take().is_some_and(|seeking| seeking.is_orphan);
+        match found {
+            Ok(parent) => {
+                self.parent = Some(parent);
+                say(&self.handle, parent, Launch::Attach(self.own.clone()));
+                Ok(None)
             }
+            Err(error) if is_orphan => {
+                tracing::debug!(%error, "the network is gone");
+                Ok(Some(Ending::Orphaned))
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// A peer is gone. When it was the parent, the front-end takes this process in, or the network is over.
+    fn lose(&mut self, peer: NodeId) {
+        if !self.is_parent(peer) {
+            return self.foreman.iter_mut().for_each(|foreman| foreman.lose(peer));
+        }
+        if std::env::var_os(STARTED_VARIABLE).is_some() {
+            forget_stderr();
+        }
+        let root = self.root.clone().unwrap_or_else(|| self.plan.parent.clone());
+        self.seek(root, self.plan.patience, true);
     }
 }
 
 enum Heard {
     News(LaunchNews),
+    Found(Result<NodeId, AttachError>),
     Nothing,
     Stop,
     Closed,
@@ -277,14 +316,14 @@ fn say(handle: &Handle, to: NodeId, word: Launch) {
 
 /// Connects, again and again for as long as it may help.
 async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, AttachError> {
-    let give_up_at = Instant::now() + patience;
+    let give_up_at = deadline_after(patience);
     let mut pause = PAUSE_LEAST;
     loop {
         let refused = match attach_once(handle, addr).await {
             Err(error) if error.is_passing() => error,
             done => return done,
         };
-        if Instant::now() + pause >= give_up_at {
+        if give_up_at.is_some_and(|at| Instant::now() + pause >= at) {
             return Err(refused);
         }
         tokio::time::sleep(pause).await;
@@ -292,12 +331,21 @@ async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeI
     }
 }
 
+/// Tries each address that a name has. That somebody refuses says more than that nobody answers elsewhere.
 async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, AttachError> {
     let unreachable = |problem: String| AttachError::Unreachable { addr: addr.to_owned(), problem };
     let found = sockets::resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
-    let (answer, answered) = oneshot::channel();
-    handle.launch_ask(LaunchAsk::Attach { addr: found[0], answer });
-    answered.await.unwrap_or(Err(AttachError::Closed))
+    let mut refused = unreachable("it has no address".to_owned());
+    for addr in found {
+        let (answer, answered) = oneshot::channel();
+        handle.launch_ask(LaunchAsk::Attach { addr, answer });
+        match answered.await.unwrap_or(Err(AttachError::Closed)) {
+            Ok(parent) => return Ok(parent),
+            Err(error) if refused.is_passing() => refused = error,
+            Err(_) => {}
+        }
+    }
+    Err(refused)
 }
 
 /// The dead parent read this process's standard error: from now on, what is written there is lost, and harmless.

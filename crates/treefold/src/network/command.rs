@@ -7,6 +7,7 @@
 use crate::wire::Token;
 use std::io;
 use std::process::Stdio;
+use std::sync::OnceLock;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
@@ -14,6 +15,9 @@ use tokio::process::{Child, Command};
 pub const TOKEN_VARIABLE: &str = "TREEFOLD_TOKEN";
 /// The process that a process is tied to, which started it.
 pub const TIED_VARIABLE: &str = "TREEFOLD_TIED_TO";
+/// Set for processes that a parent has started: that one reads their standard error. Who was started by somebody else
+/// writes to that one's log.
+pub(super) const STARTED_VARIABLE: &str = "TREEFOLD_STARTED";
 /// How long `ssh` tries to connect, in seconds.
 const SSH_CONNECT_TIMEOUT_S: u32 = 10;
 
@@ -57,7 +61,7 @@ pub fn quote_all<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
 
 /// What `ssh` is given to run.
 fn remote_command(words: &[String], has_token: bool) -> String {
-    let run = format!("exec {}", quote_all(words));
+    let run = format!("export {STARTED_VARIABLE}=1 && exec {}", quote_all(words));
     let script = if has_token {
         format!("IFS= read -r {TOKEN_VARIABLE} && export {TOKEN_VARIABLE} && {run}")
     } else {
@@ -74,7 +78,12 @@ pub(super) fn is_here(host: &str) -> bool {
     host_name().is_some_and(|own| own == host || own.split('.').next() == Some(host))
 }
 
-fn host_name() -> Option<String> {
+fn host_name() -> Option<&'static str> {
+    static HOST_NAME: OnceLock<Option<String>> = OnceLock::new();
+    HOST_NAME.get_or_init(ask_host_name).as_deref()
+}
+
+fn ask_host_name() -> Option<String> {
     let mut buffer = [0_u8; 256];
     // SAFETY: the buffer is writable for its whole length.
     if unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len()) } != 0 {
@@ -88,7 +97,7 @@ fn host_name() -> Option<String> {
 pub(super) fn start_here(words: &[String], token: Option<&Token>, is_tied: bool) -> io::Result<Child> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null());
+    command.args(arguments).env(STARTED_VARIABLE, "1").stdin(Stdio::null());
     if let Some(token) = token {
         command.env(TOKEN_VARIABLE, token.reveal());
     }

@@ -8,6 +8,7 @@ use super::child::{Tail, watch};
 use super::command::{Blanks, allow_files, fill, is_here, start_here, start_there};
 use crate::driver::asks::Handle;
 use crate::driver::launching::{LaunchAsk, LaunchNews};
+use crate::park::deadline_after;
 use crate::topology::{Role, Topology};
 use crate::wire::{Assignment, Failed, Launch, Launcher, Started, Token};
 use std::collections::{HashMap, HashSet};
@@ -20,8 +21,19 @@ use treefold_core::id::NodeId;
 
 /// Files that a child costs its parent: its connection, its standard error, and the kernel's handle on it.
 const FILES_PER_CHILD: usize = 4;
+/// Processes that are started at a time. Starting one takes hundreds of microseconds, and whoever has come meanwhile
+/// waits so long to be told what to start itself.
+const STARTED_AT_A_TIME: usize = 8;
 /// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
 const TIME_SHARE: f64 = 0.9;
+
+/// Waits until then, or for ever.
+pub(super) async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// One child's place.
 struct Post {
@@ -57,9 +69,14 @@ pub(super) struct Foreman {
     host: Arc<str>,
     token: Option<Token>,
     plan: Assignment,
-    due_at: Instant,
+    /// `None` when there is all the time in the world.
+    due_at: Option<Instant>,
     is_root: bool,
     posts: Vec<Post>,
+    /// The first post whose process has not been started.
+    next_to_start: usize,
+    /// Posts whose standing is [`Standing::Expected`].
+    expected: usize,
     by_place: HashMap<String, usize>,
     there: HashMap<NodeId, usize>,
     pub(super) processes: JoinSet<Ended>,
@@ -89,15 +106,20 @@ impl Foreman {
         };
         let posts: Vec<Post> = part.parts().map(post).collect();
         let by_place = posts.iter().enumerate().map(|(at, post)| (post.place.clone(), at)).collect();
+        allow_files(posts.len() * FILES_PER_CHILD);
+        let (next_to_start, expected) =
+            (if plan.launcher == Launcher::Wait { posts.len() } else { 0 }, posts.len());
         Self {
             handle,
             own_addr,
             host: Arc::clone(&part.root().host),
             token,
-            due_at: Instant::now() + plan.time_left,
+            due_at: deadline_after(plan.time_left),
             plan,
             is_root,
             posts,
+            next_to_start,
+            expected,
             by_place,
             there: HashMap::new(),
             processes: JoinSet::new(),
@@ -107,13 +129,15 @@ impl Foreman {
         }
     }
 
-    /// Starts all children, unless somebody else does.
-    pub(super) fn start_all(&mut self) {
-        if self.plan.launcher == Launcher::Wait {
-            return;
-        }
-        allow_files(self.posts.len() * FILES_PER_CHILD);
-        for at in 0..self.posts.len() {
+    /// True until all children have been started, or when somebody else starts them.
+    pub(super) fn has_to_start(&self) -> bool {
+        self.next_to_start < self.posts.len()
+    }
+
+    /// Starts the next few children. They are tied to the calling thread ([`super::command::tie_to_parent`]).
+    pub(super) fn start_some(&mut self) {
+        let end = (self.next_to_start + STARTED_AT_A_TIME).min(self.posts.len());
+        for at in std::mem::replace(&mut self.next_to_start, end)..end {
             match self.start(at) {
                 Ok(child) => {
                     let tail = self.posts[at].tail.clone();
@@ -151,9 +175,15 @@ impl Foreman {
         fill(template, &Blanks { attach: &self.own_addr, place, number, total })
     }
 
+    fn stand(&mut self, at: usize, standing: Standing) {
+        let before = std::mem::replace(&mut self.posts[at].standing, standing);
+        self.expected -= usize::from(before == Standing::Expected);
+        self.expected += usize::from(standing == Standing::Expected);
+    }
+
     fn fail(&mut self, at: usize, what: String) {
-        let post = &mut self.posts[at];
-        post.standing = Standing::Gone;
+        self.stand(at, Standing::Gone);
+        let post = &self.posts[at];
         let last_words = post.tail.last_words();
         self.failed.push(Failed { place: post.place.clone(), what, last_words });
     }
@@ -176,21 +206,25 @@ impl Foreman {
             self.say(from, Launch::Refuse { why });
             return true;
         }
-        self.posts[at].standing = Standing::There(from);
+        self.stand(at, Standing::There(from));
         self.there.insert(from, at);
         self.say(from, Launch::Assign(Box::new(self.assignment_of(at))));
         self.started.push(started);
         true
     }
 
-    /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
     fn assignment_of(&self, at: usize) -> Assignment {
-        let (post, plan) = (&self.posts[at], &self.plan);
-        let time_left = self.due_at.saturating_duration_since(Instant::now()).mul_f64(TIME_SHARE);
+        self.assignment(&self.posts[at].part, self.posts[at].first)
+    }
+
+    /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
+    pub(super) fn assignment(&self, part: &Topology, first: u32) -> Assignment {
+        let (plan, now) = (&self.plan, Instant::now());
+        let time_left = self.due_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
         let mut own = Assignment {
-            part: post.part.to_string(),
-            first: post.first,
-            time_left,
+            part: part.to_string(),
+            first,
+            time_left: time_left.mul_f64(TIME_SHARE),
             ssh: Vec::new(),
             inner: Vec::new(),
             back_end: Vec::new(),
@@ -198,7 +232,7 @@ impl Foreman {
             root: plan.root.clone(),
             ..*plan
         };
-        if post.part.processes().len() > 1 {
+        if part.processes().len() > 1 {
             own.ssh.clone_from(&plan.ssh);
             own.inner.clone_from(&plan.inner);
             own.back_end.clone_from(&plan.back_end);
@@ -222,7 +256,7 @@ impl Foreman {
             if !self.posts[at].is_running && !self.is_ending {
                 self.fail(at, "the connection to it is lost".to_owned());
             }
-            self.posts[at].standing = Standing::Gone;
+            self.stand(at, Standing::Gone);
         }
     }
 
@@ -237,8 +271,9 @@ impl Foreman {
         }
     }
 
-    /// Gives up on who has not come.
+    /// Gives up on who has not come, and starts nobody else.
     pub(super) fn give_up_waiting(&mut self) {
+        self.next_to_start = self.posts.len();
         let waited = self.plan.time_left;
         for at in 0..self.posts.len() {
             if self.posts[at].standing == Standing::Expected {
@@ -253,12 +288,12 @@ impl Foreman {
     }
 
     /// When the last of the children should have come.
-    pub(super) fn due_at(&self) -> Instant {
+    pub(super) fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
 
     pub(super) fn is_anyone_expected(&self) -> bool {
-        self.posts.iter().any(|post| post.standing == Standing::Expected)
+        self.expected > 0
     }
 
     /// What has happened since this was last asked.

@@ -1,13 +1,15 @@
 //! The front-end's part in its network's life: it counts who has come, sends those on who called at the wrong door, and
 //! takes in who has lost its parent.
 
-use super::foreman::Foreman;
+use super::events::Events;
+use super::foreman::{Foreman, until};
 use super::options::{Progress, UpError, UpOptions};
 use super::{Network, NetworkEvent};
 use crate::driver::asks::Handle;
 use crate::driver::launching::{LaunchAsk, LaunchNews};
 use crate::node::Node;
-use crate::topology::{Role, Topology};
+use crate::park::deadline_after;
+use crate::topology::{Process, Role, Topology};
 use crate::wire::{Assignment, Failed, Launch, Started};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +24,7 @@ const MORE_FAILURES_WAIT: Duration = Duration::from_millis(500);
 const FAILED_GRACE: Duration = Duration::from_secs(1);
 /// Children are given up at the deadline, and what they report of theirs is on its way so long.
 const REPORTS_WAIT: Duration = Duration::from_millis(300);
-/// Processes of which nobody knows a parent that called here; the rest call again.
+/// Processes that called here before their parents did; more are refused.
 const WAITING_MAX: usize = 16_384;
 
 /// Who is where.
@@ -33,6 +35,9 @@ pub(super) struct Roster {
     cards: Vec<Option<Arc<MemberCard>>>,
     /// Those that are known not to come, or no longer there.
     gone: Vec<bool>,
+    /// How many cards there are, and how many are gone.
+    there_count: usize,
+    gone_count: usize,
 }
 
 impl Roster {
@@ -44,7 +49,33 @@ impl Roster {
             places: parents.iter().enumerate().skip(1).map(place).collect(),
             cards: vec![None; processes.len()],
             gone: vec![false; processes.len()],
+            there_count: 0,
+            gone_count: 0,
         }
+    }
+
+    fn note(&mut self, at: usize, card: Option<Arc<MemberCard>>) {
+        self.there_count += usize::from(card.is_some());
+        self.there_count -= usize::from(self.cards[at].is_some());
+        self.gone_count += usize::from(card.is_none());
+        self.gone_count -= usize::from(self.gone[at]);
+        self.gone[at] = card.is_none();
+        self.cards[at] = card;
+    }
+
+    /// Those that failed take with them who would have been started by them.
+    fn progress(&self, topology: &Topology) -> Progress {
+        let (mut failed, mut lost_until) = (0, 0);
+        let processes = topology.processes();
+        // Hardly ever is anybody gone, and this is asked again and again.
+        let all = if self.gone_count == 0 { &[] } else { processes };
+        for (at, process) in all.iter().enumerate().skip(1) {
+            if self.gone[at] {
+                lost_until = lost_until.max(at + process.size as usize);
+            }
+            failed += usize::from(at < lost_until && self.cards[at].is_none());
+        }
+        Progress { started: self.there_count, failed, total: processes.len() - 1 }
     }
 
     /// The card of who is at a place now.
@@ -59,10 +90,10 @@ pub(super) struct Front {
     topology: Topology,
     foreman: Foreman,
     news: mpsc::UnboundedReceiver<LaunchNews>,
-    events: mpsc::UnboundedSender<NetworkEvent>,
+    events: Events,
     roster: Arc<Mutex<Roster>>,
     /// Who called here before its parent was known, by the parent's place in the row.
-    waiting: HashMap<usize, Vec<NodeId>>,
+    waiting: HashMap<usize, Vec<(NodeId, Started)>>,
     waiting_count: usize,
     /// Who lost its parent and is a child of the front-end now.
     adopted: HashMap<NodeId, String>,
@@ -75,7 +106,7 @@ impl Front {
         node: &Node,
         topology: Topology,
         options: &UpOptions,
-        events: mpsc::UnboundedSender<NetworkEvent>,
+        events: Events,
     ) -> Result<Self, UpError> {
         for (field, words) in [("inner", &options.inner), ("back_end", &options.back_end)] {
             if words.is_empty() {
@@ -130,8 +161,7 @@ impl Front {
 
     /// Starts everyone and waits until all have come, or some will not.
     pub(super) async fn come_up(&mut self, options: &mut UpOptions) -> Result<Vec<Failed>, UpError> {
-        let mut give_up_at = self.foreman.due_at() + REPORTS_WAIT;
-        self.foreman.start_all();
+        let mut give_up_at = self.foreman.due_at().and_then(|at| at.checked_add(REPORTS_WAIT));
         let mut told = None;
         loop {
             self.digest();
@@ -146,15 +176,15 @@ impl Front {
                 break;
             }
             if progress.failed > 0 && !options.allow_failures {
-                give_up_at = give_up_at.min(Instant::now() + MORE_FAILURES_WAIT);
+                give_up_at = earlier(give_up_at, deadline_after(MORE_FAILURES_WAIT));
             }
-            let until = if self.foreman.is_anyone_expected() { self.foreman.due_at() } else { give_up_at };
-            if !self.step(until.min(give_up_at)).await {
+            let due_at = self.foreman.due_at().filter(|_| self.foreman.is_anyone_expected());
+            if !self.step(earlier(due_at, give_up_at)).await {
                 let now = Instant::now();
-                if now >= self.foreman.due_at() {
+                if self.foreman.due_at().is_some_and(|at| now >= at) {
                     self.foreman.give_up_waiting();
                 }
-                if now >= give_up_at {
+                if give_up_at.is_some_and(|at| now >= at) {
                     self.digest();
                     break;
                 }
@@ -168,6 +198,9 @@ impl Front {
             self.end(FAILED_GRACE).await;
             return Err(UpError::Failed { failed: std::mem::take(&mut self.failed), started, total });
         }
+        if started < total {
+            self.give_up_parents();
+        }
         self.is_up = true;
         Ok(std::mem::take(&mut self.failed))
     }
@@ -175,7 +208,7 @@ impl Front {
     /// Who neither came nor was heard of, when nobody else says why.
     fn silent(&self, waited: Duration) -> Vec<Failed> {
         let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = self.topology.processes().iter().skip(1).map(crate::topology::Process::name);
+        let names = self.topology.processes().iter().skip(1).map(Process::name);
         let silent = names.filter(|place| roster.card(place).is_none());
         let what = format!("nothing was heard of it within {waited:.1?}");
         silent.map(|place| Failed { place, what: what.clone(), last_words: Vec::new() }).collect()
@@ -193,6 +226,7 @@ impl Front {
                     None => return,
                 },
                 Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(&ended),
+                () = self.events.tell_missed() => {}
             }
         }
     }
@@ -203,7 +237,7 @@ impl Front {
     }
 
     /// Waits for something to happen; false when nothing has by then.
-    async fn step(&mut self, until: Instant) -> bool {
+    async fn step(&mut self, at: Option<Instant>) -> bool {
         tokio::select! {
             biased;
             Some(news) = self.news.recv() => {
@@ -214,7 +248,9 @@ impl Front {
                 }
             }
             Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(&ended),
-            () = tokio::time::sleep_until(until.into()) => return false,
+            () = until(at) => return false,
+            // Whoever has come is served first. In between, the runtime sees to its other tasks.
+            () = tokio::task::yield_now(), if self.foreman.has_to_start() => self.foreman.start_some(),
         }
         true
     }
@@ -224,8 +260,7 @@ impl Front {
             LaunchNews::Said { from, word } => match *word {
                 Launch::Attach(started) => self.attach(from, started),
                 Launch::Report { started, failed } if self.adopted.contains_key(&from) => {
-                    started.into_iter().for_each(|started| self.note_started(started));
-                    failed.into_iter().for_each(|failed| self.note_failed(failed));
+                    self.note(started, failed);
                 }
                 Launch::Report { started, failed } => self.foreman.take_report(from, started, failed),
                 // Nobody tells a front-end what to do.
@@ -233,12 +268,13 @@ impl Front {
             },
             LaunchNews::Lost { peer } => {
                 self.foreman.lose(peer);
+                self.forget_waiting(peer);
                 if let Some(place) = self.adopted.remove(&peer) {
                     let what = "the connection to it is lost".to_owned();
-                    self.note_failed(Failed { place, what, last_words: Vec::new() });
+                    self.note(Vec::new(), vec![Failed { place, what, last_words: Vec::new() }]);
                 }
             }
-            LaunchNews::TurnedAway { from, why } => self.tell(NetworkEvent::TurnedAway { from, why }),
+            LaunchNews::TurnedAway { from, why } => self.events.tell(NetworkEvent::TurnedAway { from, why }),
         }
     }
 
@@ -257,8 +293,7 @@ impl Front {
         let was_there = roster.cards[at].as_ref().is_some_and(|card| card.node == from);
         if was_there || roster.gone[parent] {
             drop(roster);
-            self.adopted.insert(from, started.place.clone());
-            return self.note_started(started);
+            return self.adopt(at, from, started);
         }
         if let Some(card) = &roster.cards[parent] {
             let addr = card.node.addr.to_string();
@@ -270,15 +305,73 @@ impl Front {
             return self.foreman.say(from, refuse("too many wait for their parents".to_owned()));
         }
         self.waiting_count += 1;
-        self.waiting.entry(parent).or_default().push(from);
+        self.waiting.entry(parent).or_default().push((from, started));
+    }
+
+    /// Who waited for it, and no longer does.
+    fn take_waiting(&mut self, parent: usize) -> Vec<(NodeId, Started)> {
+        let children = self.waiting.remove(&parent).unwrap_or_default();
+        self.waiting_count -= children.len();
+        children
+    }
+
+    fn forget_waiting(&mut self, peer: NodeId) {
+        for children in self.waiting.values_mut() {
+            let before = children.len();
+            children.retain(|(child, _)| *child != peer);
+            self.waiting_count -= before - children.len();
+        }
+    }
+
+    /// Makes it a child of the front-end: its parent is gone.
+    fn adopt(&mut self, at: usize, from: NodeId, started: Started) {
+        let is_back_end = |process: &&Process| process.role == Role::BackEnd;
+        let first = self.topology.processes()[..at].iter().filter(is_back_end).count();
+        let mut assignment = self.foreman.assignment(&self.topology.part(at), first as u32);
+        // Its children are on their way.
+        assignment.time_left = assignment.time_left.max(REPORTS_WAIT);
+        self.foreman.say(from, Launch::Assign(Box::new(assignment)));
+        self.adopted.insert(from, started.place.clone());
+        self.note(vec![started], Vec::new());
+    }
+
+    /// Nobody is waited for any longer: who is not there is nobody's parent.
+    fn give_up_parents(&mut self) {
+        {
+            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            for at in 1..roster.cards.len() {
+                if roster.cards[at].is_none() {
+                    roster.note(at, None);
+                }
+            }
+        }
+        for parent in self.waiting.keys().copied().collect::<Vec<_>>() {
+            self.adopt_waiting(parent);
+        }
+    }
+
+    fn adopt_waiting(&mut self, parent: usize) {
+        for (child, started) in self.take_waiting(parent) {
+            let at = self.roster.lock().unwrap_or_else(PoisonError::into_inner).places[&started.place].0;
+            self.adopt(at, child, started);
+        }
     }
 
     /// Takes note of all that the foreman has to report.
     fn digest(&mut self) {
         if let Some((started, failed)) = self.foreman.drain_report() {
-            started.into_iter().for_each(|started| self.note_started(started));
-            failed.into_iter().for_each(|failed| self.note_failed(failed));
+            self.note(started, failed);
         }
+    }
+
+    fn note(&mut self, started: Vec<Started>, failed: Vec<Failed>) {
+        let cards: Vec<_> = started.iter().map(|started| Arc::clone(&started.card)).collect();
+        // The node knows them before anybody here is told of them.
+        if !cards.is_empty() {
+            self.handle.launch_ask(LaunchAsk::Learn { cards });
+        }
+        started.into_iter().for_each(|started| self.note_started(started));
+        failed.into_iter().for_each(|failed| self.note_failed(failed));
     }
 
     fn note_started(&mut self, started: Started) {
@@ -287,53 +380,43 @@ impl Front {
         let at = {
             let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(&(at, _)) = roster.places.get(&place) else { return };
-            roster.cards[at] = Some(Arc::clone(&card));
-            roster.gone[at] = false;
+            roster.note(at, Some(card));
             at
         };
-        self.handle.launch_ask(LaunchAsk::Learn { cards: vec![card] });
-        for child in self.waiting.remove(&at).unwrap_or_default() {
-            self.waiting_count -= 1;
+        for (child, _) in self.take_waiting(at) {
             self.foreman.say(child, Launch::Redirect { addr: addr.to_string() });
         }
         if self.is_up {
-            self.tell(NetworkEvent::Came { place });
+            self.events.tell(NetworkEvent::Came { place });
         }
     }
 
     fn note_failed(&mut self, failed: Failed) {
-        {
+        let at = {
             let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(&(at, _)) = roster.places.get(&failed.place) {
-                roster.cards[at] = None;
-                roster.gone[at] = true;
+            let at = roster.places.get(&failed.place).map(|&(at, _)| at);
+            if let Some(at) = at {
+                roster.note(at, None);
             }
-        }
+            at
+        };
         if self.is_up {
-            self.tell(NetworkEvent::Lost(failed));
+            self.events.tell(NetworkEvent::Lost(failed));
         } else {
             self.failed.push(failed);
         }
-    }
-
-    /// Those that failed take with them who would have been started by them.
-    fn progress(&self) -> Progress {
-        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = roster.cards.iter().flatten().count();
-        let (mut failed, mut lost_until) = (0, 0);
-        for (at, process) in self.topology.processes().iter().enumerate().skip(1) {
-            if roster.gone[at] {
-                lost_until = lost_until.max(at + process.size as usize);
-            }
-            failed += usize::from(at < lost_until && roster.cards[at].is_none());
+        if let Some(at) = at {
+            self.adopt_waiting(at);
         }
-        Progress { started, failed, total: self.topology.processes().len() - 1 }
     }
 
-    fn tell(&self, event: NetworkEvent) {
-        // Whoever does not listen has no wish to know.
-        let _ = self.events.send(event);
+    fn progress(&self) -> Progress {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner).progress(&self.topology)
     }
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }
 
 impl std::fmt::Debug for Front {

@@ -17,11 +17,13 @@
 //! dead inner process costs itself alone, and a dead front-end takes the network with it.
 //!
 //! [`options`] is what can be asked for, [`command`] makes command lines and processes, `child` watches one process,
-//! `foreman` looks after all children of one, `front` does so for the front-end, [`attachment`] is a child's side.
+//! `foreman` looks after all children of one, `front` does so for the front-end, whose user `events` tells,
+//! [`attachment`] is a child's side.
 
 pub mod attachment;
 mod child;
 pub mod command;
+mod events;
 mod foreman;
 mod front;
 pub mod options;
@@ -29,11 +31,13 @@ pub mod options;
 pub use crate::driver::launching::AttachError;
 pub use crate::wire::{Failed, Launcher, Token};
 pub use attachment::{Attachment, Ending};
+pub use events::EVENTS_MAX;
 pub use options::{Progress, UpError, UpOptions};
 
 use crate::client::Client;
 use crate::node::Node;
 use crate::topology::{Role, Topology};
+use events::Events;
 use front::{Front, Roster};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +66,11 @@ pub enum NetworkEvent {
         /// Why.
         why: String,
     },
+    /// More happened than waits to be told ([`EVENTS_MAX`]).
+    Missed {
+        /// How many events were left out here.
+        events: u64,
+    },
 }
 
 /// A running network; this process is its front-end. Dropping it ends all its processes.
@@ -73,7 +82,7 @@ pub struct Network {
     failures: Vec<Failed>,
     children: Vec<(String, u32)>,
     took: Duration,
-    events: mpsc::UnboundedReceiver<NetworkEvent>,
+    events: mpsc::Receiver<NetworkEvent>,
     stop: Option<oneshot::Sender<Duration>>,
     task: Option<JoinHandle<()>>,
 }
@@ -81,8 +90,8 @@ pub struct Network {
 impl Network {
     /// Starts a topology's processes and returns when all have come.
     ///
-    /// The front-end's node listens where `options` say. On Linux, local children of this process are tied to the
-    /// thread that polls this: they end with it.
+    /// The front-end's node listens where `options` say. On Linux, a local child of this process is tied to the thread
+    /// that polled this when it was started: it ends with it.
     ///
     /// # Errors
     /// When the front-end can't start, or, unless failures are allowed, some process does not come: then those who
@@ -98,7 +107,7 @@ impl Network {
             builder = builder.advertise(addr);
         }
         let node = builder.start().await.map_err(UpError::FrontEnd)?;
-        let (sender, events) = mpsc::unbounded_channel();
+        let (sender, events) = Events::bounded(EVENTS_MAX);
         let mut front = Front::new(&node, topology.clone(), &options, sender)?;
         if let Some(ready) = options.on_ready.take() {
             ready(node.addr());
@@ -196,7 +205,7 @@ impl Network {
         there.map(|(number, _)| number).collect()
     }
 
-    /// What happens next; `None` when nothing can happen any more.
+    /// What happens next; `None` when nothing can happen any more. [`EVENTS_MAX`] wait to be asked for.
     pub async fn event(&mut self) -> Option<NetworkEvent> {
         self.events.recv().await
     }
