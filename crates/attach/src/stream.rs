@@ -32,6 +32,7 @@ impl treefold_stream {
         self.sender.send_timeout(tag, payload, timeout).map_err(|error| {
             let code = match error {
                 SendError::Full(_) => treefold_code::TREEFOLD_AGAIN,
+                SendError::TooLarge { .. } => treefold_code::TREEFOLD_INVALID,
                 _ => treefold_code::TREEFOLD_OVER,
             };
             Failure::new(code, error)
