@@ -90,12 +90,16 @@ pub enum FilterEffect<P> {
         /// Who comes.
         heirs: Vec<Source>,
     },
-    /// The run will never be waited for; if it holds a worker, that is to be replaced. The filter is lost with it.
+    /// The run will not be waited for, and the filter is lost with it. Once it is over all the same, or will never
+    /// begin, core is to hear of it by [`crate::input::Input::Filtered`] like of any other, unless it ran on the
+    /// driver's loop.
     Abandon {
         /// The stream.
         stream: StreamId,
         /// Which run.
         run: u64,
+        /// True when another worker is to be started in the place of one that is at it.
+        replace_worker: bool,
     },
     /// Drop it.
     Close {

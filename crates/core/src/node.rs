@@ -91,6 +91,10 @@ pub struct Node<P> {
     pub(crate) jobs_started: u64,
     pub(crate) jobs_epochs: u64,
     pub(crate) jobs_stuck: usize,
+    /// Counts the runs of all filters.
+    pub(crate) runs_started: u64,
+    /// Runs that were given up and have not ended, and whether another worker was started in the place of theirs.
+    pub(crate) runs_abandoned: BTreeMap<u64, bool>,
     pub(crate) processors_busy: u32,
     pub(crate) budget: RetryBudget,
     pub(crate) hedge_budget: RetryBudget,
@@ -157,6 +161,8 @@ impl<P: Payload> Node<P> {
             jobs_started: 0,
             jobs_epochs: 0,
             jobs_stuck: 0,
+            runs_started: 0,
+            runs_abandoned: BTreeMap::new(),
             processors_busy: 0,
             budget: RetryBudget::new(),
             hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),

@@ -207,8 +207,9 @@ impl Workers {
         }
     }
 
-    /// Gives a job up: it leaves the queue, or, with `replace`, the thread that runs it is written off.
-    pub(crate) fn abandon(&self, id: TaskId, replace: bool) {
+    /// Gives a job up: it leaves the queue, or, with `replace`, the thread that runs it is written off. True when it
+    /// was in the queue still, so that nothing will come of it.
+    pub(crate) fn abandon(&self, id: TaskId, replace: bool) -> bool {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
             Some(standing) if replace && *standing == Standing::Counted => {
@@ -217,9 +218,14 @@ impl Workers {
                 if state.queue.len() > state.idle {
                     self.start_thread(&mut state);
                 }
+                false
             }
-            Some(_) => {}
-            None => state.queue.retain(|task| task.id() != id),
+            Some(_) => false,
+            None => {
+                let before = state.queue.len();
+                state.queue.retain(|task| task.id() != id);
+                state.queue.len() < before
+            }
         }
     }
 

@@ -239,6 +239,7 @@ impl<P: Payload> Node<P> {
     /// A job has run far past its deadline. Its processor is given to others as long as the node can afford
     /// to lose a thread.
     pub(crate) fn handle_stuck(&mut self, now: Instant, id: JobId) {
+        let affords_one = self.workers_lost() < self.config.limits.stuck_jobs_max;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.armed = None;
         if job.place == Place::Async {
@@ -247,7 +248,7 @@ impl<P: Payload> Node<P> {
             self.jobs.remove(&id);
             self.processors_busy -= holds;
             self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
-        } else if self.jobs_stuck < self.config.limits.stuck_jobs_max {
+        } else if affords_one {
             job.is_stuck = true;
             self.jobs_stuck += 1;
             self.processors_busy -= u32::from(job.holds_processor);
@@ -257,6 +258,11 @@ impl<P: Payload> Node<P> {
         }
         self.effects.push_back(Effect::Trace(TracePoint::Stuck { job: id }));
         self.dispatch(now);
+    }
+
+    /// Threads that locals and filters hold which were given up, and in whose place others were started.
+    pub(crate) fn workers_lost(&self) -> usize {
+        self.jobs_stuck + self.runs_abandoned.values().filter(|&&is_replaced| is_replaced).count()
     }
 
     /// Tells jobs of a wave from those that were handed out before it gave up its jobs, or before it was dropped

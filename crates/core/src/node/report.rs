@@ -52,7 +52,7 @@ impl<P: Payload> Node<P> {
             held_bytes: self.held_bytes,
             jobs_queued: self.queue.len(),
             jobs_running: self.jobs.len() - self.jobs_stuck,
-            jobs_stuck: self.jobs_stuck,
+            jobs_stuck: self.workers_lost(),
             streams: self.streams.len(),
             stream_bytes: self.streams.values().map(|share| share.held_bytes + share.unsettled_bytes).sum(),
         }

@@ -63,6 +63,18 @@ impl<P> Branch<P> {
         self.standing == Standing::Asked && !self.rejoins
     }
 
+    /// True when what these have sent may come from it: they are its, or were until just now.
+    pub(crate) fn accounted_for(&self, contributors: &PartitionSet) -> bool {
+        contributors.is_subset(&self.endpoints)
+            || contributors.difference(&self.endpoints).is_subset(&self.formerly)
+    }
+
+    /// True when it may have sent something in this lane.
+    pub(crate) fn has_lane(&self, lane: u32) -> bool {
+        let Some(endpoint) = lane.checked_sub(1) else { return true };
+        self.endpoints.contains(endpoint) || self.formerly.contains(endpoint)
+    }
+
     /// Takes endpoints from it.
     pub(crate) fn release(&mut self, gone: &PartitionSet) {
         if !self.endpoints.intersects(gone) {
@@ -90,6 +102,8 @@ pub(crate) struct Own {
     /// The bytes of what it sent and is not settled.
     pub(crate) in_flight: ByKey<usize>,
     pub(crate) in_flight_bytes: usize,
+    /// What it has sent since its last packet that was marked as urgent.
+    pub(crate) unmarked_bytes: usize,
     /// Packets that it has been given and not taken.
     pub(crate) to_take: VecDeque<u64>,
 }

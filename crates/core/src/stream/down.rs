@@ -6,11 +6,12 @@
 
 use super::StreamError;
 use super::branch::{Branch, Standing};
-use super::lane::weight;
+use super::lane::{PACKET_BYTES, weight};
 use super::message::{StreamDown, StreamMessage};
 use super::share::{AtWork, Busy, Descending, Descent, Filter, Parent, Share};
 use super::spec::{EndpointEvent, StreamEvent};
 use crate::effect::{Effect, Event};
+use crate::error::Reason;
 use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
 use crate::node::Node;
@@ -34,6 +35,12 @@ impl<P: Payload> Node<P> {
     ) {
         let Some(&stream) = self.fronts.get(&request) else { return };
         self.with_share(now, stream, |node, share| {
+            if payload.len() > node.config.limits.payload_bytes_max {
+                // No child would be given it, and the user's window would never have room again.
+                node.note_lost_down(&Reason::Full("payload_bytes_max".into()));
+                node.count_taken(share, 1, weight(core::slice::from_ref(&payload)));
+                return Ok(());
+            }
             let sequence = share.down.received.saturating_add(1);
             let packet = StreamDown { stream, sequence, tag, to, payload: None, more: false };
             node.pass_down(share, packet, smallvec![payload]);
@@ -52,9 +59,16 @@ impl<P: Payload> Node<P> {
         if share.parent != Parent::Node(from) || packet.sequence <= share.down.received {
             return Ok(());
         }
-        share.down.half.extend(packet.payload.take());
+        let down = &mut share.down;
+        down.half_bytes += PACKET_BYTES + packet.payload.as_ref().map_or(0, Payload::len);
+        if down.half_bytes.saturating_add(down.held_bytes) > self.config.limits.held_bytes_max {
+            self.note_bad_message(from, "down: more bytes than may wait here (held_bytes_max)");
+            return Err(StreamError::Full { limit: "held_bytes_max".into() });
+        }
+        down.half.extend(packet.payload.take());
         if !packet.more {
-            let packets = core::mem::take(&mut share.down.half);
+            down.half_bytes = 0;
+            let packets = core::mem::take(&mut down.half);
             self.pass_down(share, packet, packets);
         }
         Ok(())
@@ -67,6 +81,7 @@ impl<P: Payload> Node<P> {
         let StreamDown { sequence, tag, to, .. } = packet;
         let (bytes, left, made) = (weight(&packets), SmallVec::new(), packets);
         let mut descent = Descent { sequence, tag, to, bytes, left, made };
+        share.down.held_bytes += bytes;
         if share.spec.down_filter.is_empty() {
             return self.forward(share, descent);
         }
@@ -102,7 +117,8 @@ impl<P: Payload> Node<P> {
         if is_awaited || !share.down.kept.is_empty() {
             share.down.kept.push_back(descending);
         } else {
-            self.count_taken(share, bytes);
+            share.down.held_bytes -= bytes;
+            self.count_taken(share, 1, bytes);
         }
     }
 
@@ -200,15 +216,15 @@ impl<P: Payload> Node<P> {
             bytes += share.down.kept.pop_front().map_or(0, |packet| packet.bytes);
             packets += 1;
         }
+        share.down.held_bytes -= bytes;
         if packets > 0 {
-            share.down.untold_packets += packets - 1;
-            self.count_taken(share, bytes);
+            self.count_taken(share, packets, bytes);
         }
     }
 
-    fn count_taken(&mut self, share: &mut Share<P>, bytes: usize) {
+    fn count_taken(&mut self, share: &mut Share<P>, packets: usize, bytes: usize) {
         share.down.untold_bytes += bytes;
-        share.down.untold_packets += 1;
+        share.down.untold_packets += packets;
         let is_much = share.down.untold_bytes >= share.window_bytes / 4
             || share.down.untold_packets >= UNTOLD_PACKETS_MAX;
         if is_much || share.front.is_some() {
@@ -250,6 +266,6 @@ impl<P: Payload> Node<P> {
 }
 
 /// True when a packet is for some of these endpoints.
-fn is_for<P>(packet: &Descending<P>, endpoints: &PartitionSet) -> bool {
+pub(crate) fn is_for<P>(packet: &Descending<P>, endpoints: &PartitionSet) -> bool {
     packet.to.as_ref().is_none_or(|to| to.intersects(endpoints))
 }

@@ -2,8 +2,9 @@
 //!
 //! What was sent is kept until it is settled, for a parent that comes in place of one that was lost.
 
-use super::lane::{GATHERED, Sent, Slot, weight};
+use super::lane::{GATHERED, Sent, Slot, piece_bytes_max, weight};
 use super::message::{StreamMessage, StreamUp};
+use super::settle::{marks_quarter, settle_again};
 use super::share::{Parent, Share};
 use super::spec::{StreamEvent, StreamWave};
 use crate::effect::{Effect, Event};
@@ -11,6 +12,7 @@ use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
+use crate::wave::state::note;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -22,25 +24,30 @@ impl<P: Payload> Node<P> {
         share: &mut Share<P>,
         lane: u32,
         slot: &Slot<P>,
-        packets: SmallVec<[P; 1]>,
-        failure: Option<&Reason>,
+        mut packets: SmallVec<[P; 1]>,
+        mut failure: Option<Reason>,
     ) {
         if share.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
             // The front-end has had this wave, and those above would drop it.
             self.counters.stream_pieces_late += 1;
+            settle_again(share, lane, slot.key);
             return;
+        }
+        let is_sent = matches!(share.parent, Parent::Node(_));
+        if is_sent && weight(&packets) > piece_bytes_max(&self.config.limits) {
+            // It can't be sent, and who waits for it would wait for ever.
+            packets.clear();
+            failure = Some(Reason::Full("payload_bytes_max".into()));
         }
         let mut missing = share.missing_from(self.me, slot, self.config.limits.missing_max);
         let mut contributors = slot.parts.claimed().clone();
         if let Some(reason) = failure {
             let partitions = core::mem::take(&mut contributors);
-            missing.push(Missing { partitions, node: Some(self.me), reason: reason.clone() });
+            let loss = Missing { partitions, node: Some(self.me), reason };
+            note(&mut missing, loss, self.config.limits.missing_max);
         }
         let bytes = weight(&packets);
-        let half = share.window_bytes / 2;
-        let urgent = slot.urgent
-            || share.unsettled_bytes + bytes > half
-            || share.own.iter().any(|own| own.in_flight_bytes > half);
+        let urgent = marks_quarter(&mut share.unmarked_bytes, bytes, share.window_bytes) || slot.urgent;
         let sent = Sent { key: slot.key, tag: slot.tag, packets, contributors, missing, bytes, urgent };
         share.unsettled_bytes += bytes;
         self.counters.stream_waves += 1;

@@ -4,7 +4,8 @@ use super::StreamId;
 use super::error::StreamError;
 use super::gather::Address;
 use super::lane::{GATHERED, PACKET_BYTES, Piece};
-use super::spec::Source;
+use super::settle::marks_quarter;
+use super::spec::{EndpointEvent, Source};
 use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::Node;
@@ -15,7 +16,8 @@ use alloc::vec::Vec;
 use smallvec::smallvec;
 
 impl<P: Payload> Node<P> {
-    /// An endpoint sends a packet; without a tag it is the next of its own.
+    /// An endpoint sends a packet; without a tag it is the next of its own. One that is too large to be sent on is
+    /// missing from its wave, and the endpoint need not wait for it.
     pub(crate) fn send_from_endpoint(
         &mut self,
         now: Instant,
@@ -37,11 +39,18 @@ impl<P: Payload> Node<P> {
             } else {
                 Address { lane: endpoint + 1, key: serial, tag }
             };
+            let contributors = PartitionSet::from_range(endpoint..endpoint + 1);
             let bytes = PACKET_BYTES + payload.len();
+            if payload.len() > node.config.limits.payload_bytes_max {
+                let reason = Reason::Full("payload_bytes_max".into());
+                let loss = Missing { partitions: contributors, node: Some(node.me), reason };
+                node.take_piece(now, share, address, None, alloc::vec![loss], false);
+                node.tell_endpoint(stream, endpoint, EndpointEvent::Settled { bytes: bytes as u64 });
+                return Ok(());
+            }
             own.in_flight.insert(address.key, bytes);
             own.in_flight_bytes += bytes;
-            let urgent = own.in_flight_bytes > share.window_bytes / 2;
-            let contributors = PartitionSet::from_range(endpoint..endpoint + 1);
+            let urgent = marks_quarter(&mut own.unmarked_bytes, bytes, share.window_bytes);
             let piece = Piece { source: Source::Endpoint(endpoint), packets: smallvec![payload] };
             let part = Some(Part { payload: piece, contributors });
             node.take_piece(now, share, address, part, Vec::new(), urgent);

@@ -1,19 +1,23 @@
 //! The filter: one run at a time, and none for the way up unless the window has room. So a parent that does not settle
 //! holds back whoever sends to it, through this node and down to the endpoints.
 
-use super::StreamId;
 use super::gather::take_slot;
-use super::lane::Slot;
-use super::share::{AtWork, Busy, Filter, Share};
+use super::lane::{Slot, piece_bytes_max, weight};
+use super::share::{AtWork, Busy, Descent, Filter, Share};
 use super::spec::{FilterRun, FilterWork, Filtered, Source};
+use super::{StreamError, StreamId};
 use crate::config::Placement;
 use crate::effect::{Effect, FilterEffect, TracePoint};
 use crate::error::{JobError, Reason};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::time::{Duration, Instant};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
+
+/// How much longer a filter may take where there is more work than processors.
+const CROWDED_PATIENCE: f64 = 10.0;
 
 impl<P: Payload> Node<P> {
     /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
@@ -23,8 +27,8 @@ impl<P: Payload> Node<P> {
                 Filter::Opening | Filter::Busy(_) => return,
                 Filter::None | Filter::Idle => {}
             }
-            if let Some(mut descent) = share.down.waiting.pop_front() {
-                match descent.left.pop() {
+            if let Some(descent) = share.down.waiting.pop_front() {
+                match descent.left.last().cloned() {
                     None => self.forward(share, descent),
                     Some(payload) => {
                         let tag = descent.tag;
@@ -61,8 +65,9 @@ impl<P: Payload> Node<P> {
         what: AtWork<P>,
     ) {
         let stream = share.id;
-        share.runs += 1;
-        let run = share.runs;
+        // Of the node and not of the share: what a former share's filter gives late is not this one's.
+        self.runs_started += 1;
+        let run = self.runs_started;
         let inline = match share.filter_placement {
             Placement::Inline => true,
             Placement::Measured => {
@@ -86,12 +91,22 @@ impl<P: Payload> Node<P> {
         result: Result<Filtered<P>, JobError>,
         cost: Duration,
     ) {
+        if let Some(is_replaced) = self.runs_abandoned.remove(&run) {
+            self.processors_busy -= u32::from(!is_replaced);
+            return;
+        }
         self.with_share(now, stream, |node, share| {
             match core::mem::replace(&mut share.filter, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
                     node.processors_busy -= u32::from(!busy.inline);
                     share.filter_cost.observe(cost);
+                    let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     node.take_filtered(share, busy.what, result);
+                    if is_broken {
+                        // What it remembers is not to be trusted.
+                        node.reopen_filter(share);
+                        node.release_withheld(share);
+                    }
                 }
                 other => share.filter = other,
             }
@@ -116,38 +131,76 @@ impl<P: Payload> Node<P> {
                 self.release_withheld(share);
             }
             (AtWork::Wave(lane, slot), Err(reason)) => {
-                self.emit(share, lane, &slot, SmallVec::new(), Some(&reason));
+                self.emit(share, lane, &slot, SmallVec::new(), Some(reason));
             }
-            (AtWork::Packet(mut descent), Ok(filtered)) => {
+            (AtWork::Packet(descent), Ok(filtered)) => {
                 share.holds_from = filtered.holds_from.or(share.holds_from);
-                descent.made.extend(filtered.packets);
-                share.down.waiting.push_front(descent);
+                self.take_filtered_down(share, descent, filtered.packets);
             }
-            (AtWork::Packet(descent), Err(reason)) => {
-                let (from, problem) = (self.me, alloc::format!("a packet down: {reason}").into());
-                self.effects.push_back(Effect::Trace(TracePoint::BadMessage { from, problem }));
+            (AtWork::Packet(mut descent), Err(reason)) => {
+                descent.left.pop();
+                self.note_lost_down(&reason);
                 share.down.waiting.push_front(descent);
             }
         }
     }
 
-    /// A filter that is at work for too long is given up, and its wave's contributors with it.
-    pub(crate) fn give_up_stuck_filter(&mut self, now: Instant, share: &mut Share<P>) {
-        let Filter::Busy(busy) = &share.filter else { return };
-        if busy.started_at.until(now) <= self.config.tuning.filter_patience {
-            return;
+    /// What the filter made of a packet on its way down goes on with what it made of the rest, if that can be sent.
+    fn take_filtered_down(&mut self, share: &mut Share<P>, mut descent: Descent<P>, packets: Vec<P>) {
+        descent.left.pop();
+        descent.made.extend(packets);
+        if weight(&descent.made) > piece_bytes_max(&self.config.limits) {
+            descent.made.clear();
+            self.note_lost_down(&Reason::Full("payload_bytes_max".into()));
         }
-        let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) else { return };
+        share.down.waiting.push_front(descent);
+    }
+
+    /// A packet on its way down is lost.
+    pub(crate) fn note_lost_down(&mut self, reason: &Reason) {
+        let (from, problem) = (self.me, alloc::format!("a packet down: {reason}").into());
+        self.effects.push_back(Effect::Trace(TracePoint::BadMessage { from, problem }));
+    }
+
+    /// A filter that is at work for too long is given up, and its wave's contributors with it; so is the stream here,
+    /// when filters and locals that never return have cost all the threads that they may.
+    pub(crate) fn give_up_stuck_filter(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+    ) -> Result<(), StreamError> {
+        let Filter::Busy(busy) = &share.filter else { return Ok(()) };
+        // With more work about than processors it may not even have begun.
+        let is_crowded = self.processors_busy > self.config.card.processors;
+        let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
+        let patience = self.config.tuning.filter_patience.mul_f64(crowding);
+        if busy.started_at.until(now) <= patience {
+            return Ok(());
+        }
+        let problem: Arc<str> = alloc::format!("it took longer than {patience:?}").into();
+        if self.workers_lost() >= self.config.limits.stuck_jobs_max {
+            let problem = alloc::format!("{problem}, as did others (stuck_jobs_max)").into();
+            return Err(StreamError::Filter { problem });
+        }
+        let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) else {
+            return Ok(());
+        };
         self.abandon_run(share.id, busy.run, busy.inline);
         self.reopen_filter(share);
-        let problem = alloc::format!("it took longer than {:?}", self.config.tuning.filter_patience);
-        self.take_filtered(share, busy.what, Err(JobError::Failed(problem.into())));
+        self.take_filtered(share, busy.what, Err(JobError::Failed(problem)));
         self.release_withheld(share);
+        Ok(())
     }
 
+    /// A run's outcome is not waited for. Its processor is given to others as long as the node can afford to lose a
+    /// thread.
     pub(crate) fn abandon_run(&mut self, stream: StreamId, run: u64, inline: bool) {
-        self.processors_busy -= u32::from(!inline);
-        self.effects.push_back(Effect::Filter(FilterEffect::Abandon { stream, run }));
+        let replace_worker = !inline && self.workers_lost() < self.config.limits.stuck_jobs_max;
+        if !inline {
+            self.processors_busy -= u32::from(replace_worker);
+            self.runs_abandoned.insert(run, replace_worker);
+        }
+        self.effects.push_back(Effect::Filter(FilterEffect::Abandon { stream, run, replace_worker }));
     }
 }
 

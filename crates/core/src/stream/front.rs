@@ -9,6 +9,7 @@ use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};
 use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, RequestId};
+use crate::limits::Limits;
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
@@ -46,7 +47,7 @@ impl<P: Payload> Node<P> {
         options: &StreamOptions,
     ) -> Result<(), StreamError> {
         let limits = &self.config.limits;
-        check_spec(&spec, limits.payload_bytes_max)?;
+        check_spec(&spec, limits)?;
         check_options(&spec, options, limits.stream_window_bytes)?;
         if self.is_leaving() {
             return Err(StreamError::ShuttingDown);
@@ -193,10 +194,13 @@ impl<P: Payload> Node<P> {
         if front.missed.is_empty() {
             front.seated.clear();
         }
+        // Whoever has left has started again under another name, if at all.
+        front.seated.retain(|node, _| self.sight.view().card(node).is_some());
         if fresh.is_empty() {
             return;
         }
-        let (_, placed) = self.place_endpoints(&share.spec.service, &fresh);
+        let (own, placed) = self.place_endpoints(&share.spec.service, &fresh);
+        self.take_home(share, &own);
         for (node, endpoints) in placed {
             let front = share.front.as_ref().expect("invariant: it was there a moment ago");
             let is_due = front.seated.get(&node).is_none_or(|&(at, times)| {
@@ -207,6 +211,24 @@ impl<P: Payload> Node<P> {
                 self.give_places(now, share, node, &endpoints);
             }
         }
+    }
+
+    /// Endpoints that live on this node, and whom nobody else brings back, begin here.
+    fn take_home(&mut self, share: &mut Share<P>, own: &PartitionSet) {
+        let fresh = own.difference(&share.own_set);
+        if fresh.is_empty() {
+            return;
+        }
+        self.let_go(share, &fresh);
+        share.life = share.life.saturating_add(1);
+        let first_tag = share.next_tag();
+        self.open_own(share, &fresh, first_tag);
+        share.regroup();
+        let opened = common(&fresh, &share.own_set);
+        // Until then they were away.
+        share.put_away(Missing { partitions: opened.clone(), node: Some(self.me), reason: Reason::Late });
+        share.begin_with(&opened, first_tag);
+        self.look_at_slots(share);
     }
 
     fn give_places(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, fresh: &PartitionSet) {
@@ -276,15 +298,24 @@ fn with_more(tree: &Tree, node: NodeId, endpoints: &PartitionSet) -> Option<Tree
     Tree::from_preorder(row)
 }
 
-/// The tree with one more leaf, where there is a free place nearest to the root.
+/// The tree with one more leaf, where there is a free place nearest to the root of the smallest subtree, and of that the
+/// smallest. A walk down the row of seats: no chain is too deep for it.
 fn with_leaf(tree: &Tree, leaf: &Tree, fan_out: usize) -> Tree {
-    let mut children: Vec<Tree> = tree.children().collect();
-    if children.len() < fan_out {
-        children.push(leaf.clone());
-    } else if let Some(at) = (0..children.len()).min_by_key(|&at| children[at].root().size) {
-        children[at] = with_leaf(&children[at], leaf, fan_out);
-    }
-    Tree::join(tree.root().node, tree.root().partitions.clone(), &children)
+    let mut row = tree.seats().to_vec();
+    let mut at = 0;
+    let end = loop {
+        row[at].size += 1;
+        let end = at + row[at].size as usize - 1;
+        let next = |&child: &usize| Some(child + row[child].size as usize).filter(|&next| next < end);
+        let children = || core::iter::successors(Some(at + 1).filter(|&child| child < end), next);
+        let smallest = children().min_by_key(|&child| row[child].size);
+        match smallest.filter(|_| children().count() >= fan_out) {
+            Some(smallest) => at = smallest,
+            None => break end,
+        }
+    };
+    row.splice(end..end, leaf.seats().iter().cloned());
+    Tree::from_preorder(row).expect("invariant: all that hold the new seat have grown by it")
 }
 
 fn check_options<P>(
@@ -304,8 +335,9 @@ fn check_options<P>(
     Ok(())
 }
 
-/// A name that fits on the wire and a card.
-fn check_spec<P: Payload>(spec: &StreamSpec<P>, payload_bytes_max: usize) -> Result<(), StreamError> {
+/// Names that fit on the wire and a card, the filters' parameters, which leave the tree its room in the header in which
+/// both travel, and those for the endpoints, which are a payload.
+fn check_spec<P: Payload>(spec: &StreamSpec<P>, limits: &Limits) -> Result<(), StreamError> {
     use crate::membership::card::NAME_BYTES_MAX;
     let names =
         [("service", &spec.service), ("up_filter", &spec.up_filter), ("down_filter", &spec.down_filter)];
@@ -315,10 +347,45 @@ fn check_spec<P: Payload>(spec: &StreamSpec<P>, payload_bytes_max: usize) -> Res
             return Err(StreamError::bad_field(field, given, alloc::format!("at most {NAME_BYTES_MAX}")));
         }
     }
-    let bytes = spec.filter_params.len() + spec.params.len();
-    if bytes > payload_bytes_max {
-        let limit = alloc::format!("at most {payload_bytes_max} together (payload_bytes_max)");
-        return Err(StreamError::bad_field("params", alloc::format!("{bytes} bytes"), limit));
+    let params = [
+        ("filter_params", &spec.filter_params, limits.header_bytes_max / 2, "half of header_bytes_max"),
+        ("params", &spec.params, limits.payload_bytes_max, "payload_bytes_max"),
+    ];
+    for (field, params, bytes_max, limit) in params {
+        if params.len() > bytes_max {
+            let given = alloc::format!("{} bytes", params.len());
+            return Err(StreamError::bad_field(
+                field,
+                given,
+                alloc::format!("at most {bytes_max} ({limit})"),
+            ));
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::SocketAddr;
+
+    fn leaf(number: u16) -> Tree {
+        let node = NodeId::new(SocketAddr::from(([10, 0, 0, 1], number)), 1);
+        Tree::leaf(node, [u32::from(number)].into_iter().collect())
+    }
+
+    fn inner(number: u16, children: &[Tree]) -> Tree {
+        let root = leaf(number);
+        Tree::join(root.root().node, root.root().partitions.clone(), children)
+    }
+
+    #[test]
+    fn a_new_leaf_takes_the_free_place_nearest_to_the_root_of_the_smallest_subtree() {
+        assert_eq!(with_leaf(&leaf(1), &leaf(9), 2), inner(1, &[leaf(9)]));
+        let tree = inner(1, &[inner(2, &[leaf(3)]), leaf(4)]);
+        assert_eq!(with_leaf(&tree, &leaf(9), 3), inner(1, &[inner(2, &[leaf(3)]), leaf(4), leaf(9)]));
+        assert_eq!(with_leaf(&tree, &leaf(9), 2), inner(1, &[inner(2, &[leaf(3)]), inner(4, &[leaf(9)])]));
+        let chain = inner(1, &[inner(2, &[leaf(3)])]);
+        assert_eq!(with_leaf(&chain, &leaf(9), 1), inner(1, &[inner(2, &[inner(3, &[leaf(9)])])]));
+    }
 }

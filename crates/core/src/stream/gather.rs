@@ -6,7 +6,7 @@
 
 use super::branch::{Standing, common};
 use super::error::StreamError;
-use super::lane::{GATHERED, Piece, Slot};
+use super::lane::{GATHERED, Lane, PACKET_BYTES, Piece, Slot, piece_bytes_max};
 use super::late::{Past, past_of};
 use super::message::StreamUp;
 use super::share::Share;
@@ -39,14 +39,13 @@ impl<P: Payload> Node<P> {
         now: Instant,
         share: &mut Share<P>,
         from: NodeId,
-        up: StreamUp<P>,
+        mut up: StreamUp<P>,
     ) -> Result<(), StreamError> {
         let Some(at) = share.branch_at(from) else {
             self.counters.stream_pieces_late += 1;
             self.turn_away(share, from);
             return Ok(());
         };
-        let flood_bytes = self.flood_bytes(share);
         let branch = &mut share.branches[at];
         branch.heard_at = now;
         match branch.standing {
@@ -60,53 +59,87 @@ impl<P: Payload> Node<P> {
                 return Ok(());
             }
         }
-        branch.half_bytes += up.payload.as_ref().map_or(0, Payload::len);
+        if let Some(packets) = self.take_frame(now, share, at, &mut up) {
+            self.take_whole(now, share, at, up, packets);
+        }
+        Ok(())
+    }
+
+    /// One frame of a part: with the last, all its packets.
+    fn take_frame(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        at: usize,
+        up: &mut StreamUp<P>,
+    ) -> Option<SmallVec<[P; 1]>> {
+        let flood_bytes = self.flood_bytes(share);
+        let branch = &mut share.branches[at];
+        branch.half_bytes += PACKET_BYTES + up.payload.as_ref().map_or(0, Payload::len);
         let held_bytes = share.held_of.get(&branch.source).copied().unwrap_or(0);
         if branch.half_bytes.saturating_add(held_bytes) > flood_bytes {
+            let from = branch.node;
             self.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
             self.give_up(now, share, at, &Reason::Full("stream_window_bytes".into()));
-            return Ok(());
+            return None;
         }
-        branch.half.extend(up.payload.clone());
+        branch.half.extend(up.payload.take());
         if up.more {
-            return Ok(());
+            return None;
         }
         branch.half_bytes = 0;
         branch.holds_from = up.holds_from;
-        let packets: SmallVec<[P; 1]> = branch.half.drain(..).collect();
-        let source = Source::Child(branch.source);
-        if !up.contributors.is_subset(&branch.endpoints) {
-            // They may have been its until just now.
-            let others = up.contributors.difference(&branch.endpoints);
-            if !others.is_subset(&branch.formerly) {
-                self.note_bad_message(from, "up.contributors: endpoints that are not below");
-                return Ok(());
-            }
-        }
+        Some(branch.half.drain(..).collect())
+    }
+
+    /// A part that is there as a whole.
+    fn take_whole(
+        &mut self,
+        now: Instant,
+        share: &mut Share<P>,
+        at: usize,
+        up: StreamUp<P>,
+        packets: SmallVec<[P; 1]>,
+    ) {
+        let (from, source) = (share.branches[at].node, Source::Child(share.branches[at].source));
         if !is_lane_of(share, &up) || up.missing.len() > self.config.limits.missing_max {
-            self.note_bad_message(from, "up.lane, up.missing: not of this stream, or beyond missing_max");
-            return Ok(());
+            let problem = "up.lane, up.missing: not of this stream, or beyond missing_max";
+            return self.note_bad_message(from, problem);
         }
         let address = Address { lane: up.lane, key: up.key(), tag: up.tag };
-        if up.contributors.is_empty() && up.missing.is_empty() {
+        let StreamUp { contributors, mut missing, urgent, .. } = up;
+        if contributors.is_empty() && missing.is_empty() {
             self.tell_ahead(share, Some(source), address.key);
+            return self.take_piece(now, share, address, None, missing, urgent);
         }
-        let part = (!up.contributors.is_empty())
-            .then(|| Part { payload: Piece { source, packets }, contributors: up.contributors });
-        let mut missing = up.missing;
-        for loss in &mut missing {
-            if !loss.partitions.is_subset(&share.branches[at].endpoints) {
-                loss.partitions = common(&loss.partitions, &share.branches[at].endpoints);
-            }
+        if address.lane.checked_sub(1).is_some_and(|endpoint| !share.group.contains(endpoint)) {
+            // Nobody here accounts for it any more, so nobody here would hear that it is settled. Its endpoint sends it
+            // again where it is now.
+            self.counters.stream_pieces_late += 1;
+            return;
         }
-        self.take_piece(now, share, address, part, missing, up.urgent);
-        Ok(())
+        let branch = &share.branches[at];
+        let is_its = branch.accounted_for(&contributors);
+        if !is_its {
+            // It can't be taken apart. Nobody waits for the child's own, who are in it.
+            let partitions = contributors.clone();
+            missing.push(Missing { partitions, node: Some(from), reason: Reason::Overlap });
+        }
+        clip(&mut missing, &branch.endpoints);
+        if !is_its {
+            self.note_bad_message(from, "up.contributors: endpoints that are not below");
+        }
+        let part = (is_its && !contributors.is_empty())
+            .then(|| Part { payload: Piece { source, packets }, contributors });
+        if part.is_some() || !missing.is_empty() {
+            self.take_piece(now, share, address, part, missing, urgent);
+        }
     }
 
     /// More than this from one child can't be within its window: what it may send, what it may have sent just before
     /// it was told otherwise, and one packet of any size.
     fn flood_bytes(&self, share: &Share<P>) -> usize {
-        share.window_bytes.saturating_mul(2).saturating_add(self.config.limits.payload_bytes_max)
+        share.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&self.config.limits))
     }
 
     /// Puts a piece where it belongs.
@@ -158,6 +191,7 @@ impl<P: Payload> Node<P> {
             make_ready(share, address.lane, at);
         }
         if gathers {
+            trim_opened(share);
             self.bound_slots(share);
         }
     }
@@ -219,6 +253,14 @@ impl<P: Payload> Node<P> {
     }
 }
 
+/// Leaves of losses those of these endpoints.
+fn clip(missing: &mut Vec<Missing>, endpoints: &PartitionSet) {
+    for loss in missing.iter_mut().filter(|loss| !loss.partitions.is_subset(endpoints)) {
+        loss.partitions = common(&loss.partitions, endpoints);
+    }
+    missing.retain(|loss| !loss.partitions.is_empty());
+}
+
 /// Someone is said not to be in a wave.
 fn excuse<P: Payload>(slot: &mut Slot<P>, loss: Missing) {
     let partitions = loss.partitions.difference(slot.parts.claimed()).difference(&slot.excused);
@@ -262,21 +304,28 @@ pub(crate) fn next_slot_due<P: Payload>(share: &mut Share<P>) -> Option<Instant>
 /// The wave that has been coming together for longest, and its place. Those before it have gone.
 fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
     let lane = share.lanes.get(&GATHERED)?;
-    let place = |&(opened_at, key): &(Instant, u64)| {
-        let at = lane.find(key).ok()?;
-        let slot = &lane.slots[at];
-        (!slot.is_ready && slot.opened_at == opened_at).then_some((opened_at, at))
-    };
-    // Where the first waits for long, those behind it pile up.
-    if share.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
-        share.opened.retain(|opened| place(opened).is_some());
-    }
     loop {
-        let first = share.opened.front()?;
-        if let Some(found) = place(first) {
-            return Some(found);
+        let &first = share.opened.front()?;
+        if let Some(at) = place_of_open(lane, first) {
+            return Some((first.0, at));
         }
         share.opened.pop_front();
+    }
+}
+
+/// Where a wave that was begun then is still coming together.
+fn place_of_open<P: Payload>(lane: &Lane<P>, (opened_at, key): (Instant, u64)) -> Option<usize> {
+    let at = lane.find(key).ok()?;
+    let slot = &lane.slots[at];
+    (!slot.is_ready && slot.opened_at == opened_at).then_some(at)
+}
+
+/// Forgets the beginnings of waves that have gone, once those are the most: where the first waits for long, or nobody
+/// asks which is the first, they pile up.
+fn trim_opened<P: Payload>(share: &mut Share<P>) {
+    let Some(lane) = share.lanes.get(&GATHERED) else { return };
+    if share.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
+        share.opened.retain(|&opened| place_of_open(lane, opened).is_some());
     }
 }
 
@@ -308,10 +357,13 @@ pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -
     Some(slot)
 }
 
-/// The lane fits the contributors: lane 0 is everyone's, another its endpoint's alone.
+/// The lane fits the contributors: lane 0 is everyone's, another its endpoint's alone, who gives a packet or, where a
+/// filter has failed over it, is missing.
 fn is_lane_of<P: Payload>(share: &Share<P>, up: &StreamUp<P>) -> bool {
     if share.gathers() {
         return up.lane == GATHERED;
     }
-    up.lane != GATHERED && up.contributors.runs() == [(up.lane - 1, up.lane)]
+    let mut whose = up.contributors.clone();
+    up.missing.iter().for_each(|loss| whose.union_with(&loss.partitions));
+    up.lane != GATHERED && whose.runs() == [(up.lane - 1, up.lane)]
 }

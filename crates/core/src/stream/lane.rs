@@ -3,6 +3,7 @@
 use super::spec::Source;
 use super::tags::TagRuns;
 use crate::error::Missing;
+use crate::limits::Limits;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
@@ -30,9 +31,14 @@ impl<P: Payload> Payload for Piece<P> {
     }
 }
 
-/// What packets weigh against a window.
+/// What packets weigh against a window. None at all weigh as much as an empty one.
 pub(crate) fn weight<P: Payload>(packets: &[P]) -> usize {
-    PACKET_BYTES + packets.iter().map(Payload::len).sum::<usize>()
+    PACKET_BYTES * packets.len().max(1) + packets.iter().map(Payload::len).sum::<usize>()
+}
+
+/// What the packets of one part may weigh together: as much as a single one of the largest size.
+pub(crate) fn piece_bytes_max(limits: &Limits) -> usize {
+    limits.payload_bytes_max.saturating_add(PACKET_BYTES)
 }
 
 /// Things in the order of their keys. They come nearly in that order, and go in it; there may be several of one key.
@@ -100,7 +106,7 @@ pub(crate) struct Slot<P> {
     pub(crate) missing: SmallVec<[Missing; 1]>,
     /// The same, as a set.
     pub(crate) excused: PartitionSet,
-    /// True when someone below waits for it to be settled.
+    /// True when someone below may come to wait for it to be settled.
     pub(crate) urgent: bool,
     /// True when it is not waited for any more.
     pub(crate) is_ready: bool,

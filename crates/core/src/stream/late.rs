@@ -9,6 +9,7 @@ use super::error::StreamError;
 use super::gather::{Address, make_ready};
 use super::lane::{GATHERED, Lane, Piece};
 use super::message::{StreamMessage, StreamUp};
+use super::settle::settle_again;
 use super::share::{Parent, Share};
 use super::spec::{Source, Synchronisation};
 use super::tags::TagRuns;
@@ -64,6 +65,9 @@ impl<P: Payload> Node<P> {
         past: Past,
     ) {
         let Some(Part { payload: piece, .. }) = part else { return };
+        if past == Past::Settled {
+            settle_again(share, address.lane, address.key);
+        }
         match piece.source {
             Source::Endpoint(_) if past == Past::Settled => {
                 let mut runs = TagRuns::new();

@@ -52,7 +52,7 @@ pub struct StreamUp<P> {
     pub payload: Option<P>,
     /// True when further packets of the same part follow; the last frame has what concerns them all.
     pub more: bool,
-    /// True when someone below has used up half of its window: who can settle something, do.
+    /// True when it ends a quarter of a window of someone below: once the front-end's user has it, what he has is settled.
     pub urgent: bool,
     /// Whose packets went into these.
     pub contributors: PartitionSet,
@@ -102,7 +102,7 @@ pub struct StreamNews {
     pub term: u64,
     /// The last packet that has come from above.
     pub received: u64,
-    /// Endpoints that begin with some tag.
+    /// Endpoints that begin with some tag; 0 for those who have been there all along.
     pub joined: Vec<(PartitionSet, u64)>,
     /// Endpoints of the subtree that give nothing now, and why.
     pub away: Vec<Missing>,

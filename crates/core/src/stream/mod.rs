@@ -13,9 +13,10 @@
 //!
 //! - **Nothing is mixed.** Nobody is in a wave twice, and no packet is in a wave of another tag, whatever died
 //!   meanwhile: what comes too late is dropped and counted.
-//! - **Nothing is lost while its endpoint lives.** A node keeps what it sent until the front-end's user has it
+//! - **Nothing is lost because a node in between dies.** A node keeps what it sent until the front-end's user has it
 //!   ([`message::StreamSettled`]). Should its parent die, whoever adopts it gets all of that again, and drops what it
-//!   has.
+//!   has. Only what comes for a gathered wave after that has reached the front-end is dropped there, and was missing
+//!   from it by name.
 //! - **Nobody is flooded.** What is sent and not settled is bounded by a window of bytes, at each node and each
 //!   endpoint, and so is what the front-end sent down and its endpoints have not taken. Whoever stops reading stops
 //!   those who send.

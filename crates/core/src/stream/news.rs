@@ -2,8 +2,8 @@
 
 use super::branch::{Branch, Standing, common, without};
 use super::error::StreamError;
-use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
+use super::open::TERM_LEAP_MAX;
 use super::share::{Filter, Parent, Share};
 use super::spec::StreamEvent;
 use super::tags::TagRuns;
@@ -34,6 +34,11 @@ impl<P: Payload> Node<P> {
         let entries = news.tree.seats().len().max(news.joined.len()).max(news.away.len());
         if news.tree.root().node != from || entries > seats_max {
             self.note_bad_message(from, "news.tree: its root is another node, or beyond tree_seats_max");
+            return Ok(());
+        }
+        if news.term > share.term.saturating_add(TERM_LEAP_MAX) {
+            self.note_bad_message(from, "news.term: far beyond the latest");
+            self.give_up(now, share, at, &Reason::Lost);
             return Ok(());
         }
         let branch = &mut share.branches[at];
@@ -103,8 +108,7 @@ impl<P: Payload> Node<P> {
         let branch = &share.branches[at];
         let mut lanes: Vec<(u32, TagRuns)> = Vec::new();
         for (&number, lane) in &share.lanes {
-            let is_its = number == GATHERED || branch.endpoints.contains(number - 1);
-            if !is_its || lane.settled.is_empty() {
+            if !branch.has_lane(number) || lane.settled.is_empty() {
                 continue;
             }
             let mut settled = lane.settled.clone();
@@ -129,14 +133,14 @@ impl<P: Payload> Node<P> {
             return;
         }
         share.is_opening = false;
-        share.joined.clear();
-        share.joined.push((share.present(), share.whole_from));
+        share.tell_beginnings();
         share.news_due = true;
     }
 
     /// Tells the parent, or the front-end's user, how the subtree is now.
     pub(crate) fn tell_news(&mut self, share: &mut Share<P>) {
         share.news_due = false;
+        let away = share.all_away(self.config.limits.missing_max);
         match share.parent {
             Parent::Node(parent) if share.orphan_since.is_none() => {
                 share.has_spoken = true;
@@ -146,14 +150,14 @@ impl<P: Payload> Node<P> {
                     term: share.term,
                     received: share.down.received,
                     joined: core::mem::take(&mut share.joined),
-                    away: share.all_away(),
+                    away,
                 };
                 self.send_stream(parent, StreamMessage::News(news));
             }
             Parent::Node(_) => share.joined.clear(),
             Parent::Front(request) => {
                 share.joined.clear();
-                let (stream, endpoints, away) = (share.id, share.present(), share.all_away());
+                let (stream, endpoints) = (share.id, share.present());
                 let front = share.front.as_mut().expect("invariant: a front-end's share says so");
                 let was_opened = core::mem::replace(&mut front.is_opened, true);
                 let trees = share.live().map(|branch| branch.tree.clone()).collect();

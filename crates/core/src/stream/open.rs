@@ -8,7 +8,7 @@ use super::branch::{Branch, Own, Standing, common};
 use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
-use super::share::{Beginning, Filter, Parent, Share};
+use super::share::{AtWork, Beginning, Filter, Parent, Share};
 use super::spec::{EndpointEvent, Source};
 use super::{StreamId, StreamSpec};
 use crate::effect::{Effect, Event, FilterEffect};
@@ -26,7 +26,10 @@ use alloc::vec::Vec;
 
 /// Packets of one life of an endpoint that are told apart from those of the next.
 const LIFE_BITS: u32 = 44;
-/// No child is given a smaller window than this.
+/// No term is so much later than the latest heard of. They rise by one with each `Open`: one that leaps is made up, and
+/// would leave no room for those that follow.
+pub(crate) const TERM_LEAP_MAX: u64 = 1 << 32;
+/// No child is given a smaller window than this, unless the whole stream's is.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
 impl<P: Payload> Node<P> {
@@ -34,6 +37,10 @@ impl<P: Payload> Node<P> {
     pub(crate) fn begin_share(&mut self, now: Instant, from: NodeId, open: StreamOpen<P>) {
         let refusal = if open.tree.root().node != self.me {
             return self.note_bad_message(from, "open.tree: its root is another node");
+        } else if open.term > u64::MAX >> 1 {
+            return self.note_bad_message(from, "open.term: beyond all that there can be");
+        } else if open.window_bytes == 0 {
+            Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
         } else if self.is_leaving() {
             Some(StreamError::ShuttingDown)
         } else if self.streams.len() >= self.config.limits.streams_open_max {
@@ -58,10 +65,11 @@ impl<P: Payload> Node<P> {
         share.life = open.life;
         share.term = open.term;
         share.first_tag = open.first_tag.max(1);
-        share.whole_from = share.first_tag;
         share.tag_max = share.first_tag - 1;
         let children: Vec<Tree> = open.tree.children().collect();
         self.lay_out(now, &mut share, &open.tree.root().partitions, &children);
+        let (own, first_tag) = (share.own_set.clone(), share.first_tag);
+        share.begin_with(&own, first_tag);
         self.put_back(now, share, Ok(()));
     }
 
@@ -108,6 +116,7 @@ impl<P: Payload> Node<P> {
                 next_serial,
                 in_flight: ByKey::default(),
                 in_flight_bytes: 0,
+                unmarked_bytes: 0,
                 to_take: VecDeque::new(),
             };
             share.own.insert(at, own);
@@ -152,6 +161,9 @@ impl<P: Payload> Node<P> {
         }
         if let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) {
             self.abandon_run(share.id, busy.run, busy.inline);
+            if let AtWork::Packet(descent) = busy.what {
+                share.down.waiting.push_front(descent);
+            }
         }
         share.holds_from = None;
         let (stream, spec): (_, Arc<StreamSpec<P>>) = (share.id, Arc::clone(&share.spec));
@@ -177,13 +189,20 @@ impl<P: Payload> Node<P> {
         if node == self.me {
             return;
         }
-        let endpoints = tree.partitions().difference(&share.own_set);
+        let mut endpoints = tree.partitions().difference(&share.own_set);
         share.sources = share.sources.wrapping_add(1);
         let mut formerly = PartitionSet::new();
         if let Some(at) = share.branch_at(node) {
             let old = share.branches.remove(at);
             formerly = old.formerly;
             formerly.union_with(&old.endpoints);
+            // Whom it has had to account for are nobody else's yet, whatever is said to be below it now.
+            if joins {
+                let partitions = old.endpoints.difference(&endpoints);
+                share.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
+            } else {
+                endpoints.union_with(&old.endpoints);
+            }
             if old.standing != Standing::Away {
                 self.tell_filter_replaced(share, Source::Child(old.source), Vec::new());
             }

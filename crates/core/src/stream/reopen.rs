@@ -9,6 +9,7 @@ use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamOpen};
+use super::open::TERM_LEAP_MAX;
 use super::share::{Parent, Share};
 use super::spec::{EndpointEvent, Source};
 use crate::error::{Missing, Reason};
@@ -31,6 +32,10 @@ impl<P: Payload> Node<P> {
     ) -> Result<(), StreamError> {
         if open.tree.root().node != self.me || share.front.is_some() {
             self.note_bad_message(from, "open.tree: its root is another node");
+            return Ok(());
+        }
+        if open.term > share.term.saturating_add(TERM_LEAP_MAX) {
+            self.note_bad_message(from, "open.term: far beyond the latest");
             return Ok(());
         }
         let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
@@ -59,9 +64,9 @@ impl<P: Payload> Node<P> {
         let fresh = open.tree.root().partitions.difference(&share.own_set);
         if !fresh.is_empty() {
             self.open_own(share, &fresh, first_tag);
-            share.whole_from = share.whole_from.max(first_tag);
-            share.joined.push((fresh, first_tag));
             share.regroup();
+            let opened = common(&fresh, &share.own_set);
+            share.begin_with(&opened, first_tag);
         }
         for tree in open.tree.children() {
             self.graft(now, share, &tree, is_seating);
@@ -69,7 +74,7 @@ impl<P: Payload> Node<P> {
         share.regroup();
         share.news_due = true;
         // The parent may take some of them for away, who are not; it knows from where on to expect them.
-        share.joined.push((share.present(), share.whole_from));
+        share.tell_beginnings();
         if attaches && !share.is_opening {
             self.attach(share);
         }
@@ -94,6 +99,7 @@ impl<P: Payload> Node<P> {
     /// knows whose the rest is.
     fn attach(&mut self, share: &mut Share<P>) {
         share.down.half.clear();
+        share.down.half_bytes = 0;
         self.tell_news(share);
         self.tell_taken_again(share);
         self.send_again(share);
@@ -101,6 +107,16 @@ impl<P: Payload> Node<P> {
 
     /// Adds what is new in a child's subtree; who joins takes part once it has said so, while orphans have never left.
     pub(crate) fn graft(&mut self, now: Instant, share: &mut Share<P>, tree: &Tree, joins: bool) {
+        // A list and no recursion: no chain is too deep for a stack.
+        let mut rest = alloc::vec![tree.clone()];
+        while let Some(tree) = rest.pop() {
+            let below = self.graft_one(now, share, &tree, joins);
+            rest.extend(below.into_iter().rev());
+        }
+    }
+
+    /// The same for one tree. Gives back what is to be grafted in its place.
+    fn graft_one(&mut self, now: Instant, share: &mut Share<P>, tree: &Tree, joins: bool) -> Vec<Tree> {
         let window_bytes = self.window_for(share, share.branches.len() + 1);
         let endpoints = tree.partitions();
         let fresh = endpoints.difference(&share.present()).difference(&share.own_set);
@@ -111,7 +127,7 @@ impl<P: Payload> Node<P> {
                 // Who has been held up may have been given up, and his children be another's: he asks them nothing.
                 let has_news = !fresh.is_subset(&share.branches[at].endpoints);
                 if !has_news || share.dazed_until.is_some() {
-                    return;
+                    return Vec::new();
                 }
                 share.branches[at].grant(&fresh);
                 let others = share.branches.iter_mut().filter(|branch| branch.node != node);
@@ -120,14 +136,12 @@ impl<P: Payload> Node<P> {
                 share.regroup();
                 self.send_open(share, tree, window_bytes, false, PartitionSet::new());
             }
-            _ if fresh.is_empty() => return,
+            _ if fresh.is_empty() => return Vec::new(),
             // The parent does not know yet that this one has been given up here, and its children are this node's own.
             _ if tree.root().size > 1 && fresh != endpoints => {
                 let own = common(&tree.root().partitions, &fresh);
-                if !own.is_empty() && share.branch_at(node).is_none() {
-                    self.graft(now, share, &Tree::leaf(node, own), joins);
-                }
-                return tree.children().for_each(|child| self.graft(now, share, &child, joins));
+                let is_lost = !own.is_empty() && share.branch_at(node).is_none();
+                return is_lost.then(|| Tree::leaf(node, own)).into_iter().chain(tree.children()).collect();
             }
             _ => {
                 self.adopt_branch(now, share, tree, window_bytes, joins);
@@ -137,6 +151,7 @@ impl<P: Payload> Node<P> {
         if joins {
             share.put_away(joining);
         }
+        Vec::new()
     }
 
     /// Endpoints that are no longer this node's to account for; nor are they those below's, who are told.
@@ -206,16 +221,19 @@ impl<P: Payload> Node<P> {
         share.held_bytes = 0;
         share.held_of.clear();
         share.unsettled_bytes = 0;
+        share.unmarked_bytes = 0;
         if let Some(lane) = share.lanes.get_mut(&GATHERED) {
             lane.slots.clear();
             lane.sent.clear();
             lane.withheld = super::tags::TagRuns::new();
         }
-        share.whole_from = first_tag;
+        let present = share.present();
+        share.begin_with(&present, first_tag);
         for at in 0..share.own.len() {
             let own = &mut share.own[at];
             own.next_tag = own.next_tag.max(first_tag);
             own.in_flight.clear();
+            own.unmarked_bytes = 0;
             let (endpoint, bytes) = (own.endpoint, core::mem::take(&mut own.in_flight_bytes) as u64);
             if bytes > 0 {
                 self.tell_endpoint(share.id, endpoint, EndpointEvent::Settled { bytes });

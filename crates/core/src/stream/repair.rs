@@ -15,6 +15,7 @@
 
 use super::StreamError;
 use super::branch::{Branch, Standing, common};
+use super::down::is_for;
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
 use super::message::StreamMessage;
@@ -106,6 +107,19 @@ impl<P: Payload> Node<P> {
 
     /// A child is not there: it is lost, or still is.
     pub(crate) fn give_up(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
+        self.part_with(now, share, at, reason);
+        self.close_ranks(share);
+    }
+
+    /// After some were lost, what hung on them is seen to.
+    fn close_ranks(&mut self, share: &mut Share<P>) {
+        share.regroup();
+        self.forget_taken(share);
+        self.look_at_slots(share);
+    }
+
+    /// The first part of giving up; of many together, the rest need be done only once.
+    fn part_with(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
         let branch = &mut share.branches[at];
         match branch.standing {
             Standing::Away => {}
@@ -124,7 +138,9 @@ impl<P: Payload> Node<P> {
     fn lose_branch(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
         let lost = share.branches.remove(at);
         let own = common(&lost.tree.root().partitions, &lost.endpoints);
-        let orphans: Vec<Tree> = lost.tree.children().filter(|tree| tree.root().node != self.me).collect();
+        // Where an endpoint's seat is another's by now, its own is empty.
+        let is_orphan = |tree: &Tree| tree.root().node != self.me && !tree.partitions().is_empty();
+        let orphans: Vec<Tree> = lost.tree.children().filter(is_orphan).collect();
         let mut rest = lost.endpoints.difference(&own);
         orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
         self.counters.stream_repairs += 1;
@@ -144,14 +160,10 @@ impl<P: Payload> Node<P> {
         for loss in &lost.away {
             share.put_away(loss.clone());
         }
-        share.regroup();
         let heirs = self.place_orphans(now, share, &orphans, lost.holds_from);
         self.tell_filter_replaced(share, Source::Child(lost.source), heirs);
         self.keep_away(now, share, lost, own);
-        share.regroup();
         share.news_due = true;
-        self.forget_taken(share);
-        self.look_at_slots(share);
     }
 
     /// Who was given up is kept in mind, with its own endpoints; who only passed on what others sent is not missed, and
@@ -181,7 +193,7 @@ impl<P: Payload> Node<P> {
     }
 
     /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here. Those
-    /// who may bring what the lost node's filter kept stay here, where that is known.
+    /// who may bring what the lost node's filter kept, or may lack packets down, stay here, where that is known.
     fn place_orphans(
         &mut self,
         now: Instant,
@@ -193,7 +205,10 @@ impl<P: Payload> Node<P> {
         let held_from = held_from.filter(|_| share.gathers() && !share.spec.up_filter.is_empty());
         for tree in orphans {
             let live = share.live().count();
-            let has_many = live >= CHILDREN_MANY && held_from.is_none();
+            // What the lost node had not taken, another child may have taken and forgotten.
+            let endpoints = tree.partitions();
+            let lacks = share.down.kept.iter().any(|packet| is_for(packet, &endpoints));
+            let has_many = live >= CHILDREN_MANY && held_from.is_none() && !lacks;
             let foster = if has_many { self.least_burdened(now, share, live) } else { None };
             let window_bytes = self.window_for(share, live + 1);
             match foster {
@@ -209,7 +224,7 @@ impl<P: Payload> Node<P> {
                     children.push(tree.clone());
                     let root = branch.tree.root();
                     branch.tree = Tree::join(root.node, root.partitions.clone(), &children);
-                    branch.grant(&tree.partitions());
+                    branch.grant(&endpoints);
                     heirs.push(Source::Child(branch.source));
                     let tree = branch.tree.clone();
                     self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
@@ -338,7 +353,7 @@ impl<P: Payload> Node<P> {
         }
         self.settle_taken(share);
         self.tell_taken(share);
-        self.give_up_stuck_filter(now, share);
+        self.give_up_stuck_filter(now, share)?;
         self.look_after_operator_wants(now, share)?;
         self.ask_back(now, share);
         self.lose_silent(now, share);
@@ -357,13 +372,18 @@ impl<P: Payload> Node<P> {
         let patience = self.config.tuning.stream_patience;
         let is_silent =
             |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
+        let mut are_some_lost = false;
         while let Some(at) = share.branches.iter().position(is_silent) {
             let node = share.branches[at].node;
             let was_asked_back = share.branches[at].rejoins;
-            self.give_up(now, share, at, &Reason::Late);
+            self.part_with(now, share, at, &Reason::Late);
             if !was_asked_back && let Some(at) = share.branch_at(node) {
                 self.call_back(now, share, at);
             }
+            are_some_lost = true;
+        }
+        if are_some_lost {
+            self.close_ranks(share);
         }
     }
 }

@@ -8,20 +8,24 @@
 use super::branch::common;
 use super::lane::{GATHERED, Slot};
 use super::share::Share;
-use super::spec::{Lost, Synchronisation};
+use super::spec::Synchronisation;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
+use crate::wave::state::{list, note};
 use alloc::vec::Vec;
+
+/// A wave so far behind those that are settled is not waited for any more, whoever was to be in it.
+const COHORT_WAVES_MAX: u64 = 16_384;
 
 /// Endpoints that are expected from some tag on only.
 #[derive(Debug)]
 pub(crate) struct Cohort {
     pub(crate) first_tag: u64,
     pub(crate) endpoints: PartitionSet,
-    /// Why they are missing from earlier waves; `None` for those who were not asked for them.
-    pub(crate) was: Option<Lost>,
+    /// Where and why they are missing from earlier waves; `None` for those who were not asked for them.
+    pub(crate) was: Option<(Option<NodeId>, Reason)>,
 }
 
 impl<P: Payload> Share<P> {
@@ -93,11 +97,14 @@ impl<P: Payload> Share<P> {
     }
 
     /// Everyone below who gives nothing now, and why, as far as this node has been told.
-    pub(crate) fn all_away(&self) -> Vec<Missing> {
-        let below = self.branches.iter().flat_map(|branch| &branch.away);
-        let below = below
-            .map(|loss| Missing { partitions: loss.partitions.difference(&self.away_set), ..loss.clone() });
-        self.away.iter().cloned().chain(below.filter(|loss| !loss.partitions.is_empty())).collect()
+    pub(crate) fn all_away(&self, losses_max: usize) -> Vec<Missing> {
+        let mut all = Vec::new();
+        self.away.iter().for_each(|loss| note(&mut all, loss.clone(), losses_max));
+        for loss in self.branches.iter().flat_map(|branch| &branch.away) {
+            let partitions = loss.partitions.difference(&self.away_set);
+            note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
+        }
+        all
     }
 
     /// Everyone below who takes part now.
@@ -125,16 +132,20 @@ impl<P: Payload> Share<P> {
     /// Endpoints, of whom these were away, take part from `first_tag` on.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, were_away: &PartitionSet, first_tag: u64) {
         let mut rest = common(endpoints, &self.group);
-        let last_settled = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()).unwrap_or(0);
-        if first_tag <= last_settled.saturating_add(1) {
+        if self.is_past(first_tag) {
             // For those who were not away that is no news: no wave is older.
             rest = common(&rest, were_away);
+        }
+        for known in self.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
+            // What they were before stands.
+            rest = rest.difference(&known.endpoints.difference(&self.away_set));
         }
         if rest.is_empty() {
             return;
         }
-        self.whole_from = self.whole_from.max(first_tag);
-        self.joined.push((rest.clone(), first_tag));
+        if !self.is_opening {
+            self.joined.push((rest.clone(), first_tag));
+        }
         self.news_due = true;
         // Of two beginnings the later one counts.
         self.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
@@ -146,28 +157,68 @@ impl<P: Payload> Share<P> {
             }
             rest = rest.difference(&returned);
             loss.partitions = left;
-            let was = loss.node.map(|node| (node, loss.reason.clone()));
+            let was = Some((loss.node, loss.reason.clone()));
             self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
-        if !rest.is_empty() {
-            self.cohorts.push(Cohort { first_tag, endpoints: rest, was: None });
+        // Of those whom others had given up, the reason was theirs to tell.
+        let returned = common(&rest, were_away);
+        for (endpoints, was) in [(rest.difference(&returned), None), (returned, Some((None, Reason::Late)))] {
+            if !endpoints.is_empty() {
+                self.cohorts.push(Cohort { first_tag, endpoints, was });
+            }
         }
         self.recount_away();
     }
 
-    /// Cohorts whose first wave is settled are like everyone else.
+    /// Endpoints here begin with this tag, whatever was said of them before.
+    pub(crate) fn begin_with(&mut self, endpoints: &PartitionSet, first_tag: u64) {
+        let were_away = self.away_set.clone();
+        self.bring_back(endpoints, &were_away, first_tag);
+    }
+
+    /// Says in the next news who is here, and with which tag they began; those who have been here for all waves that
+    /// somebody may still wait for, with none.
+    pub(crate) fn tell_beginnings(&mut self) {
+        let present = self.present();
+        let mut rest = present.clone();
+        self.joined.clear();
+        for cohort in &self.cohorts {
+            let endpoints = common(&cohort.endpoints, &present);
+            rest = rest.difference(&endpoints);
+            if !endpoints.is_empty() {
+                self.joined.push((endpoints, cohort.first_tag));
+            }
+        }
+        if !rest.is_empty() {
+            self.joined.push((rest, 0));
+        }
+    }
+
+    /// Cohorts that no wave is older than are like everyone else.
     pub(crate) fn forget_cohorts(&mut self) {
         if self.cohorts.is_empty() {
             return;
         }
-        let Some(last) = self.lanes.get(&GATHERED).and_then(|lane| lane.settled.last()) else { return };
-        self.cohorts.retain(|cohort| cohort.first_tag > last);
+        let mut cohorts = core::mem::take(&mut self.cohorts);
+        cohorts.retain(|cohort| !self.is_past(cohort.first_tag));
+        self.cohorts = cohorts;
+    }
+
+    /// True when no wave before this one is waited for: all are settled, or so old that they have gone as they were.
+    fn is_past(&self, first_tag: u64) -> bool {
+        let settled = self.lanes.get(&GATHERED).map(|lane| &lane.settled);
+        let (gap, last) =
+            settled.map_or((1, 0), |settled| (settled.first_gap(), settled.last().unwrap_or(0)));
+        !self.gathers() || first_tag <= gap || first_tag.saturating_add(COHORT_WAVES_MAX) <= last
     }
 
     /// Who is not in a wave, with the reasons.
     pub(crate) fn missing_from(&self, me: NodeId, slot: &Slot<P>, losses_max: usize) -> Vec<Missing> {
         let claimed = slot.parts.claimed();
-        if slot.is_late || !self.gathers() || (slot.missing.is_empty() && *claimed == self.group) {
+        if !self.gathers() {
+            return slot.missing.to_vec();
+        }
+        if slot.is_late || (slot.missing.is_empty() && *claimed == self.group) {
             return Vec::new();
         }
         let mut tally = Tally { rest: self.group.difference(claimed), missing: Vec::new(), losses_max };
@@ -177,12 +228,15 @@ impl<P: Payload> Share<P> {
         }
         for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key) {
             match &cohort.was {
-                Some((node, reason)) => tally.take(&cohort.endpoints, Some(*node), reason),
+                Some((node, reason)) => tally.take(&cohort.endpoints, *node, reason),
                 None => tally.rest = tally.rest.difference(&cohort.endpoints),
             }
         }
         tally.take(&self.own_set, Some(me), &Reason::Late);
         for seat in self.branches.iter().flat_map(|branch| branch.tree.seats()) {
+            if tally.rest.is_empty() {
+                return tally.missing;
+            }
             tally.take(&seat.partitions, Some(seat.node), &Reason::Late);
         }
         let all = tally.rest.clone();
@@ -206,11 +260,6 @@ impl Tally {
             return;
         }
         self.rest = left;
-        let is_full = self.missing.len() >= self.losses_max;
-        match self.missing.last_mut() {
-            // Further ones are merged into the last.
-            Some(last) if is_full => last.partitions.union_with(&partitions),
-            _ => self.missing.push(Missing { partitions, node, reason: reason.clone() }),
-        }
+        list(&mut self.missing, Missing { partitions, node, reason: reason.clone() }, self.losses_max);
     }
 }

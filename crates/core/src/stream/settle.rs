@@ -1,7 +1,8 @@
 //! What the front-end's user has taken is settled: whoever kept it for repair can forget it, and may send more.
 //!
-//! Settlement goes down the tree in batches. It is given when a quarter of the window has been taken, at once where
-//! somebody below has used up half of its own (`urgent`), and else with the next tick. A node whose filter still holds
+//! Settlement goes down the tree in batches. It is given when a quarter of the front-end's window has been taken; when a
+//! wave has that somebody has marked as `urgent`, which everyone does once in each quarter of his own window, so that
+//! whoever has filled his is waiting for one that bears his mark; and else with the next tick. A node whose filter still holds
 //! something of a wave does not pass its settlement on to those below: should it die, they must have it yet.
 
 use super::StreamError;
@@ -10,7 +11,7 @@ use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamSettled};
 use super::share::{Parent, Share};
 use super::spec::EndpointEvent;
-use super::tags::TagRuns;
+use super::tags::{RUNS_MAX, TagRuns};
 use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
 use crate::node::Node;
@@ -64,7 +65,7 @@ impl<P: Payload> Node<P> {
     fn settle_stream(&mut self, share: &mut Share<P>, lanes: BTreeMap<u32, TagRuns>) {
         let mut below: Vec<(u32, TagRuns)> = Vec::with_capacity(lanes.len());
         for (number, mut runs) in lanes {
-            if number != GATHERED && !share.group.contains(number - 1) {
+            if number != GATHERED && !share.group.contains(number - 1) && !share.lanes.contains_key(&number) {
                 continue;
             }
             if number == GATHERED {
@@ -111,8 +112,8 @@ impl<P: Payload> Node<P> {
             return;
         }
         for branch in share.live() {
-            let is_its = |lane: &&(u32, TagRuns)| lane.0 == GATHERED || branch.endpoints.contains(lane.0 - 1);
-            let lanes: Vec<(u32, TagRuns)> = lanes.iter().filter(is_its).cloned().collect();
+            let lanes: Vec<(u32, TagRuns)> =
+                lanes.iter().filter(|lane| branch.has_lane(lane.0)).cloned().collect();
             if !lanes.is_empty() {
                 let settled = StreamSettled { stream: share.id, lanes };
                 self.send_stream(branch.node, StreamMessage::Settled(settled));
@@ -136,6 +137,27 @@ impl<P: Payload> Node<P> {
             }
         }
     }
+}
+
+/// The front-end drops what it takes for settled. Where that is because a gap so old was closed ([`TagRuns`]), nobody
+/// below has been told so, and would keep it for ever.
+pub(crate) fn settle_again<P>(share: &mut Share<P>, lane: u32, key: u64) {
+    let Some(front) = share.front.as_mut() else { return };
+    let tags = front.to_settle.entry(lane).or_default();
+    // No gap is to be closed here, too.
+    if tags.runs().len() < RUNS_MAX / 2 {
+        tags.insert(key);
+    }
+}
+
+/// True once in every quarter of a window that is sent: when what bears the mark is taken, all that was is settled.
+pub(crate) fn marks_quarter(unmarked_bytes: &mut usize, bytes: usize, window_bytes: usize) -> bool {
+    *unmarked_bytes = unmarked_bytes.saturating_add(bytes);
+    let is_due = *unmarked_bytes >= window_bytes / 4;
+    if is_due {
+        *unmarked_bytes = 0;
+    }
+    is_due
 }
 
 /// What still came together for waves that the front-end has had is of no use to anybody.

@@ -80,7 +80,8 @@ pub(crate) struct Descent<P> {
     pub(crate) to: Option<PartitionSet>,
     /// What it weighed when it came.
     pub(crate) bytes: usize,
-    /// What came, the last first: the parent's filter may have made several of one, or none.
+    /// What came and the filter is not through with, the last first: the parent's filter may have made several of one,
+    /// or none.
     pub(crate) left: SmallVec<[P; 1]>,
     /// What the filter has made of that so far.
     pub(crate) made: SmallVec<[P; 1]>,
@@ -104,9 +105,12 @@ pub(crate) struct Down<P> {
     pub(crate) received: u64,
     /// Packets of a frame whose last has not come.
     pub(crate) half: SmallVec<[P; 1]>,
+    pub(crate) half_bytes: usize,
     /// Waiting for the filter.
     pub(crate) waiting: VecDeque<Descent<P>>,
     pub(crate) kept: VecDeque<Descending<P>>,
+    /// What those that wait or are kept weighed when they came.
+    pub(crate) held_bytes: usize,
     /// What the parent has been told.
     pub(crate) told_taken: u64,
     /// Taken by all and not told yet.
@@ -121,8 +125,10 @@ impl<P> Default for Down<P> {
         Self {
             received: 0,
             half: SmallVec::new(),
+            half_bytes: 0,
             waiting: VecDeque::new(),
             kept: VecDeque::new(),
+            held_bytes: 0,
             told_taken: 0,
             untold_bytes: 0,
             untold_packets: 0,
@@ -176,8 +182,6 @@ pub(crate) struct Share<P> {
     /// Those whom nodes below have given up.
     pub(crate) away_below: PartitionSet,
     pub(crate) cohorts: Vec<Cohort>,
-    /// From which tag on all that are here take part.
-    pub(crate) whole_from: u64,
     /// Newly come, for the next news.
     pub(crate) joined: Vec<(PartitionSet, u64)>,
     pub(crate) lanes: BTreeMap<u32, Lane<P>>,
@@ -191,10 +195,11 @@ pub(crate) struct Share<P> {
     pub(crate) filter: Filter<P>,
     pub(crate) filter_placement: crate::config::Placement,
     pub(crate) filter_cost: Ewma,
-    pub(crate) runs: u64,
     pub(crate) holds_from: Option<u64>,
     pub(crate) window_bytes: usize,
     pub(crate) unsettled_bytes: usize,
+    /// What was sent up since the last part that was marked as urgent.
+    pub(crate) unmarked_bytes: usize,
     /// Bytes of pieces that wait here, and of them each child's, by its source.
     pub(crate) held_bytes: usize,
     pub(crate) held_of: BTreeMap<u32, usize>,
@@ -251,7 +256,6 @@ impl<P: Payload> Share<P> {
             away_set: PartitionSet::new(),
             away_below: PartitionSet::new(),
             cohorts: Vec::new(),
-            whole_from: 1,
             joined: Vec::new(),
             lanes: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -261,10 +265,10 @@ impl<P: Payload> Share<P> {
             filter,
             filter_placement: crate::config::Placement::Inline,
             filter_cost: Ewma::new(from.cost_weight),
-            runs: 0,
             holds_from: None,
             window_bytes: from.window_bytes,
             unsettled_bytes: 0,
+            unmarked_bytes: 0,
             held_bytes: 0,
             held_of: BTreeMap::new(),
             down: Down::default(),

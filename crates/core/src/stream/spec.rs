@@ -2,7 +2,6 @@
 
 use super::{StreamError, StreamId};
 use crate::error::Missing;
-use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use crate::time::Duration;
 use crate::tree::Tree;
@@ -204,6 +203,3 @@ pub struct Filtered<P> {
     /// The oldest tag that it has not given all of.
     pub holds_from: Option<u64>,
 }
-
-/// Who a part of a stream is lost with, for the log.
-pub(crate) type Lost = (NodeId, crate::error::Reason);

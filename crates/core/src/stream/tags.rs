@@ -37,6 +37,14 @@ impl TagRuns {
         self.runs.last().map(|&(_, last)| last)
     }
 
+    /// The first tag that it does not hold, of those from 1 on.
+    pub fn first_gap(&self) -> u64 {
+        match self.runs.iter().find(|&&(_, last)| last > 0) {
+            Some(&(first, last)) if first <= 1 => last.saturating_add(1),
+            _ => 1,
+        }
+    }
+
     /// True when it holds `tag`.
     pub fn contains(&self, tag: u64) -> bool {
         // Nearly always it is beyond all runs, or in the last.
@@ -165,6 +173,7 @@ mod tests {
             }
             prop_assert!((0..80).all(|tag| set.contains(tag) == model.contains(&tag)));
             prop_assert_eq!(set.last(), model.last().copied());
+            prop_assert_eq!(Some(set.first_gap()), (1..).find(|tag| !model.contains(tag)));
             prop_assert_eq!(TagRuns::from_runs(set.runs().to_vec()), Some(set.clone()));
             let rest = set.split_off(cut);
             prop_assert!((0..80).all(|tag| set.contains(tag) == (tag < cut && model.contains(&tag))));

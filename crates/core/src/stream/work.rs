@@ -21,6 +21,8 @@ pub struct StreamWork {
     pub held_bytes: usize,
     /// Waves that come together here.
     pub waves_open: usize,
+    /// Beginnings of waves that are remembered, of some that have gone among them.
+    pub waves_begun: usize,
     /// Packets down that somebody below has not taken.
     pub packets_kept: usize,
     /// Endpoints' beginnings that waves may still be older than.
@@ -42,6 +44,7 @@ fn work_of<P: Payload>(share: &Share<P>) -> StreamWork {
         unsettled_bytes: share.unsettled_bytes,
         held_bytes: share.held_bytes,
         waves_open: share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len()),
+        waves_begun: share.opened.len(),
         packets_kept: share.down.kept.len() + share.down.waiting.len(),
         cohorts: share.cohorts.len(),
     }

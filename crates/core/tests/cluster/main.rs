@@ -10,6 +10,7 @@ mod operators;
 mod policies;
 mod refusals;
 mod stream_faults;
+mod stream_node;
 mod streams;
 mod waits;
 mod world;

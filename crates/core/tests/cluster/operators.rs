@@ -166,11 +166,27 @@ fn what_was_not_asked_for_is_dropped() {
     let message = StreamMessage::Operator { stream, id: OperatorId([9; 32]), payload: Some(Sum::default()) };
     let message = Message::Stream(Box::new(message));
     world.input(world.id(3), Input::Message { from: world.id(0), message });
-    for number in 0..100 {
-        let message = StreamMessage::WantOperator { stream, id: OperatorId([number; 32]) };
-        let message = Message::Stream(Box::new(message));
-        world.input(world.id(3), Input::Message { from: world.id(9), message });
-    }
     world.run_for(Duration::from_millis(200));
     assert_eq!(world.operators_kept.len(), kept);
+}
+
+#[test]
+fn a_stream_wants_no_more_operators_than_it_has_filters() {
+    let mut world = world();
+    world.operators.insert((world.id(0), ID));
+    open(&mut world, 0, 2);
+    world.run_for(Duration::from_millis(200));
+    let stream = world.endpoints.keys().next().expect("it is open").1;
+    world.log_effects = true;
+    for from in (0..NODES).filter(|&from| from != 3) {
+        for number in 100..200 {
+            let message = StreamMessage::WantOperator { stream, id: OperatorId([number; 32]) };
+            let message = Message::Stream(Box::new(message));
+            world.input(world.id(3), Input::Message { from: world.id(from), message });
+        }
+    }
+    let count = |what: &str| world.log.iter().filter(|line| line.contains(what)).count();
+    let (looked_for, refused) = (count("Lend {"), count("two filters at most"));
+    assert!(looked_for > 0, "its parent and children may ask it");
+    assert_eq!(refused, 49 * looked_for, "for two each, and strangers for none");
 }

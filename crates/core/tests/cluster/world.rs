@@ -3,7 +3,7 @@
 
 mod streams;
 
-pub use streams::{Habit, Pushing};
+pub use streams::{FilterFaults, Habit, Pushing};
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,6 +114,9 @@ pub struct World {
     /// The filters that there are, and whom they have been told of.
     filters: BTreeMap<(NodeId, StreamId), streams::Keeper>,
     pub filter_cost: Duration,
+    pub filter_faults: FilterFaults,
+    /// Runs of filters that hang, with what they will give when they are let go.
+    hanging: Vec<(NodeId, Input<Sum>)>,
     /// Connections that have broken, which the one end has not noticed yet: that end, and its peer.
     unnoticed: BTreeSet<(NodeId, NodeId)>,
     stuck: BTreeSet<(NodeId, JobId)>,
@@ -201,6 +204,8 @@ impl World {
             lags: BTreeSet::new(),
             filters: BTreeMap::new(),
             filter_cost: Duration::from_micros(5),
+            filter_faults: FilterFaults::default(),
+            hanging: Vec::new(),
             unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
             operators: BTreeSet::new(),

@@ -49,7 +49,9 @@ impl Loop {
     pub(super) fn abandon_job(&self, id: JobId, replace_worker: bool) {
         match self.futures.borrow_mut().remove(&id) {
             Some(future) => future.abort(),
-            None => self.workers.abandon(TaskId::Job(id), replace_worker),
+            None => {
+                self.workers.abandon(TaskId::Job(id), replace_worker);
+            }
         }
     }
 

@@ -101,9 +101,12 @@ impl Loop {
             FilterEffect::Replaced { stream, lost, heirs } => {
                 self.streams.borrow_mut().tell_filters(stream, News::Replaced(lost, heirs));
             }
-            FilterEffect::Abandon { stream, run } => {
+            FilterEffect::Abandon { stream, run, replace_worker } => {
                 self.streams.borrow_mut().filters.remove(&stream);
-                self.workers.abandon(TaskId::Filter(stream, run), true);
+                if self.workers.abandon(TaskId::Filter(stream, run), replace_worker) {
+                    let result = Err(JobError::Failed("it was given up before it began".into()));
+                    self.feed(Input::Filtered { stream, run, result, cost: Duration::ZERO.into() });
+                }
             }
             FilterEffect::Close { stream } => {
                 self.forget_opening(stream);

@@ -113,7 +113,8 @@ fn a_queued_job_that_is_abandoned_never_runs() {
         }
         workers.submit(task(2, "never"));
         workers.submit(task(3, "last"));
-        workers.abandon(TaskId::Job(JobId(2)), false);
+        assert!(workers.abandon(TaskId::Job(JobId(2)), false), "nothing will come of it");
+        assert!(!workers.abandon(TaskId::Job(JobId(1)), false), "this one is at work");
         open.send(()).unwrap();
         assert_eq!(next(&workers).await, (1, Ok("waited".to_string())));
         assert_eq!(next(&workers).await, (3, Ok("last".to_string())));

@@ -49,6 +49,15 @@ pub struct Pushing {
     pub taken: Vec<u64>,
 }
 
+/// What befalls filters on the way up, each in one of so many runs; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilterFaults {
+    pub fails_of: usize,
+    pub panics_of: usize,
+    /// Those that run on workers do not return before they are let go.
+    pub hangs_of: usize,
+}
+
 /// One node's filter of one stream.
 #[derive(Default)]
 pub(super) struct Keeper {
@@ -120,9 +129,12 @@ impl World {
     fn run_filter(&mut self, of: NodeId, run: FilterRun<Sum>) {
         let keeper = self.filters.get_mut(&(of, run.stream)).expect("a filter that runs is there");
         let mut holds_from = None;
+        let is_up = matches!(run.work, FilterWork::Up(_));
         let packets = match run.work {
             FilterWork::Up(pieces) => {
-                let mut sum = Sum { bytes: self.behaviour.partial_bytes, ..Sum::default() };
+                // Of one packet alone it is still known which it is.
+                let number = if let [(_, only)] = &pieces[..] { only.number } else { 0 };
+                let mut sum = Sum { bytes: self.behaviour.partial_bytes, number, ..Sum::default() };
                 for (source, mut piece) in pieces {
                     assert!(keeper.ever.contains(&source), "{of}: a piece of {source:?}, who never joined");
                     if matches!(source, Source::Endpoint(_)) {
@@ -141,9 +153,29 @@ impl World {
             FilterWork::Down(packet) => vec![packet],
         };
         let cost = self.filter_cost;
-        let result: Result<_, JobError> = Ok(Filtered { packets, holds_from });
+        let mut befalls = |of: usize| is_up && of > 0 && self.random.below(of) == 0;
+        let faults = self.filter_faults;
+        let result = if befalls(faults.fails_of) {
+            Err(JobError::Failed("a fault".into()))
+        } else if befalls(faults.panics_of) {
+            Err(JobError::Panicked("a fault".into()))
+        } else {
+            Ok(Filtered { packets, holds_from })
+        };
+        let hangs = !run.inline && befalls(faults.hangs_of);
         let done = Input::Filtered { stream: run.stream, run: run.run, result, cost };
-        self.at(self.now + cost, Happening::Input(of, done));
+        if hangs {
+            self.hanging.push((of, done));
+        } else {
+            self.at(self.now + cost, Happening::Input(of, done));
+        }
+    }
+
+    /// Filters that hang go on.
+    pub fn let_filters_go(&mut self) {
+        for (of, done) in core::mem::take(&mut self.hanging) {
+            self.at(self.now, Happening::Input(of, done));
+        }
     }
 
     pub fn open_stream(&mut self, i: u32, spec: StreamSpec<Sum>, options: StreamOptions) -> RequestId {

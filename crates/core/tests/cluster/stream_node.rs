@@ -1,0 +1,587 @@
+//! One inner node of a stream, fed by hand: what its parent, its children and its endpoints say is written out, and so
+//! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
+
+use crate::world::{Sum, addr};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use treefold_core::config::{NodeConfig, Placement, Tuning};
+use treefold_core::effect::{Effect, Event, FilterEffect, TracePoint};
+use treefold_core::error::{JobError, Missing, Reason};
+use treefold_core::id::NodeId;
+use treefold_core::input::{Command, Input};
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::{MemberCard, ServiceCard};
+use treefold_core::message::Message;
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::{
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
+};
+use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered};
+use treefold_core::stream::tags::TagRuns;
+use treefold_core::stream::work::StreamWork;
+use treefold_core::stream::{StreamError, StreamId, StreamSpec, Synchronisation};
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::{Seat, Tree};
+
+const STREAM: StreamId = StreamId { origin: 77, sequence: 1 };
+/// The node that is fed, by number; its parent is 1.
+const ME: u16 = 10;
+
+fn peer(number: u16) -> NodeId {
+    NodeId::new(addr(number), 1 << 16 | u64::from(number))
+}
+
+fn set(endpoints: &[u32]) -> PartitionSet {
+    endpoints.iter().copied().collect()
+}
+
+fn leaf(number: u16, endpoints: &[u32]) -> Tree {
+    Tree::leaf(peer(number), set(endpoints))
+}
+
+fn inner(number: u16, endpoints: &[u32], below: &[Tree]) -> Tree {
+    Tree::join(peer(number), set(endpoints), below)
+}
+
+fn packet(bytes: usize) -> Sum {
+    Sum { bytes, ..Sum::default() }
+}
+
+/// The node, and what it has said that nobody has looked at.
+struct Lone {
+    node: Node<Sum>,
+    now: Instant,
+    spec: Arc<StreamSpec<Sum>>,
+    said: Vec<(NodeId, StreamMessage<Sum>)>,
+    told: Vec<(u32, EndpointEvent<Sum>)>,
+    runs: VecDeque<FilterRun<Sum>>,
+    abandoned: Vec<(u64, bool)>,
+    filters_opened: usize,
+    complaints: Vec<String>,
+    /// The term with which each child was last asked.
+    terms: BTreeMap<NodeId, u64>,
+}
+
+impl Lone {
+    /// A node that hosts endpoints 1, 2 and 11, and knows of no stream.
+    fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
+        let mut card = MemberCard::new(peer(ME));
+        card.processors = 2;
+        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64 };
+        card.services.insert("s".into(), service);
+        let config = NodeConfig { card, kinds: Vec::new(), tuning: Tuning::LAN, limits, seed: 1 };
+        let spec = Arc::new(StreamSpec {
+            service: "s".into(),
+            up_filter: up_filter.into(),
+            down_filter: "".into(),
+            filter_params: Sum::default(),
+            synchronisation,
+            params: Sum::default(),
+        });
+        Self {
+            node: Node::new(config, Instant::START),
+            now: Instant::START,
+            spec,
+            said: Vec::new(),
+            told: Vec::new(),
+            runs: VecDeque::new(),
+            abandoned: Vec::new(),
+            filters_opened: 0,
+            complaints: Vec::new(),
+            terms: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with a part in the stream: its own endpoints and children that are leaves, who have all said that they
+    /// are there.
+    fn open(synchronisation: Synchronisation, own: &[u32], children: &[Tree]) -> Self {
+        let mut lone = Self::new(synchronisation, "", Limits::DEFAULT);
+        lone.begin(own, children);
+        lone
+    }
+
+    fn begin(&mut self, own: &[u32], children: &[Tree]) {
+        self.hear(1, StreamMessage::Open(self.asked(inner(ME, own, children))));
+        children.iter().for_each(|tree| self.hear_news(tree.clone(), &[]));
+        self.said.clear();
+    }
+
+    /// What its parent asks it, of a term later than all before.
+    fn asked(&self, tree: Tree) -> StreamOpen<Sum> {
+        StreamOpen {
+            stream: STREAM,
+            spec: Arc::clone(&self.spec),
+            tree,
+            levels: 3,
+            window_bytes: 1 << 20,
+            first_tag: 1,
+            life: 0,
+            term: self.terms.values().max().copied().unwrap_or(0) + 1,
+            rejoin: false,
+            gone: PartitionSet::new(),
+        }
+    }
+
+    fn input(&mut self, input: Input<Sum>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            self.node.handle_input(self.now, input);
+            while let Some(effect) = self.node.poll_effect() {
+                inputs.extend(self.carry_out(effect));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect<Sum>) -> Option<Input<Sum>> {
+        match effect {
+            Effect::Send { to, message: Message::Stream(message) } => {
+                if let StreamMessage::Open(open) = &*message {
+                    self.terms.insert(to, open.term);
+                }
+                self.said.push((to, *message));
+            }
+            Effect::Deliver(Event::Endpoint { endpoint, event, .. }) => self.told.push((endpoint, event)),
+            Effect::Filter(FilterEffect::Open { stream, .. }) => {
+                self.filters_opened += 1;
+                return Some(Input::FilterOpened { stream, result: Ok(Placement::Pool) });
+            }
+            Effect::Filter(FilterEffect::Run(run)) => self.runs.push_back(run),
+            Effect::Filter(FilterEffect::Abandon { run, replace_worker, .. }) => {
+                self.abandoned.push((run, replace_worker));
+            }
+            Effect::Trace(TracePoint::BadMessage { problem, .. }) => {
+                self.complaints.push(problem.to_string());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn hear(&mut self, from: u16, message: StreamMessage<Sum>) {
+        self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
+    }
+
+    /// A child says how its subtree is, and who of it begins with some tag.
+    fn hear_news(&mut self, tree: Tree, joined: &[(&[u32], u64)]) {
+        let from = tree.root().node;
+        let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
+        let term = self.terms.get(&from).copied().unwrap_or(0);
+        let news = StreamNews { stream: STREAM, tree, term, received: 0, joined, away: Vec::new() };
+        let message = Message::Stream(Box::new(StreamMessage::News(news)));
+        self.input(Input::Message { from, message });
+    }
+
+    /// A child gives a wave in which these are.
+    fn hear_up(&mut self, from: u16, tag: u64, contributors: &[u32]) {
+        self.hear(from, StreamMessage::Up(up(tag, contributors)));
+    }
+
+    /// A child gives the how-manieth packet of an endpoint.
+    fn hear_alone(&mut self, from: u16, endpoint: u32, serial: u64) {
+        let alone = StreamUp { lane: endpoint + 1, serial, ..up(serial, &[endpoint]) };
+        self.hear(from, StreamMessage::Up(alone));
+    }
+
+    fn send(&mut self, endpoint: u32, tag: Option<u64>, bytes: usize) {
+        let send = Command::EndpointSend { stream: STREAM, endpoint, tag, payload: packet(bytes) };
+        self.input(Input::Command(send));
+    }
+
+    fn settle(&mut self, lane: u32, first: u64, last: u64) {
+        let mut tags = TagRuns::new();
+        tags.insert_run(first, last);
+        let settled = StreamSettled { stream: STREAM, lanes: vec![(lane, tags)] };
+        self.hear(1, StreamMessage::Settled(settled));
+    }
+
+    /// The filter is through with its run.
+    fn end_run(&mut self, run: u64, result: Result<Vec<Sum>, JobError>) {
+        let result = result.map(|packets| Filtered { packets, holds_from: None });
+        self.input(Input::Filtered { stream: STREAM, run, result, cost: Duration::from_micros(5) });
+    }
+
+    /// Time passes, in which nobody says anything.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(50);
+            self.node.handle_timeout(self.now);
+            let mut inputs = Vec::new();
+            while let Some(effect) = self.node.poll_effect() {
+                inputs.extend(self.carry_out(effect));
+            }
+            inputs.into_iter().for_each(|input| self.input(input));
+        }
+    }
+
+    fn work(&self) -> StreamWork {
+        self.node.stream_work().next().expect("it takes part in the stream")
+    }
+
+    /// The waves that it has sent up since that was last asked, by tag: who is in them, and who is missing.
+    fn waves(&mut self) -> Vec<(u64, PartitionSet, Vec<Missing>)> {
+        let said = core::mem::take(&mut self.said);
+        let mut waves = Vec::new();
+        for (_, message) in said {
+            if let StreamMessage::Up(up) = message
+                && !up.more
+            {
+                waves.push((up.tag, up.contributors, up.missing));
+            }
+        }
+        waves
+    }
+
+    /// The last news of its subtree, if it has told some since that was last asked.
+    fn news(&mut self) -> Option<StreamNews> {
+        let said = core::mem::take(&mut self.said);
+        said.into_iter().rev().find_map(|(_, message)| match message {
+            StreamMessage::News(news) => Some(news),
+            _ => None,
+        })
+    }
+}
+
+fn up(tag: u64, contributors: &[u32]) -> StreamUp<Sum> {
+    StreamUp {
+        stream: STREAM,
+        lane: 0,
+        tag,
+        serial: 0,
+        payload: Some(packet(10)),
+        more: false,
+        urgent: false,
+        contributors: set(contributors),
+        missing: Vec::new(),
+        holds_from: None,
+    }
+}
+
+fn missing(endpoints: &[u32], node: u16, reason: Reason) -> Missing {
+    Missing { partitions: set(endpoints), node: Some(peer(node)), reason }
+}
+
+#[test]
+fn a_packet_that_a_filter_below_failed_over_is_passed_on_as_missing_and_settled() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[], &[leaf(20, &[4])]);
+    let failed = missing(&[4], 20, Reason::FilterFailed("a fault".into()));
+    let lost = StreamUp { lane: 5, serial: 3, payload: None, missing: vec![failed.clone()], ..up(8, &[]) };
+    lone.hear(20, StreamMessage::Up(lost));
+    assert_eq!(lone.waves(), [(8, set(&[]), vec![failed])]);
+    lone.settle(5, 3, 3);
+    assert_eq!(lone.work().unsettled_bytes, 0);
+}
+
+#[test]
+fn the_beginnings_of_waves_that_have_gone_are_forgotten() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
+    for tag in 1..=10_000 {
+        lone.send(1, None, 10);
+        lone.settle(0, tag, tag);
+    }
+    assert!(lone.work().waves_begun < 100, "{:?}", lone.work());
+}
+
+#[test]
+fn what_is_too_large_to_be_sent_is_missing_from_its_wave() {
+    let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
+    let full = Reason::Full("payload_bytes_max".into());
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
+    lone.begin(&[1, 2], &[]);
+    // An endpoint's packet: the others' go on without it, and it need not wait.
+    lone.send(1, None, 1_001);
+    lone.send(2, None, 1_000);
+    let run = lone.runs.pop_front().expect("endpoint 2 is in the wave").run;
+    lone.end_run(run, Ok(vec![packet(1_000)]));
+    assert_eq!(lone.waves(), [(1, set(&[2]), vec![missing(&[1], ME, full.clone())])]);
+    let is_settled =
+        |told: &(u32, EndpointEvent<Sum>)| matches!(told, (1, EndpointEvent::Settled { bytes: 1_065 }));
+    assert!(lone.told.iter().any(is_settled), "{:?}", lone.told);
+    // What a filter makes: none of it is sent, lest the first half be taken for the next wave's.
+    lone.send(1, None, 10);
+    lone.send(2, None, 10);
+    let run = lone.runs.pop_front().expect("both are in the wave").run;
+    lone.end_run(run, Ok(vec![packet(10), packet(1_001)]));
+    assert_eq!(lone.waves(), [(2, set(&[]), vec![missing(&[1, 2], ME, full)])]);
+}
+
+#[test]
+fn no_more_losses_are_told_than_a_message_may_bear() {
+    let limits = Limits { missing_max: 2, ..Limits::DEFAULT };
+    let children: Vec<Tree> = (20..28).map(|number| leaf(number, &[u32::from(number)])).collect();
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
+    lone.begin(&[1], &children);
+    for number in 20..27 {
+        lone.input(Input::Lost { peer: peer(number) });
+    }
+    let news = lone.news().expect("its subtree has changed");
+    assert_eq!(news.away.len(), 2);
+    assert_eq!(news.away.iter().map(|loss| loss.partitions.len()).sum::<usize>(), 7);
+    lone.send(1, None, 10);
+    lone.hear_up(27, 1, &[27]);
+    let run = lone.runs.pop_front().expect("two are in the wave").run;
+    lone.end_run(run, Err(JobError::Failed("a fault".into())));
+    let waves = lone.waves();
+    let [(1, contributors, missing)] = &waves[..] else { panic!("{waves:?}") };
+    assert_eq!((contributors.len(), missing.len()), (0, 2));
+    assert_eq!(missing.iter().map(|loss| loss.partitions.len()).sum::<usize>(), 9);
+}
+
+#[test]
+fn who_joins_below_does_not_excuse_those_who_were_there_all_along() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1, 2], &[leaf(20, &[3])]);
+    (0..9).for_each(|_| lone.send(1, None, 10));
+    // Nodes 30 and 31 join below; the first says that it begins with tag 10, the second has yet to say something.
+    for (life, number) in [(1, 30), (2, 31)] {
+        let tree = inner(ME, &[1, 2], &[leaf(20, &[3]), leaf(number, &[u32::from(number)])]);
+        let open = StreamOpen { life, first_tag: 10, ..lone.asked(tree) };
+        lone.hear(1, StreamMessage::Open(open));
+        if number == 30 {
+            lone.hear_news(leaf(30, &[30]), &[(&[30], 10)]);
+            lone.said.clear();
+        }
+    }
+    let mut joined = lone.news().expect("what it was asked has changed").joined;
+    joined.sort();
+    assert_eq!(joined, [(set(&[1, 2, 3]), 0), (set(&[30]), 10)]);
+}
+
+#[test]
+fn an_endpoint_given_to_a_node_is_not_waited_for_in_waves_that_have_begun() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
+    lone.hear_up(20, 7, &[3]);
+    (0..7).for_each(|_| lone.send(1, None, 10));
+    lone.waves();
+    lone.hear_up(20, 8, &[3]);
+    let open = StreamOpen { life: 1, first_tag: 9, ..lone.asked(inner(ME, &[1, 11], &[leaf(20, &[3])])) };
+    lone.hear(1, StreamMessage::Open(open));
+    lone.send(1, None, 10);
+    let waves = lone.waves();
+    assert!(
+        waves.iter().any(|(tag, contributors, _)| *tag == 8 && *contributors == set(&[1, 3])),
+        "{waves:?}"
+    );
+    lone.hear_up(20, 9, &[3]);
+    lone.send(1, None, 10);
+    assert!(lone.waves().is_empty(), "from the ninth on it is");
+    lone.send(11, None, 10);
+    assert_eq!(lone.waves(), [(9, set(&[1, 3, 11]), vec![])]);
+}
+
+#[test]
+fn an_orphan_that_lacks_a_packet_is_not_given_to_a_child_that_has_forgotten_it() {
+    let orphan = leaf(60, &[60]);
+    let lost = inner(20, &[20], core::slice::from_ref(&orphan));
+    let foster = inner(21, &[21], &[leaf(61, &[61])]);
+    let mut children: Vec<Tree> = vec![lost, foster];
+    children.extend((22..40).map(|number| leaf(number, &[u32::from(number)])));
+    for is_taken in [true, false] {
+        let mut lone = Lone::open(Synchronisation::WaitForAll, &[], &children);
+        let down = StreamDown {
+            stream: STREAM,
+            sequence: 1,
+            tag: 5,
+            to: None,
+            payload: Some(packet(10)),
+            more: false,
+        };
+        lone.hear(1, StreamMessage::Down(down));
+        for number in 20..40 {
+            if number != 20 || is_taken {
+                lone.hear(number, StreamMessage::Taken { stream: STREAM, upto: 1 });
+            }
+        }
+        lone.said.clear();
+        lone.input(Input::Lost { peer: peer(20) });
+        let adopts = lone.said.iter().any(|(to, message)| {
+            *to == peer(60)
+                && matches!(message, StreamMessage::Open(open) if open.tree.seats() == orphan.seats())
+        });
+        assert_eq!(adopts, !is_taken);
+        if !is_taken {
+            lone.hear_news(orphan.clone(), &[]);
+            let brought = lone
+                .said
+                .iter()
+                .any(|(to, message)| *to == peer(60) && matches!(message, StreamMessage::Down(_)));
+            assert!(brought, "it gets what it lacks");
+        }
+    }
+}
+
+#[test]
+fn who_is_in_a_piece_with_somebody_elses_endpoint_is_not_waited_for() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
+    lone.send(1, None, 10);
+    lone.hear_up(21, 1, &[4]);
+    lone.hear_up(20, 1, &[3, 9]);
+    assert_eq!(lone.waves(), [(1, set(&[1, 4]), vec![missing(&[3], 20, Reason::Overlap)])]);
+    // Of which nothing is its own says nothing of anybody.
+    lone.hear_up(20, 2, &[4]);
+    assert!(lone.waves().is_empty());
+    assert_eq!(lone.complaints.len(), 2);
+}
+
+#[test]
+fn packets_of_an_endpoint_that_has_moved_take_up_no_window() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[], &[leaf(20, &[3, 4])]);
+    lone.hear_alone(20, 4, 1);
+    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[], &[leaf(20, &[3])])) };
+    lone.hear(1, StreamMessage::Open(open));
+    // On its way when the child heard of that.
+    lone.hear_alone(20, 4, 2);
+    lone.hear_alone(20, 3, 1);
+    lone.settle(4, 1, 1);
+    assert_eq!(lone.work().unsettled_bytes, 0);
+}
+
+#[test]
+fn an_orphan_that_is_a_child_already_keeps_its_endpoints() {
+    // Node 20 says that 21, which is the node's own child, sits below it with no endpoint.
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
+    lone.hear_news(inner(20, &[3], &[leaf(21, &[])]), &[]);
+    lone.said.clear();
+    lone.input(Input::Lost { peer: peer(20) });
+    let news = lone.news().expect("one child less");
+    assert!(news.tree.partitions().contains(4), "{news:?}");
+    lone.send(1, None, 10);
+    lone.hear_up(21, 1, &[4]);
+    assert_eq!(lone.waves(), [(1, set(&[1, 4]), vec![missing(&[3], 20, Reason::Lost)])]);
+}
+
+#[test]
+fn filters_that_hang_cost_no_more_threads_than_the_limit_says() {
+    let limits = Limits { stuck_jobs_max: 3, ..Limits::DEFAULT };
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", limits);
+    lone.begin(&[1], &[]);
+    (0..10).for_each(|_| lone.send(1, None, 10));
+    lone.pass(Duration::from_secs(60));
+    let replaced = lone.abandoned.iter().filter(|(_, is_replaced)| *is_replaced).count();
+    assert_eq!((lone.abandoned.len(), replaced), (4, 3));
+    assert_eq!(lone.node.stream_work().count(), 0, "it can't take part any more");
+    let ends = lone.said.iter().any(|(to, message)| {
+        *to == peer(1) && matches!(message, StreamMessage::Close { reason: StreamError::Filter { .. }, .. })
+    });
+    assert!(ends, "its parent hears why");
+    // They return after all: their threads are free again, and what they give is nobody's.
+    let runs: Vec<u64> = lone.runs.drain(..).map(|run| run.run).collect();
+    lone.begin(&[1], &[]);
+    runs.into_iter().for_each(|run| lone.end_run(run, Ok(vec![packet(10)])));
+    assert_eq!(lone.node.open_work().jobs_stuck, 0);
+    lone.send(1, None, 10);
+    let run = lone.runs.pop_front().expect("the filter has work").run;
+    lone.end_run(run, Ok(vec![packet(10)]));
+    assert_eq!(lone.waves().len(), 1);
+}
+
+#[test]
+fn what_a_former_shares_filter_gives_late_is_not_taken_for_another_wave() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
+    lone.begin(&[1], &[]);
+    lone.send(1, None, 10);
+    let former = lone.runs.pop_front().expect("the filter has work").run;
+    lone.hear(1, StreamMessage::Close { stream: STREAM, reason: StreamError::Closed });
+    lone.begin(&[1], &[]);
+    lone.send(1, None, 10);
+    lone.end_run(former, Ok(vec![packet(99)]));
+    assert!(lone.waves().is_empty());
+}
+
+#[test]
+fn a_filter_that_has_panicked_is_made_anew() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
+    lone.begin(&[1], &[]);
+    for (result, opened) in [
+        (Err(JobError::Failed("a fault".into())), 1),
+        (Err(JobError::Panicked("a fault".into())), 2),
+        (Ok(vec![packet(10)]), 2),
+    ] {
+        lone.send(1, None, 10);
+        let run = lone.runs.pop_front().expect("the filter has work").run;
+        lone.end_run(run, result);
+        assert_eq!(lone.filters_opened, opened);
+    }
+    assert_eq!(lone.waves().len(), 3);
+}
+
+#[test]
+fn terms_that_leave_no_room_for_later_ones_are_refused() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
+    let open = StreamOpen { term: u64::MAX, ..lone.asked(inner(ME, &[1], &[])) };
+    lone.hear(1, StreamMessage::Open(open.clone()));
+    assert_eq!(lone.node.stream_work().count(), 0);
+    lone.begin(&[1], &[leaf(20, &[3])]);
+    lone.hear(5, StreamMessage::Open(open));
+    for term in [u64::MAX, u64::MAX >> 1, 1 << 40] {
+        lone.terms.insert(peer(20), term);
+        lone.hear_news(leaf(20, &[3]), &[]);
+        lone.hear(20, StreamMessage::Beat { stream: STREAM });
+        assert!(
+            lone.terms[&peer(20)] < 100,
+            "it is given up, and asked back with a term of the node's own count"
+        );
+    }
+    assert_eq!(lone.complaints.len(), 5, "{:?}", lone.complaints);
+}
+
+#[test]
+fn frames_without_a_byte_are_bounded_too() {
+    let limits = Limits { stream_window_bytes: 1_000, payload_bytes_max: 1_000, ..Limits::DEFAULT };
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "", limits);
+    lone.begin(&[1], &[leaf(20, &[3])]);
+    for _ in 0..100 {
+        let frame = StreamUp { more: true, payload: Some(packet(0)), ..up(1, &[]) };
+        lone.hear(20, StreamMessage::Up(frame));
+    }
+    assert!(lone.complaints[0].contains("stream_window_bytes"), "{:?}", lone.complaints);
+}
+
+#[test]
+fn what_comes_down_is_bounded() {
+    let limits = Limits { held_bytes_max: 10_000, ..Limits::DEFAULT };
+    for more in [true, false] {
+        let mut lone = Lone::new(Synchronisation::WaitForAll, "", limits.clone());
+        lone.begin(&[], &[leaf(20, &[3])]);
+        for sequence in 1..=10_000 / 64 + 1 {
+            let payload = Some(packet(0));
+            let down = StreamDown { stream: STREAM, sequence, tag: 1, to: None, payload, more };
+            lone.hear(1, StreamMessage::Down(down));
+        }
+        assert_eq!(lone.node.stream_work().count(), 0);
+        let full = StreamError::Full { limit: "held_bytes_max".into() };
+        assert!(lone.said.iter().any(|(to, message)| *to == peer(1)
+            && matches!(message, StreamMessage::Close { reason, .. } if *reason == full)));
+    }
+}
+
+#[test]
+fn no_chain_is_too_deep_for_a_stack() {
+    const DEPTH: u16 = 3_000;
+    let seat = |at: u16| Seat {
+        node: peer(100 + at),
+        partitions: set(&[100 + u32::from(at)]),
+        size: u32::from(DEPTH - at),
+    };
+    let chain = Tree::from_preorder((0..DEPTH).map(seat).collect()).expect("each seat holds all that follow");
+    // The last of the chain is another child's already, so the chain is taken in seat by seat.
+    let last = u32::from(100 + DEPTH - 1);
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[last])]);
+    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[leaf(20, &[last]), chain])) };
+    lone.hear(1, StreamMessage::Open(open));
+    assert_eq!(lone.work().children, usize::from(DEPTH));
+}
+
+#[test]
+fn a_window_of_nothing_is_refused_by_name() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
+    let open = StreamOpen { window_bytes: 0, ..lone.asked(inner(ME, &[1], &[])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let reasons: Vec<String> = (lone.said.iter())
+        .filter_map(|(_, message)| match message {
+            StreamMessage::Close { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, ["window_bytes is 0; allowed: at least 1"]);
+}
