@@ -41,6 +41,18 @@ fn streams_are_measured_over_real_processes() {
 }
 
 #[test]
+fn a_front_end_that_does_not_read_holds_senders_up_and_loses_nothing() {
+    let ended =
+        run("bench stream-stall --backends 3 --shape kary:2 --packet-bytes 20000 --seconds 1 -o json");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let figures = ended.json();
+    // Windows of 1 MiB hold 52 such packets of each back-end, of the wave's nodes one and two levels deep.
+    let waiting = figures["waves_waiting"].as_u64().expect("a number");
+    assert!((1..=4 * 52).contains(&waiting), "{figures}");
+    assert!(figures["waves_per_s_after"].as_f64() > Some(0.0), "{figures}");
+}
+
+#[test]
 fn idle_nodes_are_measured() {
     let figures = run("bench idle --nodes 2 --seconds 0.2 -o json").json();
     assert!(figures["resident_kib"].as_u64() >= figures["private_kib"].as_u64());

@@ -5,6 +5,7 @@
 //! - [`Part::Echo`], as without params: each packet down is answered with one number, the endpoint's own, in the wave
 //!   of the packet's tag.
 //! - [`Part::Tick`]: nobody asks; the same number goes up as fast as the window allows, until the stream is closed.
+//! - [`Part::Flood`]: the same with packets of so many bytes.
 //! - [`Part::Witness`]: each packet down bears the number of its round, and is answered with what the endpoint swears
 //!   to: who it is, which round it believes this to be, and a [`mark`] of both. Added up by the `sum` filter, the
 //!   three say of a wave who is in it, and for which round each of them spoke.
@@ -22,8 +23,12 @@ use treefold::operators::packet::{self, Row};
 pub(crate) enum Part {
     Echo,
     Tick,
+    Flood { bytes: u32 },
     Witness,
 }
+
+/// The largest packet of a flood.
+const FLOOD_BYTES_MAX: u32 = 1 << 20;
 
 /// Bits of a mark: the sum over as many endpoints as the rest of an `i64` counts stays exact.
 const MARK_BITS: u32 = 40;
@@ -49,6 +54,9 @@ impl EndpointKind for Pulse {
         match part {
             Ok(Part::Echo) => answering(move |_| own.clone()),
             Ok(Part::Tick) => Box::new(Ticker { own }),
+            Ok(Part::Flood { bytes }) => {
+                Box::new(Ticker { own: vec![0; bytes.min(FLOOD_BYTES_MAX) as usize].into() })
+            }
             Ok(Part::Witness) => answering(move |payload| testimony(number, payload)),
             // Nobody can be refused here: it takes part, and is silent about what it does not understand.
             Err(_) => Box::new(Mute),
@@ -89,7 +97,7 @@ impl<F: Fn(&Bytes) -> Bytes + 'static> Endpoint for Answering<F> {
     }
 }
 
-/// Pushes its number whenever there is room.
+/// Pushes the same packet whenever there is room.
 struct Ticker {
     own: Bytes,
 }
@@ -142,7 +150,7 @@ mod tests {
 
     #[test]
     fn parts_are_read_back_from_a_streams_params() {
-        for part in [Part::Echo, Part::Tick, Part::Witness] {
+        for part in [Part::Echo, Part::Tick, Part::Flood { bytes: 7 }, Part::Witness] {
             assert_eq!(Part::decode(&part.encode().unwrap()), Ok(part));
         }
     }

@@ -13,6 +13,7 @@
 //! - [`call`], [`stream`] and [`idle`]: what things cost.
 //! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
 //!   stopped.
+//! - [`stream_stall`]: what nodes keep for a front-end that does not read.
 //! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
@@ -28,6 +29,7 @@ mod network;
 mod processes;
 pub(crate) mod stream;
 pub(crate) mod stream_faults;
+pub(crate) mod stream_stall;
 pub(crate) mod tool;
 
 use crate::exit::{Failure, Verdict};
@@ -58,6 +60,7 @@ enum What {
     Micro(Box<micro::BenchMicro>),
     Stream(stream::BenchStream),
     StreamFaults(stream_faults::BenchStreamFaults),
+    StreamStall(stream_stall::BenchStreamStall),
     Tool(tool::BenchTool),
 }
 
@@ -70,6 +73,7 @@ impl Bench {
             What::Micro(micro) => micro.run(format).await,
             What::Stream(stream) => stream.run(format).await,
             What::StreamFaults(faults) => faults.run(format).await,
+            What::StreamStall(stall) => stall.run(format).await,
             What::Tool(tool) => tool.run(format).await,
         }
     }
