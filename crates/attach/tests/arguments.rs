@@ -163,7 +163,7 @@ fn a_handle_is_gone_even_if_the_grace_makes_no_sense() {
     );
     let alone = async {
         while scene.front.members().len() > 1 {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     };
     scene.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), alone).await }).unwrap();

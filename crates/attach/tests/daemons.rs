@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
+use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
-use treefold::network::{Network, Token, UpOptions};
 use treefold::operators::packet::Packet;
 use treefold::{Node, PartitionSet, Shape, Stream};
 
@@ -211,14 +211,10 @@ async fn a_stream_that_ends_makes_room_for_one_that_waits() {
 #[tokio::test]
 async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
     let Some(program) = built("daemon") else { return };
-    let mut options = UpOptions::new(vec!["true".to_owned()], vec!["true".to_owned()]);
-    options.token = Token::new("a secret of this test's");
-    // What attaches from outside is in no topology.
-    let network = Network::up("here:0;".parse().unwrap(), options).await.unwrap();
-    let front = network.node();
+    let front = Node::builder().token(Token::new("a secret of this test's")).start().await.unwrap();
     let with = |token: &str| {
         let mut command = Command::new(&program);
-        command.args(arguments(front, 0, 1)).env(TOKEN_VARIABLE, token);
+        command.args(arguments(&front, 0, 1)).env(TOKEN_VARIABLE, token);
         command
     };
     let mut other = with("a guess");
@@ -227,13 +223,12 @@ async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_t
     assert!(said.contains("attach: ") && said.contains("token is another"), "{said}");
     let daemon = Daemon::spawn(&mut with("a secret of this test's"));
     assert!(front.members_at_least(2, LONG).await);
-    let mut stream = open(front, "sum", 1).await;
+    let mut stream = open(&front, "sum", 1).await;
     stream.send(Bytes::new()).await.unwrap();
     let wave = stream.wave().await.unwrap();
     assert_eq!(Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap(), daemon.pid());
     stream.close();
     daemon.ends_well().await;
-    network.down(LONG).await;
 }
 
 #[tokio::test]

@@ -312,3 +312,29 @@ fn who_does_not_come_in_time_is_named() {
     assert_eq!(refusal["failed"][0]["what"], "has not attached within 300.0ms");
     assert_eq!(up.child.wait().expect("it ends").code(), Some(1));
 }
+
+#[tokio::test]
+async fn a_process_that_a_job_manager_started_says_in_its_log_why_it_ended() {
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let mut options = options();
+    options.launcher = Launcher::Wait;
+    options.on_ready = Some(Box::new(|addr| ready.send(addr).expect("the test waits for it")));
+    let text = hosts("logged", "HOST:0 => HOST:1;");
+    let network = tokio::spawn(Network::up(text.parse().expect("a topology"), options));
+    let front = is_ready.await.expect("it listens").to_string();
+    let place = format!("{}:1", mark("logged"));
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let mut process = treefold()
+        .args(["node", "--attach", &front, "--as", &place, "--patience", "10ms"])
+        .args(["--token", "a secret of this test's"])
+        .stdout(Stdio::null())
+        .stderr(log.reopen().expect("a file"))
+        .spawn()
+        .expect("the program can be started");
+    // Its front-end dies without a word.
+    drop(network.await.expect("no panic").expect("it comes up"));
+    let status = tokio::task::spawn_blocking(move || process.wait()).await.expect("no panic");
+    assert_eq!(status.expect("it ends").code(), Some(5));
+    let said = std::fs::read_to_string(log.path()).expect("a log");
+    assert!(said.contains("the network's front-end is gone"), "{said:?}");
+}

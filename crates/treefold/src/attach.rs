@@ -25,23 +25,23 @@
 //! it has a member in sight. Nobody being there yet is no failure while there is time: daemons are often started before
 //! the network is.
 
-use crate::client::client_id;
 use crate::endpoint::{AcceptError, Acceptor, EndpointStream, accept, accept_ringing};
 use crate::error::StartError;
 use crate::network::Token;
-use crate::node::{CLUSTER_DEFAULT, Node};
+use crate::node::{Node, NodeBuilder};
 use crate::park::{deadline_after, park_until};
 use crate::service::Service;
-use crate::transport::{self, GreetError, Identity};
+use knock::knock;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::lookup_host;
 use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::limits::Limits;
 use treefold_operators::FilterKind;
+
+mod knock;
 
 /// How long attaching may take, unless told otherwise.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,10 +49,6 @@ pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DETACH_GRACE: Duration = Duration::from_secs(2);
 /// How long dropping an [`Attached`] does.
 const DROP_GRACE: Duration = Duration::from_millis(250);
-/// The first pause after nobody has answered.
-const KNOCK_PAUSE_LEAST: Duration = Duration::from_millis(50);
-/// The longest.
-const KNOCK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Folds that its node runs at a time. A daemon is a guest on its host.
 const PROCESSORS: u32 = 1;
 
@@ -63,17 +59,13 @@ type Ring = Arc<dyn Fn() + Send + Sync>;
 #[must_use]
 pub struct Attachment {
     at: Vec<String>,
-    cluster: String,
-    token: Option<Token>,
     service: Service,
     endpoints: Vec<PartitionId>,
+    /// By default it depends on who answers.
     listen: Option<String>,
-    advertise: Option<String>,
-    rack: String,
-    zone: String,
     timeout: Duration,
-    limits: Limits,
     ring: Option<Ring>,
+    node: NodeBuilder,
 }
 
 /// Why a program is not attached. Nothing of the attempt is left.
@@ -145,17 +137,12 @@ impl Attachment {
     pub fn new(service: impl Into<String>) -> Self {
         Self {
             at: Vec::new(),
-            cluster: CLUSTER_DEFAULT.to_string(),
-            token: None,
             service: Service::new(service),
             endpoints: Vec::new(),
             listen: None,
-            advertise: None,
-            rack: String::new(),
-            zone: String::new(),
             timeout: ATTACH_TIMEOUT,
-            limits: Limits::default(),
             ring: None,
+            node: Node::builder().processors(PROCESSORS),
         }
     }
 
@@ -167,13 +154,13 @@ impl Attachment {
 
     /// The cluster's name.
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
-        self.cluster = name.into();
+        self.node = self.node.cluster(name);
         self
     }
 
     /// The cluster's token, where it has one.
     pub fn token(mut self, token: Option<Token>) -> Self {
-        self.token = token;
+        self.node = self.node.token(token);
         self
     }
 
@@ -210,19 +197,19 @@ impl Attachment {
     /// Where others reach it, when that is not where it listens.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn advertise(mut self, addr: impl ToString) -> Self {
-        self.advertise = Some(addr.to_string());
+        self.node = self.node.advertise(addr);
         self
     }
 
     /// The rack it stands in.
     pub fn rack(mut self, rack: impl Into<String>) -> Self {
-        self.rack = rack.into();
+        self.node = self.node.rack(rack);
         self
     }
 
     /// The zone it stands in.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
-        self.zone = zone.into();
+        self.node = self.node.zone(zone);
         self
     }
 
@@ -234,7 +221,7 @@ impl Attachment {
 
     /// What its node may hold.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.node = self.node.limits(limits);
         self
     }
 
@@ -252,7 +239,8 @@ impl Attachment {
     pub async fn start(self) -> Result<Attached, AttachError> {
         self.check()?;
         let deadline_at = deadline_after(self.timeout).map(tokio::time::Instant::from_std);
-        let knocked = self.knock(deadline_at).await?;
+        let knocked = knock(&self.at, &self.node, deadline_at).await;
+        let knocked = knocked.map_err(|turned| turned.into_error(self.timeout))?;
         let (accepting, acceptor) = match &self.ring {
             Some(ring) => {
                 let ring = Arc::clone(ring);
@@ -261,21 +249,9 @@ impl Attachment {
             None => accept(),
         };
         let listen = self.listen.unwrap_or_else(|| SocketAddr::new(knocked.from, 0).to_string());
-        let mut builder = Node::builder()
-            .listen(listen)
-            .join([knocked.addr.to_string()])
-            .join(self.at)
-            .cluster(self.cluster)
-            .token(self.token)
-            .rack(self.rack)
-            .zone(self.zone)
-            .limits(self.limits)
-            .processors(PROCESSORS)
-            .service(self.service.endpoints(self.endpoints, accepting));
-        if let Some(advertise) = self.advertise {
-            builder = builder.advertise(advertise);
-        }
-        let node = builder.start().await?;
+        let service = self.service.endpoints(self.endpoints, accepting);
+        let builder = self.node.listen(listen).join([knocked.addr.to_string()]).join(self.at);
+        let node = builder.service(service).start().await?;
         let joined = async {
             // One member beside itself; a node whose loop has died never has it.
             node.members_at_least(2, Duration::MAX).await
@@ -296,82 +272,6 @@ impl Attachment {
         }
         Ok(())
     }
-
-    /// Finds somebody who answers.
-    async fn knock(&self, deadline_at: Option<tokio::time::Instant>) -> Result<Knocked, AttachError> {
-        let mut pause = KNOCK_PAUSE_LEAST;
-        loop {
-            let silence = match self.knock_at_all().await {
-                Ok(knocked) => return Ok(knocked),
-                Err(Turned::Away(refused)) => return Err(refused),
-                Err(Turned::Silent(addr, source)) => (addr, source),
-            };
-            let until =
-                deadline_at.map_or(pause, |at| pause.min(at.duration_since(tokio::time::Instant::now())));
-            if until.is_zero() {
-                let (addr, source) = silence;
-                return Err(AttachError::Unreachable { waited: self.timeout, addr, source });
-            }
-            tokio::time::sleep(until).await;
-            pause = (pause * 2).min(KNOCK_PAUSE_MAX);
-        }
-    }
-
-    /// One round over all addresses. That somebody refuses us says more than that others are silent.
-    async fn knock_at_all(&self) -> Result<Knocked, Turned> {
-        let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
-        let mut turned = Turned::Silent(String::new(), nowhere());
-        for given in &self.at {
-            let addrs: Vec<SocketAddr> = match lookup_host(given).await {
-                Ok(addrs) => addrs.collect(),
-                Err(source) => {
-                    turned = turned.unless_away(given.clone(), source);
-                    continue;
-                }
-            };
-            for addr in addrs {
-                match self.knock_at(addr).await {
-                    Ok(knocked) => return Ok(knocked),
-                    Err(GreetError::Io(source)) => turned = turned.unless_away(addr.to_string(), source),
-                    Err(problem) => {
-                        let (addr, problem) = (addr.to_string(), problem.to_string());
-                        turned = Turned::Away(AttachError::Refused { addr, problem });
-                    }
-                }
-            }
-        }
-        Err(turned)
-    }
-
-    async fn knock_at(&self, addr: SocketAddr) -> Result<Knocked, GreetError> {
-        let cluster = self.cluster.clone();
-        let (node, token, limits) = (client_id(), self.token.clone(), self.limits.clone());
-        let identity = Identity { node, cluster, token, limits };
-        let greeted = transport::dial(addr, &identity).await?;
-        let from = greeted.write.local_addr()?.ip();
-        Ok(Knocked { addr, from })
-    }
-}
-
-/// Who answered, and the address of ours that it saw.
-struct Knocked {
-    addr: SocketAddr,
-    from: IpAddr,
-}
-
-/// Why a round over all addresses led nowhere.
-enum Turned {
-    Away(AttachError),
-    Silent(String, io::Error),
-}
-
-impl Turned {
-    fn unless_away(self, addr: String, source: io::Error) -> Self {
-        match self {
-            Self::Away(refused) => Self::Away(refused),
-            Self::Silent(..) => Self::Silent(addr, source),
-        }
-    }
 }
 
 /// A future's output, if it has one in time.
@@ -386,7 +286,6 @@ impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attachment")
             .field("at", &self.at)
-            .field("cluster", &self.cluster)
             .field("service", &self.service)
             .field("endpoints", &self.endpoints)
             .finish_non_exhaustive()

@@ -156,6 +156,12 @@ impl NodeBuilder {
         self
     }
 
+    /// What peers are told of a node that is to be like this one, and goes by `node`.
+    pub(crate) fn identity(&self, node: NodeId) -> Identity {
+        let (cluster, token, limits) = (self.cluster.clone(), self.token.clone(), self.limits.clone());
+        Identity { node, cluster, token, limits }
+    }
+
     /// Starts the node. It listens when this returns; who else is there it learns from then on.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use treefold_core::message::Message;
 /// Why nobody could be attached to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AttachError {
+pub enum PostError {
     /// Nobody answers there, or not in time. It may be tried again.
     #[error("{addr} can't be reached: {problem}")]
     Unreachable {
@@ -59,7 +59,7 @@ pub enum AttachError {
     Closed,
 }
 
-impl AttachError {
+impl PostError {
     fn of(addr: SocketAddr, error: &GreetError) -> Self {
         let addr = addr.to_string();
         let code = match error {
@@ -89,7 +89,7 @@ pub(crate) enum LaunchAsk {
     /// Tell me what happens from now on.
     Listen { news: mpsc::UnboundedSender<LaunchNews> },
     /// Connect there, and tell me who it is.
-    Attach { addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, AttachError>> },
+    Attach { addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, PostError>> },
     /// Say this to a peer, if there is a connection.
     Say { to: NodeId, word: Box<Launch> },
     /// Know these.
@@ -129,13 +129,13 @@ impl Loop {
         }
     }
 
-    async fn attach(self: Rc<Self>, addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, AttachError>>) {
+    async fn attach(self: Rc<Self>, addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, PostError>>) {
         let known = self.known_at(addr);
         let reached = match known {
             Some(peer) => Ok(peer),
             None if self.is_full() => {
                 let problem = "this process has as many connections as it may (peers_max)".to_owned();
-                Err(AttachError::Refused { addr: addr.to_string(), problem })
+                Err(PostError::Refused { addr: addr.to_string(), problem })
             }
             None => match transport::dial(addr, &self.identity).await {
                 Ok(greeted) => {
@@ -143,7 +143,7 @@ impl Loop {
                     self.adopt(greeted, End::Dialled);
                     Ok(peer)
                 }
-                Err(error) => Err(AttachError::of(addr, &error)),
+                Err(error) => Err(PostError::of(addr, &error)),
             },
         };
         // Who no longer waits is on its way out.

@@ -18,21 +18,21 @@
 //!
 //! [`options`] is what can be asked for, [`command`] makes command lines and processes, `child` watches one process,
 //! `foreman` looks after all children of one, `front` does so for the front-end, whose user `events` tells,
-//! [`attachment`] is a child's side.
+//! [`post`] is a child's side.
 
-pub mod attachment;
 mod child;
 pub mod command;
 mod events;
 mod foreman;
 mod front;
 pub mod options;
+pub mod post;
 
-pub use crate::driver::launching::AttachError;
+pub use crate::driver::launching::PostError;
 pub use crate::wire::{Failed, Launcher, Token};
-pub use attachment::{Attachment, Ending};
 pub use events::EVENTS_MAX;
 pub use options::{Progress, UpError, UpOptions};
+pub use post::{Ending, Post};
 
 use crate::client::Client;
 use crate::node::Node;

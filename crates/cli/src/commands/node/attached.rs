@@ -5,7 +5,7 @@ use crate::parse;
 use clap::Args;
 use std::time::Duration;
 use treefold::network::command::tie_to_parent;
-use treefold::network::{AttachError, Attachment, Ending, Token};
+use treefold::network::{Ending, Post, PostError, Token};
 use treefold::node::NodeBuilder;
 use treefold::{CallError, Node};
 
@@ -63,8 +63,8 @@ impl Attached {
         token: Option<Token>,
         stop: impl Future<Output = ()>,
     ) -> Result<bool, Failure> {
-        let attachment = Attachment::new(&self.addr, &self.place).token(token).patience(self.patience);
-        match attachment.run(node, stop).await {
+        let post = Post::new(&self.addr, &self.place).token(token).patience(self.patience);
+        match post.run(node, stop).await {
             Ok(Ending::Ended) => Ok(true),
             Ok(Ending::Orphaned) => Err(Failure::unreachable("the network's front-end is gone")),
             Ok(Ending::Stopped) => Ok(false),
@@ -73,10 +73,10 @@ impl Attached {
     }
 }
 
-fn failure_of(error: &AttachError) -> Failure {
+fn failure_of(error: &PostError) -> Failure {
     match error {
-        AttachError::Unreachable { .. } | AttachError::Closed => Failure::unreachable(error.to_string()),
-        AttachError::Token { .. } => Failure::Rejected(CallError::bad_field(
+        PostError::Unreachable { .. } | PostError::Closed => Failure::unreachable(error.to_string()),
+        PostError::Token { .. } => Failure::Rejected(CallError::bad_field(
             "token",
             "another",
             format_args!("the network's: {error}"),

@@ -230,6 +230,7 @@ fn tell(event: &NetworkEvent) {
         NetworkEvent::Lost(failed) => eprintln!("treefold: {failed}"),
         NetworkEvent::Came { place } => eprintln!("treefold: {place}: has come"),
         NetworkEvent::TurnedAway { from, why } => eprintln!("treefold: turned away {from}: {why}"),
+        NetworkEvent::Missed { events } => eprintln!("treefold: {events} events more than could be told"),
         _ => {}
     }
 }

@@ -3,12 +3,12 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use treefold::Node;
-//! use treefold::network::{Attachment, Token};
+//! use treefold::network::{Post, Token};
 //!
 //! let token = std::env::var("TREEFOLD_TOKEN").ok().and_then(Token::new);
 //! let node = Node::builder().token(token.clone()).attached_to("10.0.0.1:7700").start().await?;
-//! let attachment = Attachment::new("10.0.0.1:7700", "node17:0").token(token);
-//! let ending = attachment.run(&node, std::future::pending()).await?;
+//! let post = Post::new("10.0.0.1:7700", "node17:0").token(token);
+//! let ending = post.run(&node, std::future::pending()).await?;
 //! println!("{ending:?}");
 //! # Ok(())
 //! # }
@@ -17,13 +17,14 @@
 use super::command::STARTED_VARIABLE;
 use super::foreman::{Foreman, until};
 use crate::driver::asks::Handle;
-use crate::driver::launching::{AttachError, LaunchAsk, LaunchNews};
+use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
 use crate::node::Node;
 use crate::park::deadline_after;
 use crate::sockets;
 use crate::topology::Topology;
 use crate::wire::{Assignment, Launch, Started, Token};
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -55,7 +56,7 @@ pub enum Ending {
 /// A process's place in a network.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Attachment {
+pub struct Post {
     parent: String,
     place: String,
     token: Option<Token>,
@@ -63,7 +64,7 @@ pub struct Attachment {
     attach_timeout: Duration,
 }
 
-impl Attachment {
+impl Post {
     /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn new(parent: impl ToString, place: impl Into<String>) -> Self {
@@ -98,7 +99,7 @@ impl Attachment {
     ///
     /// # Errors
     /// When the network can't be reached at first, or will not have this process.
-    pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, AttachError> {
+    pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, PostError> {
         let (sender, news) = mpsc::unbounded_channel();
         let handle = node.handle().clone();
         handle.launch_ask(LaunchAsk::Listen { news: sender });
@@ -114,7 +115,7 @@ impl Attachment {
 
 /// A process that attaches, or has.
 struct Member {
-    plan: Attachment,
+    plan: Post,
     handle: Handle,
     own: Started,
     own_addr: String,
@@ -128,7 +129,7 @@ struct Member {
 
 /// A parent that is sought; everybody else is served meanwhile.
 struct Seeking {
-    found: Pin<Box<dyn Future<Output = Result<NodeId, AttachError>> + Send>>,
+    found: Pin<Box<dyn Future<Output = Result<NodeId, PostError>> + Send>>,
     /// The parent is lost: that there is no other is the network's end, and no mistake.
     is_orphan: bool,
 }
@@ -138,14 +139,14 @@ impl Member {
         mut self,
         mut news: mpsc::UnboundedReceiver<LaunchNews>,
         mut stop: impl Future<Output = ()> + Unpin,
-    ) -> Result<Ending, AttachError> {
+    ) -> Result<Ending, PostError> {
         let mut redirects = 0;
         loop {
             let heard = self.next(&mut news, &mut stop).await;
             let ending = match heard {
                 Heard::Nothing => None,
                 Heard::Stop => Some(Ending::Stopped),
-                Heard::Closed => return Err(AttachError::Closed),
+                Heard::Closed => return Err(PostError::Closed),
                 Heard::Found(found) => self.take_parent(found)?,
                 Heard::News(LaunchNews::Said { from, word }) => match *word {
                     Launch::Redirect { addr } if self.is_parent(from) && redirects < REDIRECTS_MAX => {
@@ -154,7 +155,7 @@ impl Member {
                         None
                     }
                     Launch::Refuse { why } if self.is_parent(from) => {
-                        return Err(AttachError::Refused { addr: from.addr.to_string(), problem: why });
+                        return Err(PostError::Refused { addr: from.addr.to_string(), problem: why });
                     }
                     Launch::End if self.is_parent(from) => Some(Ending::Ended),
                     word => {
@@ -273,7 +274,7 @@ impl Member {
         (self.parent, self.seeking) = (None, Some(Seeking { found, is_orphan }));
     }
 
-    fn take_parent(&mut self, found: Result<NodeId, AttachError>) -> Result<Option<Ending>, AttachError> {
+    fn take_parent(&mut self, found: Result<NodeId, PostError>) -> Result<Option<Ending>, PostError> {
         let is_orphan = self.seeking.take().is_some_and(|seeking| seeking.is_orphan);
         match found {
             Ok(parent) => {
@@ -304,7 +305,7 @@ impl Member {
 
 enum Heard {
     News(LaunchNews),
-    Found(Result<NodeId, AttachError>),
+    Found(Result<NodeId, PostError>),
     Nothing,
     Stop,
     Closed,
@@ -315,7 +316,7 @@ fn say(handle: &Handle, to: NodeId, word: Launch) {
 }
 
 /// Connects, again and again for as long as it may help.
-async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, AttachError> {
+async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, PostError> {
     let give_up_at = deadline_after(patience);
     let mut pause = PAUSE_LEAST;
     loop {
@@ -331,21 +332,32 @@ async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeI
     }
 }
 
-/// Tries each address that a name has. That somebody refuses says more than that nobody answers elsewhere.
-async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, AttachError> {
-    let unreachable = |problem: String| AttachError::Unreachable { addr: addr.to_owned(), problem };
+/// Tries each address that a name has.
+async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
+    let unreachable = |problem: String| PostError::Unreachable { addr: addr.to_owned(), problem };
     let found = sockets::resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
-    let mut refused = unreachable("it has no address".to_owned());
-    for addr in found {
+    let ask = |addr| {
         let (answer, answered) = oneshot::channel();
         handle.launch_ask(LaunchAsk::Attach { addr, answer });
-        match answered.await.unwrap_or(Err(AttachError::Closed)) {
-            Ok(parent) => return Ok(parent),
-            Err(error) if refused.is_passing() => refused = error,
+        async move { answered.await.unwrap_or(Err(PostError::Closed)) }
+    };
+    reach_any(found, ask).await.unwrap_or_else(|| Err(unreachable("it has no address".to_owned())))
+}
+
+/// Asks one after another until somebody is reached. That one refuses says more than that others are silent.
+async fn reach_any<F: Future<Output = Result<NodeId, PostError>>>(
+    addrs: Vec<SocketAddr>,
+    ask: impl Fn(SocketAddr) -> F,
+) -> Option<F::Output> {
+    let mut refused: Option<PostError> = None;
+    for addr in addrs {
+        match ask(addr).await {
+            Ok(reached) => return Some(Ok(reached)),
+            Err(error) if refused.as_ref().is_none_or(PostError::is_passing) => refused = Some(error),
             Err(_) => {}
         }
     }
-    Err(refused)
+    refused.map(Err)
 }
 
 /// The dead parent read this process's standard error: from now on, what is written there is lost, and harmless.
@@ -354,4 +366,27 @@ fn forget_stderr() {
     let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
     // SAFETY: both are open files; whoever writes to standard error finds another one there.
     unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_address_is_tried_and_a_refusal_is_told_before_silence() {
+        let there = NodeId::new(([127, 0, 0, 1], 3).into(), 0);
+        let ask = |addr: SocketAddr| async move {
+            match addr.port() {
+                3 => Ok(there),
+                2 => Err(PostError::Token { addr: addr.to_string() }),
+                _ => Err(PostError::Unreachable { addr: addr.to_string(), problem: "silence".to_owned() }),
+            }
+        };
+        let at = |ports: &[u16]| ports.iter().map(|&port| ([127, 0, 0, 1], port).into()).collect::<Vec<_>>();
+        assert_eq!(reach_any(at(&[1, 3, 2]), ask).await, Some(Ok(there)));
+        assert_eq!(reach_any(at(&[2, 3]), ask).await, Some(Ok(there)));
+        let refusal = Err(PostError::Token { addr: "127.0.0.1:2".to_owned() });
+        assert_eq!(reach_any(at(&[1, 2, 1]), ask).await, Some(refusal));
+        assert_eq!(reach_any(at(&[]), ask).await, None);
+    }
 }
