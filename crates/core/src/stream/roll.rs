@@ -138,7 +138,7 @@ impl<P: Payload> Share<P> {
         }
         for known in self.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
-            rest = rest.difference(&known.endpoints.difference(&self.away_set));
+            rest = rest.difference(&known.endpoints.difference(were_away));
         }
         if rest.is_empty() {
             return;

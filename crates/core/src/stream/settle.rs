@@ -1,9 +1,9 @@
 //! What the front-end's user has taken is settled: whoever kept it for repair can forget it, and may send more.
 //!
-//! Settlement goes down the tree in batches. It is given when a quarter of the front-end's window has been taken; when a
-//! wave has that somebody has marked as `urgent`, which everyone does once in each quarter of his own window, so that
-//! whoever has filled his is waiting for one that bears his mark; and else with the next tick. A node whose filter still holds
-//! something of a wave does not pass its settlement on to those below: should it die, they must have it yet.
+//! Settlement goes down the tree in batches. It is given when a quarter of the front-end's window has been taken; when
+//! a wave has that somebody has marked as `urgent`, which everyone does once in each quarter of his own window, so that
+//! whoever has filled his waits for one that bears his mark; and else with the next tick. A node whose filter still
+//! holds something of a wave does not pass its settlement on to those below: should it die, they must have it yet.
 
 use super::StreamError;
 use super::gather::take_slot;

@@ -585,3 +585,21 @@ fn a_window_of_nothing_is_refused_by_name() {
         .collect();
     assert_eq!(reasons, ["window_bytes is 0; allowed: at least 1"]);
 }
+
+#[test]
+fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "sum", Limits::DEFAULT);
+    lone.spec = Arc::new(StreamSpec { down_filter: "sum".into(), ..(*lone.spec).clone() });
+    lone.begin(&[1], &[]);
+    let payload = Some(packet(10));
+    let down = StreamDown { stream: STREAM, sequence: 1, tag: 5, to: None, payload, more: false };
+    lone.hear(1, StreamMessage::Down(down));
+    assert_eq!(lone.runs.drain(..).count(), 1);
+    let open = StreamOpen { rejoin: true, ..lone.asked(inner(ME, &[1], &[])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let run = lone.runs.pop_front().expect("the new filter is given it").run;
+    lone.end_run(run, Ok(vec![packet(10)]));
+    let is_packet =
+        |told: &(u32, EndpointEvent<Sum>)| matches!(told, (1, EndpointEvent::Packet { sequence: 1, .. }));
+    assert!(lone.told.iter().any(is_packet), "{:?}", lone.told);
+}

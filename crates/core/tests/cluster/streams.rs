@@ -559,3 +559,27 @@ fn a_tree_given_by_hand_is_the_streams_tree_and_inner_nodes_without_endpoints_ar
     assert_eq!(waves[0].contributors, PartitionSet::first(4));
     assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(4), "all are adopted");
 }
+
+#[test]
+fn what_is_too_large_for_a_message_is_refused_or_given_back() {
+    let limits = Limits { payload_bytes_max: 1_000, header_bytes_max: 1_000, ..Limits::DEFAULT };
+    let mut world = World::new(&Plan { limits, ..Plan::default() });
+    world.run_for(Duration::from_millis(10));
+    let of = |bytes: usize| Sum { bytes, ..Sum::default() };
+    for (field, filter_params, params) in [("filter_params", 501, 0), ("params", 500, 1_001)] {
+        let (filter_params, params) = (of(filter_params), of(params));
+        let spec = StreamSpec { filter_params, params, ..spec(Synchronisation::WaitForAll) };
+        let request = world.open_stream(0, spec, options(2));
+        let [StreamEvent::Closed(StreamError::BadField { field: named, .. })] = events(&world, request)
+        else {
+            panic!("{:?}", events(&world, request))
+        };
+        assert_eq!(named, field);
+    }
+    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), options(2));
+    world.run_until_open(0, request);
+    let send = Command::StreamSend { request, tag: 1, to: None, payload: of(1_001) };
+    world.input(world.id(0), Input::Command(send));
+    assert!(matches!(events(&world, request).last(), Some(StreamEvent::Taken { bytes: 1_065 })));
+    assert!(world.endpoints.values().all(|endpoint| endpoint.taken.is_empty()));
+}
