@@ -20,7 +20,7 @@ use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -170,8 +170,17 @@ impl<P: Payload> Node<P> {
         self.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
         let own = share.own.iter().map(|own| Source::Endpoint(own.endpoint));
         let children = share.live().map(|branch| Source::Child(branch.source));
-        for source in own.chain(children) {
+        let known: BTreeSet<Source> = own.chain(children).collect();
+        for &source in &known {
             self.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
+        }
+        // What those gave who are gone may wait here yet.
+        let slots = share.lanes.values().flat_map(|lane| &lane.slots);
+        let waiting = slots.flat_map(|slot| slot.parts.resting()).map(|part| &part.payload);
+        let gone: BTreeSet<Source> = waiting.chain(&share.carried).map(|piece| piece.source).collect();
+        for &source in gone.difference(&known) {
+            self.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
+            self.tell_filter_replaced(share, source, Vec::new());
         }
     }
 

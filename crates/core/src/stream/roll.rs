@@ -216,7 +216,8 @@ impl<P: Payload> Share<P> {
     pub(crate) fn missing_from(&self, me: NodeId, slot: &Slot<P>, losses_max: usize) -> Vec<Missing> {
         let claimed = slot.parts.claimed();
         if !self.gathers() {
-            return slot.missing.to_vec();
+            // One endpoint's: what was said of it on one way counts for nothing when it has come on another.
+            return if claimed.is_empty() { slot.missing.to_vec() } else { Vec::new() };
         }
         if slot.is_late || (slot.missing.is_empty() && *claimed == self.group) {
             return Vec::new();

@@ -200,7 +200,7 @@ fn a_not_a_number_is_the_same_everywhere() {
     let bits = |numerator: &str| {
         let body = format!(
             "(f64.store (i32.const 1024) (f64.div ({numerator}) (f64.const 0))) (i64.const {})",
-            (8_u64 << 32) | 1024
+            (1_024_u64 << 32) | 8
         );
         reduced(&reduce(&body), b"", b"").unwrap()
     };
