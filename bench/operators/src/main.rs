@@ -84,8 +84,8 @@ async fn measure() -> Result<Report, Box<dyn std::error::Error>> {
         let first = nodes.first().map(|first| first.addr.clone());
         nodes.push(NodeProcess::start(at, NODES, first)?);
     }
-    let builder = Client::builder().at([&nodes[0].addr]).direct(true).foreign(foreign::guests());
-    let client = builder.connect().await?;
+    let builder = Client::builder().at([&nodes[0].addr]).direct(true);
+    let client = builder.service(node::service()).foreign(foreign::guests()).connect().await?;
     while open(&client, "").await?.endpoints().len() < NODES as usize {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -68,13 +68,17 @@ impl Drop for NodeProcess {
     }
 }
 
-/// Is a node until nobody holds its standard input any more.
-pub(crate) async fn serve(place: Place) -> Result<(), Failure> {
-    let service = Service::new("figures")
-        .endpoints([place.at], |opening: &Opening| Rows(rows(opening.endpoint)))
+/// What nodes and the front-end, which folds as well, have built in.
+pub(crate) fn service() -> Service {
+    Service::new("figures")
         .filter("top-k", BuiltIn(Placement::Inline))
         .filter("top-k-on-worker", BuiltIn(Placement::Pool))
-        .total(place.total);
+}
+
+/// Is a node until nobody holds its standard input any more.
+pub(crate) async fn serve(place: Place) -> Result<(), Failure> {
+    let service =
+        service().endpoints([place.at], |opening: &Opening| Rows(rows(opening.endpoint))).total(place.total);
     let node = Node::builder().join(place.join).service(service).foreign(guests()).start().await?;
     if !node.members_at_least(place.at as usize + 1, Duration::from_secs(30)).await {
         return Err("the others are not in sight".into());
