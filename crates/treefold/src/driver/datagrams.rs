@@ -72,7 +72,7 @@ impl Loop {
                 match opened.and_then(|datagram| datagram.get(ENVELOPE_BYTES..)) {
                     Some(bytes) => self.feed(Input::<Bytes>::Datagram { from, bytes: bytes.to_vec() }),
                     None if ours.is_some() => {
-                        self.complaints.about(from, "a datagram without the token's seal")
+                        self.complaints.about(from, "a datagram without the token's seal");
                     }
                     None => self.complaints.about(from, "a datagram of something else"),
                 }
