@@ -87,7 +87,7 @@ impl BenchStreamStall {
         let figures = figures?;
         match format {
             Format::Json => print_json(&figures),
-            Format::Text => print(&render(&figures)),
+            Format::Text => print(render(&figures)),
         }
         Ok(Verdict::Full)
     }
