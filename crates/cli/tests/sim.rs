@@ -35,7 +35,7 @@ fn an_unknown_experiment_is_refused_with_the_names_there_are() {
         let refused = run(line);
         assert_eq!(refused.code, 2, "{}", refused.stderr);
         let names = names().join(", ");
-        assert_eq!(refused.stderr, format!("treefold: name is nonsense; allowed: {names}\n"));
+        assert_eq!(refused.stderr, format!("treefold: experiment is nonsense; allowed: {names}\n"));
     }
     let error = run("sim run nonsense -o json").json()["error"].clone();
     assert_eq!((&error["kind"], &error["field"]), (&"bad_field".into(), &"experiment".into()));

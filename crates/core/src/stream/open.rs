@@ -264,7 +264,7 @@ impl<P: Payload> Node<P> {
             tree: tree.clone(),
             levels: share.levels,
             window_bytes: window_bytes as u64,
-            first_tag: share.next_tag(),
+            first_tag: share.first_tag_for_others(),
             life: share.life,
             term: share.term,
             rejoin,

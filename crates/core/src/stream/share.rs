@@ -304,6 +304,12 @@ impl<P: Payload> Share<P> {
         self.tag_max.max(self.down.tag_max).saturating_add(1)
     }
 
+    /// With which tag a child begins that is sent its part now. As long as nobody has been told that the stream is open,
+    /// no wave has gone up: all who are asked meanwhile, at first or in the place of others, are in all of them.
+    pub(crate) fn first_tag_for_others(&self) -> u64 {
+        if self.is_opening { self.first_tag } else { self.next_tag() }
+    }
+
     /// The subtree as it is, without those who have yet to come back.
     pub(crate) fn tree(&self, me: NodeId) -> Tree {
         let trees = self.live().filter(|branch| !branch.rejoins);

@@ -18,7 +18,7 @@ use treefold_sim::experiment::Point;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plot {
     /// The experiments; all of them when none is named
-    #[arg(value_name = "NAME", value_parser = NameReader, hide_possible_values = true)]
+    #[arg(value_name = "EXPERIMENT", value_parser = NameReader, hide_possible_values = true)]
     experiments: Vec<Named>,
 
     /// Draw from the points in DIR/NAME.json instead of running

@@ -22,7 +22,7 @@ use treefold_sim::experiment::{Point, Value};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The experiment; `treefold sim list` says which there are
-    #[arg(value_name = "NAME", value_parser = NameReader, hide_possible_values = true)]
+    #[arg(value_name = "EXPERIMENT", value_parser = NameReader, hide_possible_values = true)]
     experiment: Named,
 
     /// Write the points there instead of to standard output
