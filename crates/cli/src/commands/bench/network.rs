@@ -41,14 +41,25 @@ pub(super) struct Started {
 
 impl Started {
     /// Ends all processes.
-    pub(super) async fn end(self) {
+    async fn end(self) {
         self.network.down(END_GRACE).await;
     }
 }
 
 impl FrontEnd {
+    /// Measures over a network that is started from a topology, and ends its processes whatever comes of that.
+    pub(super) async fn during<T>(
+        backends: u32,
+        measure: impl AsyncFnOnce(&Self, &Started) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (front_end, started) = Self::over_topology(backends).await?;
+        let measured = measure(&front_end, &started).await;
+        started.end().await;
+        measured
+    }
+
     /// Starts all back-ends as children of this process. Which of them fold for others is each stream's business.
-    pub(super) async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
+    async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
         let text = format!("localhost:0 => localhost:[1-{backends}];");
         let topology = text.parse().expect("invariant: this is a topology");
         let own = std::env::current_exe()

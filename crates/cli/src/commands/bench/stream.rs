@@ -96,8 +96,8 @@ struct Figures {
     cpu_us_per_wave_and_backend: f64,
 }
 
-/// A new network is left alone for so long before anything is measured: connections are made, and gossip has much to
-/// say while everyone is news.
+/// A new network is left alone for so long before anything is measured: processes that have just started are still at
+/// other things.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Round trips that are made before the first that counts.
@@ -105,10 +105,8 @@ const WARM_UP_ROUNDS: u32 = 100;
 
 impl BenchStream {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let (front_end, started) = FrontEnd::over_topology(self.backends).await?;
-        let figures = self.measure(&front_end, &started).await;
-        started.end().await;
-        let figures = figures?;
+        let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
+        let figures = FrontEnd::during(self.backends, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),

@@ -81,10 +81,8 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl BenchStreamStall {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
-        let (front_end, started) = FrontEnd::over_topology(self.backends).await?;
-        let figures = self.measure(&front_end, &started).await;
-        started.end().await;
-        let figures = figures?;
+        let measure = async |front_end: &FrontEnd, started: &Started| self.measure(front_end, started).await;
+        let figures = FrontEnd::during(self.backends, measure).await?;
         match format {
             Format::Json => print_json(&figures),
             Format::Text => print(render(&figures)),
