@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
-use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
+use treefold::network::{Launcher, Network, Token, UpOptions};
 use treefold::operators::packet::Packet;
 use treefold::{Node, PartitionSet, Shape, Stream};
 
@@ -119,6 +119,15 @@ async fn network(program: &Path, daemons: u32) -> (Node, Vec<Daemon>) {
     (front, daemons)
 }
 
+/// The topology's back-ends are the example, started by the network itself.
+async fn network_up(program: &Path, topology: &str) -> Network {
+    let words = [&*program.to_string_lossy(), "{attach}", "hosts", "{number}", "{total}"];
+    let back_end = words.map(str::to_owned).to_vec();
+    let mut options = UpOptions::new(vec!["none".to_owned()], back_end);
+    (options.launcher, options.timeout, options.token) = (Launcher::Local, LONG, Token::new("a secret"));
+    Network::up(topology.parse().unwrap(), options).await.expect("all come")
+}
+
 /// The stream, open to all `daemons`: one that has joined is known before all of its card is.
 async fn open(front: &Node, filter: &str, daemons: usize) -> Stream {
     loop {
@@ -129,6 +138,22 @@ async fn open(front: &Node, filter: &str, daemons: usize) -> Stream {
             _ => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
+}
+
+#[tokio::test]
+async fn daemons_in_c_are_started_by_a_network_and_end_with_it() {
+    let Some(program) = built("daemon") else { return };
+    let network = network_up(&program, "a:0 => a:[1-3];").await;
+    let expected: i64 = network.children().iter().map(|&(_, pid)| i64::from(pid)).sum();
+    let mut stream = network.client().stream("hosts").up_filter("sum").open().await.expect("it opens");
+    stream.send(Bytes::new()).await.unwrap();
+    let wave = stream.wave().await.unwrap();
+    let sum = Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap();
+    assert_eq!((sum, wave.contributors), (expected, PartitionSet::first(3)));
+    let there = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
+    let pids: Vec<u32> = network.children().iter().map(|&(_, pid)| pid).collect();
+    network.down(LONG).await;
+    assert!(!pids.into_iter().any(there));
 }
 
 #[tokio::test]

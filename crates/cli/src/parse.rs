@@ -62,6 +62,18 @@ pub(crate) fn factor(text: &str) -> Result<f64> {
         .ok_or_else(|| CallError::bad_field("factor", text, "from 1x to 1000000x"))
 }
 
+/// A command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Words(pub(crate) Vec<String>);
+
+/// A program and its arguments, quoted as for a shell, which is not asked.
+pub(crate) fn words(text: &str) -> Result<Words> {
+    let words = shlex::split(text).filter(|words| !words.is_empty());
+    words.map(Words).ok_or_else(|| {
+        CallError::bad_field("command", text, "a program and its arguments, with quotes that are closed")
+    })
+}
+
 /// Partition ids as people write them: `0-3,7`.
 pub(crate) fn partitions(text: &str) -> Result<PartitionSet> {
     let max = Limits::DEFAULT.partitions_max;

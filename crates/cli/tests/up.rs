@@ -279,6 +279,23 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
 }
 
 #[test]
+fn back_ends_may_be_a_program_of_ones_own() {
+    let text = hosts("own", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4];");
+    let program = env!("CARGO_BIN_EXE_treefold");
+    let zone = mark("zone");
+    let serve = format!("--zone {zone} --serve echo:partitions={{number}}/{{total}}");
+    let command = format!("'{program}' node --attach {{attach}} --as {{place}} {serve}");
+    let mut up = Up::start(&text, &["--local", "--back-end", &command, "-o", "json"]);
+    let summary = up.json();
+    assert_eq!(summary["back_ends"], 3);
+    assert_eq!(processes_with(&zone).len(), 3, "the inner process is as ever");
+    up.child.kill().expect("it runs");
+    let refused = run_args(&["up", "-", "--back-end", "'unclosed"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("quotes that are closed"), "{}", refused.stderr);
+}
+
+#[test]
 fn when_the_front_end_is_killed_nothing_is_left() {
     let text = hosts("killed", "HOST:0 => HOST:1 HOST:2 HOST:7; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
     let mut up = Up::start(&text, &["--local", "-o", "json"]);

@@ -22,12 +22,14 @@
 //! Attaching has three steps, each with its own way to fail. *Knocking*: the addresses are dialled in turn, and whoever
 //! answers first says whether we are of one cluster and one version; so a mistake in a start script is an error with a
 //! name and not a daemon that waits for ever. *Starting*: a node listens where this machine was reached from. *Joining*:
-//! it has a member in sight. Nobody being there yet is no failure while there is time: daemons are often started before
-//! the network is.
+//! in a cluster, it has a member in sight; in a network that a launcher keeps ([`crate::network`]), it has a parent, who
+//! knows it by the number of its endpoint. Nobody being there yet is no failure while there is time: daemons are often
+//! started before the network is.
 
+use crate::driver::launching::LaunchAsk;
 use crate::endpoint::{AcceptError, Acceptor, EndpointStream, accept, accept_ringing};
 use crate::error::StartError;
-use crate::network::Token;
+use crate::network::{Ending, Post, PostError, Token};
 use crate::node::{Node, NodeBuilder};
 use crate::park::{deadline_after, park_until};
 use crate::service::Service;
@@ -37,6 +39,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::limits::Limits;
 use treefold_operators::FilterKind;
@@ -98,8 +101,8 @@ pub enum AttachError {
         /// What it says.
         problem: String,
     },
-    /// Who answered did not take the node in as a member.
-    #[error("no member of the cluster took the node in within {waited:?}")]
+    /// Who answered did not take the node in.
+    #[error("nobody there took the node in within {waited:?}")]
     NotJoined {
         /// How long it was tried.
         waited: Duration,
@@ -250,16 +253,22 @@ impl Attachment {
         };
         let listen = self.listen.unwrap_or_else(|| SocketAddr::new(knocked.from, 0).to_string());
         let service = self.service.endpoints(self.endpoints, accepting);
-        let builder = self.node.listen(listen).join([knocked.addr.to_string()]).join(self.at);
-        let node = builder.service(service).start().await?;
-        let joined = async {
+        let builder = self.node.listen(listen).service(service);
+        let not_joined = AttachError::NotJoined { waited: self.timeout };
+        let (node, post) = if knocked.by_launcher {
+            let node = builder.attached_to(knocked.addr).start().await?;
+            let held = within(deadline_at, HeldPost::take(&node, knocked.addr)).await;
+            (node, Some(held.unwrap_or(Err(not_joined))?))
+        } else {
+            let node = builder.join([knocked.addr.to_string()]).join(self.at).start().await?;
             // One member beside itself; a node whose loop has died never has it.
-            node.members_at_least(2, Duration::MAX).await
+            let joined = within(deadline_at, node.members_at_least(2, Duration::MAX)).await;
+            if joined != Some(true) {
+                return Err(not_joined);
+            }
+            (node, None)
         };
-        if !within(deadline_at, joined).await.unwrap_or(false) {
-            return Err(AttachError::NotJoined { waited: self.timeout });
-        }
-        Ok(Attached { node, acceptor, has_left: false })
+        Ok(Attached { acceptor, post, node, has_left: false })
     }
 
     fn check(&self) -> Result<(), AttachError> {
@@ -292,12 +301,60 @@ impl fmt::Debug for Attachment {
     }
 }
 
+/// A place below a launcher: held by a task on the node's loop, which ends the node when the network ends.
+#[derive(Debug)]
+struct HeldPost {
+    stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<Result<Ending, PostError>>,
+}
+
+impl HeldPost {
+    /// Returns when the network knows the node.
+    async fn take(node: &Node, at: SocketAddr) -> Result<Self, AttachError> {
+        let (stop, stopped) = oneshot::channel();
+        let (assigned, is_assigned) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let (handle, card) = (node.handle().clone(), Arc::clone(node.card()));
+        let life = async move {
+            // Who holds the post has gone away: so does the post.
+            let stop = async { stopped.await.unwrap_or_default() };
+            let ending = Post::new(at, "").live(handle.clone(), card, Some(assigned), stop).await;
+            let goes_by_itself = ending != Ok(Ending::Stopped);
+            // Nobody may care.
+            let _ = end.send(ending);
+            if goes_by_itself {
+                let _ = tokio::time::timeout(DETACH_GRACE, handle.leave()).await;
+                handle.launch_ask(LaunchAsk::Stop);
+            }
+        };
+        node.handle().launch_ask(LaunchAsk::Live { life: Box::pin(life) });
+        if is_assigned.await.is_ok() {
+            return Ok(Self { stop, ended });
+        }
+        let refused = |problem| AttachError::Refused { addr: at.to_string(), problem };
+        Err(match ended.await {
+            Ok(Ok(_)) => refused("the network is ending".to_owned()),
+            Ok(Err(PostError::Refused { addr, problem })) => AttachError::Refused { addr, problem },
+            Ok(Err(error)) => refused(error.to_string()),
+            Err(_) => refused(PostError::Closed.to_string()),
+        })
+    }
+
+    /// Says goodbye to the parent.
+    async fn leave(self) {
+        // Who has ended already has nobody to say it to.
+        let _ = self.stop.send(());
+        let _ = self.ended.await;
+    }
+}
+
 /// A program's place in the network. Its methods may be called from any thread, several at a time.
 ///
 /// Dropping it detaches, and waits a quarter of a second at most for the others to hear of it.
 #[derive(Debug)]
 pub struct Attached {
     acceptor: Acceptor,
+    post: Option<HeldPost>,
     node: Node,
     has_left: bool,
 }
@@ -340,8 +397,15 @@ impl Attached {
 
     fn leave(&mut self, grace: Duration) -> bool {
         self.has_left = true;
-        // Who has ended already has nothing to say goodbye with.
-        park_until(self.node.leave(), deadline_after(grace)).is_some()
+        let post = self.post.take();
+        let goodbyes = async {
+            if let Some(post) = post {
+                post.leave().await;
+            }
+            // Who has ended already has nothing to say goodbye with.
+            self.node.leave().await;
+        };
+        park_until(goodbyes, deadline_after(grace)).is_some()
     }
 }
 

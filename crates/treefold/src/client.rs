@@ -146,7 +146,13 @@ impl ClientBuilder {
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
+            identity: Identity {
+                node: id,
+                cluster: self.cluster,
+                token: self.token,
+                limits: self.limits,
+                by_launcher: false,
+            },
             registry,
             foreign: self.foreign,
             listener: None,

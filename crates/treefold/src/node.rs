@@ -159,7 +159,8 @@ impl NodeBuilder {
     /// What peers are told of a node that is to be like this one, and goes by `node`.
     pub(crate) fn identity(&self, node: NodeId) -> Identity {
         let (cluster, token, limits) = (self.cluster.clone(), self.token.clone(), self.limits.clone());
-        Identity { node, cluster, token, limits }
+        let by_launcher = !self.tuning.membership.gossips;
+        Identity { node, cluster, token, limits, by_launcher }
     }
 
     /// Starts the node. It listens when this returns; who else is there it learns from then on.
@@ -181,6 +182,7 @@ impl NodeBuilder {
             }
         };
         let id = NodeId::new(addr, entropy::draw());
+        let by_launcher = !self.tuning.membership.gossips;
         let services = registry.cards();
         let provider = services.values().any(|service| !service.partitions.is_empty());
         let card = MemberCard {
@@ -204,7 +206,13 @@ impl NodeBuilder {
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity { node: id, cluster: self.cluster, token: self.token, limits: self.limits },
+            identity: Identity {
+                node: id,
+                cluster: self.cluster,
+                token: self.token,
+                limits: self.limits,
+                by_launcher,
+            },
             registry,
             foreign: self.foreign,
             listener: Some(listener),

@@ -41,11 +41,15 @@ pub(crate) struct Identity {
     pub(crate) cluster: String,
     pub(crate) token: Option<Token>,
     pub(crate) limits: Limits,
+    /// See [`Hello::by_launcher`].
+    pub(crate) by_launcher: bool,
 }
 
 /// A connection that is ready for messages.
 pub(crate) struct Greeted {
     pub(crate) peer: NodeId,
+    /// See [`Hello::by_launcher`]; of who listens, to who dialled.
+    pub(crate) by_launcher: bool,
     pub(crate) read: OwnedReadHalf,
     pub(crate) write: OwnedWriteHalf,
     /// May hold frames that came right behind the greeting.
@@ -76,8 +80,9 @@ impl Identity {
 
     async fn greet(&self, write: &OwnedWriteHalf, side: Side) -> Result<(), GreetError> {
         let mut outbox = Outbox::new(self.limits.clone());
-        let hello = Hello::new(self.cluster.as_str(), self.node).sealed(self.token.as_ref(), side);
-        outbox.push_hello(&hello)?;
+        let mut hello = Hello::new(self.cluster.as_str(), self.node);
+        hello.by_launcher = self.by_launcher;
+        outbox.push_hello(&hello.sealed(self.token.as_ref(), side))?;
         Ok(write_all(write, &mut outbox).await?)
     }
 }
@@ -93,7 +98,7 @@ pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greete
         if hello.node == identity.node {
             return Err(GreetError::Echo);
         }
-        Ok(Greeted { peer: hello.node, read, write, inbox })
+        Ok(Greeted { peer: hello.node, by_launcher: hello.by_launcher, read, write, inbox })
     };
     within(CONNECT_TIMEOUT, greet).await
 }
@@ -113,10 +118,10 @@ pub(crate) async fn welcome(
             return Err(GreetError::Full { peers_max: identity.limits.peers_max });
         }
         identity.greet(&write, Side::Listens).await?;
-        Ok(hello.node)
+        Ok((hello.node, hello.by_launcher))
     };
     match within(HELLO_TIMEOUT, greet).await {
-        Ok(peer) => Ok(Greeted { peer, read, write, inbox }),
+        Ok((peer, by_launcher)) => Ok(Greeted { peer, by_launcher, read, write, inbox }),
         Err(error) => {
             if let Some(fault) = error.as_fault() {
                 say_farewell(read, &write, &fault, identity).await;

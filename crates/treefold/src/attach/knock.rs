@@ -18,10 +18,11 @@ const KNOCK_PAUSE_LEAST: Duration = Duration::from_millis(50);
 /// The longest.
 const KNOCK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Who answered, and the address of ours that it saw.
+/// Who answered, the address of ours that it saw, and whether it is of a network that a launcher keeps.
 pub(super) struct Knocked {
     pub(super) addr: SocketAddr,
     pub(super) from: IpAddr,
+    pub(super) by_launcher: bool,
 }
 
 /// Knocks at all of `at` in turn, as what `node` will be, until somebody answers or refuses.
@@ -70,7 +71,7 @@ async fn knock_at_all(at: &[String], node: &NodeBuilder) -> Result<Knocked, Turn
 async fn knock_at(addr: SocketAddr, node: &NodeBuilder) -> Result<Knocked, GreetError> {
     let greeted = transport::dial(addr, &node.identity(client_id())).await?;
     let from = greeted.write.local_addr()?.ip();
-    Ok(Knocked { addr, from })
+    Ok(Knocked { addr, from, by_launcher: greeted.by_launcher })
 }
 
 /// Why a round over all addresses led nowhere.

@@ -85,7 +85,7 @@ impl Front {
         let addr = Arc::new(Mutex::new(None));
         let mut task = Task {
             addrs,
-            identity: Identity { node: client_id(), cluster, token, limits },
+            identity: Identity { node: client_id(), cluster, token, limits, by_launcher: false },
             asks: asks_end,
             cancels: cancels_end,
             addr: Arc::clone(&addr),

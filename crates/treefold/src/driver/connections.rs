@@ -74,7 +74,7 @@ impl Loop {
 
     /// Makes a greeted connection a link.
     pub(super) fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
-        let Greeted { peer, read, write, inbox } = greeted;
+        let Greeted { peer, read, write, inbox, .. } = greeted;
         if peer == self.identity.node {
             return; // a seed's address was our own
         }

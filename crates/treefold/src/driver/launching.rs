@@ -1,6 +1,6 @@
 //! What a launcher ([`crate::network`]) asks of its node's loop, and hears from it.
 //!
-//! A launcher lives on its user's runtime. Its words travel over the very connections that streams will use: a child
+//! A launcher lives on its user's runtime, or, where the user has none, on the loop's. Its words travel over the very connections that streams will use: a child
 //! that has attached needs no further dial to take part in one. A node that no launcher listens on drops such words.
 
 use super::Loop;
@@ -8,6 +8,7 @@ use super::link::{End, Route};
 use crate::transport::{self, GreetError};
 use crate::wire::{FaultCode, Launch, WireError};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -94,6 +95,10 @@ pub(crate) enum LaunchAsk {
     Say { to: NodeId, word: Box<Launch> },
     /// Know these.
     Learn { cards: Vec<Arc<MemberCard>> },
+    /// Live this beside the loop: the launcher has no runtime of its own.
+    Live { life: Pin<Box<dyn Future<Output = ()> + Send>> },
+    /// End the node.
+    Stop,
 }
 
 /// Something a launcher hears.
@@ -126,6 +131,10 @@ impl Loop {
                 let from = self.identity.node;
                 self.feed(Input::Message { from, message: Message::Cards(cards) });
             }
+            LaunchAsk::Live { life } => {
+                tokio::task::spawn_local(life);
+            }
+            LaunchAsk::Stop => self.control.stop(),
         }
     }
 

@@ -27,6 +27,21 @@ const STARTED_AT_A_TIME: usize = 8;
 /// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
 const TIME_SHARE: f64 = 0.9;
 
+/// What is said of a process that went because it wanted to.
+pub(super) const HAS_LEFT: &str = "has left";
+/// And of one that nobody has heard the end of.
+pub(super) const CONNECTION_LOST: &str = "the connection to it is lost";
+
+/// The number of a process that does not know its place: its only endpoint, or partition.
+pub(super) fn number_of(started: &Started) -> Option<u32> {
+    if !started.place.is_empty() {
+        return None;
+    }
+    let mut held = started.card.services.values().flat_map(|service| service.partitions.iter());
+    let number = held.next()?;
+    held.next().is_none().then_some(number)
+}
+
 /// Waits until then, or for ever.
 pub(super) async fn until(at: Option<Instant>) {
     match at {
@@ -188,9 +203,15 @@ impl Foreman {
         self.failed.push(Failed { place: post.place.clone(), what, last_words });
     }
 
-    /// A process says it is here; false when it is none of the children.
-    pub(super) fn take_in(&mut self, from: NodeId, started: Started) -> bool {
-        let Some(&at) = self.by_place.get(&started.place) else { return false };
+    /// A process says it is here; false when it is none of the children. One that does not know its place is the
+    /// back-end whose endpoint it has.
+    pub(super) fn take_in(&mut self, from: NodeId, mut started: Started) -> bool {
+        let found = match number_of(&started) {
+            Some(number) => self.back_end(number),
+            None => self.by_place.get(&started.place).copied(),
+        };
+        let Some(at) = found else { return false };
+        started.place.clone_from(&self.posts[at].place);
         if self.is_ending {
             self.say(from, Launch::End);
             return true;
@@ -213,25 +234,21 @@ impl Foreman {
         true
     }
 
+    /// The child that is the back-end of a number.
+    fn back_end(&self, number: u32) -> Option<usize> {
+        let at = self.posts.partition_point(|post| post.first <= number).checked_sub(1)?;
+        let post = &self.posts[at];
+        (post.first == number && post.part.root().role == Role::BackEnd).then_some(at)
+    }
+
     fn assignment_of(&self, at: usize) -> Assignment {
         self.assignment(&self.posts[at].part, self.posts[at].first)
     }
 
     /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
     pub(super) fn assignment(&self, part: &Topology, first: u32) -> Assignment {
-        let (plan, now) = (&self.plan, Instant::now());
-        let time_left = self.due_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-        let mut own = Assignment {
-            part: part.to_string(),
-            first,
-            time_left: time_left.mul_f64(TIME_SHARE),
-            ssh: Vec::new(),
-            inner: Vec::new(),
-            back_end: Vec::new(),
-            remote_program: String::new(),
-            root: plan.root.clone(),
-            ..*plan
-        };
+        let (plan, mut own) = (&self.plan, self.assignment_of_guest());
+        (own.part, own.first) = (part.to_string(), first);
         if part.processes().len() > 1 {
             own.ssh.clone_from(&plan.ssh);
             own.inner.clone_from(&plan.inner);
@@ -239,6 +256,23 @@ impl Foreman {
             own.remote_program.clone_from(&plan.remote_program);
         }
         own
+    }
+
+    /// What a program is told that has no place in the topology.
+    pub(super) fn assignment_of_guest(&self) -> Assignment {
+        let (plan, now) = (&self.plan, Instant::now());
+        let time_left = self.due_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
+        Assignment {
+            part: String::new(),
+            first: plan.total,
+            time_left: time_left.mul_f64(TIME_SHARE),
+            ssh: Vec::new(),
+            inner: Vec::new(),
+            back_end: Vec::new(),
+            remote_program: String::new(),
+            root: plan.root.clone(),
+            ..*plan
+        }
     }
 
     /// A child reports what has happened below it.
@@ -254,10 +288,19 @@ impl Foreman {
         let Some(at) = self.there.remove(&peer) else { return };
         if self.posts[at].standing == Standing::There(peer) {
             if !self.posts[at].is_running && !self.is_ending {
-                self.fail(at, "the connection to it is lost".to_owned());
+                self.fail(at, CONNECTION_LOST.to_owned());
             }
             self.stand(at, Standing::Gone);
         }
+    }
+
+    /// A child goes, and means to. Of a process that runs here its end says more.
+    pub(super) fn let_go(&mut self, peer: NodeId) {
+        let Some(at) = self.there.remove(&peer) else { return };
+        if !self.posts[at].is_running && !self.is_ending {
+            self.fail(at, HAS_LEFT.to_owned());
+        }
+        self.stand(at, Standing::Gone);
     }
 
     /// A process that was started from here has ended.

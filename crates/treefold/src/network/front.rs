@@ -2,7 +2,7 @@
 //! takes in who has lost its parent.
 
 use super::events::Events;
-use super::foreman::{Foreman, until};
+use super::foreman::{CONNECTION_LOST, Foreman, HAS_LEFT, number_of, until};
 use super::options::{Progress, UpError, UpOptions};
 use super::{Network, NetworkEvent};
 use crate::driver::asks::Handle;
@@ -11,8 +11,8 @@ use crate::node::Node;
 use crate::park::deadline_after;
 use crate::topology::{Process, Role, Topology};
 use crate::wire::{Assignment, Failed, Launch, Started};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::NodeId;
@@ -26,6 +26,8 @@ const FAILED_GRACE: Duration = Duration::from_secs(1);
 const REPORTS_WAIT: Duration = Duration::from_millis(300);
 /// Processes that called here before their parents did; more are refused.
 const WAITING_MAX: usize = 16_384;
+/// Programs that have no place in the topology; more are refused.
+const GUESTS_MAX: usize = 16_384;
 
 /// Who is where.
 #[derive(Debug, Default)]
@@ -38,6 +40,10 @@ pub(super) struct Roster {
     /// How many cards there are, and how many are gone.
     there_count: usize,
     gone_count: usize,
+    /// Where the topology's back-ends are in its row.
+    back_ends: Vec<usize>,
+    /// Who has attached and has no place in the topology: children of the front-end.
+    pub(super) guests: BTreeMap<NodeId, Arc<MemberCard>>,
 }
 
 impl Roster {
@@ -51,6 +57,8 @@ impl Roster {
             gone: vec![false; processes.len()],
             there_count: 0,
             gone_count: 0,
+            back_ends: (0..processes.len()).filter(|&at| processes[at].role == Role::BackEnd).collect(),
+            guests: BTreeMap::new(),
         }
     }
 
@@ -150,8 +158,13 @@ impl Front {
         })
     }
 
-    pub(super) fn roster(&self) -> Arc<Mutex<Roster>> {
+    /// What the network's owner sees of it.
+    pub(super) fn shared_roster(&self) -> Arc<Mutex<Roster>> {
         Arc::clone(&self.roster)
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The processes that were started from here.
@@ -207,7 +220,7 @@ impl Front {
 
     /// Who neither came nor was heard of, when nobody else says why.
     fn silent(&self, waited: Duration) -> Vec<Failed> {
-        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let roster = self.roster();
         let names = self.topology.processes().iter().skip(1).map(Process::name);
         let silent = names.filter(|place| roster.card(place).is_none());
         let what = format!("nothing was heard of it within {waited:.1?}");
@@ -232,8 +245,9 @@ impl Front {
     }
 
     async fn end(&mut self, grace: Duration) {
-        let adopted = self.adopted.keys().copied();
-        self.foreman.end(&mut self.news, adopted, grace).await;
+        let guests: Vec<NodeId> = self.roster().guests.keys().copied().collect();
+        let others = self.adopted.keys().copied().chain(guests);
+        self.foreman.end(&mut self.news, others, grace).await;
     }
 
     /// Waits for something to happen; false when nothing has by then.
@@ -263,25 +277,44 @@ impl Front {
                     self.note(started, failed);
                 }
                 Launch::Report { started, failed } => self.foreman.take_report(from, started, failed),
+                Launch::Leave => {
+                    self.foreman.let_go(from);
+                    self.let_go(from, HAS_LEFT);
+                }
                 // Nobody tells a front-end what to do.
                 Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
             },
             LaunchNews::Lost { peer } => {
                 self.foreman.lose(peer);
                 self.forget_waiting(peer);
-                if let Some(place) = self.adopted.remove(&peer) {
-                    let what = "the connection to it is lost".to_owned();
-                    self.note(Vec::new(), vec![Failed { place, what, last_words: Vec::new() }]);
-                }
+                self.let_go(peer, CONNECTION_LOST);
             }
             LaunchNews::TurnedAway { from, why } => self.events.tell(NetworkEvent::TurnedAway { from, why }),
         }
     }
 
+    /// Somebody is gone whom no foreman looks after: an orphan, or a guest.
+    fn let_go(&mut self, peer: NodeId, what: &str) {
+        let failed = |place| Failed { place, what: what.to_owned(), last_words: Vec::new() };
+        if let Some(place) = self.adopted.remove(&peer) {
+            self.note(Vec::new(), vec![failed(place)]);
+        }
+        let guest = self.roster().guests.remove(&peer);
+        if guest.is_some() {
+            self.events.tell(NetworkEvent::Lost(failed(peer.addr.to_string())));
+        }
+    }
+
     /// A child attaches, or somebody else's: one that called here first, or one that has lost its parent.
-    fn attach(&mut self, from: NodeId, started: Started) {
+    fn attach(&mut self, from: NodeId, mut started: Started) {
         let refuse = |why: String| Launch::Refuse { why };
-        let roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        if started.place.is_empty() {
+            match self.place_of(&started) {
+                Some(place) => started.place = place,
+                None => return self.take_guest(from, started.card),
+            }
+        }
+        let roster = self.roster();
         let Some(&(at, parent)) = roster.places.get(&started.place) else {
             return self.foreman.say(from, refuse(format!("there is no {} here", started.place)));
         };
@@ -306,6 +339,31 @@ impl Front {
         }
         self.waiting_count += 1;
         self.waiting.entry(parent).or_default().push((from, started));
+    }
+
+    /// The place of a process that knows its number only; `None` for a guest.
+    fn place_of(&self, started: &Started) -> Option<String> {
+        let number = number_of(started)?;
+        let at = *self.roster().back_ends.get(number as usize)?;
+        Some(self.topology.processes()[at].name())
+    }
+
+    /// Makes a program that the topology does not know of a child of the front-end.
+    fn take_guest(&mut self, from: NodeId, card: Arc<MemberCard>) {
+        let refused = if card.node != from {
+            Some("the card is another node's".to_owned())
+        } else if self.roster().guests.len() >= GUESTS_MAX {
+            Some(format!("there are {GUESTS_MAX} guests already"))
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            return self.foreman.say(from, Launch::Refuse { why });
+        }
+        self.foreman.say(from, Launch::Assign(Box::new(self.foreman.assignment_of_guest())));
+        self.handle.launch_ask(LaunchAsk::Learn { cards: vec![Arc::clone(&card)] });
+        self.roster().guests.insert(from, card);
+        self.events.tell(NetworkEvent::Came { place: from.addr.to_string() });
     }
 
     /// Who waited for it, and no longer does.
@@ -338,7 +396,7 @@ impl Front {
     /// Nobody is waited for any longer: who is not there is nobody's parent.
     fn give_up_parents(&mut self) {
         {
-            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut roster = self.roster();
             for at in 1..roster.cards.len() {
                 if roster.cards[at].is_none() {
                     roster.note(at, None);
@@ -352,7 +410,7 @@ impl Front {
 
     fn adopt_waiting(&mut self, parent: usize) {
         for (child, started) in self.take_waiting(parent) {
-            let at = self.roster.lock().unwrap_or_else(PoisonError::into_inner).places[&started.place].0;
+            let at = self.roster().places[&started.place].0;
             self.adopt(at, child, started);
         }
     }
@@ -378,7 +436,7 @@ impl Front {
         let Started { place, card } = started;
         let addr = card.node.addr;
         let at = {
-            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut roster = self.roster();
             let Some(&(at, _)) = roster.places.get(&place) else { return };
             roster.note(at, Some(card));
             at
@@ -393,7 +451,7 @@ impl Front {
 
     fn note_failed(&mut self, failed: Failed) {
         let at = {
-            let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut roster = self.roster();
             let at = roster.places.get(&failed.place).map(|&(at, _)| at);
             if let Some(at) = at {
                 roster.note(at, None);
@@ -411,7 +469,7 @@ impl Front {
     }
 
     fn progress(&self) -> Progress {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner).progress(&self.topology)
+        self.roster().progress(&self.topology)
     }
 }
 

@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use treefold_core::membership::MembershipConfig;
+use treefold_core::membership::card::MemberCard;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::tree::{Seat, Tree};
 
@@ -52,11 +53,11 @@ use treefold_core::tree::{Seat, Tree};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NetworkEvent {
-    /// A process has ended, or can't be reached.
+    /// A process has ended, has left, or can't be reached.
     Lost(Failed),
     /// A process that had lost its parent, or had not been there before, has come.
     Came {
-        /// Its name in the topology.
+        /// Its name in the topology; a guest's address.
         place: String,
     },
     /// Somebody connected and was turned away.
@@ -113,7 +114,8 @@ impl Network {
             ready(node.addr());
         }
         let failures = front.come_up(&mut options).await?;
-        let (roster, children, (stop, stopped)) = (front.roster(), front.children(), oneshot::channel());
+        let (roster, children, (stop, stopped)) =
+            (front.shared_roster(), front.children(), oneshot::channel());
         let took = started_at.elapsed();
         let task = tokio::spawn(front.look_after(stopped));
         Ok(Self {
@@ -169,7 +171,7 @@ impl Network {
     }
 
     /// The subtrees below the front-end as the topology has them, for [`StreamBuilder::trees`](crate::StreamBuilder):
-    /// who is not there is left out, and its children are its parent's.
+    /// who is not there is left out, and its children are its parent's. Guests are trees of their own.
     pub fn trees(&self, service: &str) -> Vec<Tree> {
         let roster = self.roster();
         let processes = self.topology.processes();
@@ -179,22 +181,31 @@ impl Network {
             *count += u32::from(card.is_some());
             Some(*count)
         }));
+        let held = |card: &MemberCard| {
+            let service = card.services.get(service);
+            service.map(|service| service.partitions.clone()).unwrap_or_default()
+        };
         // before[at] counts those there among the processes 1 to at.
         let (mut trees, mut row, mut end) = (Vec::new(), Vec::new(), 0);
         for (at, process) in processes.iter().enumerate().skip(1) {
             let Some(card) = &cards[at] else { continue };
             let last = at + process.size as usize - 1;
             let size = before[last] - before[at - 1];
-            let held = card.services.get(service).map(|service| service.partitions.clone());
             if row.is_empty() {
                 end = size as usize;
             }
-            row.push(Seat { node: card.node, partitions: held.unwrap_or_default(), size });
+            row.push(Seat { node: card.node, partitions: held(card), size });
             if row.len() == end {
                 trees.extend(Tree::from_preorder(std::mem::take(&mut row)));
             }
         }
+        trees.extend(roster.guests.values().map(|card| Tree::leaf(card.node, held(card))));
         trees
+    }
+
+    /// Programs that have attached and that the topology does not know of.
+    pub fn guests(&self) -> Vec<SocketAddr> {
+        self.roster().guests.keys().map(|guest| guest.addr).collect()
     }
 
     /// The numbers of the topology's back-ends that are there.

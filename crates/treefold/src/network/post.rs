@@ -26,9 +26,11 @@ use crate::wire::{Assignment, Launch, Started, Token};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::NodeId;
+use treefold_core::membership::card::MemberCard;
 
 /// How long a process looks for its network before it gives up.
 pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
@@ -65,7 +67,8 @@ pub struct Post {
 }
 
 impl Post {
-    /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`.
+    /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`. Without
+    /// a name it is the back-end of the one endpoint that its node has, or a guest.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn new(parent: impl ToString, place: impl Into<String>) -> Self {
         Self {
@@ -100,13 +103,24 @@ impl Post {
     /// # Errors
     /// When the network can't be reached at first, or will not have this process.
     pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, PostError> {
+        self.live(node.handle().clone(), node.card().clone(), None, stop).await
+    }
+
+    /// As [`run`](Self::run), for the node with this loop and this card; `assigned` is told when it is in.
+    pub(crate) async fn live(
+        self,
+        handle: Handle,
+        card: Arc<MemberCard>,
+        assigned: Option<oneshot::Sender<()>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Ending, PostError> {
         let (sender, news) = mpsc::unbounded_channel();
-        let handle = node.handle().clone();
         handle.launch_ask(LaunchAsk::Listen { news: sender });
-        let own = Started { place: self.place.clone(), card: node.card().clone() };
-        let own_addr = node.addr().to_string();
+        let own_addr = card.node.addr.to_string();
+        let own = Started { place: self.place.clone(), card };
         let (parent, seeking, root, foreman) = (None, None, None, None);
-        let mut member = Member { own_addr, plan: self, handle, own, parent, seeking, root, foreman };
+        let mut member =
+            Member { own_addr, plan: self, handle, own, parent, seeking, root, foreman, assigned };
         member.seek(member.plan.parent.clone(), member.plan.attach_timeout, false);
         tokio::pin!(stop);
         member.live(news, stop.as_mut()).await
@@ -125,6 +139,7 @@ struct Member {
     /// The front-end's address.
     root: Option<String>,
     foreman: Option<Foreman>,
+    assigned: Option<oneshot::Sender<()>>,
 }
 
 /// A parent that is sought; everybody else is served meanwhile.
@@ -170,6 +185,9 @@ impl Member {
                 Heard::News(LaunchNews::TurnedAway { .. }) => None,
             };
             if let Some(ending) = ending {
+                if let (Ending::Stopped, Some(parent)) = (ending, self.parent) {
+                    say(&self.handle, parent, Launch::Leave);
+                }
                 if let Some(mut foreman) = self.foreman {
                     foreman.end(&mut news, std::iter::empty(), CHILDREN_GRACE).await;
                 }
@@ -235,10 +253,17 @@ impl Member {
             Launch::Assign(assignment) if self.is_parent(from) => self.assign(*assignment),
             Launch::Attach(started) => {
                 let place = started.place.clone();
-                if !self.foreman.as_mut().is_some_and(|foreman| foreman.take_in(from, started)) {
-                    say(&self.handle, from, Launch::Refuse { why: format!("{place} is not expected here") });
+                if self.foreman.as_mut().is_some_and(|foreman| foreman.take_in(from, started)) {
+                    return;
                 }
+                let answer = match &self.root {
+                    // The front-end knows who belongs where.
+                    Some(root) if place.is_empty() => Launch::Redirect { addr: root.clone() },
+                    _ => Launch::Refuse { why: format!("{place} is not expected here") },
+                };
+                say(&self.handle, from, answer);
             }
+            Launch::Leave => self.foreman.iter_mut().for_each(|foreman| foreman.let_go(from)),
             Launch::Report { started, failed } => {
                 if let Some(foreman) = &mut self.foreman {
                     foreman.take_report(from, started, failed);
@@ -251,6 +276,13 @@ impl Member {
 
     fn assign(&mut self, assignment: Assignment) {
         self.root = Some(assignment.root.clone());
+        if let Some(assigned) = self.assigned.take() {
+            // Who no longer waits is on its way out.
+            let _ = assigned.send(());
+        }
+        if assignment.part.is_empty() {
+            return;
+        }
         let Ok(part) = assignment.part.parse::<Topology>() else {
             return tracing::warn!("the part to start makes no sense");
         };

@@ -20,6 +20,8 @@ pub(super) struct HelloHeader {
     pub(super) node: Vec<u8>,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) seal: Vec<u8>,
+    #[prost(bool, tag = "6")]
+    pub(super) by_launcher: bool,
 }
 
 /// `Fault`. Its form is the same in every version.

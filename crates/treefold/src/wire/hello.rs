@@ -25,6 +25,9 @@ pub struct Hello {
     pub node: NodeId,
     /// Proof of knowing the cluster's token: see [`Token`]; empty without one.
     pub seal: Vec<u8>,
+    /// The sender is a process of a network that a launcher keeps: who wants to be of it attaches
+    /// ([`Launch`](crate::wire::Launch)), since nobody there gossips.
+    pub by_launcher: bool,
 }
 
 impl Hello {
@@ -36,6 +39,7 @@ impl Hello {
             cluster: cluster.into(),
             node,
             seal: Vec::new(),
+            by_launcher: false,
         }
     }
 
@@ -80,9 +84,9 @@ impl Hello {
         within("cluster", NAME_BYTES_MAX, self.cluster.len())?;
         let mut node = Vec::new();
         put_node(&mut node, self.node);
-        let Self { version, version_least, .. } = *self;
+        let Self { version, version_least, by_launcher, .. } = *self;
         let (cluster, seal) = (self.cluster.clone(), self.seal.clone());
-        Ok(HelloHeader { version, version_least, cluster, node, seal })
+        Ok(HelloHeader { version, version_least, cluster, node, seal, by_launcher })
     }
 
     pub(super) fn of(header: HelloHeader) -> Result<Self, WireError> {
@@ -96,6 +100,7 @@ impl Hello {
             cluster: header.cluster,
             node: node_alone(&header.node, "node")?,
             seal: header.seal,
+            by_launcher: header.by_launcher,
         })
     }
 }

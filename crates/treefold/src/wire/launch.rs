@@ -46,12 +46,14 @@ pub enum Launch {
     },
     /// Parent to child: the network ends.
     End,
+    /// Child to parent: it goes, and means to.
+    Leave,
 }
 
 /// A process that is up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// Which: its name in the topology.
+    /// Which: its name in the topology. Empty from a program that knows the number of its endpoint only.
     pub place: String,
     /// Who it is and what it holds.
     pub card: Arc<MemberCard>,
@@ -85,7 +87,7 @@ pub enum Launcher {
 /// What a process is to start, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The topology's part below and including it, as a topology file.
+    /// The topology's part below and including it, as a topology file; empty for who has no place in it.
     pub part: String,
     /// The number of the part's first back-end.
     pub first: u32,
@@ -137,6 +139,7 @@ impl Launch {
                 5
             }
             Self::End => 6,
+            Self::Leave => 7,
         };
         Ok(header)
     }
@@ -165,6 +168,7 @@ impl Launch {
                 Self::Report { started, failed }
             }
             6 => Self::End,
+            7 => Self::Leave,
             _ => return Err(malformed("what")),
         })
     }
@@ -294,6 +298,7 @@ mod tests {
             Launch::Refuse { why: "no".into() },
             Launch::Report { started: vec![started], failed: vec![failed] },
             Launch::End,
+            Launch::Leave,
         ] {
             assert_eq!(again(&launch), launch);
         }

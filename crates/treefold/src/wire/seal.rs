@@ -15,6 +15,8 @@ use std::fmt;
 /// Set these proofs apart from each other, and from any other use of the same token.
 const HELLO_CONTEXT: &[u8] = b"treefold hello 1";
 const DATAGRAM_CONTEXT: &[u8] = b"treefold datagram 1";
+/// What a process of a network that a launcher keeps proves besides.
+const BY_LAUNCHER_WORD: &[u8] = b"by launcher";
 /// Bytes of a datagram's seal: HMAC-SHA-256, cut as RFC 2104 §5 allows.
 pub(crate) const DATAGRAM_SEAL_BYTES: usize = 16;
 /// Who greets.
@@ -98,6 +100,9 @@ impl Token {
         mac.update(hello.cluster.as_bytes());
         mac.update(&node);
         mac.update(side.word());
+        if hello.by_launcher {
+            mac.update(BY_LAUNCHER_WORD);
+        }
         mac
     }
 }
@@ -138,6 +143,8 @@ mod tests {
         assert_eq!(check(&sealed, Some(&other)), Err(WireError::Token));
         assert_eq!(check(&Hello::new("c", node(1)), Some(&ours)), Err(WireError::Token));
         assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echo");
+        let changed = Hello { by_launcher: true, ..sealed.clone() };
+        assert_eq!(check(&changed, Some(&ours)), Err(WireError::Token));
         assert_eq!(check(&Hello { node: node(2), ..sealed }, Some(&ours)), Err(WireError::Token));
         assert!(!format!("{ours:?}").contains("one"));
         assert!(

@@ -9,7 +9,7 @@ use super::node::{Signals, token_of};
 use super::topology::source::read_topology;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
-use crate::parse;
+use crate::parse::{self, Words};
 use crate::serve::{Serve, one_each};
 use bar::Bar;
 use clap::Args;
@@ -40,6 +40,11 @@ pub(crate) struct Up {
     /// What back-ends serve, without partitions: each is one of it, in the topology's order [default: echo]
     #[arg(long, value_name = "SERVICE")]
     serve: Vec<String>,
+
+    /// A program that attaches, as every back-end: {attach}, {number}, {total} and {place} stand for its parent's
+    /// address, its number, how many there are, and its name
+    #[arg(long, value_name = "COMMAND", conflicts_with = "serve", value_parser = parse::words)]
+    back_end: Option<Words>,
 
     /// Take every host for this one: the network in small
     #[arg(long)]
@@ -92,6 +97,7 @@ Examples:
   treefold topology kary 4 --back-ends 16 | treefold up - --local --serve hosts
   treefold up tree.top --ssh-option=-p2222 --remote-program /opt/treefold/bin/treefold
   treefold up tree.top --wait                           a job manager starts the processes
+  treefold up tree.top --back-end './daemon {attach} hosts {number} {total}'
   treefold up tree.top -- sh -c 'treefold status --at $TREEFOLD_AT'";
 
 impl Up {
@@ -126,14 +132,10 @@ impl Up {
         let own = std::env::current_exe()
             .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
         let node = node_command(&own);
-        let mut back_end = node.clone();
-        for service in self.services() {
-            let with_partition = one_each(service);
-            // Refused here rather than by every back-end.
-            let example = with_partition.replace("{number}", "0").replace("{total}", "1");
-            example.parse::<Serve>().map_err(Failure::Rejected)?;
-            back_end.extend(["--serve".to_owned(), with_partition]);
-        }
+        let back_end = match &self.back_end {
+            Some(Words(words)) => words.clone(),
+            None => self.serving(node.clone())?,
+        };
         let mut ssh = ssh_default();
         ssh[0].clone_from(&self.ssh);
         ssh.extend(self.ssh_option.iter().cloned());
@@ -158,6 +160,18 @@ impl Up {
         let mut bar = Bar::new();
         options.on_progress = Some(Box::new(move |progress| bar.show(progress)));
         Ok(options)
+    }
+
+    /// A back-end's command line: a node's that serves what was asked for.
+    fn serving(&self, mut node: Vec<String>) -> Result<Vec<String>, Failure> {
+        for service in self.services() {
+            let with_partition = one_each(service);
+            // Refused here rather than by every back-end.
+            let example = with_partition.replace("{number}", "0").replace("{total}", "1");
+            example.parse::<Serve>().map_err(Failure::Rejected)?;
+            node.extend(["--serve".to_owned(), with_partition]);
+        }
+        Ok(node)
     }
 
     fn services(&self) -> impl Iterator<Item = &str> {

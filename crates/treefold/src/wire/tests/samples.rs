@@ -166,6 +166,7 @@ pub(super) fn launches() -> Vec<(&'static str, Launch)> {
         ("launch-refuse", Launch::Refuse { why: "no place".into() }),
         ("launch-report", Launch::Report { started: vec![started()], failed: vec![failed] }),
         ("launch-end", Launch::End),
+        ("launch-leave", Launch::Leave),
     ]
 }
 
