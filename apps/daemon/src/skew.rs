@@ -99,7 +99,12 @@ fn child(source: Source) -> Source {
 /// When `probe` is none.
 pub fn reply(endpoint: u32, probe: &Bytes, received_ns: u64, replied_ns: u64) -> Result<Bytes, BodyError> {
     let answer = Answer { probe: Probe::decode(probe)?, received_ns, replied_ns };
-    ClockSkews { skews: vec![Skew { endpoint, skew_ns: 0, error_ns: 0 }], answers: Some(answer) }.encode()
+    ClockSkews {
+        skews: vec![Skew { endpoint, skew_ns: 0, error_ns: 0 }],
+        hops: Vec::new(),
+        answers: Some(answer),
+    }
+    .encode()
 }
 
 /// What one reply that came at `now_ns` says to whoever sent the probe: how far the daemon's clock is ahead, and by

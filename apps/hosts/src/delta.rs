@@ -26,6 +26,7 @@ pub(crate) fn between(host: &Host, before: &Counters, after: &Counters) -> Sampl
         figures: figures(before, after, interval_ns),
         cores_permille: cores(&before.cores, &after.cores),
         stall: before.stalled.zip(after.stalled).map(|(from, to)| stall(&from, &to, interval_ns)),
+        node: None,
         processes: processes(before, after, interval_ns),
     }
 }

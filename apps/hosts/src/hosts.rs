@@ -139,7 +139,7 @@ where
 pub(crate) mod tests {
     use super::*;
     use crate::host::{Host, Name};
-    use crate::sample::Stall;
+    use crate::sample::{NodeStreams, Stall};
     use proptest::prelude::*;
     use treefold_operators::Body;
     use treefold_operators::merge::laws::{bytes_of, hold_to_the_laws, merged};
@@ -175,6 +175,7 @@ pub(crate) mod tests {
                 },
                 cores_permille,
                 stall,
+                node: (id % 2 == 0).then_some(NodeStreams { streams: 1, bytes: until_ns }),
                 processes,
             },
         )
@@ -222,6 +223,7 @@ pub(crate) mod tests {
                 },
                 cores_permille: (0..64).map(|core| (id as u16 + core * 15) % 1001).collect(),
                 stall: Some(Stall::default()),
+                node: Some(NodeStreams { streams: 3, bytes: 1 << 20 }),
                 processes: (0..64).map(process).collect(),
             };
             Hosts::of(&sample, crate::now::TOP_DEFAULT).unwrap()

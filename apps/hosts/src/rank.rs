@@ -5,7 +5,7 @@
 
 use crate::host::Host;
 use crate::process::{Placed, Process};
-use crate::sample::Sample;
+use crate::sample::{NodeStreams, Sample};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
@@ -30,6 +30,9 @@ pub struct HostLine {
     pub rx_bytes_s: u64,
     /// Sent.
     pub tx_bytes_s: u64,
+    /// What its node has to do with streams; `None` where nobody said.
+    #[serde(default)]
+    pub node: Option<NodeStreams>,
 }
 
 impl HostLine {
@@ -46,6 +49,7 @@ impl HostLine {
             memory_stall_permille: sample.stall.map(|stall| stall.memory_some_permille),
             rx_bytes_s: figures.rx_bytes_s,
             tx_bytes_s: figures.tx_bytes_s,
+            node: sample.node,
         }
     }
 }
@@ -123,6 +127,7 @@ mod tests {
             memory_stall_permille: stall,
             rx_bytes_s: 0,
             tx_bytes_s: 0,
+            node: None,
         })
     }
 

@@ -26,8 +26,20 @@ pub struct Sample {
     pub cores_permille: Vec<u16>,
     /// Who waited for what; `None` where the system doesn't say (Linux below 4.20, or without PSI; other systems).
     pub stall: Option<Stall>,
+    /// What the host's node has to do with streams; `None` where nobody said: calls don't.
+    #[serde(default)]
+    pub node: Option<NodeStreams>,
     /// The processes that used most processor time and those that occupy most memory, each once, by number.
     pub processes: Vec<Process>,
+}
+
+/// What a node has to do with streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NodeStreams {
+    /// Streams that it takes part in.
+    pub streams: u64,
+    /// Bytes that it holds of them.
+    pub bytes: u64,
 }
 
 /// Shares of the interval in which somebody, or everybody, waited (Linux's pressure stall information).

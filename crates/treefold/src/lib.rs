@@ -93,7 +93,7 @@ pub use foreign::{Foreign, Loaded, OperatorId, OperatorStatus};
 pub use network::Network;
 pub use node::{Node, NodeBuilder};
 pub use service::Service;
-pub use stream::{Stream, StreamBuilder, StreamSender};
+pub use stream::{FollowedStream, Stream, StreamBuilder, StreamSender};
 pub use treefold_core::call::Status;
 pub use treefold_core::config::Tuning;
 pub use treefold_core::error::{CallError, Missing, Reason};

@@ -42,13 +42,15 @@
 //! ```
 
 use crate::driver::asks::{Handle, StreamAsk};
+use crate::driver::launching::LaunchAsk;
 use crate::error::Error;
 use crate::window::Window;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamOptions, StreamSpec, StreamWave, Synchronisation};
@@ -58,6 +60,7 @@ use treefold_operators::{Body, BodyError};
 
 /// Waves taken over from the loop in one go; so many may have been given to the user's task and not be used yet.
 const WAVES_PER_TURN_MAX: usize = 64;
+
 /// A stream to be opened; see [`Client::stream`](crate::Client::stream).
 #[derive(Debug)]
 #[must_use]
@@ -142,6 +145,46 @@ impl StreamBuilder {
         self
     }
 
+    /// Opens the stream, and has what happens to it told to a function: waves, changes of its tree, and at the end the
+    /// error that ended it. It is called on the node's loop, one event at a time, and must not block; a wave is taken
+    /// when it returns. One that panics closes the stream.
+    ///
+    /// ```
+    /// # use bytes::Bytes;
+    /// # use std::sync::mpsc;
+    /// # use treefold::{Error, Node, Service, StreamEvent};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (accepting, acceptor) = treefold::endpoint::accept();
+    /// # let node = Node::builder().service(Service::new("doors").endpoints(0..2, accepting)).start().await?;
+    /// # tokio::spawn(async move {
+    /// #     while let Some(stream) = acceptor.accept().await {
+    /// #         tokio::spawn(async move { stream.send(Bytes::from("open")).await });
+    /// #     }
+    /// # });
+    /// let (sender, waves) = mpsc::channel();
+    /// let told = move |event: Result<StreamEvent<Bytes>, Error>| match event {
+    ///     Ok(StreamEvent::Wave(wave)) => sender.send(wave.contributors.len()).unwrap_or_default(),
+    ///     Ok(StreamEvent::Changed { endpoints, .. }) => println!("{endpoints} take part now"),
+    ///     Ok(_) => {}
+    ///     Err(why) => eprintln!("over: {why}"),
+    /// };
+    /// let doors = node.client().stream("doors").open_with(told).await?;
+    /// assert_eq!(tokio::task::spawn_blocking(move || waves.recv()).await??, 2);
+    /// doors.close();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(
+        self,
+        told: impl FnMut(Result<StreamEvent<Bytes>, Error>) + Send + 'static,
+    ) -> Result<FollowedStream, Error> {
+        Ok(FollowedStream::start(self.open().await?, told))
+    }
+
     /// Opens the stream: everyone who can be reached takes part when this returns.
     ///
     /// # Errors
@@ -180,6 +223,63 @@ impl StreamBuilder {
             Some(_) | None => Err(Error::Closed),
         }
     }
+}
+
+/// A stream whose events are told to a function; see [`StreamBuilder::open_with`]. Dropping it closes the stream.
+#[derive(Debug)]
+pub struct FollowedStream {
+    out: StreamSender,
+    id: StreamId,
+    endpoints: PartitionSet,
+    /// Whoever lives the stream hears of our end by it.
+    _open: oneshot::Sender<Infallible>,
+}
+
+impl FollowedStream {
+    fn start(
+        mut stream: Stream,
+        mut told: impl FnMut(Result<StreamEvent<Bytes>, Error>) + Send + 'static,
+    ) -> Self {
+        let (open, closed) = oneshot::channel();
+        let (out, id, endpoints) = (stream.out.clone(), stream.id, stream.endpoints.clone());
+        let follow = async move {
+            loop {
+                let event = stream.next().await;
+                let is_over = event.is_err();
+                told(event);
+                if is_over {
+                    return;
+                }
+            }
+        };
+        let life = async move {
+            tokio::select! {
+                biased;
+                _ = closed => {}
+                () = follow => {}
+            }
+        };
+        out.handle.launch_ask(LaunchAsk::Live { life: Box::pin(life) });
+        Self { out, id, endpoints, _open: open }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Who took part when it was opened; what has changed since was told.
+    pub fn endpoints(&self) -> &PartitionSet {
+        &self.endpoints
+    }
+
+    /// The way down.
+    pub fn sender(&self) -> StreamSender {
+        self.out.clone()
+    }
+
+    /// Ends the stream at all its nodes.
+    pub fn close(self) {}
 }
 
 /// The loop's end of a stream that was opened here.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use treefold::endpoint::{Acceptor, EndpointStream, accept};
 use treefold::{Body, PartitionSet, Service};
+use treefold_hosts::sample::{NodeStreams, Sample};
 use treefold_hosts::{Host, Pace, Watch};
 
 /// Its operators and its filter, without partitions.
@@ -54,7 +55,9 @@ async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
             // Packets from the front-end mean nothing here; the end of them is the end.
             packet = stream.recv() => if packet.is_none() { return },
             _ = ticks.tick() => {
-                let sample = watch.now().map_err(|error| chain(&error));
+                let node = streams_of_node(&stream).await;
+                let sample = watch.now().map(|sample| Sample { node, ..sample });
+                let sample = sample.map_err(|error| chain(&error));
                 let sent = match sample.and_then(|sample| sample.encode().map_err(|error| error.to_string())) {
                     Ok(sample) => stream.send(sample).await,
                     Err(problem) => {
@@ -68,6 +71,12 @@ async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
             }
         }
     }
+}
+
+/// What the node that this host runs has to do with streams, the one that asks among them.
+async fn streams_of_node(stream: &EndpointStream) -> Option<NodeStreams> {
+    let open = stream.node_status().await.ok()?.open;
+    Some(NodeStreams { streams: open.streams as u64, bytes: open.stream_bytes as u64 })
 }
 
 /// The pace that was asked for. A front-end that speaks nonsense is served at the usual one: an endpoint has nobody to

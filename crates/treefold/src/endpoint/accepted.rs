@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, mpsc};
 use treefold_core::error::Reason;
+use treefold_core::status::NodeStatus;
 use treefold_core::stream::StreamError;
 
 /// Streams that have been opened to an [`Acceptor`] and not been accepted; from others the endpoint is missing.
@@ -114,6 +115,14 @@ impl EndpointStream {
     /// Why the stream is over; `None` while it is not.
     pub fn over(&self) -> Option<&StreamError> {
         self.out.over.get()
+    }
+
+    /// How the node is that the endpoint is on.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when it has ended.
+    pub async fn node_status(&self) -> Result<NodeStatus, Error> {
+        self.out.opening.handle.status().await
     }
 
     /// A way to send from elsewhere.

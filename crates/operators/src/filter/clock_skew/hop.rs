@@ -1,13 +1,29 @@
 //! One hop: what the four stamps of a round say, and the best of the last rounds.
 
 use super::Answer;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// How far a child's clock is ahead of its parent's, and by how much that may be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offset {
-    pub(super) skew_ns: i64,
-    pub(super) error_ns: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(i64, u64)", into = "(i64, u64)")]
+pub struct Offset {
+    /// How far; negative when it is behind.
+    pub skew_ns: i64,
+    /// By how much that may be wrong, in either direction.
+    pub error_ns: u64,
+}
+
+impl From<(i64, u64)> for Offset {
+    fn from((skew_ns, error_ns): (i64, u64)) -> Self {
+        Self { skew_ns, error_ns }
+    }
+}
+
+impl From<Offset> for (i64, u64) {
+    fn from(offset: Offset) -> Self {
+        (offset.skew_ns, offset.error_ns)
+    }
 }
 
 impl Offset {

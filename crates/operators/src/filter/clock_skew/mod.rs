@@ -30,7 +30,8 @@ use super::{Descent, Filter, FilterKind, Source, Wave};
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
-use hop::{Best, Offset};
+use hop::Best;
+pub use hop::Offset;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,11 +51,12 @@ pub struct ClockSkew;
 #[serde(default, deny_unknown_fields)]
 struct Params {
     window: u32,
+    hops: bool,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { window: 16 }
+        Self { window: 16, hops: false }
     }
 }
 
@@ -84,6 +86,10 @@ pub struct Skew {
 pub struct ClockSkews {
     /// The skews, against the clock of the node that says so; at the front-end, against its own.
     pub skews: Vec<Skew>,
+    /// The hops that each skew is the sum of, when the stream asked for them: one entry for each of `skews`, in the
+    /// same order, each from this node's child down to the endpoint's node; empty for an endpoint of this node's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<Vec<Offset>>,
     /// The parent's probe that this answers, and when it came and was answered, by this node's clock; none at
     /// the root.
     pub answers: Option<Answer>,
@@ -115,10 +121,13 @@ impl From<Skew> for (u32, i64, u64) {
 pub(super) const ENTRY: Builtin = Builtin {
     name: "clock-skew",
     summary: "how far the clock of each endpoint is off, hop by hop",
-    params: &[Param {
-        name: "window",
-        meaning: "of how many last rounds the one of the least delay is used: 1 to 1024; 16 by default",
-    }],
+    params: &[
+        Param {
+            name: "window",
+            meaning: "of how many last rounds the one of the least delay is used: 1 to 1024; 16 by default",
+        },
+        Param { name: "hops", meaning: "true to be told each hop's skew beside their sum; false by default" },
+    ],
     kind: |name| named(name, ClockSkew),
 };
 
@@ -126,7 +135,8 @@ impl FilterKind for ClockSkew {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
         let window = within("window", params.window, 1..=WINDOW_MAX)? as usize;
-        Ok(Box::new(Measuring { window, rounds: VecDeque::new(), next_round: 0, children: BTreeMap::new() }))
+        let (rounds, children) = (VecDeque::new(), BTreeMap::new());
+        Ok(Box::new(Measuring { window, tells_hops: params.hops, rounds, next_round: 0, children }))
     }
 }
 
@@ -138,6 +148,7 @@ struct Round {
 
 struct Measuring {
     window: usize,
+    tells_hops: bool,
     /// The last rounds, oldest first.
     rounds: VecDeque<Round>,
     next_round: u64,
@@ -146,28 +157,30 @@ struct Measuring {
 
 impl Filter for Measuring {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
-        let (mut skews, mut newest) = (Vec::new(), None);
+        let (mut told, mut newest) =
+            (ClockSkews { skews: Vec::new(), hops: Vec::new(), answers: None }, None);
         for piece in wave.pieces {
             let answered = match piece.source {
                 Source::Endpoint(endpoint) => {
-                    skews.push(Skew { endpoint, skew_ns: 0, error_ns: 0 });
+                    told.skews.push(Skew { endpoint, skew_ns: 0, error_ns: 0 });
+                    told.hops.extend(self.tells_hops.then(Vec::new));
                     Some(piece.read::<Probe>()?)
                 }
                 Source::Child(_) => {
                     let reply: ClockSkews = piece.read()?;
                     let answers = reply.answers.ok_or_else(|| piece.refused(no_answer()))?;
                     self.take(piece.source, answers, wave.now_ns);
-                    self.add(piece.source, &reply.skews, &mut skews);
+                    self.add(piece.source, reply, &mut told);
                     Some(answers.probe)
                 }
             };
             newest = newest.max(answered.and_then(|probe| self.position(probe)));
         }
         let answers = newest.and_then(|at| self.rounds[at].parents.zip(Some(self.rounds[at].own)));
-        let answers =
+        told.answers =
             answers.map(|(probe, own)| Answer { probe, received_ns: own.sent_ns, replied_ns: wave.now_ns });
-        if newest.is_some() && !skews.is_empty() {
-            out.push(ClockSkews { skews, answers }.encode()?);
+        if newest.is_some() && !told.skews.is_empty() {
+            out.push(told.encode()?);
         }
         Ok(())
     }
@@ -204,10 +217,18 @@ impl Measuring {
         }
     }
 
-    /// Adds to `skews` those that `child` told of, brought from its clock to this one.
-    fn add(&self, child: Source, told: &[Skew], skews: &mut Vec<Skew>) {
+    /// Adds what `child` told, brought from its clock to this one.
+    fn add(&self, child: Source, reply: ClockSkews, told: &mut ClockSkews) {
         let Some(hop) = self.children.get(&child).and_then(Best::offset) else { return };
-        skews.extend(told.iter().map(|skew| Skew {
+        if self.tells_hops {
+            // A child that tells none is of another version: its part of the way is one hop less.
+            let mut below = reply.hops.into_iter().chain(std::iter::repeat(Vec::new()));
+            told.hops.extend(below.by_ref().take(reply.skews.len()).map(|mut hops| {
+                hops.insert(0, hop);
+                hops
+            }));
+        }
+        told.skews.extend(reply.skews.iter().map(|skew| Skew {
             endpoint: skew.endpoint,
             skew_ns: skew.skew_ns.saturating_add(hop.skew_ns),
             error_ns: skew.error_ns.saturating_add(hop.error_ns),

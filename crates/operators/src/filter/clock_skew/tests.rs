@@ -47,8 +47,26 @@ fn four_stamps_give_skew_and_bound() {
 }
 
 #[test]
+fn who_asks_is_told_each_hop_and_they_add_up() {
+    let open = || ClockSkew.open(&Params { window: 16, hops: true }.encode().unwrap()).unwrap();
+    let (mut root, mut inner, mut leaf) = (open(), open(), open());
+    // Each clock is a second ahead of the one above it; a packet takes 1 ms down a hop and 3 ms up.
+    let at = |level: u64, ms: u64| level * 1_000 * MS + ms * MS;
+    let first = down(&mut *root, &Bytes::new(), at(0, 0));
+    let second = down(&mut *inner, &first, at(1, 1));
+    let probe = down(&mut *leaf, &second, at(2, 2));
+    let reply = up(&mut *leaf, Source::Endpoint(7), probe, at(2, 2)).unwrap();
+    let reply = up(&mut *inner, Source::Child(0), reply, at(1, 5)).unwrap();
+    let told = ClockSkews::decode(&up(&mut *root, Source::Child(0), reply, at(0, 8)).unwrap()).unwrap();
+    let hop = Offset { skew_ns: (999 * MS) as i64, error_ns: 2 * MS + 1 };
+    assert_eq!(told.hops, [[hop, hop]]);
+    assert_eq!(told.skews, [Skew { endpoint: 7, skew_ns: 2 * hop.skew_ns, error_ns: 2 * hop.error_ns }]);
+}
+
+#[test]
 fn the_round_of_least_delay_is_used_while_it_is_in_the_window() {
-    let (mut parent, mut child) = (ClockSkew.open(&Params { window: 2 }.encode().unwrap()).unwrap(), open());
+    let (mut parent, mut child) =
+        (ClockSkew.open(&Params { window: 2, hops: false }.encode().unwrap()).unwrap(), open());
     let mut errors = Vec::new();
     for waited in [5, 0, 9, 9] {
         let (reply, came_ns) = round(&mut *parent, &mut *child, 0);
@@ -74,7 +92,7 @@ fn a_lost_childs_rounds_are_forgotten() {
     parent.replaced(Source::Child(0), &[Source::Child(1)]);
     let answer = ClockSkews::decode(&reply).unwrap().answers.unwrap();
     let unknown = Answer { probe: Probe { round: 99, sent_ns: 0 }, ..answer };
-    let late = ClockSkews { skews: skews(&reply), answers: Some(unknown) };
+    let late = ClockSkews { skews: skews(&reply), hops: vec![], answers: Some(unknown) };
     assert_eq!(
         up(&mut *parent, Source::Child(0), late.encode().unwrap(), came_ns),
         None,
@@ -107,7 +125,7 @@ fn what_is_no_probe_and_no_reply_is_refused() {
     let junk = || "junk".to_owned().encode().unwrap();
     let (mut filter, mut out) = (open(), Vec::new());
     assert!(filter.down(Descent { tag: 0, payload: &junk(), now_ns: 0 }, &mut out).is_err());
-    let root = ClockSkews { skews: vec![], answers: None }.encode().unwrap();
+    let root = ClockSkews { skews: vec![], hops: vec![], answers: None }.encode().unwrap();
     for (source, payload) in
         [(Source::Endpoint(0), junk()), (Source::Child(0), junk()), (Source::Child(0), root)]
     {
@@ -117,6 +135,7 @@ fn what_is_no_probe_and_no_reply_is_refused() {
         assert!(refused.starts_with(&format!("the packet of {source}: ")), "{refused}");
     }
     assert!(out.is_empty());
-    let refused = ClockSkew.open(&Params { window: 0 }.encode().unwrap()).err().expect("refused");
+    let refused =
+        ClockSkew.open(&Params { window: 0, hops: false }.encode().unwrap()).err().expect("refused");
     assert_eq!(refused.to_string(), "parameter `window`: 0 is not within 1 to 1024");
 }

@@ -5,7 +5,7 @@ use crate::commands::top::slowest::Subtree;
 use crate::commands::top::source::Nodes;
 use treefold::operators::Merge;
 use treefold::{Missing, NodeId, Reason};
-use treefold_hosts::sample::Stall;
+use treefold_hosts::sample::{NodeStreams, Stall};
 use treefold_hosts::{Figures, Host, Name, Process, Sample};
 
 fn process(pid: u32, name: &str, cpu_mcores: u64, rss_mb: u64) -> Process {
@@ -39,6 +39,7 @@ fn sample(id: u32) -> Sample {
         figures,
         cores_permille: vec![(figures.busy_mcores / 4) as u16; 4],
         stall: Some(Stall { memory_some_permille: [0, 140, 0][id as usize], ..Stall::default() }),
+        node: (id != 1).then_some(NodeStreams { streams: u64::from(id) + 1, bytes: 12 << 10 }),
         processes: vec![
             process(100 + id, ["ffmpeg", "postgres", "memcached"][id as usize], 3000 >> id, 900 << id),
             process(7, "sshd", 10, 8),

@@ -10,8 +10,15 @@ use ratatui::widgets::{Block, Borders, Cell, Row, Table};
 use treefold_hosts::Placed;
 use treefold_hosts::rank::HostLine;
 
-/// From this width on, the list of hosts has all of its columns.
+/// From this width on, the list of hosts says more of each, and from the other on, all there is.
 const WIDE: u16 = 60;
+const WIDEST: u16 = 74;
+/// Its columns then, and how wide those are that come after the host's name.
+const COLUMNS: [&str; 11] =
+    ["host", "cores", "cpu", "load", "mem", "of", "stall", "↓/s", "↑/s", "streams", "held"];
+const WIDTHS: [u16; 10] = [5, 4, 6, 4, 5, 5, 5, 5, 7, 5];
+/// How many of them there are on a list that is wide only.
+const COLUMNS_WIDE: usize = 9;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Palette) {
     let [left, _, right] =
@@ -41,14 +48,15 @@ fn draw_hosts(
     palette: Palette,
 ) {
     let wide = area.width >= WIDE;
-    let names: &[&str] = if wide {
-        &["host", "cores", "cpu", "load", "mem", "of", "stall", "↓/s", "↑/s"]
+    let columns = if area.width >= WIDEST { COLUMNS.len() } else { COLUMNS_WIDE };
+    let (names, widths): (&[&str], &[u16]) = if wide {
+        (&COLUMNS[..columns], &WIDTHS[..columns - 1])
     } else {
-        &["host", "cpu", "load", "mem", "net/s"]
+        (&["host", "cpu", "load", "mem", "net/s"], &[4, 5, 4, 5])
     };
-    let widths: &[u16] = if wide { &[5, 4, 6, 4, 5, 5, 5, 5] } else { &[4, 5, 4, 5] };
     let rows = hosts.iter().map(|line| {
-        let row = if wide { wide_row(line, labels, palette) } else { narrow_row(line, labels, palette) };
+        let row =
+            if wide { wide_row(line, columns, labels, palette) } else { narrow_row(line, labels, palette) };
         if model.selected == Some(line.host.id) { row.style(palette.chosen()) } else { row }
     });
     let title = format!("hosts by {} ", model.sort.name());
@@ -65,18 +73,21 @@ fn narrow_row(line: &HostLine, labels: &Labels<'_>, palette: Palette) -> Row<'st
     ])
 }
 
-fn wide_row(line: &HostLine, labels: &Labels<'_>, palette: Palette) -> Row<'static> {
-    Row::new([
+fn wide_row(line: &HostLine, columns: usize, labels: &Labels<'_>, palette: Palette) -> Row<'static> {
+    let cells: [Cell<'static>; COLUMNS.len()] = [
         Cell::new(labels.label(&line.host)),
         right(line.cores.to_string()),
         share(line.cpu_permille, palette),
         load(line),
         share(line.memory_permille, palette),
         right(size(line.memory_bytes)),
-        line.memory_stall_permille.map_or_else(|| right("?".to_owned()), |stall| right(percent(stall))),
+        right(line.memory_stall_permille.map_or_else(unknown, percent)),
         right(size(line.rx_bytes_s)),
         right(size(line.tx_bytes_s)),
-    ])
+        right(line.node.map_or_else(unknown, |node| node.streams.to_string())),
+        right(line.node.map_or_else(unknown, |node| size(node.bytes))),
+    ];
+    Row::new(cells.into_iter().take(columns))
 }
 
 fn draw_processes(
@@ -132,6 +143,11 @@ fn load(line: &HostLine) -> Cell<'static> {
 
 fn share(permille: u64, palette: Palette) -> Cell<'static> {
     right(percent(permille)).style(palette.share(permille))
+}
+
+/// For a figure that nobody said.
+fn unknown() -> String {
+    "?".to_owned()
 }
 
 fn right(text: String) -> Cell<'static> {

@@ -121,6 +121,7 @@ fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let words = [
         "stall   share of the time in which somebody waited for memory",
         "p50 p99 half of the hosts, all but one in a hundred, are no higher",
+        "streams that the host's node takes part in, and bytes held of them",
         "wait    what a subtree's root spent most of its time on: the blame",
         "        ends where that is no longer waiting for its children",
         "K M G   powers of 1024; a process's cpu is in percent of a core",
