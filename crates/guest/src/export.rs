@@ -69,6 +69,12 @@ macro_rules! export_filter {
             }
 
             #[unsafe(no_mangle)]
+            extern "C" fn treefold_filter_joined(kind: u32, number: u32) {
+                // SAFETY: as above.
+                unsafe { $crate::raw::joined(&FILTER, [kind, number]) }
+            }
+
+            #[unsafe(no_mangle)]
             extern "C" fn treefold_filter_replaced(kind: u32, number: u32, heirs: u32, count: u32) {
                 // SAFETY: as above.
                 unsafe { $crate::raw::replaced(&FILTER, [kind, number], [heirs, count]) }

@@ -121,6 +121,13 @@ pub trait Filter: Sized {
         None
     }
 
+    /// `source` takes part from now on. Said of everyone before the first wave, and later of those who come; of an heir
+    /// too, just before [`replaced`](Self::replaced) says whose heir it is. A filter that begins anew after a trap is
+    /// told of everyone again.
+    fn joined(&mut self, source: Source) {
+        let _ = source;
+    }
+
     /// `lost` gives nothing more, and `heirs` come in its place; they send again what had not been delivered. Without
     /// heirs it is simply gone.
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {

@@ -191,6 +191,15 @@ pub unsafe fn holds_from<F: Filter>(filter: &Held<Option<F>>) -> u64 {
 }
 
 /// # Safety
+/// Between the host's calls only.
+pub unsafe fn joined<F: Filter>(filter: &Held<Option<F>>, who: [u32; 2]) {
+    // SAFETY: the filter's last borrow ended with the last call.
+    if let Some(filter) = unsafe { filter.borrow() } {
+        filter.joined(source(who[0], who[1]));
+    }
+}
+
+/// # Safety
 /// The heirs are in [`alloc`]'s room, as the host says.
 pub unsafe fn replaced<F: Filter>(filter: &Held<Option<F>>, lost: [u32; 2], heirs: [u32; 2]) {
     // SAFETY: promised by the caller; the filter's last borrow ended with the last call.

@@ -25,6 +25,7 @@ pub(crate) const OPEN: &str = "treefold_filter_open";
 pub(crate) const UP: &str = "treefold_filter_up";
 pub(crate) const DOWN: &str = "treefold_filter_down";
 pub(crate) const HOLDS_FROM: &str = "treefold_filter_holds_from";
+pub(crate) const JOINED: &str = "treefold_filter_joined";
 pub(crate) const REPLACED: &str = "treefold_filter_replaced";
 
 /// The result of `treefold_filter_holds_from` that says: nothing.
@@ -78,7 +79,7 @@ const fn function(
 }
 
 /// Every function of the ABI.
-pub(crate) const FUNCTIONS: [Function; 10] = [
+pub(crate) const FUNCTIONS: [Function; 11] = [
     function(VERSION, "()", None, true),
     function(ALLOC, "(i32) -> i32", None, true),
     function(INITIALIZE, "()", None, false),
@@ -88,6 +89,7 @@ pub(crate) const FUNCTIONS: [Function; 10] = [
     function(UP, "(i32, i32, i64, i64) -> i64", Some(Kind::Filter), true),
     function(DOWN, "(i32, i32, i64, i64) -> i64", Some(Kind::Filter), false),
     function(HOLDS_FROM, "() -> i64", Some(Kind::Filter), false),
+    function(JOINED, "(i32, i32)", Some(Kind::Filter), false),
     function(REPLACED, "(i32, i32, i32, i32)", Some(Kind::Filter), false),
 ];
 

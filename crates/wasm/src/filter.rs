@@ -12,6 +12,7 @@ use crate::instance::Instance;
 use crate::module::Module;
 use crate::reduce::GuestReduce;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use treefold_operators::filter::{Descent, Filter, FilterKind, Source, Wave};
@@ -33,7 +34,8 @@ impl FilterKind for GuestFilterKind {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let instance = opened(&self.module, params)?;
         let (module, params) = (self.module.clone(), params.clone());
-        Ok(Box::new(GuestFilter { module, params, instance: Some(instance), holds_from: None }))
+        let (sources, holds_from) = (BTreeSet::new(), None);
+        Ok(Box::new(GuestFilter { module, params, instance: Some(instance), sources, holds_from }))
     }
 
     /// On a worker, also when it was quick so far: what it will take the next time is bounded by `fuel_max` only.
@@ -54,15 +56,23 @@ struct GuestFilter {
     params: Bytes,
     /// `None` after it broke, until the next wave.
     instance: Option<Instance>,
+    /// Who takes part: a guest that begins anew is told of them again.
+    sources: BTreeSet<Source>,
     /// What the guest said last; asking it again changes nothing, and a reader has no right to run it.
     holds_from: Option<u64>,
 }
 
 impl GuestFilter {
+    fn anew(&self) -> Result<Instance, WasmError> {
+        let mut instance = opened(&self.module, &self.params)?;
+        self.sources.iter().try_for_each(|&source| instance.joined(source))?;
+        Ok(instance)
+    }
+
     fn run<T>(&mut self, work: impl FnOnce(&mut Instance) -> Result<T, WasmError>) -> Result<T> {
         let mut instance = match self.instance.take() {
             Some(instance) => instance,
-            None => opened(&self.module, &self.params)?,
+            None => self.anew()?,
         };
         let asked = work(&mut instance).and_then(|done| Ok((done, instance.holds_from()?)));
         match asked {
@@ -95,7 +105,16 @@ impl Filter for GuestFilter {
         self.holds_from
     }
 
+    fn joined(&mut self, source: Source) {
+        // First, since one that begins anew here is told by that.
+        let is_new = self.instance.is_some();
+        self.sources.insert(source);
+        let _ = self.run(|instance| if is_new { instance.joined(source) } else { Ok(()) });
+    }
+
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {
+        self.sources.remove(&lost);
+        self.sources.extend(heirs);
         // There is no wave to put an error on: a guest that breaks here begins anew with the next one.
         let _ = self.run(|instance| instance.replaced(lost, heirs));
     }

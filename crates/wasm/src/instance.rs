@@ -30,6 +30,7 @@ pub(crate) struct Exports {
     up: Option<ModuleExport>,
     down: Option<ModuleExport>,
     holds_from: Option<ModuleExport>,
+    joined: Option<ModuleExport>,
     replaced: Option<ModuleExport>,
 }
 
@@ -45,6 +46,7 @@ impl Exports {
             up: place(abi::UP),
             down: place(abi::DOWN),
             holds_from: place(abi::HOLDS_FROM),
+            joined: place(abi::JOINED),
             replaced: place(abi::REPLACED),
         }
     }
@@ -63,6 +65,7 @@ pub(crate) struct Instance {
     up: Option<Passing>,
     down: Option<Passing>,
     holds_from: Option<TypedFunc<(), u64>>,
+    joined: Option<TypedFunc<(u32, u32), ()>>,
     replaced: Option<TypedFunc<(u32, u32, u32, u32), ()>>,
 }
 
@@ -85,6 +88,7 @@ impl Instance {
             up: sandbox.function(exports.up.as_ref()),
             down: sandbox.function(exports.down.as_ref()),
             holds_from: sandbox.function(exports.holds_from.as_ref()),
+            joined: sandbox.function(exports.joined.as_ref()),
             replaced: sandbox.function(exports.replaced.as_ref()),
             sandbox,
         })
@@ -142,6 +146,13 @@ impl Instance {
         self.sandbox.refuel()?;
         let tag = self.sandbox.call(abi::HOLDS_FROM, holds_from, ())?;
         Ok((tag != abi::HOLDS_NOTHING).then_some(tag))
+    }
+
+    /// Tells a filter who takes part from now on.
+    pub(crate) fn joined(&mut self, source: Source) -> Result<(), WasmError> {
+        let Some(joined) = &self.joined else { return Ok(()) };
+        self.sandbox.refuel()?;
+        self.sandbox.call(abi::JOINED, joined, numbers(source))
     }
 
     /// Tells a filter that one of its sources has gone, and who comes in its place.

@@ -99,6 +99,33 @@ fn parameters_that_make_no_sense_open_no_stream() {
 }
 
 #[test]
+fn a_guest_is_told_who_takes_part_and_again_when_it_begins_anew() {
+    // adds up the numbers that it is told, gives the sum, and breaks at tag 9
+    let module = engine()
+        .compile(filter(
+            r#"(func (export "treefold_filter_joined") (param $kind i32) (param $number i32)
+                (i32.store (i32.const 512) (i32.add (i32.load (i32.const 512)) (local.get $number)))
+                (i32.store (i32.const 600) (i32.const 512)) (i32.store (i32.const 604) (i32.const 4)))
+            (func (export "treefold_filter_up") (param i32 i32 i64 i64) (result i64)
+                (if (i64.eq (local.get 2) (i64.const 9)) (then unreachable))
+                (i64.const 0x258_0000_0001))"#,
+        ))
+        .unwrap();
+    let mut filter = opened(&module);
+    let sum = |filter: &mut dyn Filter| up(filter, 1, &[]).unwrap()[0][0];
+    for child in [4, 8] {
+        filter.joined(Source::Child(child));
+    }
+    assert_eq!(sum(filter.as_mut()), 12);
+    up(filter.as_mut(), 9, &[]).unwrap_err();
+    filter.joined(Source::Child(16));
+    assert_eq!(sum(filter.as_mut()), 28);
+    filter.replaced(Source::Child(4), &[]);
+    up(filter.as_mut(), 9, &[]).unwrap_err();
+    assert_eq!(sum(filter.as_mut()), 24, "who is gone is told no more");
+}
+
+#[test]
 fn a_guest_is_told_who_is_lost_and_who_comes_instead() {
     // keeps what it is told, and gives it with the next wave
     let module = engine()
