@@ -29,6 +29,7 @@ mod joining;
 pub(crate) mod launching;
 mod leaving;
 mod link;
+mod meter;
 pub(crate) mod operators;
 mod streams;
 pub(crate) mod thread;
@@ -45,6 +46,7 @@ use bytes::Bytes;
 use complaints::Complaints;
 use launching::LaunchNews;
 use link::{Link, Peers};
+use meter::Meter;
 use operators::Operators;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -85,6 +87,10 @@ pub(crate) struct Loop {
     workers: Workers,
     futures: RefCell<HashMap<JobId, AbortHandle>>,
     slowness: Arc<Slowness>,
+    /// What may run here while it costs no more.
+    inline_cost_max: std::time::Duration,
+    /// Those of the aggregations, by their place in the registry.
+    meters: Vec<Meter>,
     answers: RefCell<Answers>,
     streams: RefCell<Streams>,
     /// Where a launcher listens, when this node has one.

@@ -18,6 +18,8 @@ use smallvec::SmallVec;
 
 /// How much longer a filter may take where there is more work than processors.
 const CROWDED_PATIENCE: f64 = 10.0;
+/// How much more than what may begin to run on the loop a filter may cost that runs there.
+const INLINE_PATIENCE: f64 = 2.0;
 
 impl<P: Payload> Node<P> {
     /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
@@ -71,11 +73,14 @@ impl<P: Payload> Node<P> {
         let inline = match share.filter_placement {
             Placement::Inline => true,
             Placement::Measured => {
-                let cheap_ms = self.config.tuning.inline_cost_max.as_millis_f64();
+                // Moving to a worker costs as much again, so what is on the loop stays a while longer.
+                let patience = if share.filter_is_inline { INLINE_PATIENCE } else { 1.0 };
+                let cheap_ms = self.config.tuning.inline_cost_max.as_millis_f64() * patience;
                 share.filter_cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
             }
             Placement::Pool | Placement::Async { .. } => false,
         };
+        share.filter_is_inline = inline;
         self.processors_busy += u32::from(!inline);
         share.filter = Filter::Busy(Busy { run, inline, started_at: now, what });
         let run = FilterRun { stream, run, tag, work, inline };

@@ -195,29 +195,38 @@ impl<P: Payload> Node<P> {
             front.seated.clear();
         }
         // Whoever has left has started again under another name, if at all.
-        front.seated.retain(|node, _| self.sight.view().card(node).is_some());
+        let me = self.me;
+        front.seated.retain(|node, _| *node == me || self.sight.view().card(node).is_some());
         if fresh.is_empty() {
             return;
         }
         let (own, placed) = self.place_endpoints(&share.spec.service, &fresh);
-        self.take_home(share, &own);
-        for (node, endpoints) in placed {
-            let front = share.front.as_ref().expect("invariant: it was there a moment ago");
-            let is_due = front.seated.get(&node).is_none_or(|&(at, times)| {
+        let is_due = |share: &Share<P>, node: NodeId| {
+            let seated = share.front.as_ref().and_then(|front| front.seated.get(&node));
+            seated.is_none_or(|&(at, times)| {
                 let pause = patience.mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
                 at.until(now) > pause
-            });
-            if is_due {
+            })
+        };
+        if is_due(share, me) {
+            self.take_home(now, share, &own);
+        }
+        for (node, endpoints) in placed {
+            if is_due(share, node) {
                 self.give_places(now, share, node, &endpoints);
             }
         }
     }
 
     /// Endpoints that live on this node, and whom nobody else brings back, begin here.
-    fn take_home(&mut self, share: &mut Share<P>, own: &PartitionSet) {
+    fn take_home(&mut self, now: Instant, share: &mut Share<P>, own: &PartitionSet) {
         let fresh = own.difference(&share.own_set);
         if fresh.is_empty() {
             return;
+        }
+        if let Some(front) = share.front.as_mut() {
+            let (at, times) = front.seated.entry(self.me).or_insert((now, 0));
+            (*at, *times) = (now, times.saturating_add(1));
         }
         self.let_go(share, &fresh);
         share.life = share.life.saturating_add(1);

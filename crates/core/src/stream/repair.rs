@@ -21,6 +21,7 @@ use super::lane::GATHERED;
 use super::message::StreamMessage;
 use super::share::{Parent, Share};
 use super::spec::Source;
+use crate::config::Tuning;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
@@ -33,6 +34,10 @@ use alloc::vec::Vec;
 
 /// Whoever is asked back in vain is asked again after twice the time, up to 2 to this power of the patience.
 const ASK_DOUBLINGS_MAX: u32 = 2;
+/// What is left after a beat of how late this node was.
+const HELD_UP_KEPT: f64 = 0.875;
+/// A child that is as late as this node is late with its beat, and again with having it written.
+const HELD_UP_FACTOR: f64 = 2.0;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 
@@ -88,12 +93,21 @@ impl<P: Payload> Node<P> {
         if share.ticked_at.until(now) <= held_up {
             return;
         }
+        self.note_held_up(now, share);
         share.ticked_at = now;
         share.branches.iter_mut().for_each(|branch| branch.heard_at = now);
         if let Parent::Node(parent) = share.parent {
             share.dazed_until = Some(now + self.config.tuning.stream_beat);
             self.send_stream(parent, StreamMessage::Beat { stream: share.id });
         }
+    }
+
+    /// How late this node itself is says how late others may be without fault: on a crowded machine all are. The worst
+    /// of it is forgotten by an eighth with every beat.
+    fn note_held_up(&self, now: Instant, share: &mut Share<P>) {
+        let Tuning { stream_beat, stream_patience, .. } = self.config.tuning;
+        let late = (share.ticked_at + stream_beat).until(now).min(stream_patience);
+        share.held_up = late.max(share.held_up.mul_f64(HELD_UP_KEPT));
     }
 
     /// A child's connection broke. If it was there, it may still be, and is asked to come back at once.
@@ -331,6 +345,7 @@ impl<P: Payload> Node<P> {
             if now < share.ticked_at + node.config.tuning.stream_beat {
                 return Ok(());
             }
+            node.note_held_up(now, share);
             share.ticked_at = now;
             if share.dazed_until.is_some_and(|until| until <= now) {
                 share.dazed_until = None;
@@ -369,7 +384,7 @@ impl<P: Payload> Node<P> {
 
     /// Children that give no sign of life are given up, and asked once whether that was right.
     fn lose_silent(&mut self, now: Instant, share: &mut Share<P>) {
-        let patience = self.config.tuning.stream_patience;
+        let patience = self.config.tuning.stream_patience + share.held_up.mul_f64(HELD_UP_FACTOR);
         let is_silent =
             |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
         let mut are_some_lost = false;

@@ -11,7 +11,7 @@ use crate::id::{NodeId, RequestId};
 use crate::load::cost::Ewma;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -195,6 +195,8 @@ pub(crate) struct Share<P> {
     pub(crate) filter: Filter<P>,
     pub(crate) filter_placement: crate::config::Placement,
     pub(crate) filter_cost: Ewma,
+    /// Where its last run was.
+    pub(crate) filter_is_inline: bool,
     pub(crate) holds_from: Option<u64>,
     pub(crate) window_bytes: usize,
     pub(crate) unsettled_bytes: usize,
@@ -219,6 +221,8 @@ pub(crate) struct Share<P> {
     /// True when the subtree has changed and the parent is to hear of it.
     pub(crate) news_due: bool,
     pub(crate) ticked_at: Instant,
+    /// How late this node was with its beats, of late: see `note_held_up`.
+    pub(crate) held_up: Duration,
     /// Until when it leaves decisions about others to its parent, having been held up itself.
     pub(crate) dazed_until: Option<Instant>,
     /// Children whose connections broke meanwhile.
@@ -265,6 +269,7 @@ impl<P: Payload> Share<P> {
             filter,
             filter_placement: crate::config::Placement::Inline,
             filter_cost: Ewma::new(from.cost_weight),
+            filter_is_inline: false,
             holds_from: None,
             window_bytes: from.window_bytes,
             unsettled_bytes: 0,
@@ -280,6 +285,7 @@ impl<P: Payload> Share<P> {
             has_spoken: false,
             news_due: false,
             ticked_at: now,
+            held_up: Duration::ZERO,
             dazed_until: None,
             gone_meanwhile: Vec::new(),
             armed: None,

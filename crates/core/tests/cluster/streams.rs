@@ -171,6 +171,26 @@ fn an_endpoint_that_fails_is_missing_with_its_reason_until_it_is_given_its_place
 }
 
 #[test]
+fn endpoints_that_fail_again_and_again_are_opened_ever_more_rarely() {
+    let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 10_000);
+    world.pushes_max = 1_000_000;
+    let stream = world.run_until_open(0, request);
+    // One of the front-end's own node, and one of another's.
+    let failing = [0, 5].map(|number| (world.id(number), stream, number));
+    for _ in 0..1_200 {
+        world.run_for(Duration::from_millis(50));
+        for (node, stream, endpoint) in failing {
+            if !world.endpoints[&(node, stream, endpoint)].is_over {
+                let reason = Reason::LocalFailed("again".into());
+                world.input(node, Input::Command(Command::EndpointGone { stream, endpoint, reason }));
+            }
+        }
+    }
+    let openings = failing.map(|key| world.endpoints[&key].life);
+    assert!(openings.iter().all(|openings| (10..25).contains(openings)), "in a minute: {openings:?}");
+}
+
+#[test]
 fn a_stopped_node_is_missed_and_comes_back() {
     for stopped in 1..8 {
         let (mut world, request) = pushing(&Plan::default(), Synchronisation::WaitForAll, 10_000);

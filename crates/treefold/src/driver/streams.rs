@@ -5,6 +5,7 @@
 
 use super::Loop;
 use super::asks::{Handle, StreamAsk};
+use super::meter::Meter;
 use super::operators::Asker;
 use crate::endpoint::{Endpoint, Opening, Outlet, Packet, Took, Untold};
 use crate::filter::{Filters, News};
@@ -16,7 +17,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use treefold_core::effect::FilterEffect;
 use treefold_core::error::{JobError, Reason};
 use treefold_core::id::RequestId;
@@ -44,6 +45,7 @@ pub(super) struct Home {
     filters: Option<Filters>,
     /// The run that a worker is at.
     away: Option<u64>,
+    meter: Meter,
     /// What they are to hear before their next run: where they run, since it may take them as long.
     news: Vec<News>,
 }
@@ -120,22 +122,26 @@ impl Loop {
         let mut streams = self.streams.borrow_mut();
         let at_home = streams.filters.get_mut(&stream).and_then(|home| {
             home.away = Some(run);
-            Some((home.filters.take()?, std::mem::take(&mut home.news)))
+            Some((home.filters.take()?, std::mem::take(&mut home.news), inline.then(|| home.meter.begin())))
         });
         drop(streams);
-        let Some((mut filters, news)) = at_home else {
+        let Some((mut filters, news, began)) = at_home else {
             let error = JobError::Failed("the stream's filter is not here".into());
             let cost = Duration::ZERO.into();
             return self.feed(Input::Filtered { stream, run, result: Err(error), cost });
         };
-        if !inline {
+        let Some(began) = began else {
             let filtering = Box::new(Filtering { stream, run, tag, work, news, filters });
             return self.workers.submit(Task::Filter(filtering));
-        }
-        let started = Instant::now();
+        };
         filters.tell(news);
         let result = filters.run(tag, work, self.identity.limits.message_bytes_max);
-        self.filter_returned(stream, run, filters, result, started.elapsed());
+        let cost = {
+            let streams = self.streams.borrow();
+            let home = streams.filters.get(&stream);
+            home.map_or(Duration::ZERO, |home| home.meter.cost(began, self.inline_cost_max))
+        };
+        self.filter_returned(stream, run, filters, result, cost);
     }
 
     /// A filter is back with what it gave.

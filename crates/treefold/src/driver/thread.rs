@@ -6,6 +6,7 @@
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
+use super::meter::Meter;
 use super::operators::Operators;
 use super::streams::Streams;
 use super::{Loop, Machine, Members};
@@ -220,6 +221,8 @@ impl Loop {
         });
         let recorder = recorder.transpose()?;
         let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
+        let inline_cost_max = setup.config.tuning.inline_cost_max.into();
+        let meters = setup.config.kinds.iter().map(|_| Meter::default()).collect();
         let message_bytes_max = setup.identity.limits.message_bytes_max;
         let this = Rc::new(Self {
             identity: setup.identity,
@@ -245,6 +248,8 @@ impl Loop {
             registry,
             futures: RefCell::default(),
             slowness,
+            inline_cost_max,
+            meters,
             answers: RefCell::default(),
             streams: RefCell::new(Streams::new(ours.handle)),
             launcher: RefCell::default(),
