@@ -150,10 +150,17 @@ async fn daemons_in_c_are_started_by_a_network_and_end_with_it() {
     let wave = stream.wave().await.unwrap();
     let sum = Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap();
     assert_eq!((sum, wave.contributors), (expected, PartitionSet::first(3)));
-    let there = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
+    // A process that has ended and was not waited for yet has no command line.
+    let lives = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
     let pids: Vec<u32> = network.children().iter().map(|&(_, pid)| pid).collect();
+    assert!(pids.iter().all(lives));
     network.down(LONG).await;
-    assert!(!pids.into_iter().any(there));
+    let all_ended = async {
+        while pids.iter().any(lives) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, all_ended).await.expect("they end with the network");
 }
 
 #[tokio::test]

@@ -37,7 +37,10 @@ fn streams_are_measured_over_real_processes() {
     let figures = ended.json();
     assert_eq!((&figures["backends"], &figures["shape"]), (&3.into(), &"kary:2".into()));
     let all = figures.as_object().expect("an object");
-    assert!(all.len() > 10 && all.values().all(|figure| figure.is_string() || figure.as_f64() > Some(0.0)));
+    let is_given = |(name, figure): (&String, &serde_json::Value)| {
+        name == "incomplete_waves" || figure.is_string() || figure.as_f64() > Some(0.0)
+    };
+    assert!(all.len() > 10 && all.iter().all(is_given), "{figures}");
 }
 
 #[test]
