@@ -30,6 +30,7 @@ pub(crate) struct NodeFile {
     pub(crate) join: Vec<String>,
     pub(crate) rack: Option<String>,
     pub(crate) zone: Option<String>,
+    pub(crate) relay: bool,
     pub(crate) processors: Option<u32>,
     pub(crate) workers: Option<usize>,
     pub(crate) serve: Vec<String>,

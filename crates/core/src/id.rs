@@ -30,6 +30,15 @@ impl NodeId {
     pub fn is_client(&self) -> bool {
         self.addr.port() == 0
     }
+
+    /// The address as words to be hashed, the same for an IPv4 address and its form in IPv6.
+    pub(crate) fn addr_words(&self) -> [u64; 3] {
+        let ip = match self.addr.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        [(ip >> 64) as u64, ip as u64, self.addr.port().into()]
+    }
 }
 
 impl fmt::Debug for NodeId {

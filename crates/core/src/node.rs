@@ -47,6 +47,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 mod gossip;
+pub(crate) mod path;
 mod report;
 
 /// A node as a pure state machine: inputs in, effects out.

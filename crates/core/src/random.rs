@@ -9,6 +9,19 @@ use core::convert::Infallible;
 use rand_core::{SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+/// A hash of some words: splitmix64's finaliser over each with what came before. Not for strangers, who can make two
+/// rows of words that collide.
+pub(crate) fn hashed(words: impl IntoIterator<Item = u64>) -> u64 {
+    words.into_iter().fold(0, |hash, word| finalised(hash ^ word))
+}
+
+fn finalised(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
 /// A seeded generator. It also is a `rand_core` generator, so it can be lent to crates that ask for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {

@@ -119,6 +119,12 @@ pub enum StartError {
         /// What about it.
         problem: String,
     },
+    /// A relay holds nothing: its partitions and endpoints would be asked as its folds are.
+    #[error("a relay holds nothing, and this one was given partitions of {service}")]
+    RelayHolds {
+        /// A service of which it was.
+        service: String,
+    },
     /// What the node would tell of itself is beyond what others take.
     #[error("the node's card: {0}")]
     Card(#[source] CardError),

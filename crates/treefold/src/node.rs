@@ -33,6 +33,7 @@ pub struct NodeBuilder {
     join: Vec<String>,
     rack: String,
     zone: String,
+    relay: bool,
     processors: Option<u32>,
     workers: Option<usize>,
     services: Vec<Service>,
@@ -78,6 +79,14 @@ impl NodeBuilder {
     /// The zone it stands in.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
+        self
+    }
+
+    /// Makes it a relay: it holds nothing and folds what passes, for the services that it is given without partitions.
+    /// Trees of calls and streams run over it where it stands, in its rack, or where its zone's racks meet when it has
+    /// none, or where zones meet when it has no zone either.
+    pub fn relay(mut self) -> Self {
+        self.relay = true;
         self
     }
 
@@ -184,14 +193,17 @@ impl NodeBuilder {
         let id = NodeId::new(addr, entropy::draw());
         let by_launcher = !self.tuning.membership.gossips;
         let services = registry.cards();
-        let provider = services.values().any(|service| !service.partitions.is_empty());
+        let provided = services.iter().find(|(_, service)| !service.partitions.is_empty());
+        if let (true, Some((service, _))) = (self.relay, provided) {
+            return Err(StartError::RelayHolds { service: service.clone() });
+        }
+        let provider = provided.is_some();
         let card = MemberCard {
             node: id,
             version: 1,
             rack: self.rack,
             zone: self.zone,
-            // Whoever has the operators can fold, be it only what passes.
-            roles: Roles { provider, relay: !provider && !registry.kinds().is_empty() },
+            roles: Roles { provider, relay: self.relay },
             processors,
             services,
         };
@@ -244,6 +256,7 @@ impl Node {
             join: Vec::new(),
             rack: String::new(),
             zone: String::new(),
+            relay: false,
             processors: None,
             workers: None,
             services: Vec::new(),

@@ -41,8 +41,9 @@ pub(crate) struct Call {
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse::min_coverage, allow_hyphen_values = true)]
     min_coverage: f64,
 
-    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
-    #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
+    /// The tree's shape: auto (over relays where there are any, else adaptive), adaptive, on-path, earliest-ready,
+    /// binomial, kary:K, chain, flat, base
+    #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 
     /// How replicas are picked: random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal,

@@ -4,7 +4,7 @@ use crate::config::NodeFile;
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use crate::serve::Serve;
+use crate::serve::{Serve, known_services};
 use attached::Attached;
 use clap::Args;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
-use treefold::{Node, Service};
+use treefold::{Node, NodeBuilder, Service};
 
 mod attached;
 
@@ -52,6 +52,11 @@ pub(crate) struct NodeArgs {
     /// The zone it stands in
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
+
+    /// Hold nothing and fold what passes: trees run over this node where it stands, in its rack, or where its zone's
+    /// racks meet, or where zones meet
+    #[arg(long, conflicts_with_all = ["serve", "attach"])]
+    relay: bool,
 
     /// How many jobs it says it runs at a time [default: the processors there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -107,7 +112,8 @@ Services:
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
-  treefold node --config /etc/treefold.toml --rack r2";
+  treefold node --config /etc/treefold.toml --rack r2
+  treefold node --relay --rack r2 --join 127.0.0.1:7700";
 
 /// Flags and file as one.
 struct Settings {
@@ -157,6 +163,7 @@ impl NodeArgs {
             join: if self.join.is_empty() { file.join } else { self.join },
             rack: self.rack.or(file.rack),
             zone: self.zone.or(file.zone),
+            relay: self.relay || file.relay,
             processors: self.processors.or(file.processors),
             workers: self.workers.or(file.workers),
             record: self.record.or(file.record),
@@ -208,6 +215,9 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     }
     if let Some(zone) = &file.zone {
         builder = builder.zone(zone);
+    }
+    if file.relay {
+        builder = known_services().into_iter().fold(builder.relay(), NodeBuilder::service);
     }
     if let Some(processors) = file.processors {
         builder = builder.processors(processors);

@@ -71,7 +71,7 @@ fn row(report: &Report, branch: &str, scale: Duration) -> Vec<String> {
     vec![
         format!("{branch}{}", report.node),
         report.rack.clone(),
-        cut(report.partitions.to_string()),
+        if report.partitions.is_empty() { "relay".to_owned() } else { cut(report.partitions.to_string()) },
         ms(report.queue),
         ms(report.local),
         ms(report.reduce),

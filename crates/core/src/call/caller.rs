@@ -13,18 +13,22 @@
 //! asked is decided in [`crate::call::choosing`].
 
 use crate::call::plan;
+use crate::call::repair::service_of;
 use crate::call::{CallOptions, Outcome, Status};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload};
 use crate::node::Node;
+use crate::node::path::Key;
 use crate::partitions::PartitionSet;
+use crate::random::hashed;
 use crate::replica::choice::Choice;
 use crate::replica::in_flight::PlacedCall;
 use crate::replica::polled::Poll;
 use crate::time::Instant;
 use crate::timer::Wake;
+use crate::tree::on_path;
 use crate::tree::shape::{Candidate, Shape, form};
 use crate::wave::state::{Opening, Parent, Wave};
 use alloc::boxed::Box;
@@ -156,7 +160,7 @@ impl<P: Payload> Node<P> {
         params: P,
     ) {
         let choice = self.choose(now, &call, poll);
-        let trees = self.form(now, &call, &choice);
+        let trees = self.form(now, wave, &call, &choice);
         self.note_launch(now, &mut call, &choice, &trees);
         let options = &call.options;
         let deadline_at = call.started_at + options.deadline;
@@ -193,7 +197,13 @@ impl<P: Payload> Node<P> {
         self.settle(now, state);
     }
 
-    fn form(&mut self, now: Instant, call: &OpenCall<P>, choice: &Choice) -> Vec<crate::tree::Tree> {
+    fn form(
+        &mut self,
+        now: Instant,
+        wave: WaveId,
+        call: &OpenCall<P>,
+        choice: &Choice,
+    ) -> Vec<crate::tree::Tree> {
         let kind = self.kind_of(&call.name);
         let local_ms = self.local_estimate(kind, &call.name).as_millis_f64();
         let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
@@ -214,7 +224,16 @@ impl<P: Payload> Node<P> {
                 reduce_ms: reduce_ms / processors,
             });
         }
-        form(call.options.shape, candidates, &mut self.random)
+        let key = Key {
+            service: service_of(&call.name),
+            application: &call.name,
+            tag: hashed([wave.origin, wave.sequence]),
+        };
+        let trees = self.form_on_path(now, call.options.shape, &key, &candidates);
+        match trees.as_deref().and_then(on_path::under_one) {
+            Some(tree) => alloc::vec![tree],
+            None => form(call.options.shape, candidates, &mut self.random),
+        }
     }
 
     /// The caller's wave has ended: judges it and tells the requester.

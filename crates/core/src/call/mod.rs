@@ -48,7 +48,7 @@ impl Default for CallOptions {
         Self {
             deadline: Duration::from_secs(2),
             min_coverage: 1.0,
-            shape: Shape::Adaptive,
+            shape: Shape::Auto,
             policy: None,
             waiting: Waiting::Staged,
             hedge: false,

@@ -9,11 +9,12 @@
 
 use super::card::{MemberCard, ServiceCard};
 use crate::id::{NodeId, PartitionId};
+use crate::random::hashed;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 /// A member's card, if it has come, and the newest version of it that was heard of.
 #[derive(Default)]
@@ -81,6 +82,7 @@ pub struct View {
     members: BTreeMap<NodeId, Member>,
     outdated: BTreeSet<NodeId>,
     services: BTreeMap<String, ServiceIndex>,
+    relays: BTreeSet<NodeId>,
     version: u64,
     digest: u64,
 }
@@ -91,6 +93,7 @@ impl View {
             members: BTreeMap::new(),
             outdated: BTreeSet::new(),
             services: BTreeMap::new(),
+            relays: BTreeSet::new(),
             version: 0,
             digest: 0,
         };
@@ -127,6 +130,11 @@ impl View {
     /// The living members whose card has not come, or of whose card a newer version is known to exist.
     pub fn missing_cards(&self) -> impl ExactSizeIterator<Item = &NodeId> + '_ {
         self.outdated.iter()
+    }
+
+    /// The cards of the living members that are relays, by node ascending.
+    pub fn relays(&self) -> impl Iterator<Item = &Arc<MemberCard>> + '_ {
+        self.relays.iter().filter_map(|relay| self.card(relay))
     }
 
     /// A service, if a living member provides it. Look it up once per call, then ask it per partition.
@@ -189,6 +197,7 @@ impl View {
     pub(super) fn leave(&mut self, node: &NodeId) -> bool {
         let Some(member) = self.members.remove(node) else { return false };
         self.outdated.remove(node);
+        self.relays.remove(node);
         self.digest ^= fingerprint(node, member.version());
         self.version += 1;
         if let Some(card) = member.card {
@@ -211,6 +220,11 @@ impl View {
             self.outdated.remove(&card.node);
         }
         self.version += 1;
+        if card.roles.relay {
+            self.relays.insert(card.node);
+        } else {
+            self.relays.remove(&card.node);
+        }
         for (name, service) in &card.services {
             let same = before.as_ref().is_some_and(|before| before.services.get(name) == Some(service));
             if !same {
@@ -260,21 +274,8 @@ impl View {
     }
 }
 
-/// A hash of a node and its card's version. Not for strangers: a digest that collides on purpose only costs the
-/// colliding node a request.
+/// A hash of a node and its card's version. A digest that collides on purpose only costs the colliding node a request.
 fn fingerprint(node: &NodeId, version: u64) -> u64 {
-    let ip = match node.addr.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(ip) => ip.to_bits(),
-    };
-    let words = [(ip >> 64) as u64, ip as u64, node.addr.port().into(), node.generation, version];
-    words.into_iter().fold(0, |hash, word| mix(hash ^ word))
-}
-
-/// The finaliser of splitmix64.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
+    let [high, low, port] = node.addr_words();
+    hashed([high, low, port, node.generation, version])
 }

@@ -12,10 +12,12 @@ use crate::id::{NodeId, RequestId};
 use crate::limits::Limits;
 use crate::message::Payload;
 use crate::node::Node;
+use crate::node::path::Key;
 use crate::partitions::PartitionSet;
+use crate::random::hashed;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
-use crate::tree::shape::{Candidate, Shape, form_below};
+use crate::tree::shape::{Candidate, STREAM_SHAPE, Shape, form_below};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -71,7 +73,7 @@ impl<P: Payload> Node<P> {
         self.streams_opened += 1;
         let id = StreamId { origin: self.me.generation, sequence: self.streams_opened };
         let (own, placed) = self.place_endpoints(&spec.service, &wanted);
-        let (trees, fan_out) = self.trees_for(now, options, placed, &wanted.difference(&own));
+        let (trees, fan_out) = self.trees_for(now, id, &spec, options, placed, &wanted.difference(&own));
         let is_all = options.endpoints.is_none();
         let beginning = Beginning {
             id,
@@ -109,6 +111,8 @@ impl<P: Payload> Node<P> {
     fn trees_for(
         &mut self,
         now: Instant,
+        id: StreamId,
+        spec: &StreamSpec<P>,
         options: &StreamOptions,
         placed: BTreeMap<NodeId, PartitionSet>,
         others: &PartitionSet,
@@ -118,8 +122,18 @@ impl<P: Payload> Node<P> {
             let fan_out = layout::fan_out(&trees);
             return (trees, fan_out);
         }
-        let trees = self.lay_trees(now, options.shape, placed);
-        let fan_out = match options.shape {
+        let candidates = self.candidates(now, placed);
+        // A filter of no service is known to every node.
+        let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
+        let tag = hashed([id.origin, id.sequence]);
+        let key = Key { service, application: &spec.service, tag };
+        if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
+            let fan_out = layout::fan_out(&trees);
+            return (trees, fan_out);
+        }
+        let shape = if options.shape == Shape::Auto { STREAM_SHAPE } else { options.shape };
+        let trees = form_below(shape, candidates, &mut self.random);
+        let fan_out = match shape {
             Shape::KAry(k) => k,
             _ => trees.len() as u32,
         };
@@ -145,13 +159,13 @@ impl<P: Payload> Node<P> {
         (own, placed)
     }
 
-    fn lay_trees(&mut self, now: Instant, shape: Shape, placed: BTreeMap<NodeId, PartitionSet>) -> Vec<Tree> {
+    fn candidates(&mut self, now: Instant, placed: BTreeMap<NodeId, PartitionSet>) -> Vec<Candidate> {
         let mut candidates = Vec::with_capacity(placed.len());
         for (node, partitions) in placed {
             let load_ms = self.loads.load_ms(node, now, &mut self.random).unwrap_or(0.0);
             candidates.push(Candidate { node, partitions, load_ms, local_ms: 0.0, reduce_ms: 0.0 });
         }
-        form_below(shape, candidates, &mut self.random)
+        candidates
     }
 
     /// A member's card is new: endpoints that streams here wait for may live on it.

@@ -67,7 +67,7 @@ pub struct StreamOptions {
 
 impl Default for StreamOptions {
     fn default() -> Self {
-        Self { endpoints: None, shape: Shape::KAry(8), trees: None, window_bytes: None }
+        Self { endpoints: None, shape: Shape::Auto, trees: None, window_bytes: None }
     }
 }
 

@@ -65,8 +65,8 @@ impl Candidate {
     }
 }
 
-/// How a call's tree looks. Written as `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive` and
-/// `earliest-ready`.
+/// How a call's tree looks. Written as `auto`, `base`, `flat`, `chain`, `kary:K`, `binomial`, `adaptive`,
+/// `earliest-ready`, `on-path` and `on-path:T`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -81,12 +81,21 @@ pub enum Shape {
     KAry(u32),
     /// The binomial tree, its places drawn at random.
     Binomial,
-    /// The load-adaptive tree, LAT: see [`adaptive`].
+    /// Where relays are in sight that know the service, the on-path tree; elsewhere the load-adaptive one, or, of a
+    /// stream, `kary:8`.
     #[default]
+    Auto,
+    /// The load-adaptive tree, LAT: see [`adaptive`].
     Adaptive,
     /// The two that are ready first meet first: see [`earliest_ready`].
     EarliestReady,
+    /// Folded by relays where the network path runs, in one of so many disjoint trees, or, with 0, of as many as each
+    /// place has relays: see [`on_path`](super::on_path).
+    OnPath(u32),
 }
+
+/// The shape of a stream's tree that nobody asked to look otherwise, where there are no relays.
+pub const STREAM_SHAPE: Shape = Shape::KAry(8);
 
 /// Why a text names no [`Shape`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +106,11 @@ pub enum ShapeError {
         /// What was written.
         text: String,
     },
-    /// The K of `kary:K` is no number, or out of bounds.
-    FanOut {
-        /// What was written for K.
+    /// The K of `kary:K`, or the T of `on-path:T`, is no number, or out of bounds.
+    Number {
+        /// Which of them.
+        of: &'static str,
+        /// What was written for it.
         text: String,
     },
 }
@@ -109,11 +120,11 @@ impl fmt::Display for ShapeError {
         match self {
             Self::Unknown { text } => write!(
                 f,
-                "no tree shape is called {text:?}; the shapes are base, flat, chain, kary:K, binomial, \
-                 adaptive and earliest-ready"
+                "no tree shape is called {text:?}; the shapes are auto, base, flat, chain, kary:K, binomial, \
+                 adaptive, earliest-ready, on-path and on-path:T"
             ),
-            Self::FanOut { text } => {
-                write!(f, "the K of kary:K is a whole number from 1 to {TREE_NODES_MAX}, not {text:?}")
+            Self::Number { of, text } => {
+                write!(f, "the {of} is a whole number from 1 to {TREE_NODES_MAX}, not {text:?}")
             }
         }
     }
@@ -124,6 +135,7 @@ impl core::error::Error for ShapeError {}
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Auto => f.pad("auto"),
             Self::Base => f.pad("base"),
             Self::Flat => f.pad("flat"),
             Self::Chain => f.pad("chain"),
@@ -131,6 +143,8 @@ impl fmt::Display for Shape {
             Self::Binomial => f.pad("binomial"),
             Self::Adaptive => f.pad("adaptive"),
             Self::EarliestReady => f.pad("earliest-ready"),
+            Self::OnPath(0) => f.pad("on-path"),
+            Self::OnPath(trees) => write!(f, "on-path:{trees}"),
         }
     }
 }
@@ -140,27 +154,30 @@ impl FromStr for Shape {
 
     fn from_str(text: &str) -> Result<Self, ShapeError> {
         Ok(match text {
+            "auto" => Self::Auto,
             "base" => Self::Base,
             "flat" => Self::Flat,
             "chain" => Self::Chain,
             "binomial" => Self::Binomial,
             "adaptive" => Self::Adaptive,
             "earliest-ready" => Self::EarliestReady,
-            _ => match text.strip_prefix("kary:") {
-                Some(fan_out) => Self::KAry(parse_fan_out(fan_out)?),
-                None => return Err(ShapeError::Unknown { text: text.into() }),
+            "on-path" => Self::OnPath(0),
+            _ => match text.split_once(':') {
+                Some(("kary", fan_out)) => Self::KAry(number(fan_out, "K of kary:K")?),
+                Some(("on-path", trees)) => Self::OnPath(number(trees, "T of on-path:T")?),
+                _ => return Err(ShapeError::Unknown { text: text.into() }),
             },
         })
     }
 }
 
-fn parse_fan_out(text: &str) -> Result<u32, ShapeError> {
+fn number(text: &str, of: &'static str) -> Result<u32, ShapeError> {
     // `u32::from_str` would also take a leading `+`, and one shape should have one spelling.
-    let fan_out =
+    let number =
         if text.starts_with(|first: char| first.is_ascii_digit()) { text.parse().ok() } else { None };
-    fan_out
-        .filter(|k| (1..=TREE_NODES_MAX).contains(k))
-        .ok_or_else(|| ShapeError::FanOut { text: text.into() })
+    number
+        .filter(|number| (1..=TREE_NODES_MAX).contains(number))
+        .ok_or_else(|| ShapeError::Number { of, text: text.into() })
 }
 
 /// The caller's children: one leaf per candidate for [`Shape::Base`], else a single tree; none without
@@ -187,7 +204,8 @@ pub fn form(shape: Shape, candidates: Vec<Candidate>, random: &mut Random) -> Ve
             random.shuffle(&mut candidates);
             plant(candidates, &binomial_parents(count))
         }
-        Shape::Adaptive => {
+        // Places and relays are known to callers alone; without them there is no path.
+        Shape::Auto | Shape::OnPath(_) | Shape::Adaptive => {
             random.shuffle(&mut candidates);
             adaptive::form(candidates)
         }
@@ -205,8 +223,11 @@ pub fn form_below(shape: Shape, candidates: Vec<Candidate>, random: &mut Random)
     let fan_out = match shape {
         Shape::Base | Shape::Flat => return form(Shape::Base, candidates, random),
         Shape::KAry(fan_out) => fan_out.max(1),
+        Shape::Auto => return form_below(STREAM_SHAPE, candidates, random),
         Shape::Chain => 1,
-        Shape::Binomial | Shape::Adaptive | Shape::EarliestReady => return form(shape, candidates, random),
+        Shape::Binomial | Shape::Adaptive | Shape::EarliestReady | Shape::OnPath(_) => {
+            return form(shape, candidates, random);
+        }
     };
     let mut seats: Vec<Candidate> = candidates.into_iter().map(Candidate::sane).collect();
     seats.sort_unstable_by_key(|candidate| candidate.node);
@@ -240,7 +261,7 @@ mod tests {
     use proptest::prelude::*;
     use std::string::ToString;
 
-    const SHAPES: [Shape; 8] = [
+    const SHAPES: [Shape; 11] = [
         Shape::Base,
         Shape::Flat,
         Shape::Chain,
@@ -249,6 +270,9 @@ mod tests {
         Shape::Binomial,
         Shape::Adaptive,
         Shape::EarliestReady,
+        Shape::Auto,
+        Shape::OnPath(0),
+        Shape::OnPath(2),
     ];
 
     fn one(shape: Shape, count: usize, seed: u64) -> Tree {
@@ -259,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_shape_is_written_as_it_is_read() {
-        let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready";
+        let written = "base flat chain kary:1 kary:3 binomial adaptive earliest-ready auto on-path on-path:2";
         for (text, shape) in written.split(' ').zip(SHAPES) {
             assert_eq!(text.parse(), Ok(shape));
             assert_eq!(shape.to_string(), text);
@@ -273,10 +297,11 @@ mod tests {
         let message = "lat".parse::<Shape>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "no tree shape is called \"lat\"; the shapes are base, flat, chain, kary:K, binomial, \
-             adaptive and earliest-ready"
+            "no tree shape is called \"lat\"; the shapes are auto, base, flat, chain, kary:K, binomial, \
+             adaptive, earliest-ready, on-path and on-path:T"
         );
-        for text in ["kary:0", "kary:16385", "kary:", "kary:-1", "kary:+2", "kary:4294967298"] {
+        let numbers = ["kary:0", "kary:16385", "kary:", "kary:-1", "kary:+2", "kary:4294967298", "on-path:0"];
+        for text in numbers {
             let message = text.parse::<Shape>().unwrap_err().to_string();
             assert!(message.contains("from 1 to 16384"), "{text}: {message}");
         }

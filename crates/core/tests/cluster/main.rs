@@ -9,6 +9,7 @@ mod memory;
 mod operators;
 mod policies;
 mod refusals;
+mod relays;
 mod stream_faults;
 mod stream_node;
 mod streams;

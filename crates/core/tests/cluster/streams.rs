@@ -19,7 +19,7 @@ use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 
-fn spec(synchronisation: Synchronisation) -> StreamSpec<Sum> {
+pub fn spec(synchronisation: Synchronisation) -> StreamSpec<Sum> {
     StreamSpec {
         service: "s".into(),
         up_filter: if synchronisation == Synchronisation::DoNotWait { "".into() } else { "sum".into() },
@@ -43,11 +43,11 @@ fn pushing(plan: &Plan, synchronisation: Synchronisation, every_us: u64) -> (Wor
     (world, request)
 }
 
-fn events(world: &World, request: RequestId) -> &[StreamEvent<Sum>] {
+pub fn events(world: &World, request: RequestId) -> &[StreamEvent<Sum>] {
     world.stream_events.get(&(world.id(0), request)).map_or(&[], Vec::as_slice)
 }
 
-fn waves(world: &World, request: RequestId) -> Vec<&StreamWave<Sum>> {
+pub fn waves(world: &World, request: RequestId) -> Vec<&StreamWave<Sum>> {
     events(world, request).iter().filter_map(wave_of).collect()
 }
 

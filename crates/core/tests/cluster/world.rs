@@ -148,6 +148,10 @@ pub struct Plan {
     pub limits: Limits,
     pub tuning: Tuning,
     pub seed: u64,
+    /// Nodes stand in so many racks in turn; 0: in none.
+    pub racks: u32,
+    /// So many nodes more hold nothing and fold, in the racks in turn.
+    pub relays: u32,
 }
 
 impl Default for Plan {
@@ -160,6 +164,8 @@ impl Default for Plan {
             limits: Limits::DEFAULT,
             tuning: Tuning::LAN,
             seed: 1,
+            racks: 0,
+            relays: 0,
         }
     }
 }
@@ -171,6 +177,9 @@ impl World {
         for i in 0..plan.nodes {
             let partitions = held(i, plan.nodes, plan.partitions, plan.replicas);
             world.start(plan, i, 1, partitions);
+        }
+        for i in plan.nodes..plan.nodes + plan.relays {
+            world.start(plan, i, 1, PartitionSet::new());
         }
         world.introduce();
         world
@@ -222,6 +231,10 @@ impl World {
         let id = NodeId::new(addr(i as u16), generation << 16 | u64::from(i));
         let mut card = MemberCard::new(id);
         card.processors = 2;
+        card.roles.relay = i >= plan.nodes;
+        if let Some(rack) = i.checked_rem(plan.racks) {
+            card.rack = format!("r{rack}");
+        }
         card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions });
         let config = NodeConfig {
             card,

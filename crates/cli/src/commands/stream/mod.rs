@@ -72,8 +72,8 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = synchronisation, allow_hyphen_values = true)]
     sync: Synchronisation,
 
-    /// The tree's shape: kary:K, binomial, adaptive, chain, flat, …
-    #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
+    /// The tree's shape: auto (over relays where there are any, else kary:8), on-path, kary:K, binomial, adaptive, chain, …
+    #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 
     /// The endpoints, as in 0-9,12; all of the service, and all that come, when left out

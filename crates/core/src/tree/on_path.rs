@@ -1,0 +1,188 @@
+//! The tree that runs where the network path runs (NetAgg §3.1): partials are folded by relays on their way to the
+//! caller, rack by rack and zone by zone.
+//!
+//! ```text
+//!   caller ◀── relay of its rack ◀─┬── members of its rack
+//!                                  └── relay of its zone ◀─┬── relay of another rack ◀── its members
+//!                                                          └── relay of no zone ◀── relay of another zone ◀── …
+//! ```
+//!
+//! A relay stands in a rack, or, without one, where a zone's racks meet, or, without a zone either, where zones meet.
+//! Which of the relays of one place heads a tree is drawn by hashing: the *application* ranks them, the *tag* says which
+//! of the first so many of that ranking it is. So the partials of one call meet at the same relays, calls are spread
+//! over all of them, and trees of different number are disjoint wherever a place has as many relays as there are trees.
+//!
+//! Relays may be anywhere or nowhere: a rack without one is a load-adaptive tree of its members, a zone without one has
+//! its racks pass on to the next place above, and a relay that would have a single child is left out, since it would
+//! fold nothing. Members that name no rack are children of the next relay above them.
+
+use super::Tree;
+use super::adaptive;
+use super::shape::Candidate;
+use crate::id::NodeId;
+use crate::partitions::PartitionSet;
+use crate::random::hashed;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Where a node stands. Empty names are places nobody named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site<'a> {
+    /// Its zone.
+    pub zone: &'a str,
+    /// Its rack.
+    pub rack: &'a str,
+}
+
+impl<'a> Site<'a> {
+    /// Where the racks of this one's zone meet.
+    fn of_zone(self) -> Self {
+        Self { rack: "", ..self }
+    }
+
+    /// Where zones meet.
+    fn of_all() -> Self {
+        Self::default()
+    }
+}
+
+/// Relays by where they stand, and which of them a tree has.
+#[derive(Clone, Debug)]
+pub struct Relays<'a> {
+    at: BTreeMap<Site<'a>, Vec<NodeId>>,
+    /// Which tree this is: relays are ranked by the first, and one of them is chosen by the second.
+    application: u64,
+    tag: u64,
+    /// How many disjoint trees tags are spread over.
+    trees: u32,
+}
+
+impl<'a> Relays<'a> {
+    /// The relays that may be used, for a tree of `application` with this `tag`, one of so many `trees`; 0 is as many as
+    /// each place has relays.
+    pub fn new(
+        relays: impl IntoIterator<Item = (NodeId, Site<'a>)>,
+        application: &str,
+        tag: u64,
+        trees: u32,
+    ) -> Self {
+        let application = hashed(application.bytes().map(u64::from));
+        let mut at: BTreeMap<Site<'a>, Vec<NodeId>> = BTreeMap::new();
+        relays.into_iter().for_each(|(relay, site)| at.entry(site).or_default().push(relay));
+        Self { at, application, tag: hashed([tag]), trees }
+    }
+
+    /// True when there is none anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    /// Who heads this tree at a place, if anybody does.
+    fn head(&self, site: Site<'a>) -> Option<NodeId> {
+        let relays = self.at.get(&site)?;
+        let used = if self.trees == 0 { relays.len() } else { relays.len().min(self.trees as usize) };
+        // By its address: one that is started again keeps its place.
+        let rank = |relay: &NodeId| {
+            let [high, low, port] = relay.addr_words();
+            (hashed([self.application, high, low, port]), *relay)
+        };
+        let mut ranked: Vec<NodeId> = relays.clone();
+        ranked.sort_unstable_by_key(rank);
+        Some(ranked[(self.tag % used as u64) as usize])
+    }
+}
+
+/// What comes to a caller at `caller` from `members`, each with where it stands, largest first: one tree where a relay
+/// stands next to the caller. No member is among the relays.
+pub fn form<'a>(members: Vec<(Candidate, Site<'a>)>, relays: &Relays<'a>, caller: Site<'a>) -> Vec<Tree> {
+    let mut racks: BTreeMap<Site<'a>, Vec<Candidate>> = BTreeMap::new();
+    members.into_iter().for_each(|(member, site)| racks.entry(site).or_default().push(member));
+    let path = Path { relays, caller };
+    let mut elsewhere = Vec::new();
+    let mut zones: BTreeMap<&str, Vec<Tree>> = BTreeMap::new();
+    let mut own_rack = Vec::new();
+    for (site, members) in racks {
+        let trees = path.rack(site, members);
+        if site == caller && !site.rack.is_empty() {
+            own_rack = trees;
+        } else {
+            zones.entry(site.zone).or_default().extend(trees);
+        }
+    }
+    let own_zone = zones.remove(caller.zone).unwrap_or_default();
+    for (zone, trees) in zones {
+        elsewhere.extend(path.gathered(Site { zone, rack: "" }, trees));
+    }
+    // Towards the caller, each place takes in what has come so far and what is its own.
+    let mut coming = path.gathered(Site::of_all(), elsewhere);
+    coming.extend(own_zone);
+    if !caller.zone.is_empty() {
+        coming = path.gathered(caller.of_zone(), coming);
+    } else if caller.rack.is_empty() {
+        coming = path.gathered(Site::of_all(), coming);
+    }
+    coming.extend(own_rack);
+    if !caller.rack.is_empty() {
+        coming = path.gathered(caller, coming);
+    }
+    largest_first(coming)
+}
+
+struct Path<'r, 'a> {
+    relays: &'r Relays<'a>,
+    caller: Site<'a>,
+}
+
+impl<'a> Path<'_, 'a> {
+    /// What leaves a rack on its way to the caller.
+    fn rack(&self, site: Site<'a>, members: Vec<Candidate>) -> Vec<Tree> {
+        let is_named = !site.rack.is_empty();
+        let has_head = is_named && self.relays.head(site).is_some();
+        let is_taken_apart = has_head || (!is_named && self.is_headed_above(site));
+        if !is_taken_apart {
+            return alloc::vec![adaptive::form(members)];
+        }
+        let leaves = members.into_iter().map(|member| Tree::leaf(member.node, member.partitions)).collect();
+        // The relay of the caller's own rack heads all that comes, not its members alone.
+        if has_head && site != self.caller { self.gathered(site, leaves) } else { leaves }
+    }
+
+    /// True when members without a rack have a relay above them that they can be children of.
+    fn is_headed_above(&self, site: Site<'a>) -> bool {
+        let above = [site.of_zone(), self.caller.of_zone(), Site::of_all(), self.caller];
+        above.into_iter().any(|site| self.relays.head(site).is_some())
+    }
+
+    /// The trees below the relay of a place, if there is one and it would fold anything.
+    fn gathered(&self, site: Site<'a>, trees: Vec<Tree>) -> Vec<Tree> {
+        let head = match self.relays.head(site) {
+            Some(head) if trees.len() > 1 => head,
+            _ => return trees,
+        };
+        // Members without a zone may have met there before.
+        let (met, mut children): (Vec<Tree>, Vec<Tree>) =
+            trees.into_iter().partition(|tree| tree.root().node == head);
+        children.extend(met.iter().flat_map(Tree::children));
+        alloc::vec![Tree::join(head, PartitionSet::new(), &largest_first(children))]
+    }
+}
+
+fn largest_first(mut trees: Vec<Tree>) -> Vec<Tree> {
+    trees.sort_by_key(|tree| (Reverse(tree.root().size), tree.root().node));
+    trees
+}
+
+/// The same for a caller that asks one child and folds nothing: the root of the largest subtree takes the others in.
+pub fn under_one(trees: &[Tree]) -> Option<Tree> {
+    let (first, others) = trees.split_first()?;
+    if others.is_empty() {
+        return Some(first.clone());
+    }
+    let root = first.root();
+    let children: Vec<Tree> = first.children().chain(others.iter().cloned()).collect();
+    Some(Tree::join(root.node, root.partitions.clone(), &largest_first(children)))
+}
+
+#[cfg(test)]
+mod tests;

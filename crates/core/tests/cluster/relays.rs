@@ -1,0 +1,113 @@
+//! Relays: nodes that hold nothing and fold what passes.
+
+use crate::streams::{self, events, spec, waves};
+use crate::world::{Plan, World, assert_honest, whole};
+use std::collections::BTreeSet;
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::id::NodeId;
+use treefold_core::message::Report;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::{StreamEvent, StreamOptions, Synchronisation};
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+
+/// Two racks of four, each with a relay: nodes 8 and 9.
+fn plan() -> Plan {
+    Plan { racks: 2, relays: 2, ..Plan::default() }
+}
+
+fn explained() -> CallOptions {
+    CallOptions { deadline: Duration::from_millis(300), explain: true, ..CallOptions::default() }
+}
+
+/// Who folded for others.
+fn inner(outcome: &Outcome<crate::world::Sum>) -> BTreeSet<NodeId> {
+    let mut open: Vec<&Report> = outcome.report.as_deref().into_iter().collect();
+    let mut inner = BTreeSet::new();
+    while let Some(report) = open.pop() {
+        if !report.children.is_empty() {
+            inner.insert(report.node);
+        }
+        open.extend(&report.children);
+    }
+    inner
+}
+
+#[test]
+fn calls_use_relays_by_themselves_and_folding_is_theirs() {
+    for front in 0..8 {
+        let mut world = World::new(&plan());
+        let outcome = world.ask(front, explained());
+        assert_honest(&outcome);
+        assert_eq!(outcome.value.as_ref().map(|sum| &sum.counts), Some(&whole(16)));
+        assert_eq!(inner(&outcome), [world.id(8), world.id(9)].into(), "the front's and the other rack's");
+        let root = outcome.report.as_deref().expect("it was asked for").node;
+        assert_eq!(root, world.id(8 + front % 2), "the relay of the front's rack folds last");
+    }
+}
+
+#[test]
+fn a_shape_that_is_asked_for_is_the_shape() {
+    let mut world = World::new(&plan());
+    let relays: BTreeSet<NodeId> = [world.id(8), world.id(9)].into();
+    let outcome = world.ask(0, CallOptions { shape: Shape::Adaptive, ..explained() });
+    assert!(inner(&outcome).is_disjoint(&relays));
+    // Without relays, racks fold by themselves.
+    let mut world = World::new(&Plan { racks: 2, ..Plan::default() });
+    let outcome = world.ask(0, CallOptions { shape: Shape::OnPath(0), ..explained() });
+    assert_honest(&outcome);
+    assert_eq!(outcome.status, Status::Full);
+}
+
+#[test]
+fn a_relay_that_stops_or_dies_costs_nobody() {
+    for victim in [8, 9] {
+        for after_us in [0, 150, 1_000, 5_200, 5_800, 11_000] {
+            for kills in [false, true] {
+                let mut world = World::new(&Plan { seed: after_us + 1, ..plan() });
+                let request = world.call(0, explained());
+                world.run_for(Duration::from_micros(after_us));
+                if kills {
+                    world.kill(victim)
+                } else {
+                    world.stop(victim)
+                }
+                world.run_for(Duration::from_millis(300));
+                let outcome = world.outcome(0, request).expect("the deadline has passed");
+                assert_honest(&outcome);
+                assert_eq!(
+                    outcome.value.map(|sum| sum.counts),
+                    Some(whole(16)),
+                    "{victim} {after_us} {kills}: {:?}",
+                    outcome.missing
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_use_relays_and_survive_them() {
+    for victim in [8, 9] {
+        let mut world = World::new(&plan());
+        world.run_for(Duration::from_millis(10));
+        world.push_every = Some(Duration::from_millis(10));
+        world.pushes_max = 1_000;
+        let opening = spec(Synchronisation::WaitForAll);
+        let request = world.open_stream(0, opening, StreamOptions::default());
+        world.run_until_open(0, request);
+        let trees = events(&world, request).iter().find_map(|event| match event {
+            StreamEvent::Opened { trees, .. } => Some(trees.clone()),
+            _ => None,
+        });
+        let roots: Vec<NodeId> = trees.expect("it is open").iter().map(|tree| tree.root().node).collect();
+        assert_eq!(roots, [world.id(8)], "all comes by the relay of the front-end's rack");
+        world.run_for(Duration::from_millis(200));
+        world.kill(victim);
+        world.run_for(Duration::from_secs(2));
+        let waves = waves(&world, request);
+        waves.iter().for_each(|wave| streams::assert_honest(wave));
+        let full = waves.iter().filter(|wave| wave.contributors == PartitionSet::first(16)).count();
+        assert!(full > 150 && waves.len() - full < 5, "{full} of {} are full", waves.len());
+    }
+}
