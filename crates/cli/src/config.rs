@@ -6,6 +6,9 @@
 //! rack = "r1"
 //! serve = ["search=/srv/docs:partitions=0-3/12"]
 //!
+//! [shares]                     # of the processors, where several services want them; 1 where nothing is said
+//! search = 3.0
+//!
 //! [limits]                     # any of treefold-core's `Limits`, by name
 //! payload_bytes_max = 8388608
 //!
@@ -18,6 +21,7 @@
 
 use crate::exit::Failure;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use treefold::{Limits, Tuning};
 
@@ -31,6 +35,7 @@ pub(crate) struct NodeFile {
     pub(crate) rack: Option<String>,
     pub(crate) zone: Option<String>,
     pub(crate) relay: bool,
+    pub(crate) shares: BTreeMap<String, f64>,
     pub(crate) processors: Option<u32>,
     pub(crate) workers: Option<usize>,
     pub(crate) serve: Vec<String>,

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold::core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
+use treefold::core::schedule::fair::{SHARE_MAX, SHARE_MIN};
 use treefold::core::tree::TREE_NODES_MAX;
 use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
 
@@ -60,6 +61,16 @@ pub(crate) fn factor(text: &str) -> Result<f64> {
     number
         .filter(|factor| (1.0..=1e6).contains(factor))
         .ok_or_else(|| CallError::bad_field("factor", text, "from 1x to 1000000x"))
+}
+
+/// A service and its share of the processors.
+pub(crate) fn share(text: &str) -> Result<(String, f64)> {
+    let given = text.split_once('=').filter(|(service, _)| !service.is_empty());
+    let share = given.and_then(|(service, share)| Some((service.to_owned(), share.parse::<f64>().ok()?)));
+    share.filter(|(_, share)| (SHARE_MIN..=SHARE_MAX).contains(share)).ok_or_else(|| {
+        let allowed = format_args!("a service and its share, {SHARE_MIN} to {SHARE_MAX}, as in search=3");
+        CallError::bad_field("share", text, allowed)
+    })
 }
 
 /// A command line.

@@ -69,7 +69,7 @@ pub mod node;
 pub mod partitions;
 pub mod random;
 pub mod replica;
-mod schedule;
+pub mod schedule;
 pub mod status;
 pub mod stream;
 pub mod time;

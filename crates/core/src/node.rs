@@ -45,6 +45,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 mod gossip;
 pub(crate) mod path;
@@ -110,6 +111,23 @@ pub struct Node<P> {
     exchange_armed: Option<Instant>,
 }
 
+/// A lane for each service that there are kinds of work of.
+fn queue_of<P>(config: &NodeConfig) -> Queue<P> {
+    let mut services: Vec<&str> = Vec::new();
+    let mut lane_of = Vec::with_capacity(config.kinds.len());
+    for kind in &config.kinds {
+        let service = service_of(&kind.name);
+        let known = services.iter().position(|&other| other == service);
+        lane_of.push(known.unwrap_or(services.len()));
+        if known.is_none() {
+            services.push(service);
+        }
+    }
+    let share = |service: &&str| config.shares.get(*service).copied().unwrap_or(1.0);
+    let shares: Vec<f64> = services.iter().map(share).collect();
+    Queue::new(config.limits.jobs_queued_max, lane_of, &shares)
+}
+
 /// Whether the node is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
@@ -157,7 +175,7 @@ impl<P: Payload> Node<P> {
             streams_opened: 0,
             serials_used: 0,
             news_asked_at: None,
-            queue: Queue::new(config.limits.jobs_queued_max),
+            queue: queue_of(&config),
             jobs: BTreeMap::new(),
             jobs_started: 0,
             jobs_epochs: 0,

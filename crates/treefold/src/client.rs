@@ -142,6 +142,7 @@ impl ClientBuilder {
             kinds: registry.kinds(),
             tuning: self.tuning,
             limits: self.limits.clone(),
+            shares: Default::default(),
             seed: entropy::draw(),
         };
         let thread = Thread::start(Setup {

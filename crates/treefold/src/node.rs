@@ -10,6 +10,7 @@ use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
 use crate::wire::Token;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub struct NodeBuilder {
     rack: String,
     zone: String,
     relay: bool,
+    shares: BTreeMap<String, f64>,
     processors: Option<u32>,
     workers: Option<usize>,
     services: Vec<Service>,
@@ -87,6 +89,14 @@ impl NodeBuilder {
     /// none, or where zones meet when it has no zone either.
     pub fn relay(mut self) -> Self {
         self.relay = true;
+        self
+    }
+
+    /// What a service gets of the processors where several want them, beside the others; 1 where nothing is said. From
+    /// [`SHARE_MIN`](treefold_core::schedule::fair::SHARE_MIN) to
+    /// [`SHARE_MAX`](treefold_core::schedule::fair::SHARE_MAX): what is outside is the nearest of them.
+    pub fn share(mut self, service: impl Into<String>, share: f64) -> Self {
+        self.shares.insert(service.into(), share);
         self
     }
 
@@ -214,6 +224,7 @@ impl NodeBuilder {
             kinds: registry.kinds(),
             tuning: self.tuning,
             limits: self.limits.clone(),
+            shares: self.shares,
             seed: self.seed.unwrap_or_else(entropy::draw),
         };
         let thread = Thread::start(Setup {
@@ -257,6 +268,7 @@ impl Node {
             rack: String::new(),
             zone: String::new(),
             relay: false,
+            shares: BTreeMap::new(),
             processors: None,
             workers: None,
             services: Vec::new(),

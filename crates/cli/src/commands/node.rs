@@ -58,6 +58,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, conflicts_with_all = ["serve", "attach"])]
     relay: bool,
 
+    /// What a service gets of the processors where several want them, as in search=3; may be repeated [default: 1 each]
+    #[arg(long = "share", value_name = "SERVICE=SHARE", value_parser = parse::share)]
+    shares: Vec<(String, f64)>,
+
     /// How many jobs it says it runs at a time [default: the processors there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
@@ -164,6 +168,7 @@ impl NodeArgs {
             rack: self.rack.or(file.rack),
             zone: self.zone.or(file.zone),
             relay: self.relay || file.relay,
+            shares: file.shares.into_iter().chain(self.shares).collect(),
             processors: self.processors.or(file.processors),
             workers: self.workers.or(file.workers),
             record: self.record.or(file.record),
@@ -218,6 +223,9 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     }
     if file.relay {
         builder = known_services().into_iter().fold(builder.relay(), NodeBuilder::service);
+    }
+    for (service, share) in &file.shares {
+        builder = builder.share(service, *share);
     }
     if let Some(processors) = file.processors {
         builder = builder.processors(processors);

@@ -30,6 +30,8 @@ pub(crate) struct OpenJob {
     /// [`Wave::jobs_epoch`] when it was handed out.
     epoch: u64,
     holds_processor: bool,
+    /// What it is expected to cost, which its application has been charged; `None` for one that only waits.
+    expected_ms: Option<f64>,
     started_at: Instant,
     is_stuck: bool,
     armed: Option<Instant>,
@@ -127,14 +129,22 @@ impl<P: Payload> Node<P> {
             wave.futures.push(id);
         }
         wave.jobs_inline += u32::from(place == Place::Inline);
+        let is_fold = matches!(work, Work::Reduce { .. });
+        let cost = self.costs.of(kind);
+        let expected_ms = if is_fold { cost.reduce_ms() } else { cost.local_ms() };
+        let expected_ms = (place != Place::Async || holds_processor).then_some(expected_ms);
+        if let Some(expected_ms) = expected_ms {
+            self.queue.begin(kind, expected_ms);
+        }
         let mut open = OpenJob {
             tag,
             kind,
-            is_fold: matches!(work, Work::Reduce { .. }),
+            is_fold,
             contributors,
             place,
             epoch,
             holds_processor,
+            expected_ms,
             started_at: now,
             is_stuck: false,
             armed: None,
@@ -168,6 +178,9 @@ impl<P: Payload> Node<P> {
             self.jobs_stuck -= 1;
         } else {
             self.processors_busy -= u32::from(job.holds_processor);
+        }
+        if let Some(expected_ms) = job.expected_ms {
+            self.queue.end(job.kind, expected_ms, cost.as_millis_f64());
         }
         if result.is_ok() {
             self.learn_cost(&job, cost);

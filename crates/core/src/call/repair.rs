@@ -275,6 +275,7 @@ mod tests {
             kinds: Vec::new(),
             tuning: Tuning::LAN,
             limits: Limits::DEFAULT,
+            shares: Default::default(),
             seed: 1,
         };
         let mut front = Node::new(config, NOW);

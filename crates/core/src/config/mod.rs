@@ -5,6 +5,7 @@ use crate::limits::Limits;
 use crate::membership::card::MemberCard;
 use crate::replica::ReplicaPolicy;
 use crate::time::Duration;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -20,6 +21,9 @@ pub struct NodeConfig {
     pub tuning: Tuning,
     /// What it may hold.
     pub limits: Limits,
+    /// What each service gets of the processors where several want them, by name; 1 where nothing is said. See
+    /// [`Fair`](crate::schedule::fair::Fair).
+    pub shares: BTreeMap<String, f64>,
     /// Seeds its random choices.
     pub seed: u64,
 }

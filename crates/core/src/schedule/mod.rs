@@ -1,4 +1,5 @@
 //! Which job runs next.
 
+pub mod fair;
 pub(crate) mod queue;
 pub(crate) mod retry_budget;

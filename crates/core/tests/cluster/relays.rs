@@ -68,9 +68,9 @@ fn a_relay_that_stops_or_dies_costs_nobody() {
                 let request = world.call(0, explained());
                 world.run_for(Duration::from_micros(after_us));
                 if kills {
-                    world.kill(victim)
+                    world.kill(victim);
                 } else {
-                    world.stop(victim)
+                    world.stop(victim);
                 }
                 world.run_for(Duration::from_millis(300));
                 let outcome = world.outcome(0, request).expect("the deadline has passed");

@@ -70,7 +70,14 @@ impl Lone {
         card.processors = 2;
         let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64 };
         card.services.insert("s".into(), service);
-        let config = NodeConfig { card, kinds: Vec::new(), tuning: Tuning::LAN, limits, seed: 1 };
+        let config = NodeConfig {
+            card,
+            kinds: Vec::new(),
+            tuning: Tuning::LAN,
+            limits,
+            shares: BTreeMap::new(),
+            seed: 1,
+        };
         let spec = Arc::new(StreamSpec {
             service: "s".into(),
             up_filter: up_filter.into(),

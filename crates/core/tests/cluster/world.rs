@@ -241,6 +241,7 @@ impl World {
             kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement }],
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
+            shares: BTreeMap::new(),
             seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i) + generation),
         };
         let node = Node::new(config, self.now);
@@ -258,6 +259,7 @@ impl World {
             kinds: Vec::new(),
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
+            shares: BTreeMap::new(),
             seed: plan.seed.wrapping_mul(1_000).wrapping_add(u64::from(i)),
         };
         let node = Node::new(config, self.now);

@@ -100,6 +100,7 @@ impl Spec {
             kinds: kinds.collect(),
             tuning: self.tuning.clone(),
             limits: self.limits.clone(),
+            shares: Default::default(),
             seed,
         }
     }

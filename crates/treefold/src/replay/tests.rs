@@ -15,6 +15,7 @@ fn config() -> NodeConfig {
         kinds: Vec::new(),
         tuning: Tuning::default(),
         limits: Limits::default(),
+        shares: Default::default(),
         seed: 7,
     }
 }

@@ -1,0 +1,188 @@
+//! Which application's job runs next: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM '96) on measured cost.
+//!
+//! Each application has a *share*. A job that begins moves its application's *finish* on by what it is expected to cost,
+//! divided by the share, and when it is over, by what it cost more or less than that. The job to run is one of the
+//! application whose next *start* is least: its finish, or the *virtual time*, whichever is later. The virtual time is the
+//! start of the job that was last chosen, so that whoever had nothing to do begins with the others, and what it did not use
+//! it has not saved.
+//!
+//! So applications that always have something to do get processor time in proportion to their shares, however long their
+//! jobs are: 34 ms tasks and 2 ms tasks at equal shares get as much each, where a lottery with fixed weights gives tasks.
+//! NetAgg (§3.2.1) corrects its lottery by average task times; here each job is charged what it took. An application is
+//! behind what is due to it by a job's length at most, not by as long as an average takes to be learned.
+
+use alloc::vec::Vec;
+
+/// The least and the greatest share; equal shares are 1 each.
+pub const SHARE_MIN: f64 = 0.001;
+/// See [`SHARE_MIN`].
+pub const SHARE_MAX: f64 = 1_000.0;
+
+/// What is due to each application.
+#[derive(Clone, Debug)]
+pub struct Fair {
+    accounts: Vec<Account>,
+    virtual_ms: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    share: f64,
+    finish_ms: f64,
+}
+
+impl Fair {
+    /// Applications with these shares, by number.
+    pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
+        let account = |share| Account { share: sane(share), finish_ms: 0.0 };
+        Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0 }
+    }
+
+    /// The part of all shares that is one application's, from 0 to 1.
+    pub fn part(&self, application: usize) -> f64 {
+        let all: f64 = self.accounts.iter().map(|account| account.share).sum();
+        self.accounts[application].share / all
+    }
+
+    /// The one of these whose turn it is; of equals the first.
+    pub fn choose(&mut self, ready: impl Iterator<Item = usize>) -> Option<usize> {
+        let start = |application: usize| self.accounts[application].finish_ms.max(self.virtual_ms);
+        let chosen = ready.min_by(|&a, &b| start(a).total_cmp(&start(b)))?;
+        self.virtual_ms = start(chosen);
+        Some(chosen)
+    }
+
+    /// A job begins that is expected to cost so much.
+    pub fn begin(&mut self, application: usize, expected_ms: f64) {
+        let account = &mut self.accounts[application];
+        account.finish_ms = account.finish_ms.max(self.virtual_ms) + expected_ms / account.share;
+    }
+
+    /// A job is over: what it was expected to cost, and what it did.
+    pub fn end(&mut self, application: usize, expected_ms: f64, cost_ms: f64) {
+        let account = &mut self.accounts[application];
+        account.finish_ms += (cost_ms - expected_ms) / account.share;
+    }
+}
+
+fn sane(share: f64) -> f64 {
+    if share.is_nan() { 1.0 } else { share.clamp(SHARE_MIN, SHARE_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Processors that always find jobs of every application; how long each application was at work.
+    struct Run {
+        fair: Fair,
+        /// What each application's jobs take, in turn.
+        costs: Vec<Vec<f64>>,
+        begun: Vec<usize>,
+        expected: Vec<f64>,
+        used_ms: Vec<f64>,
+        /// When each processor is free again, and whose job it is at.
+        processors: Vec<(f64, Option<Task>)>,
+    }
+
+    /// Whose it is, and what it was expected to cost and will.
+    type Task = (usize, f64, f64);
+
+    impl Run {
+        fn of(shares: &[f64], costs: Vec<Vec<f64>>, processors: usize) -> Self {
+            Self {
+                fair: Fair::new(shares.iter().copied()),
+                begun: alloc::vec![0; shares.len()],
+                // Nothing is known at first.
+                expected: alloc::vec![1.0; shares.len()],
+                used_ms: alloc::vec![0.0; shares.len()],
+                processors: alloc::vec![(0.0, None); processors],
+                costs,
+            }
+        }
+
+        /// Runs until `until_ms`, with jobs of those who are `ready` at each time.
+        fn until(&mut self, until_ms: f64, ready: impl Fn(f64, usize) -> bool) {
+            loop {
+                let free = self.processors.iter().enumerate();
+                let at = free.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map(|(at, _)| at).expect("one");
+                let (now, done) = self.processors[at];
+                if now >= until_ms {
+                    return;
+                }
+                if let Some((who, expected, cost)) = done {
+                    self.fair.end(who, expected, cost);
+                    self.expected[who] += (cost - self.expected[who]) * 0.1;
+                    self.used_ms[who] += cost;
+                }
+                let who = (0..self.costs.len()).filter(|&who| ready(now, who));
+                let Some(who) = self.fair.choose(who) else {
+                    self.processors[at] = (now + 1.0, None);
+                    continue;
+                };
+                let cost = self.costs[who][self.begun[who] % self.costs[who].len()];
+                self.begun[who] += 1;
+                let expected = self.expected[who];
+                self.fair.begin(who, expected);
+                self.processors[at] = (now + cost, Some((who, expected, cost)));
+            }
+        }
+    }
+
+    #[test]
+    fn long_and_short_tasks_get_what_their_shares_say() {
+        for (shares, due) in [([1.0, 1.0], 0.5), ([3.0, 1.0], 0.75), ([1.0, 3.0], 0.25)] {
+            for processors in [1, 4] {
+                let mut run = Run::of(&shares, alloc::vec![alloc::vec![34.0], alloc::vec![2.0]], processors);
+                run.until(60_000.0, |_, _| true);
+                let part = run.used_ms[0] / (run.used_ms[0] + run.used_ms[1]);
+                assert!((part - due).abs() < 0.005, "{shares:?} on {processors}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_had_nothing_to_do_has_saved_nothing() {
+        let mut run = Run::of(&[1.0, 1.0], alloc::vec![alloc::vec![5.0], alloc::vec![5.0]], 1);
+        run.until(10_000.0, |_, who| who == 0);
+        let before = run.used_ms.clone();
+        run.until(11_000.0, |_, _| true);
+        let of = |who: usize| run.used_ms[who] - before[who];
+        assert!((of(0) - of(1)).abs() <= 10.0, "{} and {}", of(0), of(1));
+    }
+
+    #[test]
+    fn shares_that_make_no_sense_are_made_to() {
+        let fair = Fair::new([f64::NAN, -1.0, f64::INFINITY]);
+        let shares: Vec<f64> = fair.accounts.iter().map(|account| account.share).collect();
+        assert_eq!(shares, [1.0, SHARE_MIN, SHARE_MAX]);
+        assert_eq!(Fair::new([1.0, 3.0]).part(1), 0.75);
+        assert_eq!(Fair::new([1.0]).choose(core::iter::empty()), None);
+    }
+
+    proptest! {
+        /// On one processor an application is behind what is due to it by no more than each job that may come in between.
+        #[test]
+        fn nobody_is_behind_by_more_than_a_job_of_each(
+            shares in proptest::collection::vec(0.1f64..10.0, 2..5),
+            costs in proptest::collection::vec(proptest::collection::vec(0.5f64..40.0, 1..6), 5),
+        ) {
+            let costs: Vec<Vec<f64>> = costs.into_iter().take(shares.len()).collect();
+            prop_assume!(costs.len() == shares.len());
+            let longest = costs.iter().flatten().fold(0.0f64, |a, &b| a.max(b));
+            let all: f64 = shares.iter().sum();
+            let mut run = Run::of(&shares, costs, 1);
+            for step in 1..=40 {
+                run.until(f64::from(step) * 500.0, |_, _| true);
+                let used: f64 = run.used_ms.iter().sum();
+                for (who, share) in shares.iter().enumerate() {
+                    let due = used * share / all;
+                    // A job that was expected to be shorter is charged only when it is over: twice the longest each.
+                    let most = 2.0 * longest * shares.len() as f64 * (share / all).max(1.0 - share / all);
+                    prop_assert!((run.used_ms[who] - due).abs() <= most, "{who}: {} of {due}", run.used_ms[who]);
+                }
+            }
+        }
+    }
+}
