@@ -44,6 +44,7 @@ pub(crate) struct Queue<P> {
     /// The lane of each kind.
     lane_of: Vec<usize>,
     fair: Fair,
+    jobs_max: usize,
     /// How many of the folds may be stale, at most.
     stale: usize,
 }
@@ -54,9 +55,10 @@ impl<P> Queue<P> {
         let fair = Fair::new(shares.iter().copied());
         let lane = |at: usize| {
             let part = jobs_max as f64 * fair.part(at);
+            // Each has room for one, however small its share.
             Lane { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: (part as usize).max(1) }
         };
-        Self { lanes: (0..shares.len()).map(lane).collect(), lane_of, fair, stale: 0 }
+        Self { lanes: (0..shares.len()).map(lane).collect(), lane_of, fair, jobs_max, stale: 0 }
     }
 
     /// How many wait.
@@ -91,11 +93,12 @@ impl<P> Queue<P> {
     /// Takes a local in.
     ///
     /// # Errors
-    /// Gives the job back when its lane is at its limit. Folds are never refused: there is at most one for two
+    /// Gives the job back when its lane or the queue is at its limit. Folds are never refused: there is at most one for two
     /// partials that the node has already taken in.
     pub(crate) fn push_local(&mut self, job: Pending<P>) -> Result<(), Pending<P>> {
+        let is_full = self.len() >= self.jobs_max;
         let lane = self.lane(job.kind);
-        if lane.folds.len() + lane.locals.len() >= lane.jobs_max {
+        if is_full || lane.folds.len() + lane.locals.len() >= lane.jobs_max {
             return Err(job);
         }
         lane.locals.push_back(job);
