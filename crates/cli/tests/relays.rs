@@ -78,4 +78,8 @@ fn relays_that_are_killed_or_stopped_cost_nobody() {
 fn a_relay_holds_nothing() {
     let refused = run_args(&["node", "--relay", "--serve", "echo:partitions=0/1"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let refused = run_args(&["tree", "--nodes", "4", "--shape", "on-path"]);
+    assert!(refused.code == 2 && refused.stderr.contains("where nodes stand"), "{}", refused.stderr);
+    let refused = run_args(&["node", "--share", "search"]);
+    assert!(refused.code == 2 && refused.stderr.contains("as in search=3"), "{}", refused.stderr);
 }

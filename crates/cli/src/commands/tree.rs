@@ -26,7 +26,7 @@ use treefold::{CallError, PartitionSet, Shape};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TreeArgs {
     /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
-    #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = parse::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = shape)]
     shape: Shape,
 
     /// How many nodes, all of them idle
@@ -81,6 +81,17 @@ struct Node {
     #[serde(serialize_with = "crate::output::rounded")]
     ready_ms: f64,
     children: Vec<Self>,
+}
+
+/// A shape that goes by what is given here.
+fn shape(text: &str) -> Result<Shape, CallError> {
+    match parse::shape(text)? {
+        Shape::Auto | Shape::OnPath(_) => {
+            let allowed = "a shape that goes by loads; on-path trees go by where nodes stand";
+            Err(CallError::bad_field("shape", text, allowed))
+        }
+        shape => Ok(shape),
+    }
 }
 
 impl TreeArgs {
