@@ -186,7 +186,7 @@ pub struct Report {
     pub rack: String,
     /// The partitions it was given.
     pub partitions: PartitionSet,
-    /// From the call's arrival until its first job ran.
+    /// From the call's arrival until its first job ran; nothing where it has no partitions.
     pub queue: Duration,
     /// Time in its locals, summed over partitions.
     pub local: Duration,

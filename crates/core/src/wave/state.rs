@@ -351,11 +351,13 @@ impl<P: Payload> Wave<P> {
     /// How this node spent its time on the wave, and its children theirs.
     pub(crate) fn report(&self, now: Instant, me: NodeId, rack: &str) -> Report {
         let arrived_at = self.timing.arrived_at;
+        // Whoever has no local of its own queues for nothing: its first job is a fold of what it has waited for.
+        let first_local_at = self.timing.first_job_at.filter(|_| !self.own.is_empty());
         Report {
             node: me,
             rack: rack.into(),
             partitions: self.own.clone(),
-            queue: arrived_at.until(self.timing.first_job_at.unwrap_or(arrived_at)),
+            queue: arrived_at.until(first_local_at.unwrap_or(arrived_at)),
             local: self.timing.local,
             reduce: self.timing.reduce,
             wait: self.timing.own_done_at.unwrap_or(arrived_at).until(now),

@@ -41,8 +41,9 @@ fn calls_use_relays_by_themselves_and_folding_is_theirs() {
         assert_honest(&outcome);
         assert_eq!(outcome.value.as_ref().map(|sum| &sum.counts), Some(&whole(16)));
         assert_eq!(inner(&outcome), [world.id(8), world.id(9)].into(), "the front's and the other rack's");
-        let root = outcome.report.as_deref().expect("it was asked for").node;
-        assert_eq!(root, world.id(8 + front % 2), "the relay of the front's rack folds last");
+        let root = outcome.report.as_deref().expect("it was asked for");
+        assert_eq!(root.node, world.id(8 + front % 2), "the relay of the front's rack folds last");
+        assert!(root.queue.is_zero() && !root.wait.is_zero(), "it waits for others, and not in a queue");
     }
 }
 
