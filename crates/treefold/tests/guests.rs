@@ -130,8 +130,15 @@ async fn a_guest_takes_part_and_goes_again() {
     assert_eq!((gone.place, gone.what.as_str()), (there.to_string(), "has left"));
     answering.await.unwrap();
     until_sum(&mut stream, (0, PartitionSet::first(1))).await;
+
+    // The same number of something else is nobody's place.
+    let other = Attachment::new("other").at([front]).endpoint(0).total(1).token(token());
+    let other = serve(other);
+    assert!(matches!(event(&mut network).await, NetworkEvent::Came { .. }));
+    let mut of_other = network.client().stream("other").up_filter("sum").open().await.expect("it opens");
+    until_sum(&mut of_other, (0, PartitionSet::first(1))).await;
     network.down(LONG).await;
-    back_end.join().unwrap();
+    [back_end, other].into_iter().for_each(|program| program.join().unwrap());
 }
 
 #[tokio::test]

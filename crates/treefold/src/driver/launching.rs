@@ -95,7 +95,7 @@ pub(crate) enum LaunchAsk {
     Say { to: NodeId, word: Box<Launch> },
     /// Know these.
     Learn { cards: Vec<Arc<MemberCard>> },
-    /// Live this beside the loop: the launcher has no runtime of its own.
+    /// Live this beside the loop: a launcher whose user has no runtime, or a stream whose events are told to a function.
     Live { life: Pin<Box<dyn Future<Output = ()> + Send>> },
     /// End the node.
     Stop,

@@ -341,11 +341,20 @@ impl Front {
         self.waiting.entry(parent).or_default().push((from, started));
     }
 
-    /// The place of a process that knows its number only; `None` for a guest.
+    /// The place of a process that knows its number only; `None` for a guest: there is no such back-end, or it is there
+    /// and serves something else.
     fn place_of(&self, started: &Started) -> Option<String> {
         let number = number_of(started)?;
-        let at = *self.roster().back_ends.get(number as usize)?;
-        Some(self.topology.processes()[at].name())
+        let roster = self.roster();
+        let at = *roster.back_ends.get(number as usize)?;
+        let serves_the_same = |card: &MemberCard| {
+            let mut services = started.card.services.keys();
+            services.any(|name| card.services.get(name).is_some_and(|held| held.partitions.contains(number)))
+        };
+        let is_free = roster.cards[at]
+            .as_ref()
+            .is_none_or(|card| card.node == started.card.node || serves_the_same(card));
+        is_free.then(|| self.topology.processes()[at].name())
     }
 
     /// Makes a program that the topology does not know of a child of the front-end.
