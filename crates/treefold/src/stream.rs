@@ -126,7 +126,7 @@ impl StreamBuilder {
         self
     }
 
-    /// The tree's shape; `kary:8` by default.
+    /// The tree's shape; by default over relays where any are in sight, else `kary:8`.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.options.shape = shape;
         self
