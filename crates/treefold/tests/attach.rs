@@ -1,14 +1,17 @@
 //! A tool's daemon: threads that know no runtime, attached to a network and detached again.
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
+mod sums;
+
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
+use sums::sum_of;
 use treefold::endpoint::{AcceptError, RecvError, SendError};
-use treefold::operators::packet::{Packet, Row};
-use treefold::{AttachError, Attached, Attachment, Node, PartitionSet, Stream, StreamError, attach};
+use treefold::operators::packet::Row;
+use treefold::{AttachError, Attached, Attachment, Node, PartitionSet, StreamError, attach};
 
 /// Longer than anything here takes; what is waited for is waited for by condition.
 const LONG: Duration = Duration::from_secs(30);
@@ -36,13 +39,6 @@ fn serve(attached: Attached) -> thread::JoinHandle<bool> {
             }
         }
     })
-}
-
-async fn sum_of(stream: &mut Stream) -> (i64, PartitionSet) {
-    stream.send(Bytes::new()).await.expect("it is open");
-    let wave = stream.wave().await.expect("it is open");
-    let sum = wave.packets.first().map_or(0, |packet| Packet::read(packet).unwrap().i64(0).unwrap());
-    (sum, wave.contributors)
 }
 
 #[tokio::test]

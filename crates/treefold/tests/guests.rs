@@ -1,14 +1,16 @@
 //! Programs that attach to a network that a launcher keeps: as the topology's back-ends, by number, or as guests.
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
-use bytes::Bytes;
+mod sums;
+
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
+use sums::sum_of;
 use tokio::sync::oneshot;
 use treefold::endpoint::{AcceptError, RecvError};
 use treefold::network::{Ending, Launcher, Network, NetworkEvent, Post, Token, UpOptions};
-use treefold::operators::packet::{Packet, Row};
+use treefold::operators::packet::Row;
 use treefold::{AttachError, Attached, Attachment, Node, PartitionSet, Stream, attach};
 
 /// Longer than anything here takes; what is waited for is waited for by condition.
@@ -63,13 +65,6 @@ fn serve(attachment: Attachment) -> thread::JoinHandle<()> {
             }
         }
     })
-}
-
-async fn sum_of(stream: &mut Stream) -> (i64, PartitionSet) {
-    stream.send(Bytes::new()).await.expect("it is open");
-    let wave = stream.wave().await.expect("it is open");
-    let sum = wave.packets.first().map_or(0, |packet| Packet::read(packet).unwrap().i64(0).unwrap());
-    (sum, wave.contributors)
 }
 
 async fn until_sum(stream: &mut Stream, expected: (i64, PartitionSet)) {

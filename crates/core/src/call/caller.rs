@@ -229,7 +229,7 @@ impl<P: Payload> Node<P> {
             application: &call.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
-        let trees = self.form_on_path(now, call.options.shape, &key, &candidates);
+        let trees = self.form_on_path(call.options.shape, &key, &candidates);
         match trees.as_deref().and_then(on_path::under_one) {
             Some(tree) => alloc::vec![tree],
             None => form(call.options.shape, candidates, &mut self.random),

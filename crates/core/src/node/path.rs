@@ -3,7 +3,6 @@
 use crate::membership::card::MemberCard;
 use crate::message::Payload;
 use crate::node::Node;
-use crate::time::Instant;
 use crate::tree::Tree;
 use crate::tree::on_path::{self, Relays, Site};
 use crate::tree::shape::{Candidate, Shape};
@@ -21,11 +20,9 @@ pub(crate) struct Key<'a> {
 
 impl<P: Payload> Node<P> {
     /// The trees that come to this node on their paths, largest first; `None` where the shape is another, or is left open
-    /// and no relay is in sight. Relays that keep failing are passed over for a while, as replicas are. Candidates stand
-    /// by node ascending.
+    /// and no relay is in sight. Candidates stand by node ascending.
     pub(crate) fn form_on_path(
         &self,
-        now: Instant,
         shape: Shape,
         key: &Key<'_>,
         candidates: &[Candidate],
@@ -38,10 +35,7 @@ impl<P: Payload> Node<P> {
         let (view, me) = (self.sight.view(), self.me);
         let knows = |card: &MemberCard| key.service.is_empty() || card.services.contains_key(key.service);
         let is_member = |node| candidates.binary_search_by_key(&node, |candidate| candidate.node).is_ok();
-        let usable = view.relays().filter(|card| {
-            let node = card.node;
-            node != me && knows(card) && !is_member(node) && !self.replicas.ejection().is_ejected(node, now)
-        });
+        let usable = view.relays().filter(|card| card.node != me && knows(card) && !is_member(card.node));
         let relays =
             Relays::new(usable.map(|card| (card.node, site_of(card))), key.application, key.tag, trees);
         if shape == Shape::Auto && relays.is_empty() {

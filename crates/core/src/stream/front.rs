@@ -25,6 +25,8 @@ use alloc::vec::Vec;
 
 /// A node that is given places in vain is given others after twice the time, up to 2 to this power of the patience.
 const SEAT_DOUBLINGS_MAX: u32 = 2;
+/// How wide an on-path tree may grow at least.
+const FAN_OUT_ON_PATH: u32 = 8;
 
 impl<P: Payload> Node<P> {
     /// This node's user opens a stream.
@@ -127,8 +129,9 @@ impl<P: Payload> Node<P> {
         let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
-        if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
-            let fan_out = layout::fan_out(&trees);
+        if let Some(trees) = self.form_on_path(options.shape, &key, &candidates) {
+            // However few are there yet, those who come are not to make a chain.
+            let fan_out = layout::fan_out(&trees).max(FAN_OUT_ON_PATH);
             return (trees, fan_out);
         }
         let shape = if options.shape == Shape::Auto { STREAM_SHAPE } else { options.shape };

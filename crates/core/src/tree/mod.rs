@@ -4,7 +4,8 @@
 //! then a slice of the same row: handing a child its part of the tree copies nothing.
 //!
 //! [`shape`] says which shapes there are and forms them; [`adaptive`] and [`earliest_ready`] are the two that
-//! look at load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done; [`draw`] shows it to people.
+//! look at load; [`on_path`] has relays fold on the network's path; [`makespan`] predicts when a tree would be done;
+//! [`draw`] shows it to people.
 
 pub mod adaptive;
 pub mod draw;

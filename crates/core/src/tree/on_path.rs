@@ -47,49 +47,45 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Relays by where they stand, and which of them a tree has.
+/// The relays of one tree: who heads it at each place that has any.
 #[derive(Clone, Debug)]
 pub struct Relays<'a> {
-    at: BTreeMap<Site<'a>, Vec<NodeId>>,
-    /// Which tree this is: relays are ranked by the first, and one of them is chosen by the second.
-    application: u64,
-    tag: u64,
-    /// How many disjoint trees tags are spread over.
-    trees: u32,
+    heads: BTreeMap<Site<'a>, NodeId>,
 }
 
 impl<'a> Relays<'a> {
-    /// The relays that may be used, for a tree of `application` with this `tag`, one of so many `trees`; 0 is as many as
-    /// each place has relays.
+    /// Of the relays that may be used those for a tree of `application` with this `tag`, one of so many `trees`; 0 is as
+    /// many as each place has relays.
     pub fn new(
         relays: impl IntoIterator<Item = (NodeId, Site<'a>)>,
         application: &str,
         tag: u64,
         trees: u32,
     ) -> Self {
-        let application = hashed(application.bytes().map(u64::from));
+        let (application, tag) = (hashed(application.bytes().map(u64::from)), hashed([tag]));
+        // By its address: one that is started again keeps its place.
+        let rank = |relay: &NodeId| {
+            let [high, low, port] = relay.addr_words();
+            (hashed([application, high, low, port]), *relay)
+        };
         let mut at: BTreeMap<Site<'a>, Vec<NodeId>> = BTreeMap::new();
         relays.into_iter().for_each(|(relay, site)| at.entry(site).or_default().push(relay));
-        Self { at, application, tag: hashed([tag]), trees }
+        let head = |(site, mut relays): (Site<'a>, Vec<NodeId>)| {
+            relays.sort_unstable_by_key(rank);
+            let used = if trees == 0 { relays.len() } else { relays.len().min(trees as usize) };
+            (site, relays[(tag % used as u64) as usize])
+        };
+        Self { heads: at.into_iter().map(head).collect() }
     }
 
     /// True when there is none anywhere.
     pub fn is_empty(&self) -> bool {
-        self.at.is_empty()
+        self.heads.is_empty()
     }
 
     /// Who heads this tree at a place, if anybody does.
     fn head(&self, site: Site<'a>) -> Option<NodeId> {
-        let relays = self.at.get(&site)?;
-        let used = if self.trees == 0 { relays.len() } else { relays.len().min(self.trees as usize) };
-        // By its address: one that is started again keeps its place.
-        let rank = |relay: &NodeId| {
-            let [high, low, port] = relay.addr_words();
-            (hashed([self.application, high, low, port]), *relay)
-        };
-        let mut ranked: Vec<NodeId> = relays.clone();
-        ranked.sort_unstable_by_key(rank);
-        Some(ranked[(self.tag % used as u64) as usize])
+        self.heads.get(&site).copied()
     }
 }
 

@@ -112,3 +112,28 @@ fn streams_use_relays_and_survive_them() {
         assert!(full > 150 && waves.len() - full < 5, "{full} of {} are full", waves.len());
     }
 }
+
+#[test]
+fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
+    let plan = plan();
+    let mut world = World::empty(&plan);
+    let holds = |i: u32| PartitionSet::from_range(i..i + 1);
+    world.start(&plan, 0, 1, holds(0));
+    world.start(&plan, 1, 1, holds(1));
+    world.start(&plan, 8, 1, PartitionSet::new());
+    world.introduce();
+    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), StreamOptions::default());
+    world.run_until_open(0, request);
+    for i in 2..8 {
+        world.start(&plan, i, 1, holds(i));
+        world.introduce();
+        world.run_for(Duration::from_secs(1));
+    }
+    let last = events(&world, request).iter().rev().find_map(|event| match event {
+        StreamEvent::Changed { trees, endpoints, .. } => Some((trees.clone(), endpoints.clone())),
+        _ => None,
+    });
+    let (trees, endpoints) = last.expect("they have come");
+    assert_eq!(endpoints, PartitionSet::first(8));
+    assert!(trees.iter().all(|tree| tree.height() <= 1), "{trees:?}");
+}

@@ -24,7 +24,7 @@ impl Loop {
         match execute(&self.registry, job, self.identity.limits.message_bytes_max) {
             Yielded::Ready(result) => {
                 let mut cost = self.meters[kind].cost(began, self.inline_cost_max);
-                if let Some(delay) = self.slowness.delay_after(cost) {
+                if let Some(delay) = self.slowness.delay_after(started.elapsed()) {
                     std::thread::sleep(delay);
                     cost += delay;
                 }

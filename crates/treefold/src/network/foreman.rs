@@ -283,24 +283,15 @@ impl Foreman {
         }
     }
 
-    /// A peer is gone. Of a process that runs here its end says more.
-    pub(super) fn lose(&mut self, peer: NodeId) {
+    /// A peer is gone, by [`HAS_LEFT`] or [`CONNECTION_LOST`]. Of a process that runs here its end says more.
+    pub(super) fn let_go(&mut self, peer: NodeId, what: &str) {
         let Some(at) = self.there.remove(&peer) else { return };
         if self.posts[at].standing == Standing::There(peer) {
             if !self.posts[at].is_running && !self.is_ending {
-                self.fail(at, CONNECTION_LOST.to_owned());
+                self.fail(at, what.to_owned());
             }
             self.stand(at, Standing::Gone);
         }
-    }
-
-    /// A child goes, and means to. Of a process that runs here its end says more.
-    pub(super) fn let_go(&mut self, peer: NodeId) {
-        let Some(at) = self.there.remove(&peer) else { return };
-        if !self.posts[at].is_running && !self.is_ending {
-            self.fail(at, HAS_LEFT.to_owned());
-        }
-        self.stand(at, Standing::Gone);
     }
 
     /// A process that was started from here has ended.

@@ -277,15 +277,11 @@ impl Front {
                     self.note(started, failed);
                 }
                 Launch::Report { started, failed } => self.foreman.take_report(from, started, failed),
-                Launch::Leave => {
-                    self.foreman.let_go(from);
-                    self.let_go(from, HAS_LEFT);
-                }
+                Launch::Leave => self.let_go(from, HAS_LEFT),
                 // Nobody tells a front-end what to do.
                 Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
             },
             LaunchNews::Lost { peer } => {
-                self.foreman.lose(peer);
                 self.forget_waiting(peer);
                 self.let_go(peer, CONNECTION_LOST);
             }
@@ -293,8 +289,9 @@ impl Front {
         }
     }
 
-    /// Somebody is gone whom no foreman looks after: an orphan, or a guest.
+    /// Somebody is gone: a child, or one whom no foreman looks after, an orphan or a guest.
     fn let_go(&mut self, peer: NodeId, what: &str) {
+        self.foreman.let_go(peer, what);
         let failed = |place| Failed { place, what: what.to_owned(), last_words: Vec::new() };
         if let Some(place) = self.adopted.remove(&peer) {
             self.note(Vec::new(), vec![failed(place)]);

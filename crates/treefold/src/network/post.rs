@@ -15,7 +15,7 @@
 //! ```
 
 use super::command::STARTED_VARIABLE;
-use super::foreman::{Foreman, until};
+use super::foreman::{CONNECTION_LOST, Foreman, HAS_LEFT, until};
 use crate::driver::asks::Handle;
 use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
 use crate::node::Node;
@@ -263,7 +263,7 @@ impl Member {
                 };
                 say(&self.handle, from, answer);
             }
-            Launch::Leave => self.foreman.iter_mut().for_each(|foreman| foreman.let_go(from)),
+            Launch::Leave => self.foreman.iter_mut().for_each(|foreman| foreman.let_go(from, HAS_LEFT)),
             Launch::Report { started, failed } => {
                 if let Some(foreman) = &mut self.foreman {
                     foreman.take_report(from, started, failed);
@@ -325,7 +325,7 @@ impl Member {
     /// A peer is gone. When it was the parent, the front-end takes this process in, or the network is over.
     fn lose(&mut self, peer: NodeId) {
         if !self.is_parent(peer) {
-            return self.foreman.iter_mut().for_each(|foreman| foreman.lose(peer));
+            return self.foreman.iter_mut().for_each(|foreman| foreman.let_go(peer, CONNECTION_LOST));
         }
         if std::env::var_os(STARTED_VARIABLE).is_some() {
             forget_stderr();
