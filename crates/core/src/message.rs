@@ -172,6 +172,8 @@ pub struct Partial<P> {
     pub loads: Vec<LoadNews>,
     /// What the aggregation has been costing the sender.
     pub cost: CostFigure,
+    /// Relays below the sender that were given up in this wave; on the last partial.
+    pub given_up: Vec<NodeId>,
     /// How the time was spent, when the call asked.
     pub report: Option<Box<Report>>,
 }

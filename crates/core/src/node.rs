@@ -28,6 +28,7 @@ use crate::membership::view::View;
 use crate::message::{Message, Partial, Payload};
 use crate::partitions::PartitionSet;
 use crate::random::Random;
+use crate::replica::ejection::Ejection;
 use crate::replica::policies::Replicas;
 use crate::schedule::queue::Queue;
 use crate::schedule::retry_budget::RetryBudget;
@@ -68,6 +69,8 @@ pub struct Node<P> {
     costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
     pub(crate) replicas: Replicas,
+    /// Relays that calls had to do without.
+    pub(crate) relays_ejected: Ejection,
     pub(crate) child_times: ChildTimes,
     #[allow(clippy::vec_box)]
     pub(crate) waves: BTreeMap<Tag, Box<Wave<P>>>,
@@ -160,6 +163,7 @@ impl<P: Payload> Node<P> {
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
             replicas: Replicas::new(config.limits.peers_max),
+            relays_ejected: Ejection::with_probation(config.limits.peers_max),
             child_times: ChildTimes::default(),
             waves: BTreeMap::new(),
             kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),

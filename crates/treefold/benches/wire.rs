@@ -91,6 +91,7 @@ fn partial(payload_bytes: usize) -> Message<Bytes> {
             latency: Span::from_micros(900),
         },
         loads: Vec::new(),
+        given_up: Vec::new(),
         cost: CostFigure { local: Some(Span::from_micros(310)), reduce: Some(Span::from_micros(2)) },
         report: None,
     }))

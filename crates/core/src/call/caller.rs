@@ -20,7 +20,7 @@ use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload};
 use crate::node::Node;
-use crate::node::path::Key;
+use crate::node::path::{Key, relays_of};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
 use crate::replica::choice::Choice;
@@ -34,6 +34,7 @@ use crate::wave::state::{Opening, Parent, Wave};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// The branch of a wave that is the caller's own part.
 pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
@@ -64,6 +65,8 @@ pub(crate) struct OpenCall<P> {
     pub(crate) polling: Option<(Poll, P)>,
     /// What it has in flight with whom, when it had a choice.
     pub(crate) placed: PlacedCall,
+    /// The relays that it is to come by.
+    relays: SmallVec<[NodeId; 4]>,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -96,6 +99,7 @@ impl<P: Payload> Node<P> {
             has_choice: false,
             polling: None,
             placed: PlacedCall::default(),
+            relays: SmallVec::new(),
             armed: None,
         };
         call.has_choice = self.has_choice(&call);
@@ -162,6 +166,7 @@ impl<P: Payload> Node<P> {
         let choice = self.choose(now, &call, poll);
         let trees = self.form(now, wave, &call, &choice);
         self.note_launch(now, &mut call, &choice, &trees);
+        call.relays = relays_of(&trees);
         let options = &call.options;
         let deadline_at = call.started_at + options.deadline;
         let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
@@ -229,7 +234,7 @@ impl<P: Payload> Node<P> {
             application: &call.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
-        let trees = self.form_on_path(call.options.shape, &key, &candidates);
+        let trees = self.form_on_path(now, call.options.shape, &key, &candidates);
         match trees.as_deref().and_then(on_path::under_one) {
             Some(tree) => alloc::vec![tree],
             None => form(call.options.shape, candidates, &mut self.random),
@@ -246,6 +251,7 @@ impl<P: Payload> Node<P> {
             missing = wave.missing(self.me, &Reason::Late, self.config.limits.missing_max);
         }
         self.note_end(now, &mut call, &wave.losses, &missing);
+        self.judge_relays(now, &call.relays, &wave.given_up, missing.is_empty());
         let contributed = wave.parts.claimed().clone();
         let lost = call.asked.len() - contributed.len();
         let status = match lost {

@@ -45,7 +45,8 @@ impl<P: Payload> Node<P> {
     }
 
     fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, missing, last, report, load, loads, .. } = partial;
+        let Partial { tag, payload, contributors, missing, last, report, load, loads, given_up, .. } =
+            partial;
         let mut accounted = contributors.clone();
         let has_payload = payload.is_some();
         let is_answer = last && has_payload;
@@ -81,6 +82,7 @@ impl<P: Payload> Node<P> {
             wave.hear(now, from, load, &loads, subtree.seats().len());
             self.credit.forget(own_and_child(wave.tag, from, tag.branch));
             wave.reports.extend(report.map(|report| *report));
+            given_up.into_iter().for_each(|relay| wave.give_up(relay, self.config.limits.missing_max));
             self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
         }
         for loss in

@@ -103,6 +103,7 @@ impl<P: Payload> Node<P> {
             load: self.load_figure(),
             loads: Vec::new(),
             cost: self.cost_figure(self.kind_of(&call.name)),
+            given_up: Vec::new(),
             report: None,
         };
         self.send(parent, Message::Partial(Box::new(partial)));
@@ -324,6 +325,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn answer(&mut self, now: Instant, wave: &mut Wave<P>, otherwise: &Reason) {
         self.release(wave);
         self.learn_from_wave(now, wave);
+        self.give_up_slow_relays(now, wave);
         self.cancel_children(wave);
         wave.parts.close();
         let missing = if wave.asked.is_subset(wave.parts.claimed()) {
@@ -361,6 +363,7 @@ impl<P: Payload> Node<P> {
         if let Some(last) = partials.last_mut() {
             last.last = true;
             last.missing.clone_from(&wave.answer_missing);
+            last.given_up.clone_from(&wave.given_up);
             last.report = report;
             // Told once: a kept wave that is asked again is no news, and holds none meanwhile.
             let heard = core::mem::take(&mut wave.heard);
@@ -414,8 +417,9 @@ impl<P: Payload> Node<P> {
         last: bool,
     ) -> Partial<P> {
         let (load, cost) = (self.load_figure(), self.cost_figure(wave.kind));
-        let loads = Vec::new();
-        Partial { tag: wave.tag, payload, contributors, missing, last, load, loads, cost, report: None }
+        let (loads, given_up) = (Vec::new(), Vec::new());
+        let (tag, report) = (wave.tag, None);
+        Partial { tag, payload, contributors, missing, last, load, loads, cost, given_up, report }
     }
 
     /// A call came for a wave that is known: parent and subtree change, what was done stays done.
@@ -488,6 +492,15 @@ impl<P: Payload> Node<P> {
             Phase::Open => drop(self.waves.insert(tag, wave)),
             Phase::Kept | Phase::Ended => self.keep(wave),
         }
+    }
+
+    /// A relay that lives and yet has not answered by its time is slow: by then it was to pass on what it had.
+    fn give_up_slow_relays(&mut self, now: Instant, wave: &mut Wave<P>) {
+        let most = self.config.limits.missing_max;
+        let is_slow =
+            |child: &&Child| !child.is_done && child.answer_at <= now && child.tree.root().is_relay();
+        let slow: SmallVec<[NodeId; 4]> = wave.children.iter().filter(is_slow).map(|c| c.node).collect();
+        slow.into_iter().for_each(|relay| wave.give_up(relay, most));
     }
 
     /// Children that are still at work need not be any more.

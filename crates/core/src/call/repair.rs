@@ -88,6 +88,9 @@ impl<P: Payload> Node<P> {
         child.repair_at = None;
         let tree = child.tree.clone();
         self.counters.repairs += 1;
+        if tree.root().is_relay() {
+            wave.give_up(node, self.config.limits.missing_max);
+        }
         let trace = TracePoint::Repaired { tag: wave.tag, child: node, reason: reason.clone() };
         self.effects.push_back(Effect::Trace(trace));
         let is_lost = *reason == Reason::Lost;

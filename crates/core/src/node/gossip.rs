@@ -167,6 +167,7 @@ impl<P: Payload> Node<P> {
             MembershipEvent::Left(node) => {
                 self.loads.forget(node);
                 self.replicas.forget(node);
+                self.relays_ejected.forget(node);
                 self.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
                 // Who leaves in good order still answers what it has open, and closes the connection itself; who
                 // is dead stops giving signs of life.

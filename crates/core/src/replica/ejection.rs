@@ -37,6 +37,8 @@ pub struct Ejection {
     records: BTreeMap<NodeId, Record>,
     /// When the last ejection ends: past it there is nothing to look up.
     all_clear_at: Instant,
+    /// The errors that whoever comes back from an ejection still has against it.
+    errors_kept: u32,
     peers_max: usize,
 }
 
@@ -51,7 +53,17 @@ struct Record {
 impl Ejection {
     /// Nobody has failed yet; up to `peers_max` nodes are remembered.
     pub fn new(peers_max: usize) -> Self {
-        Self { records: BTreeMap::new(), all_clear_at: Instant::START, peers_max: peers_max.max(1) }
+        Self {
+            records: BTreeMap::new(),
+            all_clear_at: Instant::START,
+            errors_kept: 0,
+            peers_max: peers_max.max(1),
+        }
+    }
+
+    /// The same, but whoever comes back is ejected again for its first error, until it has done well once.
+    pub fn with_probation(peers_max: usize) -> Self {
+        Self { errors_kept: ERRORS_MAX - 1, ..Self::new(peers_max) }
     }
 
     /// How many nodes are remembered.
@@ -79,7 +91,7 @@ impl Ejection {
         let doubled = EJECTED_FIRST.mul_f64(f64::from(1_u32 << record.ejections.min(DOUBLINGS_MAX)));
         record.ejected_until = now + doubled.min(EJECTED_MAX);
         record.ejections += 1;
-        record.errors = 0;
+        record.errors = self.errors_kept;
         self.all_clear_at = self.all_clear_at.max(record.ejected_until);
         true
     }
@@ -178,6 +190,16 @@ mod tests {
     /// How long an ejection at that time lasts.
     fn lasts(ejection: &Ejection, number: u8, millis: u64) -> Duration {
         at(millis).until(ejection.ejected_until(node(number), at(millis)).expect("it is ejected"))
+    }
+
+    #[test]
+    fn on_probation_one_error_is_enough_until_the_first_success() {
+        let mut ejection = Ejection::with_probation(8);
+        eject(&mut ejection, 1, 0);
+        assert!(ejection.note_error(node(1), at(1_001)), "it came back after a second, and failed at once");
+        assert_eq!(lasts(&ejection, 1, 1_001), EJECTED_FIRST.mul_f64(2.0));
+        ejection.note_success(node(1), at(3_002));
+        assert!(!ejection.note_error(node(1), at(3_003)), "it has done well in between");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl<P: Payload> Node<P> {
         let service = spec.up_filter.split_once('/').map_or("", |(service, _)| service);
         let tag = hashed([id.origin, id.sequence]);
         let key = Key { service, application: &spec.service, tag };
-        if let Some(trees) = self.form_on_path(options.shape, &key, &candidates) {
+        if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
             // However few are there yet, those who come are not to make a chain.
             let fan_out = layout::fan_out(&trees).max(FAN_OUT_ON_PATH);
             return (trees, fan_out);

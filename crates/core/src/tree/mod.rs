@@ -36,6 +36,13 @@ pub struct Seat {
     pub size: u32,
 }
 
+impl Seat {
+    /// True when a node sits here that has no partitions, and only folds.
+    pub fn is_relay(&self) -> bool {
+        self.partitions.is_empty()
+    }
+}
+
 /// A tree, or a subtree of one: at least one seat.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -179,6 +179,8 @@ pub(crate) struct Wave<P> {
     pub(crate) answer_missing: Vec<Missing>,
     /// What was asked in vain, so that it is asked elsewhere, and not for ever.
     pub(crate) tried: Vec<Try>,
+    /// Relays that were lost, silent or too slow. They have no partitions, so no loss tells of them.
+    pub(crate) given_up: Vec<NodeId>,
     pub(crate) reports: Vec<Report>,
     /// How busy those below were, when that is wanted.
     pub(crate) heard: Vec<Heard>,
@@ -229,6 +231,7 @@ impl<P: Payload> Wave<P> {
             unsaid: PartitionSet::new(),
             answer_missing: Vec::new(),
             tried: Vec::new(),
+            given_up: Vec::new(),
             reports: Vec::new(),
             heard: Vec::new(),
             timing: Timing::starting(now),
@@ -309,6 +312,13 @@ impl<P: Payload> Wave<P> {
     /// The open child that answers for `branch` from `node`.
     pub(crate) fn child_mut(&mut self, node: NodeId, branch: u32) -> Option<&mut Child> {
         self.children.iter_mut().find(|child| child.node == node && child.branch == branch)
+    }
+
+    /// Notes that a relay was of no use to this wave. At most `most` are told of.
+    pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
+        if self.given_up.len() < most && !self.given_up.contains(&relay) {
+            self.given_up.push(relay);
+        }
     }
 
     /// Notes partitions as lost. At most `missing_max` losses are listed.

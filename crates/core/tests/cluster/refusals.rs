@@ -77,6 +77,7 @@ fn answers_to_nothing_are_counted_and_dropped() {
         last: true,
         load: Default::default(),
         loads: Vec::new(),
+        given_up: Vec::new(),
         cost: Default::default(),
         report: None,
     };
@@ -133,6 +134,7 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
             last: true,
             load: Default::default(),
             loads: Vec::new(),
+            given_up: Vec::new(),
             cost: Default::default(),
             report: None,
         };

@@ -87,6 +87,39 @@ fn a_relay_that_stops_or_dies_costs_nobody() {
     }
 }
 
+/// Whoever stands above a silent relay takes its place and tells so; the front has patience with it for five calls.
+#[test]
+fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself() {
+    for victim in [8, 9] {
+        let mut world = World::new(&plan());
+        let options = || CallOptions { deadline: Duration::from_millis(100), ..explained() };
+        let is_used = |world: &mut World| {
+            let asked_at = world.now;
+            let outcome = world.ask(0, options());
+            assert_eq!(outcome.value.as_ref().map(|sum| &sum.counts), Some(&whole(16)));
+            (inner(&outcome).contains(&world.id(victim)), asked_at.until(world.now))
+        };
+        let (used, usual) = is_used(&mut world);
+        assert!(used);
+        world.stop(victim);
+        for _ in 0..5 {
+            let (used, took) = is_used(&mut world);
+            assert!(!used && took > usual.mul_f64(2.0), "it was asked, and waited for: {took:?}");
+        }
+        let (used, took) = is_used(&mut world);
+        assert!(!used && took < usual.mul_f64(2.0), "it is passed over: {took:?}");
+        world.resume(victim);
+        world.run_for(Duration::from_millis(1_500));
+        assert!(is_used(&mut world).0, "it is tried again");
+        world.stop(victim);
+        assert!(is_used(&mut world).1 > usual.mul_f64(2.0));
+        assert!(
+            is_used(&mut world).1 > usual.mul_f64(2.0),
+            "it had done well in between, and has credit again"
+        );
+    }
+}
+
 #[test]
 fn streams_use_relays_and_survive_them() {
     for victim in [8, 9] {

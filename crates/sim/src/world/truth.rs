@@ -24,6 +24,7 @@ impl World {
                     last: false,
                     load: self.places[at].node.load_figure(),
                     loads: Vec::new(),
+                    given_up: Vec::new(),
                     cost: CostFigure::default(),
                     report: None,
                 };

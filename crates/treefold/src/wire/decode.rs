@@ -13,7 +13,7 @@ use crate::wire::header::{
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::operators::operator_reply_of;
-use crate::wire::outcome::{missing_of, options_of, outcome_of, waiting_of};
+use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, waiting_of};
 use crate::wire::report::report_of;
 use crate::wire::status::{cards_of, status_of};
 use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
@@ -143,6 +143,7 @@ impl Decoder {
     ) -> Result<Partial<Bytes>, WireError> {
         let limits = &self.limits;
         few_enough(bytes, 8, "missing", limits.missing_max)?;
+        few_enough(bytes, 14, "given_up", limits.missing_max)?;
         let header = &mut self.partial;
         header.clear();
         header.merge(bytes).map_err(|_| malformed("header"))?;
@@ -164,6 +165,7 @@ impl Decoder {
                 local: header.cost_local_ns.map(Duration::from_nanos),
                 reduce: header.cost_reduce_ns.map(Duration::from_nanos),
             },
+            given_up: given_up_of(&mut header.given_up, limits)?,
             report: report.transpose()?,
         };
         if bytes.len() > LONG_HEADER_BYTES {

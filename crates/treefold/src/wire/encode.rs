@@ -9,7 +9,7 @@ use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
 use crate::wire::loads::put_loads;
 use crate::wire::operators::operator_reply_header;
-use crate::wire::outcome::{missing_headers, put_options, reply_header, waiting_numbers};
+use crate::wire::outcome::{given_up_column, missing_headers, put_options, reply_header, waiting_numbers};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
 use crate::wire::stream::encode::StreamEncoder;
@@ -171,6 +171,7 @@ impl Encoder {
         header.cost_local_ns = partial.cost.local.map(Duration::as_nanos);
         header.cost_reduce_ns = partial.cost.reduce.map(Duration::as_nanos);
         header.missing = missing_headers(&partial.missing, limits)?;
+        header.given_up = given_up_column(&partial.given_up, limits)?;
         header.report = partial.report.as_deref().map(|report| report_columns(report, limits)).transpose()?;
         put_loads(header, &partial.loads, limits)?;
         append(header, out);

@@ -177,6 +177,8 @@ pub(super) struct PartialHeader {
     pub(super) loads_nodes: Vec<u8>,
     #[prost(bytes = "vec", tag = "13")]
     pub(super) loads: Vec<u8>,
+    #[prost(bytes = "vec", repeated, tag = "14")]
+    pub(super) given_up: Vec<Vec<u8>>,
 }
 
 /// `OperatorReply`: a problem, or operators.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{CallError, Missing, Reason};
+use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
@@ -91,6 +92,23 @@ pub(super) fn missing_of(
         })
     };
     headers.drain(..).map(loss).collect()
+}
+
+/// The relays that a partial tells of.
+pub(super) fn given_up_column(given_up: &[NodeId], limits: &Limits) -> Result<Vec<Vec<u8>>, WireError> {
+    within("given_up", limits.missing_max, given_up.len())?;
+    let name = |&relay: &NodeId| {
+        let mut name = Vec::new();
+        put_node(&mut name, relay);
+        name
+    };
+    Ok(given_up.iter().map(name).collect())
+}
+
+/// The same as they came.
+pub(super) fn given_up_of(names: &mut Vec<Vec<u8>>, limits: &Limits) -> Result<Vec<NodeId>, WireError> {
+    within("given_up", limits.missing_max, names.len())?;
+    names.drain(..).map(|name| node_alone(&name, "given_up")).collect()
 }
 
 fn reason_number(reason: &Reason) -> Result<u32, WireError> {

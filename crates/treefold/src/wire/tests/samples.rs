@@ -75,6 +75,7 @@ pub(super) fn partial(payload: impl Into<Bytes>) -> Partial<Bytes> {
             latency: Duration::from_micros(420),
         },
         loads: Vec::new(),
+        given_up: Vec::new(),
         cost: CostFigure { local: Some(Duration::from_micros(300)), reduce: Some(Duration::from_nanos(90)) },
         report: None,
     }
@@ -187,10 +188,12 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
     let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
+    let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
     vec![
         ("call", Message::Call(Box::new(call()))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
+        ("partial-with-given-up", Message::Partial(Box::new(telling))),
         ("call-hedged", Message::Call(Box::new(call_hedged))),
         ("partial", Message::Partial(Box::new(partial("sum")))),
         ("partial-of-nothing", Message::Partial(Box::new(lossy))),

@@ -168,10 +168,11 @@ fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
 }
 
 fn partial() -> impl Strategy<Value = Message<Bytes>> {
-    let rest = (any::<bool>(), load(), loads(), cost(), option::of(report()));
+    let rest = (any::<bool>(), load(), loads(), cost(), vec(node(), 0..3), option::of(report()));
     (tag(), option::of(payload()), set(), missing(), rest).prop_map(
-        |(tag, payload, contributors, missing, (last, load, loads, cost, report))| {
-            let partial = Partial { tag, payload, contributors, missing, last, load, loads, cost, report };
+        |(tag, payload, contributors, missing, (last, load, loads, cost, given_up, report))| {
+            let partial =
+                Partial { tag, payload, contributors, missing, last, load, loads, cost, given_up, report };
             Message::Partial(Box::new(partial))
         },
     )
