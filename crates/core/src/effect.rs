@@ -152,6 +152,22 @@ pub enum Work<P> {
         /// The aggregation's parameters.
         params: P,
     },
+    /// One partition's partial, cut into slices; answered with [`crate::input::Input::SlicesDone`].
+    Slices {
+        /// The partition.
+        partition: PartitionId,
+        /// How many slices.
+        of: u32,
+        /// The aggregation's parameters.
+        params: P,
+    },
+    /// The slices of a value, joined.
+    Join {
+        /// All of them, in order.
+        parts: Vec<P>,
+        /// The aggregation's parameters.
+        params: P,
+    },
     /// Two partials into one.
     Reduce {
         /// One.

@@ -52,6 +52,15 @@ pub enum Input<P> {
         /// Processor time it took.
         cost: Duration,
     },
+    /// A job that makes slices is over.
+    SlicesDone {
+        /// Which.
+        job: JobId,
+        /// What it gave: as many as were asked for, in order.
+        result: Result<Vec<P>, JobError>,
+        /// Processor time it took.
+        cost: Duration,
+    },
     /// A stream's filter has been made, and where it is to run; or why it could not be.
     FilterOpened {
         /// The stream.

@@ -60,6 +60,8 @@ pub struct Limits {
     pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
+    /// Slices of one call.
+    pub slices_max: u32,
     /// Losses listed in one answer, at least one; further ones are merged into the last.
     pub missing_max: usize,
     /// Bytes of one error message that travels.
@@ -91,6 +93,7 @@ impl Limits {
         operators_max: 256,
         operators_bytes_max: 64 << 20,
         deadline_max: Duration::from_secs(3_600),
+        slices_max: 256,
         missing_max: 4_096,
         message_bytes_max: 512,
     };

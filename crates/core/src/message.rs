@@ -9,6 +9,7 @@ use crate::partitions::PartitionSet;
 use crate::stream::OperatorId;
 use crate::time::Duration;
 use crate::tree::Tree;
+use crate::wave::slice::Slice;
 use crate::wave::wait::Waiting;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -150,6 +151,8 @@ pub struct Call<P> {
     pub explain: bool,
     /// True when the answer shall bear the load of each node that it comes from.
     pub loads_wanted: bool,
+    /// Which part of the partials the wave carries.
+    pub slice: Slice,
 }
 
 /// What a child's subtree has to give. A child may send several for one wave, disjoint; the last says so.

@@ -14,6 +14,7 @@
 use crate::call::caller::{OpenCall, Requester};
 use crate::call::jobs::OpenJob;
 use crate::call::repair::service_of;
+use crate::call::slices::{LocalKey, SlicedLocal};
 use crate::config::NodeConfig;
 use crate::effect::{Effect, Event, TracePoint};
 use crate::id::{JobId, NodeId, RequestId, Tag, WaveId};
@@ -78,6 +79,7 @@ pub struct Node<P> {
     pub(crate) kept_armed: Option<Instant>,
     pub(crate) credit: Credit,
     pub(crate) held_bytes: usize,
+    pub(crate) sliced: BTreeMap<LocalKey, SlicedLocal<P>>,
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     pub(crate) calls_started: u64,
@@ -170,6 +172,7 @@ impl<P: Payload> Node<P> {
             kept_armed: None,
             credit: Credit::new(config.limits.held_bytes_max),
             held_bytes: 0,
+            sliced: BTreeMap::new(),
             calls: BTreeMap::new(),
             requests: BTreeMap::new(),
             calls_started: 0,
@@ -209,6 +212,7 @@ impl<P: Payload> Node<P> {
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
             Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
+            Input::SlicesDone { job, result, cost } => self.handle_slices_done(now, job, result, cost),
             Input::FilterOpened { stream, result } => self.handle_filter_opened(now, stream, result),
             Input::Filtered { stream, run, result, cost } => {
                 self.handle_filtered(now, stream, run, result, cost);
@@ -228,6 +232,7 @@ impl<P: Payload> Node<P> {
             match wake {
                 Wake::Wave(tag) => self.handle_wave_timeout(now, tag),
                 Wake::Polls(wave) => self.handle_polls_over(now, wave),
+                Wake::Slices(first, partition) => self.expire_slices((first, partition)),
                 Wake::Job(job) => self.handle_stuck(now, job),
                 Wake::Stream(stream) => self.handle_stream_timeout(now, stream),
                 Wake::Kept => self.expire_kept(now),

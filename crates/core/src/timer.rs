@@ -3,7 +3,7 @@
 //! Ordered by time, then by what waits, so that two runs fire in the same order. Its size is bounded by the
 //! tables whose entries it wakes.
 
-use crate::id::{JobId, Tag, WaveId};
+use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::stream::StreamId;
 use crate::time::Instant;
 use alloc::collections::BTreeSet;
@@ -15,6 +15,8 @@ pub(crate) enum Wake {
     Wave(Tag),
     /// A call that waits for poll answers.
     Polls(WaveId),
+    /// Slices of a partition's partial that nobody may have fetched, by the call's first wave.
+    Slices(WaveId, PartitionId),
     /// A running job that may be stuck.
     Job(JobId),
     /// A stream: someone may be silent, or a wave's time be up.

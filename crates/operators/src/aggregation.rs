@@ -135,6 +135,37 @@ pub trait Aggregation: Send + Sync + 'static {
     fn placement(&self) -> Placement {
         Placement::Pool
     }
+
+    /// True when partials can be cut by key, so that a call may fold its slices side by side: see [`split`](Self::split).
+    fn is_sliceable(&self) -> bool {
+        false
+    }
+
+    /// A partial cut by key into `slices` parts, some of them empty perhaps. What a key belongs to depends on the key and
+    /// on `slices` alone, so that folding the parts of the same number and joining what comes of it is folding the whole:
+    /// `join(reduce(aᵢ, bᵢ) for each i) = reduce(a, b)`.
+    ///
+    /// # Errors
+    /// Any error is the local's. By default nothing can be cut.
+    fn split(
+        &self,
+        partial: Self::Partial,
+        slices: u32,
+        params: &Self::Params,
+    ) -> Result<Vec<Self::Partial>> {
+        let _ = (partial, params);
+        Err(OperatorError::new(format!("its partials can't be cut into {slices} slices")))
+    }
+
+    /// The parts that [`split`](Self::split) made, in order and each folded, as one; by default by reducing them.
+    ///
+    /// # Errors
+    /// Any error loses the call's answer.
+    fn join(&self, parts: Vec<Self::Partial>, params: &Self::Params) -> Result<Self::Partial> {
+        let mut parts = parts.into_iter();
+        let first = parts.next().ok_or_else(|| OperatorError::new("there are no slices to join"))?;
+        parts.try_fold(first, |joined, part| self.reduce(joined, part, params))
+    }
 }
 
 /// An [`Aggregation`] whose operators wait for something (a disk, another server) instead of computing.

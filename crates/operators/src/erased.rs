@@ -66,6 +66,29 @@ pub trait Operator: Send + Sync {
     /// True when running it takes one of the node's processors; false only for one that merely waits.
     fn holds_processor(&self) -> bool;
 
+    /// True when its partials can be cut into slices and joined again.
+    fn is_sliceable(&self) -> bool {
+        false
+    }
+
+    /// One partition's partial, cut into `slices`.
+    ///
+    /// # Errors
+    /// What the author's `local` or `split` gives; by default, that nothing can be cut.
+    fn local_sliced(&self, partition: &Partition, slices: u32, params: &Bytes) -> Result<Vec<Bytes>> {
+        let _ = (partition, params);
+        Err(OperatorError::new(format!("its partials can't be cut into {slices} slices")))
+    }
+
+    /// The slices of a value as one.
+    ///
+    /// # Errors
+    /// What the author's `join` gives; by default, that nothing can be joined.
+    fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
+        let _ = params;
+        Err(OperatorError::new(format!("{} slices can't be joined", parts.len())))
+    }
+
     /// The codecs of its parameters and of its partial, in this order.
     fn codecs(&self) -> (Codec, Codec);
 }
@@ -120,6 +143,22 @@ impl<A: Aggregation> Operator for Erased<A> {
 
     fn holds_processor(&self) -> bool {
         true
+    }
+
+    fn is_sliceable(&self) -> bool {
+        self.0.is_sliceable()
+    }
+
+    fn local_sliced(&self, partition: &Partition, slices: u32, params: &Bytes) -> Result<Vec<Bytes>> {
+        let params = params_of(params)?;
+        let partial = self.0.local(partition, &params)?;
+        let parts = self.0.split(partial, slices, &params)?;
+        parts.into_iter().map(|part| Ok(part.encode()?)).collect()
+    }
+
+    fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
+        let parts = parts.iter().map(partial_of).collect::<Result<Vec<_>>>()?;
+        Ok(self.0.join(parts, &params_of(params)?)?.encode()?)
     }
 
     fn codecs(&self) -> (Codec, Codec) {

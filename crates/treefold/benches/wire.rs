@@ -19,6 +19,7 @@ use treefold_core::stream::message::{StreamDown, StreamMessage, StreamSettled, S
 use treefold_core::stream::tags::TagRuns;
 use treefold_core::time::Duration as Span;
 use treefold_core::tree::Tree;
+use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
 const ROUNDS: usize = 15;
@@ -74,6 +75,7 @@ fn call(seats: u32) -> Message<Bytes> {
         tree: tree(1, seats),
         explain: false,
         loads_wanted: false,
+        slice: Slice::WHOLE,
     }))
 }
 

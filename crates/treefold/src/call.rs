@@ -100,6 +100,14 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
+    /// Cuts every partial by key into so many slices, each with a tree of its own, that are joined at the front; for bulky
+    /// partials of an aggregation that [`is_sliceable`](treefold_operators::Aggregation::is_sliceable). They use several
+    /// relays of a place and several processors of a node at once, and a node folds one while the next is on its way.
+    pub fn slices(mut self, slices: u32) -> Self {
+        self.options.slices = slices;
+        self
+    }
+
     async fn make(self) -> Result<Reply<T>, Error> {
         let outcome = self.client.outcome(self.kind, self.params?, self.options).await?;
         Reply::of(outcome, self.finish)

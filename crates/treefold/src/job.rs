@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use treefold_core::effect::{Job, Work};
 use treefold_core::error::JobError;
+use treefold_core::id::PartitionId;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::spec::FilterWork;
 use treefold_operators::{OperatorError, Outcome, erased::Pending};
@@ -50,12 +51,21 @@ impl Filtering {
 pub(crate) enum Yielded {
     /// Its result.
     Ready(Result<Bytes, JobError>),
+    /// The slices of it.
+    Slices(Result<Vec<Bytes>, JobError>),
     /// A future of its result, to be driven by the loop.
     Later(Guarded),
 }
 
 /// Runs a job's operator to its end, or to its future.
 pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: usize) -> Yielded {
+    if let Work::Slices { partition, of, params } = &job.work {
+        let sliced = || cut_local(registry, job.kind, *partition, *of, params);
+        let result = catch_unwind(AssertUnwindSafe(sliced))
+            .map_err(|panic| panicked(panic.as_ref(), message_bytes_max))
+            .and_then(|result| result.map_err(|error| failed(&error, message_bytes_max)));
+        return Yielded::Slices(result);
+    }
     // Nothing of ours is shared with the operator but what it is given, and that is dropped with the panic.
     match catch_unwind(AssertUnwindSafe(|| invoke(registry, job))) {
         Ok(Ok(Outcome::Now(result))) => {
@@ -67,16 +77,32 @@ pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: u
     }
 }
 
+const UNKNOWN: &str = "the node has no such aggregation";
+const NOT_HERE: &str = "the partition does not live on this node";
+
 fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str> {
-    let operator = registry.operator(job.kind).ok_or("the node has no such aggregation")?;
+    let operator = registry.operator(job.kind).ok_or(UNKNOWN)?;
     match job.work {
         Work::Local { partition, params } => {
-            let partition =
-                registry.partition(job.kind, partition).ok_or("the partition does not live on this node")?;
+            let partition = registry.partition(job.kind, partition).ok_or(NOT_HERE)?;
             Ok(operator.local(partition, &params))
         }
         Work::Reduce { a, b, params } => Ok(operator.reduce(a, b, &params)),
+        Work::Join { parts, params } => Ok(Outcome::Now(operator.join(parts, &params))),
+        Work::Slices { .. } => Err("slices are not one result"),
     }
+}
+
+fn cut_local(
+    registry: &Registry,
+    kind: u32,
+    partition: PartitionId,
+    slices: u32,
+    params: &Bytes,
+) -> Result<Vec<Bytes>, OperatorError> {
+    let operator = registry.operator(kind).ok_or_else(|| OperatorError::new(UNKNOWN))?;
+    let partition = registry.partition(kind, partition).ok_or_else(|| OperatorError::new(NOT_HERE))?;
+    operator.local_sliced(partition, slices, params)
 }
 
 /// An operator's future whose panic is its result.

@@ -225,7 +225,9 @@ impl Registry {
         let (name, total) = (Arc::clone(&service.name), service.total_or_default());
         let at = self.services.len();
         for named in service.operators {
-            self.kinds.push(Kind { name: format!("{name}/{}", named.name), placement: named.placement });
+            let is_sliceable = named.operator.is_sliceable();
+            let name = format!("{name}/{}", named.name);
+            self.kinds.push(Kind { name, placement: named.placement, is_sliceable });
             self.entries.push(Entry { operator: named.operator, service: at });
         }
         for (filter, kind) in service.filters {

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use treefold_core::config::Placement;
-use treefold_core::effect::Job;
+use treefold_core::effect::{Job, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::JobId;
 use treefold_core::stream::StreamId;
@@ -137,6 +137,9 @@ impl Task {
     fn failed(self, reason: &Arc<str>) -> Finished {
         let error = JobError::Failed(Arc::clone(reason));
         match self {
+            Self::Job(job) if matches!(job.work, Work::Slices { .. }) => {
+                Finished::Job(job.id, Yielded::Slices(Err(error)))
+            }
             Self::Job(job) => Finished::Job(job.id, Yielded::Ready(Err(error))),
             Self::Filter(filtering) => {
                 let Filtering { stream, run, filters, .. } = *filtering;

@@ -13,7 +13,8 @@ use alloc::boxed::Box;
 const EXPIRY_EVERY: Duration = Duration::from_millis(100);
 
 impl<P: Payload> Node<P> {
-    /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before.
+    /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before. The waves of a sliced
+    /// call share a local, and each bears its part of it.
     pub(crate) fn charge(&mut self, wave: &mut Wave<P>) {
         if let Some(weight) = wave.weight.take() {
             self.load_index.remove(weight);
@@ -23,14 +24,16 @@ impl<P: Payload> Node<P> {
         let cost = self.costs.of(kind);
         let own = wave.own_open.len();
         let reductions = (own + wave.children.len()).saturating_sub(1) as u32;
-        wave.weight = Some(self.load_index.add(cost.local_ms() * own as f64, reductions, cost.reduce_ms()));
+        let local_ms = cost.local_ms() / f64::from(wave.slice.of());
+        wave.weight = Some(self.load_index.add(local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
     /// A job of the wave is done: it weighs less.
     pub(crate) fn lighten(&mut self, wave: &mut Wave<P>, kind: u32, is_fold: bool) {
         let cost = self.costs.of(kind);
+        let local_ms = cost.local_ms() / f64::from(wave.slice.of());
         if let Some(weight) = &mut wave.weight {
-            self.load_index.lighten(weight, if is_fold { cost.reduce_ms() } else { cost.local_ms() });
+            self.load_index.lighten(weight, if is_fold { cost.reduce_ms() } else { local_ms });
         }
     }
 

@@ -12,13 +12,14 @@
 //! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]). Which replicas are
 //! asked is decided in [`crate::call::choosing`].
 
+use crate::call::gather::Gathered;
 use crate::call::plan;
 use crate::call::repair::service_of;
 use crate::call::{CallOptions, Outcome, Status};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
-use crate::message::{Message, Payload};
+use crate::message::{Message, Payload, Report};
 use crate::node::Node;
 use crate::node::path::{Key, relays_of};
 use crate::partitions::PartitionSet;
@@ -26,10 +27,11 @@ use crate::random::hashed;
 use crate::replica::choice::Choice;
 use crate::replica::in_flight::PlacedCall;
 use crate::replica::polled::Poll;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::on_path;
 use crate::tree::shape::{Candidate, Shape, form};
+use crate::wave::slice::{self, Slice};
 use crate::wave::state::{Opening, Parent, Wave};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -58,7 +60,7 @@ pub(crate) struct OpenCall<P> {
     pub(crate) name: Arc<str>,
     pub(crate) options: CallOptions,
     pub(crate) asked: PartitionSet,
-    started_at: Instant,
+    pub(crate) started_at: Instant,
     /// True when some partition has several replicas.
     pub(crate) has_choice: bool,
     /// While replicas are polled: the poll, and the parameters that wait for it.
@@ -66,8 +68,23 @@ pub(crate) struct OpenCall<P> {
     /// What it has in flight with whom, when it had a choice.
     pub(crate) placed: PlacedCall,
     /// The relays that it is to come by.
-    relays: SmallVec<[NodeId; 4]>,
+    pub(crate) relays: SmallVec<[NodeId; 4]>,
+    /// How many partitions may be lost.
+    pub(crate) losses_max: u32,
+    /// What has come of it, when it is sliced.
+    pub(crate) gathered: Option<Box<Gathered<P>>>,
     pub(crate) armed: Option<Instant>,
+}
+
+impl<P> OpenCall<P> {
+    /// True when its slices are all there, and nothing but their joining is waited for.
+    pub(crate) fn is_joining(&self) -> bool {
+        self.gathered.as_deref().is_some_and(Gathered::is_joining)
+    }
+
+    pub(crate) fn deadline_at(&self) -> Instant {
+        self.started_at + self.options.deadline
+    }
 }
 
 impl<P: Payload> Node<P> {
@@ -90,6 +107,8 @@ impl<P: Payload> Node<P> {
         self.counters.calls_started += 1;
         self.calls_started += 1;
         let wave = WaveId { origin: self.me.generation, sequence: self.calls_started };
+        // A sliced call has a wave for each slice, numbered on from its own.
+        self.calls_started += u64::from(options.slices - 1);
         let mut call = OpenCall {
             requester,
             name,
@@ -100,6 +119,8 @@ impl<P: Payload> Node<P> {
             polling: None,
             placed: PlacedCall::default(),
             relays: SmallVec::new(),
+            losses_max: 0,
+            gathered: None,
             armed: None,
         };
         call.has_choice = self.has_choice(&call);
@@ -127,6 +148,7 @@ impl<P: Payload> Node<P> {
             return Err(CallError::TooManyCalls { limit: limits.calls_open_max });
         }
         plan::check_options(options, limits)?;
+        self.check_slices(name, options.slices)?;
         if params.len() > limits.payload_bytes_max {
             return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
         }
@@ -164,13 +186,31 @@ impl<P: Payload> Node<P> {
         params: P,
     ) {
         let choice = self.choose(now, &call, poll);
-        let trees = self.form(now, wave, &call, &choice);
-        self.note_launch(now, &mut call, &choice, &trees);
-        call.relays = relays_of(&trees);
+        call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);
+        let slices = call.options.slices;
+        if slices > 1 {
+            call.gathered = Some(Box::new(Gathered::new(&call.asked, slices)));
+        }
+        self.calls.insert(wave, call);
+        for (slice, wave) in slice::waves(wave, slices) {
+            self.launch_wave(now, wave, slice, &choice, params.clone());
+        }
+    }
+
+    /// Forms the tree of one of a call's waves, and sets it going, unless too much is missing from another already.
+    fn launch_wave(&mut self, now: Instant, wave: WaveId, slice: Slice, choice: &Choice, params: P) {
+        let first = slice.first(wave);
+        let Some(mut call) = self.calls.remove(&first) else { return };
+        let trees = self.form(now, wave, &call, choice);
+        call.relays.extend(relays_of(&trees));
+        if wave == first {
+            self.note_launch(now, &mut call, choice, &trees);
+        }
         let options = &call.options;
-        let deadline_at = call.started_at + options.deadline;
+        let deadline_at = call.deadline_at();
         let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
-        let losses_max = plan::losses_max(call.asked.len(), options.min_coverage);
+        let joining = if slice.is_whole() { Duration::ZERO } else { self.joining_time(&call) };
+        let losses_max = call.losses_max;
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
@@ -178,7 +218,7 @@ impl<P: Payload> Node<P> {
             name: call.name.clone(),
             params,
             deadline_at,
-            answer_at: deadline_at - margin,
+            answer_at: deadline_at - margin - joining,
             waiting: options.waiting,
             losses_max,
             spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
@@ -186,14 +226,15 @@ impl<P: Payload> Node<P> {
             explain: options.explain,
             loads_wanted: self.asks_for_news(now),
             asked: call.asked.clone(),
+            slice,
             jobs_epoch: self.next_jobs_epoch(),
         };
         let mut state = Box::new(Wave::open(now, opening));
-        let nobody = Missing { partitions: choice.unplaced, node: None, reason: Reason::NoReplica };
+        let nobody = Missing { partitions: choice.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.note_loss(nobody, self.config.limits.missing_max);
         let can_be_met =
             state.losses.iter().map(|loss| loss.partitions.len()).sum::<usize>() <= state.losses_max as usize;
-        self.calls.insert(wave, call);
+        self.calls.insert(first, call);
         if can_be_met {
             self.adopt(now, &mut state, 0, &trees);
         } else {
@@ -210,7 +251,8 @@ impl<P: Payload> Node<P> {
         choice: &Choice,
     ) -> Vec<crate::tree::Tree> {
         let kind = self.kind_of(&call.name);
-        let local_ms = self.local_estimate(kind, &call.name).as_millis_f64();
+        // Of the local the first slice bears all; which that is at a node, nobody knows.
+        let local_ms = self.local_estimate(kind, &call.name).as_millis_f64() / f64::from(call.options.slices);
         let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());
         for (&node, partitions) in &choice.by_node {
@@ -241,22 +283,42 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// The caller's wave has ended: judges it and tells the requester.
+    /// A caller's wave has ended: judges it and tells the requester, or sees what the other slices have.
     pub(crate) fn finish_call(&mut self, now: Instant, wave: &mut Wave<P>, mut missing: Vec<Missing>) {
-        let Some(mut call) = self.calls.remove(&wave.tag.wave) else { return };
+        let Some(mut call) = self.calls.remove(&wave.slice.first(wave.tag.wave)) else { return };
         wave.heard.iter().for_each(|heard| self.loads.learn(heard.node, heard.figure, heard.as_of));
-        self.requests.remove(&call.requester);
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();
             missing = wave.missing(self.me, &Reason::Late, self.config.limits.missing_max);
         }
+        if call.gathered.is_some() {
+            return self.gather(now, call, wave, missing);
+        }
         self.note_end(now, &mut call, &wave.losses, &missing);
         self.judge_relays(now, &call.relays, &wave.given_up, missing.is_empty());
-        let contributed = wave.parts.claimed().clone();
+        let value = wave.parts.resting().first().map(|part| part.payload.clone());
+        let report = wave.explain.then(|| match wave.reports.len() {
+            1 => Box::new(wave.reports.swap_remove(0)),
+            _ => Box::new(wave.report(now, self.me, &self.config.card.rack)),
+        });
+        self.conclude(now, call, wave.parts.claimed().clone(), missing, value, report);
+    }
+
+    /// Judges what has come of a call, and tells the requester.
+    pub(crate) fn conclude(
+        &mut self,
+        now: Instant,
+        call: OpenCall<P>,
+        contributed: PartitionSet,
+        missing: Vec<Missing>,
+        value: Option<P>,
+        report: Option<Box<Report>>,
+    ) {
+        self.requests.remove(&call.requester);
         let lost = call.asked.len() - contributed.len();
         let status = match lost {
             0 => Status::Full,
-            _ if lost <= wave.losses_max as usize => Status::Partial,
+            _ if lost <= call.losses_max as usize => Status::Partial,
             _ => Status::Insufficient,
         };
         match status {
@@ -264,12 +326,7 @@ impl<P: Payload> Node<P> {
             Status::Partial => self.counters.calls_partial += 1,
             _ => self.counters.calls_insufficient += 1,
         }
-        let has_value = status != Status::Insufficient;
-        let value = wave.parts.resting().first().filter(|_| has_value).map(|part| part.payload.clone());
-        let report = wave.explain.then(|| match wave.reports.len() {
-            1 => Box::new(wave.reports.swap_remove(0)),
-            _ => Box::new(wave.report(now, self.me, &self.config.card.rack)),
-        });
+        let value = value.filter(|_| status != Status::Insufficient);
         let elapsed = call.started_at.until(now);
         let outcome = Outcome { status, value, asked: call.asked, contributed, missing, elapsed, report };
         self.deliver(call.requester, outcome);
@@ -289,13 +346,13 @@ impl<P: Payload> Node<P> {
     pub(crate) fn cancel_call(&mut self, requester: Requester) {
         let Some(wave) = self.requests.remove(&requester) else { return };
         self.counters.calls_cancelled += 1;
+        let mut slices = 1;
         if let Some(mut call) = self.calls.remove(&wave) {
+            slices = call.options.slices;
             self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
             self.replicas.cancelled(core::mem::take(&mut call.placed));
         }
-        if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
-            self.drop_wave(&mut own);
-        }
+        self.drop_slices(wave, slices);
     }
 
     /// A client is gone: so are its calls.

@@ -104,6 +104,7 @@ impl<P: Payload> Node<P> {
         self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
         match call.polling.take() {
             Some((poll, params)) => self.launch(now, wave, call, Some(&poll), params),
+            None if call.is_joining() => self.give_up_joining(now, call),
             None => drop(self.calls.insert(wave, call)),
         }
     }

@@ -4,35 +4,63 @@
 //! once. A job's outcome finds its wave by tag, and is of no use when the wave has been answered meanwhile.
 //! A local that outlives its deadline by `Tuning::stuck_after` is given up: the driver replaces its worker, up
 //! to `Limits::stuck_jobs_max` times, so that a partition that hangs costs a thread and not the node.
+//!
+//! Two kinds of work are of sliced calls: a local that makes slices for several waves ([`crate::call::slices`]), and the
+//! joining of slices, which belongs to no wave ([`crate::call::gather`]).
 
+use crate::call::caller::CALLER_BRANCH;
+use crate::call::slices::{LocalKey, reason_of};
 use crate::config::Placement;
 use crate::effect::{Effect, Job, Place, TracePoint, Work};
 use crate::error::{JobError, Reason};
-use crate::id::{JobId, PartitionId, Tag};
+use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use crate::wave::contributors::{Part, Taken};
+use crate::wave::contributors::Part;
 use crate::wave::state::{Phase, Wave};
+use alloc::vec::Vec;
+
+/// What a job in the driver's hands does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Local,
+    Slices,
+    Fold,
+    Join,
+}
+
+impl What {
+    fn of<P>(work: &Work<P>) -> Self {
+        match work {
+            Work::Local { .. } => Self::Local,
+            Work::Slices { .. } => Self::Slices,
+            Work::Reduce { .. } => Self::Fold,
+            Work::Join { .. } => Self::Join,
+        }
+    }
+}
 
 /// A job in the driver's hands.
 #[derive(Debug)]
 pub(crate) struct OpenJob {
     tag: Tag,
-    kind: u32,
-    is_fold: bool,
+    pub(crate) kind: u32,
+    what: What,
+    /// Which local it is, when it makes slices.
+    pub(crate) local: Option<LocalKey>,
     /// Whose partials a fold joins; the partition of a local.
-    contributors: PartitionSet,
+    pub(crate) contributors: PartitionSet,
     place: Place,
     /// [`Wave::jobs_epoch`] when it was handed out.
     epoch: u64,
     holds_processor: bool,
     /// What it is expected to cost, which its application has been charged; `None` for one that only waits.
     expected_ms: Option<f64>,
-    started_at: Instant,
+    pub(crate) started_at: Instant,
     is_stuck: bool,
     armed: Option<Instant>,
 }
@@ -98,7 +126,10 @@ impl<P: Payload> Node<P> {
 
     /// Gives queued jobs to idle processors.
     pub(crate) fn dispatch(&mut self, now: Instant) {
-        while let Some(job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
+        while let Some(mut job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
+            if self.claim_slices(&mut job).is_none() {
+                continue;
+            }
             let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
             if is_wanted(&wave, &job) {
                 let place = self.place_of(&job);
@@ -129,9 +160,9 @@ impl<P: Payload> Node<P> {
             wave.futures.push(id);
         }
         wave.jobs_inline += u32::from(place == Place::Inline);
-        let is_fold = matches!(work, Work::Reduce { .. });
+        let what = What::of(&work);
         let cost = self.costs.of(kind);
-        let expected_ms = if is_fold { cost.reduce_ms() } else { cost.local_ms() };
+        let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
         let expected_ms = (place != Place::Async || holds_processor).then_some(expected_ms);
         if let Some(expected_ms) = expected_ms {
             self.queue.begin(kind, expected_ms);
@@ -139,7 +170,9 @@ impl<P: Payload> Node<P> {
         let mut open = OpenJob {
             tag,
             kind,
-            is_fold,
+            what,
+            local: (what == What::Slices)
+                .then(|| (wave.slice.first(tag.wave), contributors.least().unwrap_or(0))),
             contributors,
             place,
             epoch,
@@ -153,7 +186,7 @@ impl<P: Payload> Node<P> {
             let patience_ends = wave.deadline_at + self.config.tuning.stuck_after;
             self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
-        let is_inline_fold = open.is_fold && place == Place::Inline;
+        let is_inline_fold = what == What::Fold && place == Place::Inline;
         self.jobs.insert(id, open);
         let run = Effect::Run(Job { id, kind, work, place });
         if is_inline_fold {
@@ -172,20 +205,10 @@ impl<P: Payload> Node<P> {
         result: Result<P, JobError>,
         cost: Duration,
     ) {
-        let Some(mut job) = self.jobs.remove(&id) else { return };
-        self.timers.rearm(&mut job.armed, None, Wake::Job(id));
-        if job.is_stuck {
-            self.jobs_stuck -= 1;
-        } else {
-            self.processors_busy -= u32::from(job.holds_processor);
-        }
-        if let Some(expected_ms) = job.expected_ms {
-            self.queue.end(job.kind, expected_ms, cost.as_millis_f64());
-        }
-        if result.is_ok() {
-            self.learn_cost(&job, cost);
-        }
-        if let Some(mut wave) = self.waves.remove(&job.tag) {
+        let Some(job) = self.end_job(id, cost, result.is_ok()) else { return };
+        if job.what == What::Join {
+            self.handle_joined(now, id, job.tag.wave, result);
+        } else if let Some(mut wave) = self.waves.remove(&job.tag) {
             let is_awaited = wave.phase == Phase::Open && wave.jobs_epoch == job.epoch;
             wave.futures.retain(|open| *open != id);
             wave.jobs_inline -= u32::from(is_awaited && job.place == Place::Inline);
@@ -197,14 +220,82 @@ impl<P: Payload> Node<P> {
         self.dispatch(now);
     }
 
-    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
-        if job.is_fold {
-            self.counters.reductions_run += 1;
-            self.costs.observe_reduce(job.kind, cost);
+    /// A job that makes slices is over.
+    pub(crate) fn handle_slices_done(
+        &mut self,
+        now: Instant,
+        id: JobId,
+        result: Result<Vec<P>, JobError>,
+        cost: Duration,
+    ) {
+        let Some(job) = self.end_job(id, cost, result.is_ok()) else { return };
+        self.take_slices(now, &job, result);
+        self.dispatch(now);
+    }
+
+    /// Takes a job off the books.
+    fn end_job(&mut self, id: JobId, cost: Duration, is_ok: bool) -> Option<OpenJob> {
+        let mut job = self.jobs.remove(&id)?;
+        self.timers.rearm(&mut job.armed, None, Wake::Job(id));
+        if job.is_stuck {
+            self.jobs_stuck -= 1;
         } else {
-            self.counters.locals_run += 1;
-            self.costs.observe_local(job.kind, cost);
+            self.processors_busy -= u32::from(job.holds_processor);
         }
+        if let Some(expected_ms) = job.expected_ms {
+            self.queue.end(job.kind, expected_ms, cost.as_millis_f64());
+        }
+        if is_ok {
+            self.learn_cost(&job, cost);
+        }
+        Some(job)
+    }
+
+    fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
+        match job.what {
+            What::Fold => {
+                self.counters.reductions_run += 1;
+                self.costs.observe_reduce(job.kind, cost);
+            }
+            What::Local | What::Slices => {
+                self.counters.locals_run += 1;
+                self.costs.observe_local(job.kind, cost);
+            }
+            What::Join => {}
+        }
+    }
+
+    /// Puts the joining of a call's slices on the books: it begins at once, since all else about the call is done.
+    pub(crate) fn begin_join(
+        &mut self,
+        now: Instant,
+        first: WaveId,
+        kind: u32,
+        deadline_at: Instant,
+    ) -> JobId {
+        self.jobs_started += 1;
+        let id = JobId(self.jobs_started);
+        let expected_ms = self.costs.of(kind).reduce_ms();
+        self.queue.begin(kind, expected_ms);
+        self.processors_busy += 1;
+        let mut open = OpenJob {
+            tag: Tag { wave: first, branch: CALLER_BRANCH },
+            kind,
+            what: What::Join,
+            local: None,
+            contributors: PartitionSet::new(),
+            place: Place::Worker,
+            epoch: 0,
+            holds_processor: true,
+            expected_ms: Some(expected_ms),
+            started_at: now,
+            is_stuck: false,
+            armed: None,
+        };
+        let patience_ends = deadline_at + self.config.tuning.stuck_after;
+        self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
+        self.jobs.insert(id, open);
+        id
     }
 
     fn take_result(
@@ -216,19 +307,16 @@ impl<P: Payload> Node<P> {
         cost: Duration,
     ) {
         let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
-        self.lighten(wave, job.kind, job.is_fold);
-        let time = if job.is_fold { &mut wave.timing.reduce } else { &mut wave.timing.local };
+        let is_fold = job.what == What::Fold;
+        self.lighten(wave, job.kind, is_fold);
+        let time = if is_fold { &mut wave.timing.reduce } else { &mut wave.timing.local };
         *time += took;
-        match (result, job.is_fold) {
+        match (result, is_fold) {
             (Ok(payload), true) => {
                 wave.parts.put_folded(Part { payload, contributors: job.contributors });
             }
             (Ok(payload), false) => {
-                wave.own_open = wave.own_open.difference(&job.contributors);
-                let part = Part { payload, contributors: job.contributors };
-                if wave.parts.take_in(part) == Taken::Overlaps {
-                    self.counters.partials_overlapping += 1;
-                }
+                self.take_own(wave, job.contributors, payload);
             }
             (Err(error), true) => {
                 wave.parts.forget_folded(&job.contributors);
@@ -240,11 +328,7 @@ impl<P: Payload> Node<P> {
             }
             (Err(error), false) => {
                 self.counters.locals_failed += 1;
-                let reason = match error {
-                    JobError::Failed(text) => Reason::LocalFailed(text),
-                    JobError::Panicked(text) => Reason::LocalPanicked(text),
-                };
-                self.lose_own(wave, job.contributors, reason);
+                self.lose_own(wave, job.contributors, reason_of(error));
             }
         }
     }
@@ -305,7 +389,9 @@ fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
     wave.phase == Phase::Open
         && wave.jobs_epoch == job.epoch
         && match &job.work {
-            Work::Local { partition, .. } => wave.own_open.contains(*partition),
-            Work::Reduce { .. } => wave.parts.has_open_fold(),
+            Work::Local { partition, .. } | Work::Slices { partition, .. } => {
+                wave.own_open.contains(*partition)
+            }
+            Work::Reduce { .. } | Work::Join { .. } => wave.parts.has_open_fold(),
         }
 }

@@ -4,11 +4,13 @@ mod books;
 pub(crate) mod caller;
 mod children;
 pub(crate) mod choosing;
+mod gather;
 mod hedge;
 pub(crate) mod jobs;
 mod plan;
 mod provider;
 pub(crate) mod repair;
+pub(crate) mod slices;
 mod waiting;
 
 use crate::error::{CallError, Missing};
@@ -41,6 +43,8 @@ pub struct CallOptions {
     pub partitions: Option<PartitionSet>,
     /// True when the outcome shall say how the time was spent at each node.
     pub explain: bool,
+    /// Into how many [slices](crate::wave::slice) the partials are cut, each with a tree of its own; 1 leaves them whole.
+    pub slices: u32,
 }
 
 impl Default for CallOptions {
@@ -54,6 +58,7 @@ impl Default for CallOptions {
             hedge: false,
             partitions: None,
             explain: false,
+            slices: 1,
         }
     }
 }

@@ -18,6 +18,13 @@ pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<()
     if !options.waiting.is_valid() {
         return Err(CallError::bad_field("waiting", options.waiting, "slope:FMIN,FMAX, 0 ≤ FMIN ≤ FMAX ≤ 1"));
     }
+    if !(1..=limits.slices_max).contains(&options.slices) {
+        return Err(CallError::bad_field(
+            "slices",
+            options.slices,
+            format_args!("1 to {}", limits.slices_max),
+        ));
+    }
     Ok(())
 }
 
@@ -64,6 +71,10 @@ mod tests {
         let waiting = Waiting::Slope { f_min: 0.5, f_max: 0.1 };
         let text = refusal(CallOptions { waiting, ..base.clone() });
         assert!(text.contains("waiting is slope:0.5,0.1"), "{text}");
+        for slices in [0, limits.slices_max + 1] {
+            let text = refusal(CallOptions { slices, ..base.clone() });
+            assert!(text.contains("slices") && text.contains("1 to 256"), "{text}");
+        }
         let text = refusal(CallOptions { deadline: Duration::ZERO, ..base });
         assert!(text.contains("deadline") && text.contains("above 0"), "{text}");
     }

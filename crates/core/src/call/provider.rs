@@ -70,6 +70,7 @@ impl<P: Payload> Node<P> {
             explain: call.explain,
             loads_wanted: call.loads_wanted,
             asked: tree.partitions(),
+            slice: call.slice,
             jobs_epoch: self.next_jobs_epoch(),
         };
         self.budget.earn();
@@ -205,6 +206,7 @@ impl<P: Payload> Node<P> {
             tree: tree.clone(),
             explain: wave.explain,
             loads_wanted: wave.loads_wanted,
+            slice: wave.slice,
         };
         self.send(tree.root().node, Message::Call(Box::new(call)));
     }
@@ -229,7 +231,11 @@ impl<P: Payload> Node<P> {
         wave.own_open.union_with(&here);
         self.charge(wave);
         for partition in here.iter() {
-            self.enqueue_local(now, wave, kind, partition);
+            if wave.slice.is_whole() {
+                self.enqueue_local(now, wave, kind, partition);
+            } else {
+                self.want_slice(now, wave, kind, partition);
+            }
         }
     }
 

@@ -254,6 +254,7 @@ mod tests {
     use crate::replica::ejection::ERRORS_MAX;
     use crate::replica::in_flight::PlacedCall;
     use crate::time::Duration;
+    use crate::wave::slice::Slice;
     use crate::wave::state::Opening;
     use crate::wave::wait::Waiting;
     use alloc::sync::Arc;
@@ -307,6 +308,7 @@ mod tests {
                 explain: false,
                 loads_wanted: false,
                 asked: PartitionSet::first(1),
+                slice: Slice::WHOLE,
                 jobs_epoch: 0,
             },
         );

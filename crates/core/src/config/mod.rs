@@ -43,6 +43,8 @@ pub struct Kind {
     pub name: String,
     /// Where its jobs run.
     pub placement: Placement,
+    /// True when its partials can be cut into slices and joined again.
+    pub is_sliceable: bool,
 }
 
 /// Where an aggregation's jobs run.

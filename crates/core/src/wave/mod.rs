@@ -3,6 +3,7 @@
 pub(crate) mod contributors;
 pub(crate) mod credit;
 pub(crate) mod keep;
+pub mod slice;
 pub(crate) mod state;
 pub(crate) mod times;
 pub mod wait;

@@ -14,6 +14,7 @@ use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
+use crate::wave::slice::Slice;
 use crate::wave::wait::Waiting;
 use crate::wave::wait::stop::{Progress, Stop};
 use alloc::sync::Arc;
@@ -133,6 +134,7 @@ pub(crate) struct Opening<P> {
     pub(crate) explain: bool,
     pub(crate) loads_wanted: bool,
     pub(crate) asked: PartitionSet,
+    pub(crate) slice: Slice,
     pub(crate) jobs_epoch: u64,
 }
 
@@ -140,6 +142,7 @@ pub(crate) struct Opening<P> {
 #[derive(Debug)]
 pub(crate) struct Wave<P> {
     pub(crate) tag: Tag,
+    pub(crate) slice: Slice,
     pub(crate) parent: Parent,
     pub(crate) phase: Phase,
     pub(crate) name: Arc<str>,
@@ -206,6 +209,7 @@ impl<P: Payload> Wave<P> {
         let Opening { tag, parent, name, kind, params, deadline_at, answer_at, .. } = from;
         Self {
             tag,
+            slice: from.slice,
             parent,
             phase: Phase::Open,
             name,

@@ -10,6 +10,7 @@ mod operators;
 mod policies;
 mod refusals;
 mod relays;
+mod slices;
 mod stream_faults;
 mod stream_node;
 mod streams;

@@ -9,6 +9,7 @@ use treefold_core::message::{Call, Message, Partial};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
+use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
 fn refusal(world: &mut World, name: &str, options: CallOptions) -> CallError {
@@ -112,6 +113,7 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
             tree: Tree::leaf(root, PartitionSet::first(1)),
             explain: false,
             loads_wanted: false,
+            slice: Slice::WHOLE,
         };
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         assert_eq!(world.node(0).open_work(), Default::default());

@@ -39,6 +39,17 @@ impl Sum {
         Self { counts: [(partition, 1)].into(), bytes, tags: BTreeSet::new(), number: 0 }
     }
 
+    /// What is in every slice; what is there twice in any stays so.
+    fn joined(parts: Vec<Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut joined = parts.next().expect("a call has a slice");
+        for part in parts {
+            joined.counts.retain(|p, _| part.counts.contains_key(p));
+            joined.counts.iter_mut().for_each(|(p, count)| *count = (*count).max(part.counts[p]));
+        }
+        joined
+    }
+
     fn add(&mut self, other: Self) {
         other.counts.into_iter().for_each(|(p, count)| *self.counts.entry(p).or_default() += count);
         self.tags.extend(other.tags);
@@ -120,6 +131,8 @@ pub struct World {
     /// Connections that have broken, which the one end has not noticed yet: that end, and its peer.
     unnoticed: BTreeSet<(NodeId, NodeId)>,
     stuck: BTreeSet<(NodeId, JobId)>,
+    /// How many locals have been run that make slices.
+    pub sliced_locals: u32,
     /// Who has which operator.
     pub operators: BTreeSet<(NodeId, OperatorId)>,
     /// Who was brought one, as often as it was.
@@ -217,6 +230,7 @@ impl World {
             hanging: Vec::new(),
             unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
+            sliced_locals: 0,
             operators: BTreeSet::new(),
             operators_kept: Vec::new(),
             log: Vec::new(),
@@ -238,7 +252,7 @@ impl World {
         card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions });
         let config = NodeConfig {
             card,
-            kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement }],
+            kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }],
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             shares: BTreeMap::new(),
@@ -448,7 +462,13 @@ impl World {
     }
 
     fn run_job(&mut self, of: NodeId, job: Job<Sum>) {
-        let (result, cost) = match job.work {
+        let (work, slices) = match job.work {
+            Work::Slices { partition, of, params } => (Work::Local { partition, params }, Some(of)),
+            work => (work, None),
+        };
+        let (result, cost) = match work {
+            Work::Join { parts, .. } => (Ok(Sum::joined(parts)), self.behaviour.reduce),
+            Work::Slices { .. } => unreachable!("it is a local by now"),
             Work::Local { partition, .. } => {
                 if self.behaviour.never_returning.contains(&partition) {
                     self.stuck.insert((of, job.id));
@@ -466,7 +486,14 @@ impl World {
                 (Ok(a), self.behaviour.reduce)
             }
         };
-        let done = Input::JobDone { job: job.id, result, cost };
+        let done = match slices {
+            Some(of) => {
+                self.sliced_locals += 1;
+                let result = result.map(|whole| vec![whole; of as usize]);
+                Input::SlicesDone { job: job.id, result, cost }
+            }
+            None => Input::JobDone { job: job.id, result, cost },
+        };
         self.at(self.now + cost, Happening::Input(of, done));
     }
 

@@ -184,7 +184,7 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
         let all = scenario.partitions as usize;
         (0..random.below(all + 1)).map(|_| random.below(all) as u32).collect()
     };
-    Wish {
+    let mut wish = Wish {
         deadline_us,
         min_coverage: pick(random, &[0.0, 0.0, 0.5, 0.9, 1.0]),
         shape: if one_in(random, 3) { pick(random, &SHAPES) } else { usual_shape },
@@ -193,7 +193,14 @@ fn draw_wish(random: &mut Random, scenario: &Scenario, deadline_us: u64, usual_s
         hedge: one_in(random, 3),
         partitions: one_in(random, 6).then(|| chosen(random)),
         explain: one_in(random, 4),
+        slices: 1,
+    };
+    if one_in(random, 6) {
+        wish.slices = pick(random, &[2, 3, 7]);
+        // A partial answer's slices hold partitions that not all of them have, which no mark can tell.
+        wish.min_coverage = 1.0;
     }
+    wish
 }
 
 fn draw_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {

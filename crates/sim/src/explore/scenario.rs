@@ -124,6 +124,14 @@ pub struct Wish {
     /// Whether it wants a report.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
+    /// Into how many slices partials are cut.
+    #[serde(skip_serializing_if = "is_one")]
+    pub slices: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks it so")]
+fn is_one(slices: &u32) -> bool {
+    *slices == 1
 }
 
 impl Default for Wish {
@@ -137,6 +145,7 @@ impl Default for Wish {
             hedge: false,
             partitions: None,
             explain: false,
+            slices: 1,
         }
     }
 }
@@ -154,6 +163,7 @@ impl Wish {
             hedge: self.hedge,
             partitions: self.partitions.as_ref().map(of),
             explain: self.explain,
+            slices: self.slices,
         }
     }
 }

@@ -107,7 +107,7 @@ fn simplifications() -> Vec<Simpler> {
 type SimplerCall = fn(&mut Scenario, usize);
 
 /// Every way to make one call simpler.
-fn call_simplifications() -> [SimplerCall; 12] {
+fn call_simplifications() -> [SimplerCall; 13] {
     [
         |s, at| s.calls[at].cancelled_after_us = None,
         |s, at| s.calls[at].through = None,
@@ -119,6 +119,7 @@ fn call_simplifications() -> [SimplerCall; 12] {
         |s, at| s.calls[at].wish.partitions = None,
         |s, at| s.calls[at].wish.explain = false,
         |s, at| s.calls[at].wish.hedge = false,
+        |s, at| s.calls[at].wish.slices = 1,
         |s, at| s.calls[at].wish.min_coverage = 0.0,
         |s, at| s.calls[at].wish.deadline_us = 200_000,
     ]

@@ -79,6 +79,12 @@ impl Timeline {
             Input::Command(command @ (Command::Cancel { .. } | Command::Leave)) => {
                 self.note(now, at, About::Everyone, format!("{command:?}"));
             }
+            Input::SlicesDone { job, result, .. } => {
+                let ink = result.as_ref().ok().and_then(|slices| slices.first());
+                let how = if result.is_ok() { "done" } else { "failed" };
+                let about = ink.map_or(About::Everyone, |ink| About::Call(ink.call));
+                self.note(now, at, about, format!("  job {} {how}", job.0));
+            }
             Input::Command(_)
             | Input::Connected { .. }
             | Input::Datagram { .. }
@@ -98,6 +104,10 @@ impl Timeline {
             Effect::Run(job) => {
                 let (call, text) = match &job.work {
                     Work::Local { partition, params } => (params.call, format!("local of {partition}")),
+                    Work::Slices { partition, of, params } => {
+                        (params.call, format!("local of {partition}, in {of} slices"))
+                    }
+                    Work::Join { parts, params } => (params.call, format!("join {} slices", parts.len())),
                     Work::Reduce { a, b, params } => {
                         (params.call, format!("fold {} and {}", a.count, b.count))
                     }

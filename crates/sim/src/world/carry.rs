@@ -60,8 +60,7 @@ impl World {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
                     if self.places[at].processors.end(task.job, task.call) {
-                        let done = Input::JobDone { job: task.job, result: task.result, cost: took };
-                        self.feed(at, done, watch);
+                        self.feed(at, task.done(took), watch);
                     }
                     self.begin_tasks(at);
                 }
@@ -246,8 +245,12 @@ impl World {
     fn run(&mut self, at: usize, job: &Job<Ink>, inline: &mut Vec<Input<Ink>>) {
         let operators = &self.setting.operators[job.kind as usize];
         let seed = self.setting.workload_seed;
-        let (call, is_fold, ms, result) = match job.work {
-            Work::Local { partition, params } => {
+        let slices = match job.work {
+            Work::Slices { of, .. } => Some(of),
+            _ => None,
+        };
+        let (call, is_fold, ms, result) = match &job.work {
+            &Work::Local { partition, params } | &Work::Slices { partition, params, .. } => {
                 // On the loop nothing hangs but the whole node, and that is a stall.
                 if job.place != Where::Inline && self.places[at].hanging.contains(partition) {
                     self.places[at].hung += 1;
@@ -260,7 +263,8 @@ impl World {
                 let result = if failing.locals.contains(partition) { Err(failing.error()) } else { Ok(ink) };
                 (params.call, false, ms, result)
             }
-            Work::Reduce { a, b, params } => {
+            Work::Join { parts, params } => (params.call, true, 0.0, Ok(Ink::joined(parts))),
+            &Work::Reduce { a, b, params } => {
                 let folded = a.folded(b);
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
                 let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
@@ -275,9 +279,9 @@ impl World {
             Some(after) => (after, Err(JobError::Failed("it fails fast".into()))),
             None => (Duration::from_millis_f64(ms), result),
         };
-        let task = Task { job: job.id, call, is_fold, work, result };
+        let task = Task { job: job.id, call, is_fold, work, result, slices };
         if job.place == Where::Inline {
-            inline.push(Input::JobDone { job: task.job, result: task.result, cost: work });
+            inline.push(task.done(work));
         } else {
             self.places[at].processors.submit(task);
             self.begin_tasks(at);

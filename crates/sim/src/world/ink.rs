@@ -46,6 +46,15 @@ impl Ink {
         }
     }
 
+    /// The slices of one value, which hold the same partitions; where they don't, what comes of it is nobody's.
+    pub fn joined(slices: &[Self]) -> Self {
+        let first = slices.first().copied().unwrap_or_else(|| Self::params(0, 1.0));
+        let is_same = |slice: &Self| slice.marks == first.marks && slice.count == first.count;
+        let bytes = slices.iter().map(|slice| slice.bytes).sum();
+        let count = if slices.iter().all(is_same) { first.count } else { u32::MAX };
+        Self { bytes, count, ..first }
+    }
+
     /// True when it holds each of `partitions` once, and nothing else.
     pub fn holds_exactly(&self, partitions: &PartitionSet) -> bool {
         let marks = partitions.iter().fold(0_u128, |sum, partition| sum.wrapping_add(mark(partition)));

@@ -94,7 +94,11 @@ impl Spec {
             let service = ServiceCard { partitions: self.partitions.clone(), total };
             card.services.insert("s".into(), service);
         }
-        let kinds = operators.iter().map(|one| Kind { name: one.name.clone(), placement: one.placement });
+        let kinds = operators.iter().map(|one| Kind {
+            name: one.name.clone(),
+            placement: one.placement,
+            is_sliceable: !matches!(one.placement, Placement::Async { .. }),
+        });
         NodeConfig {
             card,
             kinds: kinds.collect(),

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, WaveId};
+use treefold_core::input::Input;
 use treefold_core::time::Duration;
 
 use super::ink::Ink;
@@ -27,6 +28,23 @@ pub struct Task {
     pub work: Duration,
     /// What comes of it.
     pub result: Result<Ink, JobError>,
+    /// Into how many slices that is cut; `None` where it is whole.
+    pub slices: Option<u32>,
+}
+
+impl Task {
+    /// What core hears of it when it took so long.
+    pub fn done(self, cost: Duration) -> Input<Ink> {
+        let Self { job, result, .. } = self;
+        match self.slices {
+            Some(of) => {
+                let slice = |whole: Ink| Ink { bytes: whole.bytes / of, ..whole };
+                let result = result.map(|whole| vec![slice(whole); of as usize]);
+                Input::SlicesDone { job, result, cost }
+            }
+            None => Input::JobDone { job, result, cost },
+        }
+    }
 }
 
 /// The processors of one node.
@@ -161,7 +179,7 @@ mod tests {
 
     fn task(job: u64, is_fold: bool) -> Task {
         let result = Ok(Ink::params(job, 1.0));
-        Task { job: JobId(job), call: job, is_fold, work: Duration::from_millis(10), result }
+        Task { job: JobId(job), call: job, is_fold, work: Duration::from_millis(10), result, slices: None }
     }
 
     #[test]

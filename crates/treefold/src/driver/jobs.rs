@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use treefold_core::effect::{Job, Place};
 use treefold_core::id::JobId;
+use treefold_core::input::Input;
 
 impl Loop {
     pub(super) fn run_job(self: &Rc<Self>, job: Job<Bytes>) {
@@ -29,6 +30,10 @@ impl Loop {
                     cost += delay;
                 }
                 self.job_done(id, result, cost);
+            }
+            Yielded::Slices(result) => {
+                let cost = self.meters[kind].cost(began, self.inline_cost_max);
+                self.feed(Input::SlicesDone { job: id, result, cost: cost.into() });
             }
             Yielded::Later(future) => self.drive(id, future, started),
         }
@@ -65,6 +70,9 @@ impl Loop {
             for Done { finished, cost } in finished.drain(..) {
                 match finished {
                     Finished::Job(job, Yielded::Ready(result)) => self.job_done(job, result, cost),
+                    Finished::Job(job, Yielded::Slices(result)) => {
+                        self.feed(Input::SlicesDone { job, result, cost: cost.into() });
+                    }
                     Finished::Job(job, Yielded::Later(future)) => self.drive(job, future, Instant::now()),
                     Finished::Filter { stream, run, filters, result } => {
                         self.filter_returned(stream, run, filters, result, cost);

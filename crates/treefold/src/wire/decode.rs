@@ -13,7 +13,7 @@ use crate::wire::header::{
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::operators::operator_reply_of;
-use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, waiting_of};
+use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
 use crate::wire::report::report_of;
 use crate::wire::status::{cards_of, status_of};
 use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
@@ -128,6 +128,7 @@ impl Decoder {
             tree: tree_of(header, &self.limits)?,
             explain: header.explain,
             loads_wanted: header.loads_wanted,
+            slice: slice_of(header.slice, header.slices, &self.limits)?,
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();

@@ -9,7 +9,9 @@ use crate::wire::frame::{Kind, NO_TAG};
 use crate::wire::header::{CallHeader, CardsHeader, NumberHeader, OfferHeader, PartialHeader, RequestHeader};
 use crate::wire::loads::put_loads;
 use crate::wire::operators::operator_reply_header;
-use crate::wire::outcome::{given_up_column, missing_headers, put_options, reply_header, waiting_numbers};
+use crate::wire::outcome::{
+    given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
+};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
 use crate::wire::stream::encode::StreamEncoder;
@@ -146,6 +148,7 @@ impl Encoder {
         header.hedge = call.hedge;
         header.explain = call.explain;
         header.loads_wanted = call.loads_wanted;
+        (header.slice, header.slices) = slice_numbers(call.slice);
         put_tree(header, &call.tree, limits)?;
         append(header, out);
         if header.nodes.len() > LONG_HEADER_BYTES {

@@ -146,6 +146,10 @@ pub(super) struct CallHeader {
     pub(super) slope_max: f64,
     #[prost(bool, tag = "16")]
     pub(super) hedge: bool,
+    #[prost(uint32, tag = "17")]
+    pub(super) slice: u32,
+    #[prost(uint32, tag = "18")]
+    pub(super) slices: u32,
 }
 
 /// `Partial`.
@@ -282,6 +286,8 @@ pub(super) struct RequestHeader {
     pub(super) slope_max: f64,
     #[prost(bool, tag = "13")]
     pub(super) hedge: bool,
+    #[prost(uint32, tag = "14")]
+    pub(super) slices: u32,
 }
 
 /// `Reply`.

@@ -16,6 +16,7 @@ use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
+use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
 /// The longest name of a shape or a policy.
@@ -157,6 +158,17 @@ pub(super) fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
     &text[..text.floor_char_boundary(limits.message_bytes_max)]
 }
 
+/// A slice as two numbers; none for whole partials.
+pub(super) fn slice_numbers(slice: Slice) -> (u32, u32) {
+    if slice.is_whole() { (0, 0) } else { (slice.index(), slice.of()) }
+}
+
+/// The slice of two numbers.
+pub(super) fn slice_of(index: u32, of: u32, limits: &Limits) -> Result<Slice, WireError> {
+    within("slices", limits.slices_max as usize, of as usize)?;
+    Slice::new(index, of.max(1)).ok_or_else(|| malformed("slice"))
+}
+
 /// Fills a request's header with what the caller asks for.
 pub(super) fn put_options(
     header: &mut RequestHeader,
@@ -169,6 +181,7 @@ pub(super) fn put_options(
     header.policy = options.policy.map(|policy| policy.to_string()).unwrap_or_default();
     (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(options.waiting)?;
     header.hedge = options.hedge;
+    header.slices = if options.slices == 1 { 0 } else { options.slices };
     header.explain = options.explain;
     header.chosen = options.partitions.is_some();
     if let Some(partitions) = &options.partitions {
@@ -199,6 +212,7 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
         hedge: header.hedge,
         partitions,
         explain: header.explain,
+        slices: header.slices.max(1),
     })
 }
 

@@ -15,6 +15,7 @@ use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
+use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
 /// Node `n` of a cluster of IPv4 addresses.
@@ -58,6 +59,7 @@ pub(super) fn call() -> Call<Bytes> {
         tree: tree(),
         explain: false,
         loads_wanted: false,
+        slice: Slice::WHOLE,
     }
 }
 
@@ -181,9 +183,12 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ..CallOptions::default()
     };
     let slope = Waiting::Slope { f_min: 0.25, f_max: 0.5 };
+    let sliced = CallOptions { slices: 8, ..options.clone() };
     let hedged = CallOptions { waiting: slope, hedge: true, ..options.clone() };
     let request = Request { id: 7, name: "search/topk".into(), params: Bytes::from_static(b"rust"), options };
+    let request_sliced = Request { options: sliced, ..request.clone() };
     let request_hedged = Request { options: hedged, ..request.clone() };
+    let call_sliced = Call { slice: Slice::new(2, 8).expect("2 is below 8"), ..call() };
     let call_hedged = Call { waiting: slope, spare: 1, hedge: true, ..call() };
     let lossy = Partial { payload: None, missing: vec![loss()], last: false, ..partial("") };
     let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
@@ -194,6 +199,8 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
         ("partial-with-given-up", Message::Partial(Box::new(telling))),
+        ("call-sliced", Message::Call(Box::new(call_sliced))),
+        ("request-sliced", Message::Request(Box::new(request_sliced))),
         ("call-hedged", Message::Call(Box::new(call_hedged))),
         ("partial", Message::Partial(Box::new(partial("sum")))),
         ("partial-of-nothing", Message::Partial(Box::new(lossy))),

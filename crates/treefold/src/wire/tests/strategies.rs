@@ -19,6 +19,7 @@ use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
+use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
 fn addr() -> impl Strategy<Value = SocketAddr> {
@@ -133,8 +134,10 @@ fn cost() -> impl Strategy<Value = CostFigure> {
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
     let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), any::<[bool; 3]>());
-    (tag(), shared_text(), option::of(payload()), times, tree()).prop_map(
-        |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree)| {
+    let slice =
+        (1_u32..=256, any::<u32>()).prop_map(|(of, index)| Slice::new(index % of, of).expect("it is below"));
+    (tag(), shared_text(), option::of(payload()), times, tree(), slice).prop_map(
+        |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
             let ([losses_max, spare], [hedge, explain, loads_wanted]) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
@@ -149,6 +152,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 tree,
                 explain,
                 loads_wanted,
+                slice,
             }))
         },
     )
@@ -200,10 +204,12 @@ fn options() -> impl Strategy<Value = CallOptions> {
     ];
     // Without negative zero, which protobuf does not tell from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
-    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), any::<[bool; 2]>())
-        .prop_map(|(deadline, min_coverage, shape, policy, waiting, partitions, [hedge, explain])| {
-            CallOptions { deadline, min_coverage, shape, policy, waiting, hedge, partitions, explain }
-        })
+    let rest = (any::<[bool; 2]>(), 1_u32..300);
+    (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), rest).prop_map(
+        |(deadline, min_coverage, shape, policy, waiting, partitions, ([hedge, explain], slices))| {
+            CallOptions { deadline, min_coverage, shape, policy, waiting, hedge, partitions, explain, slices }
+        },
+    )
 }
 
 fn verdict() -> impl Strategy<Value = Status> {

@@ -1,0 +1,222 @@
+//! The end of a sliced call: its slices come one by one, and are joined at the front.
+//!
+//! Each slice is a wave that ends like any other. A partition counts as contributed when it is in every slice: one that is
+//! missing from a single one is missing, though the other slices of its partial may be in the value. The call fails as soon
+//! as too much is missing, and its other slices are given up. When all are in, one job of the aggregation joins them,
+//! since core does not look into payloads; it has what is left of the deadline.
+
+use crate::call::caller::{CALLER_BRANCH, OpenCall};
+use crate::effect::{Effect, Job, Place, Work};
+use crate::error::{CallError, JobError, Missing, Reason};
+use crate::id::{JobId, NodeId, Tag, WaveId};
+use crate::message::{Payload, Report};
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::time::{Duration, Instant};
+use crate::timer::Wake;
+use crate::wave::slice;
+use crate::wave::state::{Wave, list, note};
+use alloc::vec::Vec;
+
+/// Joining is given no more than this part of a call's time, however long it is said to take.
+const JOINING_PART: u64 = 4;
+
+/// What has come of a sliced call.
+#[derive(Debug)]
+pub(crate) struct Gathered<P> {
+    /// By slice; `None` is still to come, or has come without a value.
+    values: Vec<Option<P>>,
+    came: usize,
+    /// In every slice that has come.
+    contributed: PartitionSet,
+    missing: Vec<Missing>,
+    reports: Vec<Report>,
+    /// What went wrong on the way, mended or not.
+    losses: Vec<Missing>,
+    given_up: Vec<NodeId>,
+    joining: Option<JobId>,
+}
+
+impl<P> Gathered<P> {
+    pub(crate) fn is_joining(&self) -> bool {
+        self.joining.is_some()
+    }
+}
+
+impl<P: Payload> Gathered<P> {
+    pub(crate) fn new(asked: &PartitionSet, slices: u32) -> Self {
+        Self {
+            values: (0..slices).map(|_| None).collect(),
+            came: 0,
+            contributed: asked.clone(),
+            missing: Vec::new(),
+            reports: Vec::new(),
+            losses: Vec::new(),
+            given_up: Vec::new(),
+            joining: None,
+        }
+    }
+
+    /// Takes a slice in.
+    fn take(&mut self, wave: &mut Wave<P>, missing: Vec<Missing>, missing_max: usize) {
+        self.came += 1;
+        self.values[wave.slice.index() as usize] =
+            wave.parts.resting().first().map(|part| part.payload.clone());
+        for Missing { partitions, node, reason } in missing {
+            let fresh = partitions.difference(&partitions.difference(&self.contributed));
+            self.contributed = self.contributed.difference(&fresh);
+            if !fresh.is_empty() {
+                list(&mut self.missing, Missing { partitions: fresh, node, reason }, missing_max);
+            }
+        }
+        self.reports.append(&mut wave.reports);
+        self.given_up.append(&mut wave.given_up);
+        wave.losses.drain(..).for_each(|loss| note(&mut self.losses, loss, missing_max));
+    }
+
+    /// The value of every slice, if all have one.
+    fn take_values(&mut self) -> Option<Vec<P>> {
+        core::mem::take(&mut self.values).into_iter().collect()
+    }
+}
+
+impl<P: Payload> Node<P> {
+    /// Refuses slices of what can't be cut here, or not joined.
+    pub(crate) fn check_slices(&self, name: &str, slices: u32) -> Result<(), CallError> {
+        let limit = match self.kind_of(name).map(|kind| self.config.kinds[kind as usize].is_sliceable) {
+            _ if slices == 1 => return Ok(()),
+            Some(true) => return Ok(()),
+            Some(false) => "1, since the aggregation does not split its partials",
+            None => "1 at a front that does not have the aggregation, and so can't join them",
+        };
+        Err(CallError::bad_field("slices", slices, limit))
+    }
+
+    /// A slice of a call has ended.
+    pub(crate) fn gather(
+        &mut self,
+        now: Instant,
+        mut call: OpenCall<P>,
+        wave: &mut Wave<P>,
+        missing: Vec<Missing>,
+    ) {
+        let first = wave.slice.first(wave.tag.wave);
+        let Some(gathered) = call.gathered.as_deref_mut() else { return };
+        gathered.take(wave, missing, self.config.limits.missing_max);
+        let lost = call.asked.len() - gathered.contributed.len();
+        let is_whole = gathered.came == wave.slice.of() as usize;
+        if lost > call.losses_max as usize {
+            self.drop_slices(first, wave.slice.of());
+            return self.end_sliced(now, call, None);
+        }
+        if !is_whole {
+            self.calls.insert(first, call);
+            return;
+        }
+        match gathered.take_values().zip(wave.kind) {
+            Some((parts, kind)) => self.join_slices(now, first, call, kind, parts, wave.params.clone()),
+            None => self.end_sliced(now, call, None),
+        }
+    }
+
+    /// Gives up the slices of a call that are still on their way.
+    pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
+        for (_, wave) in slice::waves(first, of) {
+            if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+                self.drop_wave(&mut own);
+            }
+        }
+    }
+
+    /// What a call's slices must leave of its time.
+    pub(crate) fn joining_time(&self, call: &OpenCall<P>) -> Duration {
+        let slices = call.options.slices;
+        let fold = self.reduce_estimate(self.kind_of(&call.name), &call.name);
+        fold.mul_f64(f64::from(slices - 1)).min(call.options.deadline.div(JOINING_PART))
+    }
+
+    fn join_slices(
+        &mut self,
+        now: Instant,
+        first: WaveId,
+        mut call: OpenCall<P>,
+        kind: u32,
+        parts: Vec<P>,
+        params: P,
+    ) {
+        let deadline_at = call.deadline_at();
+        let id = self.begin_join(now, first, kind, deadline_at);
+        if let Some(gathered) = call.gathered.as_deref_mut() {
+            gathered.joining = Some(id);
+        }
+        self.timers.rearm(&mut call.armed, Some(deadline_at.max(now)), Wake::Polls(first));
+        self.calls.insert(first, call);
+        let work = Work::Join { parts, params };
+        self.effects.push_back(Effect::Run(Job { id, kind, work, place: Place::Worker }));
+    }
+
+    /// The slices have been joined, or could not be.
+    pub(crate) fn handle_joined(
+        &mut self,
+        now: Instant,
+        id: JobId,
+        first: WaveId,
+        result: Result<P, JobError>,
+    ) {
+        let is_awaited =
+            |call: &OpenCall<P>| call.gathered.as_ref().is_some_and(|gathered| gathered.joining == Some(id));
+        if !self.calls.get(&first).is_some_and(is_awaited) {
+            return;
+        }
+        let Some(mut call) = self.calls.remove(&first) else { return };
+        self.timers.rearm(&mut call.armed, None, Wake::Polls(first));
+        match result {
+            Ok(value) => self.end_sliced(now, call, Some(value)),
+            Err(JobError::Failed(text) | JobError::Panicked(text)) => {
+                self.end_unjoined(now, call, Reason::ReduceFailed(text));
+            }
+        }
+    }
+
+    /// The deadline has passed while the slices of a call were being joined.
+    pub(crate) fn give_up_joining(&mut self, now: Instant, call: OpenCall<P>) {
+        self.end_unjoined(now, call, Reason::Late);
+    }
+
+    /// Ends a call whose slices all came, and whose value did not.
+    fn end_unjoined(&mut self, now: Instant, mut call: OpenCall<P>, reason: Reason) {
+        if let Some(gathered) = call.gathered.as_deref_mut() {
+            let partitions = core::mem::take(&mut gathered.contributed);
+            let loss = Missing { partitions, node: Some(self.me), reason };
+            list(&mut gathered.missing, loss, self.config.limits.missing_max);
+        }
+        self.end_sliced(now, call, None);
+    }
+
+    fn end_sliced(&mut self, now: Instant, mut call: OpenCall<P>, value: Option<P>) {
+        let Some(mut gathered) = call.gathered.take() else { return };
+        self.note_end(now, &mut call, &gathered.losses, &gathered.missing);
+        self.judge_relays(now, &call.relays, &gathered.given_up, gathered.missing.is_empty());
+        let explain = call.options.explain;
+        let elapsed = call.started_at.until(now);
+        let report = explain.then(|| {
+            let rack = self.config.card.rack.clone();
+            let (queue, local, reduce) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+            let (wait, total) = (elapsed, elapsed);
+            let (node, partitions) = (self.me, PartitionSet::new());
+            let children = core::mem::take(&mut gathered.reports);
+            alloc::boxed::Box::new(Report {
+                node,
+                rack,
+                partitions,
+                queue,
+                local,
+                reduce,
+                wait,
+                total,
+                children,
+            })
+        });
+        self.conclude(now, call, gathered.contributed, gathered.missing, value, report);
+    }
+}

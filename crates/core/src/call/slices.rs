@@ -1,0 +1,198 @@
+//! The locals of sliced calls: one run makes a partition's partial for all slices.
+//!
+//! A node has a wave for each slice that it is asked for, and all of them want a slice of the same partial. So the first
+//! queues the local, and whoever comes meanwhile waits for what it makes; a slice for which nobody has asked yet is kept
+//! until somebody does, or until the call's deadline. What is kept counts as held, and is not kept where there is no room:
+//! the local is then run again.
+//!
+//! ```text
+//!   Call, slice 0 ──▶ want ──▶ Run(slices of 7) ─────────────▶ made ──▶ slice 0 of 7, a part of its wave
+//!   Call, slice 1 ──▶ want (being made)                          ├────▶ slice 1 of 7, a part of its wave
+//!   Call, slice 2 ─────────────────────────────── want (made) ◀──┘
+//! ```
+
+use crate::call::jobs::OpenJob;
+use crate::effect::Work;
+use crate::error::{JobError, Reason};
+use crate::id::{PartitionId, Tag, WaveId};
+use crate::message::Payload;
+use crate::node::Node;
+use crate::partitions::PartitionSet;
+use crate::schedule::queue::Pending;
+use crate::time::{Duration, Instant};
+use crate::timer::Wake;
+use crate::wave::contributors::{Part, Taken};
+use crate::wave::state::{Phase, Wave};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The call, by its first slice's wave, and the partition.
+pub(crate) type LocalKey = (WaveId, PartitionId);
+
+/// A partial that is made for several waves.
+#[derive(Debug)]
+pub(crate) struct SlicedLocal<P> {
+    /// The slices that nobody has fetched; `None` while they are being made.
+    made: Option<Vec<Option<P>>>,
+    of: u32,
+    armed: Option<Instant>,
+}
+
+impl<P: Payload> SlicedLocal<P> {
+    fn bytes(&self) -> usize {
+        self.made.iter().flatten().flatten().map(Payload::len).sum()
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.made.as_ref().is_some_and(|slices| slices.iter().all(Option::is_none))
+    }
+}
+
+impl<P: Payload> Node<P> {
+    /// A wave wants its slice of a partition's partial: it is here, is being made, or is queued now.
+    pub(crate) fn want_slice(&mut self, now: Instant, wave: &mut Wave<P>, kind: u32, partition: PartitionId) {
+        let key = (wave.slice.first(wave.tag.wave), partition);
+        let is_being_made = self.sliced.get(&key).is_some_and(|local| local.made.is_none());
+        if is_being_made {
+            return;
+        }
+        if let Some(slice) = self.fetch_slice(key, wave.slice.index()) {
+            return self.take_own(wave, PartitionSet::from_range(partition..partition + 1), slice);
+        }
+        self.forget_slices(key);
+        let (of, params) = (wave.slice.of(), wave.params.clone());
+        let job = Pending {
+            tag: wave.tag,
+            kind,
+            work: Work::Slices { partition, of, params },
+            contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
+            epoch: wave.jobs_epoch,
+        };
+        if let Err(job) = self.queue.push_local(job) {
+            return self.lose_own(wave, job.contributors, Reason::Full("jobs_queued_max".into()));
+        }
+        let mut local = SlicedLocal { made: None, of, armed: None };
+        let until = wave.deadline_at.max(now + Duration::from_micros(1));
+        self.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
+        self.sliced.insert(key, local);
+    }
+
+    /// The call's deadline has passed.
+    pub(crate) fn expire_slices(&mut self, key: LocalKey) {
+        if let Some(local) = self.sliced.get_mut(&key) {
+            local.armed = None;
+        }
+        self.forget_slices(key);
+    }
+
+    fn forget_slices(&mut self, key: LocalKey) {
+        let Some(mut local) = self.sliced.remove(&key) else { return };
+        self.held_bytes -= local.bytes();
+        self.timers.rearm(&mut local.armed, None, Wake::Slices(key.0, key.1));
+    }
+
+    fn fetch_slice(&mut self, key: LocalKey, index: u32) -> Option<P> {
+        let local = self.sliced.get_mut(&key)?;
+        let slice = local.made.as_mut()?.get_mut(index as usize)?.take()?;
+        self.held_bytes -= slice.len();
+        if local.is_fetched() {
+            self.forget_slices(key);
+        }
+        Some(slice)
+    }
+
+    /// Finds the wave for which a queued sliced local is run by now; `None`, and the local is forgotten, when nobody wants
+    /// it any more.
+    pub(crate) fn claim_slices(&mut self, job: &mut Pending<P>) -> Option<()> {
+        let Work::Slices { partition, of, .. } = job.work else { return Some(()) };
+        let WaveId { origin, sequence } = job.tag.wave;
+        let earliest = WaveId { origin, sequence: sequence.saturating_sub(u64::from(of) - 1) };
+        let of_call = self.sliced.range((earliest, 0)..=(job.tag.wave, PartitionId::MAX));
+        let covers = |first: WaveId, local: &SlicedLocal<P>| sequence - first.sequence < u64::from(local.of);
+        let (&key, _) =
+            of_call.into_iter().find(|&(&(first, of), local)| of == partition && covers(first, local))?;
+        let Some(&tag) = self.who_wants(key, of).first() else {
+            self.forget_slices(key);
+            return None;
+        };
+        job.tag = tag;
+        job.epoch = self.waves.get(&tag)?.jobs_epoch;
+        Some(())
+    }
+
+    /// Open waves of the call that have not got their slice of the partition.
+    fn who_wants(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
+        let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
+        let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
+        let wants = |wave: &Wave<P>| wave.phase == Phase::Open && wave.own_open.contains(partition);
+        self.waves.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
+    }
+
+    /// A sliced local is over: each wave that waits gets its slice, or learns why there is none.
+    pub(crate) fn take_slices(&mut self, now: Instant, job: &OpenJob, result: Result<Vec<P>, JobError>) {
+        let Some(key) = job.local else { return };
+        let Some(of) = self.sliced.get(&key).filter(|local| local.made.is_none()).map(|local| local.of)
+        else {
+            return;
+        };
+        let result = result.and_then(|slices| match slices.len() {
+            made if made == of as usize => Ok(slices),
+            made => Err(JobError::Failed(Arc::from(alloc::format!("split made {made} slices of {of}")))),
+        });
+        let waiting = self.who_wants(key, of);
+        let error = match result {
+            Ok(slices) => {
+                self.held_bytes += slices.iter().map(Payload::len).sum::<usize>();
+                let made = Some(slices.into_iter().map(Some).collect());
+                self.sliced.entry(key).and_modify(|local| local.made = made);
+                None
+            }
+            Err(error) => {
+                self.forget_slices(key);
+                self.counters.locals_failed += 1;
+                Some(error)
+            }
+        };
+        for tag in waiting {
+            let Some(mut wave) = self.waves.remove(&tag) else { continue };
+            wave.timing.first_job_at.get_or_insert(job.started_at);
+            wave.timing.local += job.started_at.until(now);
+            self.lighten(&mut wave, job.kind, false);
+            match &error {
+                Some(error) => self.lose_own(&mut wave, job.contributors.clone(), reason_of(error.clone())),
+                None => match self.fetch_slice(key, wave.slice.index()) {
+                    Some(slice) => self.take_own(&mut wave, job.contributors.clone(), slice),
+                    // Another branch of the same wave has it: rare, and made once more.
+                    None => self.want_slice(now, &mut wave, job.kind, key.1),
+                },
+            }
+            self.settle(now, wave);
+        }
+        self.keep_unfetched(key);
+    }
+
+    /// A partial of one of the node's own partitions.
+    pub(crate) fn take_own(&mut self, wave: &mut Wave<P>, contributors: PartitionSet, payload: P) {
+        wave.own_open = wave.own_open.difference(&contributors);
+        if wave.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
+            self.counters.partials_overlapping += 1;
+        }
+    }
+
+    /// Slices that nobody has asked for yet stay if there is room.
+    fn keep_unfetched(&mut self, key: LocalKey) {
+        if self.held_bytes > self.config.limits.held_bytes_max
+            && self.sliced.get(&key).is_some_and(|local| local.made.is_some())
+        {
+            self.forget_slices(key);
+        }
+    }
+}
+
+/// Why a local gave nothing.
+pub(crate) fn reason_of(error: JobError) -> Reason {
+    match error {
+        JobError::Failed(text) => Reason::LocalFailed(text),
+        JobError::Panicked(text) => Reason::LocalPanicked(text),
+    }
+}
