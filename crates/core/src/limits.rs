@@ -28,7 +28,7 @@ pub struct Limits {
     pub tree_seats_max: usize,
     /// Partitions of one service.
     pub partitions_max: u32,
-    /// Calls that this node is the front of, at a time.
+    /// Calls that this node is the front of, at a time; a sliced one counts as many as it has slices.
     pub calls_open_max: usize,
     /// Waves that this node takes part in, at a time.
     pub waves_open_max: usize,

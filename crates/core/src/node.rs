@@ -81,6 +81,8 @@ pub struct Node<P> {
     pub(crate) held_bytes: usize,
     pub(crate) sliced: BTreeMap<LocalKey, SlicedLocal<P>>,
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
+    /// One for each open call, and for each slice of one.
+    pub(crate) call_waves: usize,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     pub(crate) calls_started: u64,
     #[allow(clippy::vec_box)]
@@ -174,6 +176,7 @@ impl<P: Payload> Node<P> {
             held_bytes: 0,
             sliced: BTreeMap::new(),
             calls: BTreeMap::new(),
+            call_waves: 0,
             requests: BTreeMap::new(),
             calls_started: 0,
             streams: BTreeMap::new(),

@@ -65,6 +65,10 @@ pub struct OpenWork {
 pub struct TableSizes {
     /// Locals waiting for a processor.
     pub locals_queued: usize,
+    /// The front's own waves: one for each of its calls, or for each slice of one.
+    pub call_waves: usize,
+    /// Locals that make slices, queued, running, or with slices that nobody has fetched.
+    pub sliced_locals: usize,
     /// Folds waiting for one, those of waves that have ended included.
     pub folds_queued: usize,
     /// Nodes in the largest of the tables that remember something of each: loads, latencies, failures.

@@ -115,6 +115,11 @@ fn params_of<P: Body>(params: &Bytes) -> Result<P> {
     P::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
 }
 
+/// Lets go of the bytes, so that a partial that shares them may be alone with them, and is folded where it lies.
+fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
+    partial_of(&partial)
+}
+
 fn partial_of<P: Body>(partial: &Bytes) -> Result<P> {
     P::decode(partial).map_err(|error| OperatorError::caused_by("partial", error))
 }
@@ -126,8 +131,8 @@ impl<A: Aggregation> Operator for Erased<A> {
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
-        let run = || {
-            let (a, b) = (partial_of(&a)?, partial_of(&b)?);
+        let run = move || {
+            let (a, b) = (partial_from(a)?, partial_from(b)?);
             Ok(self.0.reduce(a, b, &params_of(params)?)?.encode()?)
         };
         Outcome::Now(run())

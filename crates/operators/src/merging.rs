@@ -79,6 +79,18 @@ where
     fn placement(&self) -> Placement {
         self.placement
     }
+
+    fn is_sliceable(&self) -> bool {
+        M::IS_SLICEABLE
+    }
+
+    fn split(&self, partial: M, slices: u32, _: &P) -> Result<Vec<M>> {
+        partial.split(slices).map_err(|error| crate::OperatorError::from(error).context(self.name))
+    }
+
+    fn join(&self, parts: Vec<M>, _: &P) -> Result<M> {
+        M::join(parts).map_err(|error| crate::OperatorError::from(error).context(self.name))
+    }
 }
 
 impl<F, P, M> fmt::Debug for Mergeable<F, P, M> {

@@ -61,6 +61,11 @@ pub(crate) struct Call {
     #[arg(long)]
     hedge: bool,
 
+    /// Cut every partial by key into so many slices, each with a tree of its own: for bulky partials, of aggregations
+    /// that can be cut
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    slices: u32,
+
     /// The partitions to ask, as in 0-3,7; all of the service when left out
     #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
     partitions: Option<PartitionSet>,
@@ -98,6 +103,7 @@ impl Call {
             .shape(self.shape)
             .waiting(self.waiting)
             .hedge(self.hedge)
+            .slices(self.slices)
             .explain(self.explain);
         if let Some(policy) = self.policy {
             call = call.policy(policy);

@@ -109,6 +109,7 @@ impl<P: Payload> Node<P> {
         let wave = WaveId { origin: self.me.generation, sequence: self.calls_started };
         // A sliced call has a wave for each slice, numbered on from its own.
         self.calls_started += u64::from(options.slices - 1);
+        self.call_waves += options.slices as usize;
         let mut call = OpenCall {
             requester,
             name,
@@ -144,10 +145,10 @@ impl<P: Payload> Node<P> {
         if self.is_leaving() {
             return Err(CallError::ShuttingDown);
         }
-        if self.calls.len() >= limits.calls_open_max {
+        plan::check_options(options, limits)?;
+        if self.call_waves + options.slices as usize > limits.calls_open_max {
             return Err(CallError::TooManyCalls { limit: limits.calls_open_max });
         }
-        plan::check_options(options, limits)?;
         self.check_slices(name, options.slices)?;
         if params.len() > limits.payload_bytes_max {
             return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
@@ -315,6 +316,7 @@ impl<P: Payload> Node<P> {
         report: Option<Box<Report>>,
     ) {
         self.requests.remove(&call.requester);
+        self.call_waves -= call.options.slices as usize;
         let lost = call.asked.len() - contributed.len();
         let status = match lost {
             0 => Status::Full,
@@ -349,6 +351,7 @@ impl<P: Payload> Node<P> {
         let mut slices = 1;
         if let Some(mut call) = self.calls.remove(&wave) {
             slices = call.options.slices;
+            self.call_waves -= slices as usize;
             self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
             self.replicas.cancelled(core::mem::take(&mut call.placed));
         }

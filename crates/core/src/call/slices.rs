@@ -181,9 +181,9 @@ impl<P: Payload> Node<P> {
 
     /// Slices that nobody has asked for yet stay if there is room.
     fn keep_unfetched(&mut self, key: LocalKey) {
-        if self.held_bytes > self.config.limits.held_bytes_max
-            && self.sliced.get(&key).is_some_and(|local| local.made.is_some())
-        {
+        let limits = &self.config.limits;
+        let is_full = self.held_bytes > limits.held_bytes_max || self.sliced.len() > limits.waves_open_max;
+        if is_full && self.sliced.get(&key).is_some_and(|local| local.made.is_some()) {
             self.forget_slices(key);
         }
     }

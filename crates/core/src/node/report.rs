@@ -36,6 +36,8 @@ impl<P: Payload> Node<P> {
     /// The sizes of further tables at this moment.
     pub fn table_sizes(&self) -> TableSizes {
         TableSizes {
+            call_waves: self.call_waves,
+            sliced_locals: self.sliced.len(),
             locals_queued: self.queue.locals(),
             folds_queued: self.queue.folds(),
             peers_remembered: self.loads.len().max(self.replicas.remembered()),

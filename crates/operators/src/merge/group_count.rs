@@ -1,8 +1,10 @@
 //! How many there are of each.
 
+use super::slicing::slice_of;
 use super::{Merge, MergeError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::hash::Hash;
 
 /// The most groups that a count by group holds, whatever its own limit says.
 pub const GROUPS_MAX: u32 = 1 << 20;
@@ -86,7 +88,9 @@ impl<K> Default for GroupCount<K> {
     }
 }
 
-impl<K: Ord> Merge for GroupCount<K> {
+impl<K: Ord + Hash> Merge for GroupCount<K> {
+    const IS_SLICEABLE: bool = true;
+
     fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
         let groups_max = self.groups_max.min(other.groups_max);
         if other.groups.len() > self.groups.len() {
@@ -98,13 +102,23 @@ impl<K: Ord> Merge for GroupCount<K> {
         }
         other.groups.into_iter().try_for_each(|(key, count)| self.add(key, count))
     }
+
+    /// By the keys' hashes.
+    fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
+        let groups_max = self.groups_max;
+        let mut parts: Vec<Self> = (0..slices.max(1)).map(|_| Self::new(groups_max)).collect();
+        for (key, count) in self.groups {
+            parts[slice_of(&key, slices.max(1))].groups.insert(key, count);
+        }
+        Ok(parts)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codec::Body;
-    use crate::merge::laws::hold_to_the_laws;
+    use crate::merge::laws::{hold_to_the_laws, slices_fold_like_the_whole};
     use proptest::prelude::*;
 
     fn words() -> impl Strategy<Value = GroupCount<String>> {
@@ -116,6 +130,13 @@ mod tests {
     }
 
     hold_to_the_laws!(laws_of_group_count, words());
+
+    proptest! {
+        #[test]
+        fn slices_of_counts_fold_like_counts(a in words(), b in words(), slices in 1_u32..9) {
+            slices_fold_like_the_whole(&a, &b, slices);
+        }
+    }
 
     fn counts(groups_max: u32, keys: &[u32]) -> GroupCount<u32> {
         let mut counts = GroupCount::new(groups_max);

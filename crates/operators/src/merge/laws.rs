@@ -59,6 +59,19 @@ pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tr
     assert_eq!(bytes_of(&left[0]), bytes_of(&in_order));
 }
 
+/// `join(split(a)) = a`, and `join(aᵢ·bᵢ) = a·b`.
+pub fn slices_fold_like_the_whole<M: Merge + Body + Clone>(a: &M, b: &M, slices: u32) {
+    let split = |whole: &M| {
+        let parts = whole.clone().split(slices).expect("it can be cut");
+        assert_eq!(parts.len(), slices as usize, "as many as were asked for");
+        parts
+    };
+    let join = |parts: Vec<M>| M::join(parts).expect("slices can be joined");
+    assert_eq!(bytes_of(&join(split(a))), bytes_of(a), "joined again");
+    let folded = split(a).into_iter().zip(split(b)).map(|(a, b)| merged(a, b)).collect();
+    assert_eq!(bytes_of(&join(folded)), bytes_of(&merged(a.clone(), b.clone())), "folded slice by slice");
+}
+
 /// Defines a module of tests that hold a partial with an identity to all of the laws; needs `proptest`.
 #[macro_export]
 macro_rules! hold_to_the_laws {

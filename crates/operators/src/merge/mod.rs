@@ -4,7 +4,7 @@
 //! call. An answer that differed with it would be worthless; hence the one invariant here: **the same
 //! partials give the same bytes, whatever the tree and whatever the order**. The tests (`laws.rs`) hold each
 //! of them to it with random trees over shuffled partials. The exceptions are sums of floating-point numbers
-//! ([`FloatSum`], [`Average`]), which agree but for rounding, and say so.
+//! ([`FloatSum`], [`Average`], [`VectorSum`]), which agree but for rounding, and say so.
 //!
 //! What grows with the number of partitions ([`Concatenate`], [`GroupCount`]) bears a limit and fails with an
 //! error that names it: cutting in silence would depend on the tree too. A limit travels in the partial, and
@@ -18,9 +18,11 @@ mod group_count;
 pub mod laws;
 mod max;
 mod min;
+mod slicing;
 mod sum;
 mod top_k;
 mod total_order;
+mod vector_sum;
 
 pub use average::Average;
 pub use concatenate::{CONCATENATE_BYTES_MAX, Concatenate};
@@ -31,6 +33,7 @@ pub use min::Min;
 pub use sum::{FloatSum, Sum};
 pub use top_k::TopK;
 pub use total_order::{TotalF32, TotalF64};
+pub use vector_sum::VectorSum;
 
 /// What can be folded: associative and commutative. Where `Default` exists, it is the identity.
 pub trait Merge: Sized {
@@ -39,6 +42,30 @@ pub trait Merge: Sized {
     /// # Errors
     /// When the two can't be one; `self` is then of no further use.
     fn merge(&mut self, other: Self) -> Result<(), MergeError>;
+
+    /// True when it can be cut by key into slices that fold by themselves: see [`Aggregation::split`].
+    ///
+    /// [`Aggregation::split`]: crate::Aggregation::split
+    const IS_SLICEABLE: bool = false;
+
+    /// Cuts it into so many slices, at least one, some of them empty perhaps.
+    ///
+    /// # Errors
+    /// By default it can't be cut.
+    fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
+        Err(MergeError::Refused(format!("it can't be cut into {slices} slices")))
+    }
+
+    /// The slices of a whole, in order, as the whole; by default merged.
+    ///
+    /// # Errors
+    /// When there are none, or they can't be one.
+    fn join(parts: Vec<Self>) -> Result<Self, MergeError> {
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().ok_or_else(|| MergeError::Refused("there are no slices".into()))?;
+        parts.try_for_each(|part| whole.merge(part))?;
+        Ok(whole)
+    }
 }
 
 /// Why two partials can't be one.

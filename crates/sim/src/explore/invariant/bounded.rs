@@ -37,12 +37,14 @@ impl Bounded {
         let within = |name: &str, value: usize, most: usize| {
             if value <= most { Ok(()) } else { Err(format!("{name}: {value}, at most {most}: {open:?}")) }
         };
-        within("calls_open_max", open.calls, limits.calls_open_max)?;
-        within("waves_open_max", open.waves, limits.waves_open_max.saturating_add(open.calls))?;
+        let tables = place.node().table_sizes();
+        within("calls_open_max", tables.call_waves, limits.calls_open_max)?;
+        within("waves_open_max", open.waves, limits.waves_open_max.saturating_add(tables.call_waves))?;
         within("waves_kept_max", open.waves_kept, limits.waves_kept_max)?;
         within("kept_bytes_max", open.kept_bytes, limits.kept_bytes_max)?;
         within("stuck_jobs_max", open.jobs_stuck, limits.stuck_jobs_max)?;
-        let tables = place.node().table_sizes();
+        let at_work = tables.locals_queued + open.jobs_running + open.jobs_stuck;
+        within("sliced locals", tables.sliced_locals, limits.waves_open_max.saturating_add(at_work))?;
         within("jobs_queued_max", tables.locals_queued, limits.jobs_queued_max)?;
         within("folds that wait", tables.folds_queued, open.waves * self.partitions + STALE_FOLDS_MAX)?;
         within("peers_max", tables.peers_remembered, limits.peers_max.max(1))?;

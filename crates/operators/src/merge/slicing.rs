@@ -1,0 +1,71 @@
+//! To which slice a key belongs.
+//!
+//! Every node must say the same of a key, on any machine and in any version, so this is neither the standard library's
+//! hasher, which may change, nor bytes in the machine's order: FNV-1a over little-endian bytes, mixed once at the end
+//! since its low bits alone are poor.
+
+use std::hash::{Hash, Hasher};
+
+/// The slice of `key`, below `slices`.
+pub(super) fn slice_of(key: &impl Hash, slices: u32) -> usize {
+    let mut hasher = KeyHasher(0xcbf2_9ce4_8422_2325);
+    key.hash(&mut hasher);
+    // The high half of a product: as even as a remainder, and no division.
+    ((u128::from(hasher.finish()) * u128::from(slices)) >> 64) as usize
+}
+
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_s_slice_never_changes() {
+        let slices = ["", "a", "treefold", "Größe"].map(|word| slice_of(&word.to_string(), 8));
+        assert_eq!(slices, [2, 0, 6, 5]);
+        assert_eq!([0_u32, 1, 2, 3].map(|key| slice_of(&key, 8)), [5, 6, 7, 4]);
+        assert_eq!([0_i64, -1].map(|key| slice_of(&key, 1_000)), [504, 592]);
+    }
+
+    #[test]
+    fn keys_are_spread_evenly() {
+        let mut counts = [0_u32; 7];
+        (0..7_000_u64).for_each(|key| counts[slice_of(&key, 7)] += 1);
+        assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
+    }
+}
