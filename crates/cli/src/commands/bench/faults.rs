@@ -9,6 +9,7 @@
 //! them, so the same seed is the same storm, not the same raindrops.
 
 mod tally;
+mod times;
 
 use super::breaker::{Breaker, Plan};
 use super::fleet::{Fleet, NODES_MAX, Placement};
@@ -26,10 +27,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tally::{Asked, Case, OVERRUN_MAX, Tally};
+use times::{Took, Weather};
 use tokio::task::LocalSet;
 use treefold::core::random::Random;
 use treefold::operators::merge::Sum;
-use treefold::{Client, PartitionSet, Reply, Shape};
+use treefold::{Client, PartitionSet, Reply, Shape, Status};
 
 /// Check calls over N node processes while nodes are killed, stopped and restarted
 #[derive(Debug, Args)]
@@ -47,6 +49,11 @@ pub(crate) struct BenchFaults {
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     replicas: u32,
 
+    /// How many relays there are besides, in two racks over which the nodes are dealt out too. With relays, they alone are
+    /// killed and stopped, and calls have the shape that uses them
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=NODES_MAX))]
+    relays: u32,
+
     /// How many calls
     #[arg(long, value_name = "C", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     calls: u32,
@@ -62,16 +69,19 @@ pub(crate) struct BenchFaults {
 
 const EXAMPLES: &str = "\
 With -o json, one line:
-  {nodes, partitions, replicas, seed, calls, full, partial, empty, wrong, late, worst_overrun_ms, kills, stops,
-   coverage_mean, coverage_at_rest_after, healed_ms, missing_by_reason: {REASON: PARTITIONS}, cases: [...]}
+  {nodes, partitions, replicas, relays, seed, calls, full, partial, empty, wrong, late, worst_overrun_ms, kills, stops,
+   coverage_mean, coverage_at_rest_after, healed_ms, missing_by_reason: {REASON: PARTITIONS},
+   took: {calm, killed, stopped: {calls, p50_ms, p99_ms, max_ms}}, cases: [...]}
 wrong counts answers that don't account for every partition exactly once, or whose value is not the sum over their
 own contributors, and calls without any answer; late those that came more than 100 ms after the deadline; cases
 describes both, and answers to which nobody contributed. coverage_at_rest_after is the least coverage over every way to call once all is mended; it must be
-1 within 5 s. Exit code 1 when any answer was wrong or the cluster did not heal.
+1 within 5 s. took says how long full answers took: while nobody was broken, somebody killed, or somebody stopped; the
+calls that a fault met are what a takeover adds. Exit code 1 when any answer was wrong or the cluster did not heal.
 
 Examples:
   treefold bench faults
-  treefold bench faults --replicas 2 --calls 10000 --seed 7 -o json";
+  treefold bench faults --replicas 2 --calls 10000 --seed 7 -o json
+  treefold bench faults --relays 4 --calls 10000";
 
 /// The most partitions that are dealt out.
 const PARTITIONS_MAX: i64 = 10_000;
@@ -84,6 +94,12 @@ const PAUSE_MS_MAX: f64 = 30.0;
 
 /// Each caller goes through these in turn.
 const SHAPES: [Shape; 5] = [Shape::Adaptive, Shape::Binomial, Shape::KAry(2), Shape::Chain, Shape::Flat];
+
+/// Where there are relays, all calls go by them.
+const SHAPES_OF_RELAYS: [Shape; 1] = [Shape::Auto];
+
+/// Over how many racks nodes and relays are dealt out where there are relays.
+const RACKS: u32 = 2;
 
 /// The front is spared, since who asks a dead front has no answer to check.
 const PLAN: Plan = Plan { spared: 1, gap_ms: (50.0, 400.0), away_ms: (0.0, 400.0), still_ms: (100.0, 800.0) };
@@ -100,6 +116,7 @@ struct Figures {
     nodes: u32,
     partitions: u32,
     replicas: u32,
+    relays: u32,
     seed: u64,
     calls: u32,
     full: u32,
@@ -118,6 +135,7 @@ struct Figures {
     #[serde(serialize_with = "crate::output::rounded")]
     healed_ms: f64,
     missing_by_reason: BTreeMap<&'static str, u64>,
+    took: Took,
     cases: Vec<Case>,
 }
 
@@ -132,7 +150,10 @@ impl BenchFaults {
         }
         let seed = self.seed.unwrap_or_else(drawn_seed);
         let placement = Placement { nodes: self.nodes, partitions: self.partitions, replicas: self.replicas };
-        let fleet = Fleet::start(placement).await?;
+        let fleet = match self.relays {
+            0 => Fleet::start(placement).await?,
+            relays => Fleet::start_told(with_relays(placement, relays)).await?,
+        };
         let figures = LocalSet::new().run_until(self.measure(fleet, seed)).await?;
         match format {
             Format::Json => print_json(&figures),
@@ -160,14 +181,19 @@ impl BenchFaults {
             calls_left: Cell::new(self.calls),
             calls: self.calls,
             began_at: Instant::now(),
+            shapes: if self.relays > 0 { &SHAPES_OF_RELAYS } else { &SHAPES },
             tally: RefCell::default(),
+            weather: RefCell::default(),
             bar: progress(self.calls),
         });
         // Nodes that the caller has not met yet would be counted as lost, though nobody broke them.
         if storm.heal().await.0 < 1.0 {
             return Err(Failure::failed(format!("the nodes did not get ready within {HEAL_TIMEOUT:?}")));
         }
-        let mut breaker = Breaker::new(fleet, PLAN, seed, |_| ());
+        let spared = if self.relays > 0 { self.nodes as usize } else { PLAN.spared };
+        let seen = Rc::clone(&storm);
+        let tell = move |happening| seen.weather.borrow_mut().note(happening);
+        let mut breaker = Breaker::new(fleet, Plan { spared, ..PLAN }, seed, tell);
         let lanes: Vec<_> = (0..LANES)
             .map(|lane| {
                 let random = Random::new(seed.wrapping_add(1 + u64::from(lane)));
@@ -194,6 +220,7 @@ impl BenchFaults {
             nodes: self.nodes,
             partitions: self.partitions,
             replicas: self.replicas,
+            relays: self.relays,
             seed,
             calls: tally.calls,
             full: tally.full,
@@ -208,6 +235,7 @@ impl BenchFaults {
             coverage_at_rest_after,
             healed_ms: healed.as_secs_f64() * 1e3,
             missing_by_reason: tally.missing_by_reason,
+            took: tally.times.took(),
             cases: tally.cases,
         })
     }
@@ -222,7 +250,9 @@ struct Storm {
     calls_left: Cell<u32>,
     calls: u32,
     began_at: Instant,
+    shapes: &'static [Shape],
     tally: RefCell<Tally>,
+    weather: RefCell<Weather>,
     bar: ProgressBar,
 }
 
@@ -234,12 +264,17 @@ impl Storm {
             let number = self.calls - left - 1;
             // Over ten calls, each shape goes both ways.
             let direct = number % 2 == 1;
-            let shape = SHAPES[(number / 2) as usize % SHAPES.len()];
+            let shape = self.shapes[(number / 2) as usize % self.shapes.len()];
             let asked = Asked { number, direct, shape, deadline: self.deadline };
             let called_at = Instant::now();
+            let before = *self.weather.borrow();
             let ended = self.call(direct, shape).await;
             let (at, elapsed) = (called_at - self.began_at, called_at.elapsed());
+            let met = self.weather.borrow().met_since(before);
             self.tally.borrow_mut().take(asked, at, elapsed, &ended, &self.partitions);
+            if ended.is_ok_and(|reply| reply.status == Status::Full) {
+                self.tally.borrow_mut().times.note(met, elapsed);
+            }
             self.bar.inc(1);
             let pause = Duration::from_secs_f64(random.between(0.0, PAUSE_MS_MAX) / 1e3);
             tokio::time::sleep(pause).await;
@@ -260,7 +295,7 @@ impl Storm {
         loop {
             let mut least = 1.0f64;
             for direct in [false, true] {
-                for shape in SHAPES {
+                for &shape in self.shapes {
                     least = least.min(match self.call(direct, shape).await {
                         Ok(reply) if tally::fault_of(&reply, &self.partitions).is_none() => reply.coverage(),
                         _ => 0.0,
@@ -274,6 +309,17 @@ impl Storm {
             tokio::time::sleep(HEAL_INTERVAL).await;
         }
     }
+}
+
+/// What the nodes of a placement are told, and after them relays, all dealt out over the racks.
+fn with_relays(placement: Placement, relays: u32) -> Vec<Vec<String>> {
+    let told = |at: u32, words: &[&str]| {
+        let rack = format!("r{}", at % RACKS);
+        let words = [&["--workers", "1", "--processors", "1", "--rack", &rack], words].concat();
+        words.into_iter().map(str::to_owned).collect()
+    };
+    let members = (0..placement.nodes).map(|at| told(at, &["--serve", &placement.micro_of(at)]));
+    members.chain((0..relays).map(|at| told(at, &["--relay"]))).collect()
 }
 
 /// Short enough to be typed again.
@@ -291,12 +337,13 @@ fn render(figures: &Figures) -> String {
     let reasons: Vec<String> = reasons.collect();
     let cases = figures.cases.iter().map(|case| format!("\n  {}", case.line()));
     format!(
-        "{} nodes, {} partitions, {} replicas, seed {}\n  faults    {} kills, {} stops\n  calls     {}: {} full, {} \
+        "{} nodes, {} partitions, {} replicas, {} relays, seed {}\n  faults    {} kills, {} stops\n  calls     {}: {} full, {} \
          partial, {} empty\n  wrong     {}\n  late      {} by more than {} ms ({:.1} ms at worst)\n  coverage  {:.3} on \
-         average, {:.3} at rest, {:.0} ms after all was mended\n  missing   {}{}",
+         average, {:.3} at rest, {:.0} ms after all was mended\n  missing   {}\n{}{}",
         figures.nodes,
         figures.partitions,
         figures.replicas,
+        figures.relays,
         figures.seed,
         figures.kills,
         figures.stops,
@@ -312,6 +359,7 @@ fn render(figures: &Figures) -> String {
         figures.coverage_at_rest_after,
         figures.healed_ms,
         if reasons.is_empty() { "nothing".to_owned() } else { reasons.join(", ") },
+        figures.took.lines(),
         cases.collect::<String>()
     )
 }

@@ -57,6 +57,11 @@ impl Placement {
         Self { nodes, partitions: nodes, replicas: 1 }
     }
 
+    /// What a node is told to `--serve`.
+    pub(crate) fn micro_of(self, node: u32) -> String {
+        format!("micro:partitions={}/{}", self.partitions_of(node), self.partitions)
+    }
+
     fn partitions_of(self, node: u32) -> PartitionSet {
         let hosts =
             |partition: u32| (0..self.replicas).any(|replica| (partition + replica) % self.nodes == node);
@@ -67,10 +72,8 @@ impl Placement {
 /// Node processes on loopback, the first of which the others joined.
 pub(crate) struct Fleet {
     nodes: Vec<NodeProcess>,
-    /// What each node is told to `--serve`.
-    serves: Vec<String>,
-    /// How many processors each node says it has.
-    processors: Vec<u32>,
+    /// What each node is told beside where it listens and whom it joins.
+    told: Vec<Vec<String>>,
     cluster: String,
     started_at: Instant,
 }
@@ -91,18 +94,26 @@ impl Fleet {
 
     /// Starts the nodes of a placement, each of which says that it has so many processors.
     pub(crate) async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
-        let micro =
-            |node| format!("micro:partitions={}/{}", placement.partitions_of(node), placement.partitions);
+        let micro = |node| placement.micro_of(node);
         Self::start_serving((0..placement.nodes).map(micro).collect(), processors).await
     }
 
     /// Starts a node for each of what they are told to `--serve`, with so many processors each.
     pub(crate) async fn start_serving(serves: Vec<String>, processors: Vec<u32>) -> Result<Self, Failure> {
         assert_eq!(processors.len(), serves.len(), "invariant: each node has processors");
+        let words = |(serve, processors): (String, u32)| {
+            let processors = processors.to_string();
+            ["--workers", "1", "--processors", &processors, "--serve", &serve].map(str::to_owned).to_vec()
+        };
+        Self::start_told(serves.into_iter().zip(processors).map(words).collect()).await
+    }
+
+    /// Starts a node for each of these, which are what it is told beside where it listens and whom it joins.
+    pub(crate) async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
-        let nodes = u32::try_from(serves.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
+        let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
         let bar = progress(u64::from(nodes));
-        let mut fleet = Self { nodes: Vec::new(), serves, processors, cluster, started_at: Instant::now() };
+        let mut fleet = Self { nodes: Vec::new(), told, cluster, started_at: Instant::now() };
         let first = fleet.spawn(0, ANY_PORT)?.listening().await?;
         bar.inc(1);
         fleet.nodes.push(first);
@@ -119,9 +130,7 @@ impl Fleet {
     fn spawn(&self, at: u32, listen: &str) -> Result<Spawned, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("can't start node {at}: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(refused)?);
-        let processors = self.processors[at as usize].to_string();
-        command.args(["node", "--listen", listen, "--workers", "1", "--processors", &processors]);
-        command.args(["--cluster", &self.cluster, "--serve", &self.serves[at as usize]]);
+        command.args(["node", "--listen", listen, "--cluster", &self.cluster]).args(&self.told[at as usize]);
         let others = self.nodes.iter().enumerate().filter(|&(other, _)| other != at as usize);
         let seeds: Vec<&str> = others.map(|(_, node)| node.addr.as_str()).take(SEEDS_MAX).collect();
         if !seeds.is_empty() {

@@ -5,6 +5,7 @@
 //! the contributed. `micro/sum` adds up the partitions' ids, so a partition counted twice, or counted and called
 //! missing, shows in the value. An answer may lack partitions; it may not be wrong about it.
 
+use super::times::Times;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(super) struct Tally {
     pub(super) worst_overrun: Duration,
     pub(super) missing_by_reason: BTreeMap<&'static str, u64>,
     pub(super) cases: Vec<Case>,
+    pub(super) times: Times,
     coverage_sum: f64,
 }
 
