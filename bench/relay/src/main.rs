@@ -1,0 +1,79 @@
+//! What a relay folds in a second, beside the machine's memory copy and a plain TCP sink in the same run.
+//!
+//! ```console
+//! $ cargo run --profile lean -p treefold-bench-relay > relay.json
+//! ```
+//!
+//! - [`fold`]: in memory. Partials of 2 to 64 inputs lie there, and one or two workers fold any two that are at hand, as
+//!   the workers of a node do (NetAgg, figure 15); beside them as many threads copy memory.
+//! - [`path`]: over the network. Leaves, each a process, answer calls with bulky partials that a relay process folds;
+//!   beside them the same number of processes write into a plain TCP sink.
+//!
+//! Rates are of the bytes that go in: partials taken in, bytes copied, bytes received. Everything is interleaved, round by
+//! round, and medians count, since the machine is shared.
+
+mod fold;
+mod partials;
+mod path;
+mod process;
+
+use clap::Parser;
+use serde::Serialize;
+
+/// Measure what a relay folds in a second
+#[derive(Debug, Parser)]
+struct Args {
+    /// Rounds; what is measured takes turns, and medians count
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Bytes of each partial, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    partial: u32,
+
+    /// Leaves of the relay, each a process; several, separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 8])]
+    leaves: Vec<u32>,
+
+    /// Leave out what is measured over the network
+    #[arg(long)]
+    memory_only: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    partial_bytes: usize,
+    rounds: u32,
+    memory: Vec<fold::Figure>,
+    network: Vec<path::Figure>,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+/// The value in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Bytes in so many seconds, as GB/s.
+fn gb_per_s(bytes: usize, seconds: f64) -> f64 {
+    bytes as f64 / seconds / 1e9
+}
+
+fn main() -> Result<(), Failure> {
+    if let Some(part) = process::Part::of_environment() {
+        return part.play();
+    }
+    let args = Args::parse();
+    let partial_bytes = args.partial as usize * (1 << 20);
+    let memory = fold::measure(partial_bytes, args.rounds);
+    let mut network = Vec::new();
+    if !args.memory_only {
+        for &leaves in &args.leaves {
+            network.extend(path::measure(partial_bytes, leaves, args.rounds)?);
+        }
+    }
+    println!("{}", serde_json::to_string(&Report { partial_bytes, rounds: args.rounds, memory, network })?);
+    Ok(())
+}

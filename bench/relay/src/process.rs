@@ -1,0 +1,154 @@
+//! The other processes of the measurement: this very program, run again.
+
+use crate::Failure;
+use crate::partials::{Kind, Ready, service};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use treefold::Node;
+
+/// What a process that has a part finds in its environment.
+const PART: &str = "TREEFOLD_BENCH_RELAY";
+/// What a writer gives the kernel at a time, and a sink asks of it.
+const BLOCK: usize = 256 << 10;
+
+/// What a process is to do until nobody holds its standard input any more.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// Fold.
+    Relay { leaves: u32 },
+    /// Answer with partials of so many bytes.
+    Leaf { at: u32, leaves: u32, bytes: usize, join: String },
+    /// Take whatever comes, and count it.
+    Sink,
+    /// Write to a sink.
+    Writer { to: String },
+}
+
+impl Part {
+    /// `None` for the process that measures.
+    pub(crate) fn of_environment() -> Option<Self> {
+        let text = std::env::var(PART).ok()?;
+        let words: Vec<&str> = text.split(' ').collect();
+        Some(match words[..] {
+            ["relay", leaves] => Self::Relay { leaves: leaves.parse().ok()? },
+            ["leaf", at, leaves, bytes, join] => Self::Leaf {
+                at: at.parse().ok()?,
+                leaves: leaves.parse().ok()?,
+                bytes: bytes.parse().ok()?,
+                join: join.to_owned(),
+            },
+            ["sink"] => Self::Sink,
+            ["writer", to] => Self::Writer { to: to.to_owned() },
+            _ => return None,
+        })
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Relay { leaves } => format!("relay {leaves}"),
+            Self::Leaf { at, leaves, bytes, join } => format!("leaf {at} {leaves} {bytes} {join}"),
+            Self::Sink => "sink".to_owned(),
+            Self::Writer { to } => format!("writer {to}"),
+        }
+    }
+
+    /// Plays it. The first line of standard output says where it listens.
+    pub(crate) fn play(self) -> Result<(), Failure> {
+        match self {
+            Self::Relay { leaves } => serve(Node::builder().relay().workers(1).service(service(leaves))),
+            Self::Leaf { at, leaves, bytes, join } => {
+                let ready = Ready(Kind::ALL.map(|kind| kind.partial(bytes, at)).into());
+                let service = service(leaves).partition(at, ready);
+                serve(Node::builder().join([join]).workers(1).processors(1).service(service))
+            }
+            Self::Sink => sink(),
+            Self::Writer { to } => write_to(&to),
+        }
+    }
+}
+
+fn until_let_go() -> std::io::Result<()> {
+    std::io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}
+
+fn serve(node: treefold::NodeBuilder) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let _node = runtime.block_on(async {
+        let node = node.start().await?;
+        println!("{}", node.addr());
+        Ok::<_, Failure>(node)
+    })?;
+    Ok(until_let_go()?)
+}
+
+/// Takes whatever comes by any connection, a thread each, and says how many bytes came whenever it is asked.
+fn sink() -> Result<(), Failure> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static BYTES: AtomicU64 = AtomicU64::new(0);
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let (mut connection, mut block) = (connection, vec![0; BLOCK]);
+                while let Ok(read @ 1..) = connection.read(&mut block) {
+                    BYTES.fetch_add(read as u64, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    for line in std::io::stdin().lines() {
+        line?;
+        println!("{}", BYTES.load(Ordering::Relaxed));
+    }
+    Ok(())
+}
+
+fn write_to(to: &str) -> Result<(), Failure> {
+    let (mut connection, block) = (TcpStream::connect(to)?, vec![7; BLOCK]);
+    println!("{to}");
+    std::thread::spawn(move || while connection.write_all(&block).is_ok() {});
+    Ok(until_let_go()?)
+}
+
+/// A process that plays a part, and ends with this.
+pub(crate) struct Played {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<std::process::ChildStdout>,
+    pub(crate) addr: String,
+}
+
+impl Played {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(part: &Part) -> Result<Self, Failure> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .env(PART, part.words())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut stdout = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        let mut addr = String::new();
+        stdout.read_line(&mut addr)?;
+        let stdin = child.stdin.take().ok_or("no standard input")?;
+        let played = Self { child, stdin, stdout, addr: addr.trim().to_owned() };
+        if played.addr.is_empty() { Err("a process ended before it was ready".into()) } else { Ok(played) }
+    }
+
+    /// Asks a sink how many bytes have come.
+    pub(crate) fn bytes(&mut self) -> Result<u64, Failure> {
+        writeln!(self.stdin, "how many?")?;
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        Ok(line.trim().parse()?)
+    }
+}
+
+impl Drop for Played {
+    fn drop(&mut self) {
+        // Dead already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
