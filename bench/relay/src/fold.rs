@@ -12,6 +12,8 @@ const INPUTS: [u32; 6] = [2, 4, 8, 16, 32, 64];
 const WORKERS: [usize; 2] = [1, 2];
 /// What each thread copies in one round.
 const COPIED_BYTES: usize = 128 << 20;
+/// What is folded in one round, at least.
+const FOLDED_BYTES: usize = 256 << 20;
 
 /// What one kind does with so many inputs and workers.
 #[derive(Serialize)]
@@ -30,12 +32,15 @@ pub(crate) fn measure(partial_bytes: usize, rounds: u32) -> Vec<Figure> {
     let mut rates: BTreeMap<(usize, u32, usize), Vec<f64>> = BTreeMap::new();
     let mut copies: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let kinds = [Kind::Vectors, Kind::TopK];
+    let inputs_max = INPUTS.into_iter().max().unwrap_or(0);
+    let templates =
+        kinds.map(|kind| (0..inputs_max).map(|seed| kind.partial(partial_bytes, seed)).collect::<Vec<_>>());
     for _ in 0..rounds {
         for workers in WORKERS {
             copies.entry(workers).or_default().push(copy(workers));
-            for kind in kinds {
+            for (kind, templates) in kinds.into_iter().zip(&templates) {
                 for inputs in INPUTS {
-                    let rate = fold(kind, partial_bytes, inputs, workers);
+                    let rate = fold(kind, templates, inputs, workers);
                     rates.entry((kind as usize, inputs, workers)).or_default().push(rate);
                 }
             }
@@ -57,37 +62,60 @@ pub(crate) fn measure(partial_bytes: usize, rounds: u32) -> Vec<Figure> {
     rates.into_iter().map(figure).collect()
 }
 
-/// Folds fresh partials once; gives the rate at which they were taken in.
-fn fold(kind: Kind, partial_bytes: usize, inputs: u32, workers: usize) -> f64 {
+/// Folds fresh partials, wave by wave; gives the rate at which they were taken in.
+fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
     let operator = kind.operator();
-    let partials: Vec<Bytes> = (0..inputs).map(|seed| kind.partial(partial_bytes, seed)).collect();
-    let bytes = partials.iter().map(Bytes::len).sum();
+    let templates = &templates[..inputs as usize];
+    let bytes_of_wave: usize = templates.iter().map(Bytes::len).sum();
+    let waves = FOLDED_BYTES.div_ceil(bytes_of_wave);
+    // Nobody else may hold a partial, as in a node.
+    let fresh = || templates.iter().map(|partial| Bytes::copy_from_slice(partial)).collect();
+    let state =
+        Mutex::new((0..waves).map(|_| Wave { at_hand: fresh(), folds: inputs - 1 }).collect::<Vec<_>>());
     let params = Bytes::from_static(&[0]);
-    // The partials at hand, and how many folds are still to begin.
-    let state = Mutex::new((partials, inputs - 1));
-    let take = || -> Option<Option<(Bytes, Bytes)>> {
-        let (at_hand, folds) = &mut *state.lock().expect("invariant: no fold panics");
-        if *folds == 0 {
-            return None;
-        }
-        if at_hand.len() < 2 {
-            return Some(None);
-        }
-        *folds -= 1;
-        at_hand.pop().zip(at_hand.pop()).map(Some)
-    };
     let work = || {
-        while let Some(pair) = take() {
-            let Some((a, b)) = pair else {
-                std::thread::yield_now();
-                continue;
-            };
-            let folded = operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
-            state.lock().expect("invariant: no fold panics").0.push(folded.expect("these can be folded"));
+        loop {
+            let next = next_pair(&mut state.lock().expect("invariant: no fold panics"));
+            match next {
+                Next::Over => return,
+                Next::Wait => std::thread::yield_now(),
+                Next::Fold(wave, a, b) => {
+                    let folded =
+                        operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
+                    let folded = folded.expect("invariant: these partials can be folded");
+                    state.lock().expect("invariant: no fold panics")[wave].at_hand.push(folded);
+                }
+            }
         }
     };
-    let seconds = timed(workers, &work);
-    gb_per_s(bytes, seconds)
+    gb_per_s(bytes_of_wave * waves, timed(workers, &work))
+}
+
+/// Partials that are to become one.
+struct Wave {
+    at_hand: Vec<Bytes>,
+    /// Folds that are still to begin.
+    folds: u32,
+}
+
+/// What a worker does next.
+enum Next {
+    Fold(usize, Bytes, Bytes),
+    /// All that is left is being folded by others.
+    Wait,
+    Over,
+}
+
+fn next_pair(waves: &mut [Wave]) -> Next {
+    let Some(at) = waves.iter().position(|wave| wave.folds > 0 && wave.at_hand.len() >= 2) else {
+        return if waves.iter().all(|wave| wave.folds == 0) { Next::Over } else { Next::Wait };
+    };
+    let wave = &mut waves[at];
+    wave.folds -= 1;
+    match wave.at_hand.pop().zip(wave.at_hand.pop()) {
+        Some((a, b)) => Next::Fold(at, a, b),
+        None => Next::Wait,
+    }
 }
 
 /// Copies memory on so many threads; gives the rate of bytes copied, all threads together.
@@ -95,8 +123,10 @@ fn copy(workers: usize) -> f64 {
     let work = || {
         let from = vec![1_u8; COPIED_BYTES];
         let mut to = vec![0_u8; COPIED_BYTES];
-        let began_at = Instant::now();
+        // The first time the kernel has to find the pages.
         to.copy_from_slice(&from);
+        let began_at = Instant::now();
+        std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from));
         let seconds = began_at.elapsed().as_secs_f64();
         std::hint::black_box(&to);
         gb_per_s(COPIED_BYTES, seconds)

@@ -116,6 +116,7 @@ fn params_of<P: Body>(params: &Bytes) -> Result<P> {
 }
 
 /// Lets go of the bytes, so that a partial that shares them may be alone with them, and is folded where it lies.
+#[expect(clippy::needless_pass_by_value, reason = "letting go of them is the point")]
 fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
     partial_of(&partial)
 }

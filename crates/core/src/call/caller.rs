@@ -135,7 +135,7 @@ impl<P: Payload> Node<P> {
             call.polling = Some((poll, params));
             self.calls.insert(wave, call);
         } else {
-            self.launch(now, wave, call, None, params);
+            self.launch(now, wave, call, None, &params);
         }
     }
 
@@ -184,7 +184,7 @@ impl<P: Payload> Node<P> {
         wave: WaveId,
         mut call: OpenCall<P>,
         poll: Option<&Poll>,
-        params: P,
+        params: &P,
     ) {
         let choice = self.choose(now, &call, poll);
         call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);

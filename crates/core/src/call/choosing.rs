@@ -103,7 +103,7 @@ impl<P: Payload> Node<P> {
         let Some(mut call) = self.calls.remove(&wave) else { return };
         self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
         match call.polling.take() {
-            Some((poll, params)) => self.launch(now, wave, call, Some(&poll), params),
+            Some((poll, params)) => self.launch(now, wave, call, Some(&poll), &params),
             None if call.is_joining() => self.give_up_joining(now, call),
             None => drop(self.calls.insert(wave, call)),
         }
