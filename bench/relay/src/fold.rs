@@ -80,6 +80,8 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
                 Next::Over => return,
                 Next::Wait => std::thread::yield_now(),
                 Next::Fold(wave, a, b) => {
+                    // A node keeps both until they are folded: should time be up first, they are sent as they are.
+                    let _kept = (a.clone(), b.clone());
                     let folded =
                         operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
                     let folded = folded.expect("invariant: these partials can be folded");

@@ -35,9 +35,15 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8])]
     leaves: Vec<u32>,
 
-    /// Leave out what is measured over the network
-    #[arg(long)]
-    memory_only: bool,
+    /// Measure one of the two only
+    #[arg(long, value_enum)]
+    only: Option<Only>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    Memory,
+    Network,
 }
 
 #[derive(Serialize)]
@@ -67,9 +73,12 @@ fn main() -> Result<(), Failure> {
     }
     let args = Args::parse();
     let partial_bytes = args.partial as usize * (1 << 20);
-    let memory = fold::measure(partial_bytes, args.rounds);
+    let mut memory = Vec::new();
+    if args.only != Some(Only::Network) {
+        memory = fold::measure(partial_bytes, args.rounds);
+    }
     let mut network = Vec::new();
-    if !args.memory_only {
+    if args.only != Some(Only::Memory) {
         for &leaves in &args.leaves {
             network.extend(path::measure(partial_bytes, leaves, args.rounds)?);
         }
