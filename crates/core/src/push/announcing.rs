@@ -35,6 +35,9 @@ impl<P: Payload> Node<P> {
         if options.hedge {
             return Err(CallError::bad_field("hedge", true, "false in an announced call"));
         }
+        if options.slices != 1 {
+            return Err(CallError::bad_field("slices", options.slices, "1 in an announced call"));
+        }
         let partitions_max = self.config.limits.partitions_max;
         let Some(expected) = &options.partitions else {
             return Err(CallError::bad_field(
