@@ -6,6 +6,7 @@ use crate::commands::completions::Completions;
 use crate::commands::demo::Demo;
 use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
+use crate::commands::push::PushArgs;
 use crate::commands::replay::Replay;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
@@ -110,6 +111,7 @@ pub(crate) enum Command {
     Tree(TreeArgs),
     Topology(TopologyArgs),
     Operator(OperatorArgs),
+    Push(PushArgs),
     Replay(Replay),
     Bench(Bench),
     Sim(Sim),

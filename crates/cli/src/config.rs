@@ -35,6 +35,7 @@ pub(crate) struct NodeFile {
     pub(crate) rack: Option<String>,
     pub(crate) zone: Option<String>,
     pub(crate) relay: bool,
+    pub(crate) accept: Vec<String>,
     pub(crate) shares: BTreeMap<String, f64>,
     pub(crate) processors: Option<u32>,
     pub(crate) workers: Option<usize>,

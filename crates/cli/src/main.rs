@@ -64,6 +64,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),
         Command::Operator(operator) => on_runtime(operator.run(format)),
+        Command::Push(push) => on_runtime(push.run(format)),
         Command::Bench(bench) => on_runtime(bench.run(format)),
     }
 }

@@ -41,6 +41,8 @@
 //!
 //! - [`stream`]: a tree that stays, with wave after wave up and packets down; its rooms are listed there.
 //!
+//! - [`push`]: calls whose locals are an application's own workers, which push.
+//!
 //! What both rest on:
 //!
 //! - [`membership`]: who is there and what they hold.
@@ -67,6 +69,7 @@ pub mod membership;
 pub mod message;
 pub mod node;
 pub mod partitions;
+pub mod push;
 pub mod random;
 pub mod replica;
 pub mod schedule;

@@ -52,6 +52,10 @@ pub struct Limits {
     pub stream_window_bytes: usize,
     /// Waves of one stream that come together at one node; past it, the oldest is not waited for any longer.
     pub stream_waves_open_max: usize,
+    /// Bytes that a worker may have pushed and that have not been folded.
+    pub push_window_bytes: usize,
+    /// Bytes pushed, by all workers, of requests that have not been announced; past it, they are asked for again later.
+    pub early_bytes_max: usize,
     /// Bytes of one operator that is sent while the cluster runs.
     pub operator_bytes_max: usize,
     /// Operators kept that were sent so; of those that no stream uses, the least recently used go first.
@@ -89,6 +93,8 @@ impl Limits {
         streams_open_max: 4_096,
         stream_window_bytes: 1 << 20,
         stream_waves_open_max: 16_384,
+        push_window_bytes: 1 << 20,
+        early_bytes_max: 64 << 20,
         operator_bytes_max: 4 << 20,
         operators_max: 256,
         operators_bytes_max: 64 << 20,

@@ -6,6 +6,8 @@ use crate::id::{NodeId, Tag};
 use crate::load::figure::{CostFigure, LoadFigure, LoadNews};
 use crate::membership::card::MemberCard;
 use crate::partitions::PartitionSet;
+use crate::push::PushRequest;
+use crate::push::message::PushMessage;
 use crate::stream::OperatorId;
 use crate::time::Duration;
 use crate::tree::Tree;
@@ -79,6 +81,8 @@ pub enum Message<P> {
     WantCards,
     /// About a stream.
     Stream(Box<crate::stream::message::StreamMessage<P>>),
+    /// Between an application's worker and the node that it is attached to.
+    Push(Box<PushMessage<P>>),
     /// Client to a node's driver, which answers it itself: keep this operator; or, without a payload, which have you?
     OperatorRequest {
         /// The client's number of the request.
@@ -153,6 +157,9 @@ pub struct Call<P> {
     pub loads_wanted: bool,
     /// Which part of the partials the wave carries.
     pub slice: Slice,
+    /// Set when locals are not run but pushed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub push: Option<PushRequest>,
 }
 
 /// What a child's subtree has to give. A child may send several for one wave, disjoint; the last says so.

@@ -28,6 +28,7 @@ use crate::membership::sight::Sight;
 use crate::membership::view::View;
 use crate::message::{Message, Partial, Payload};
 use crate::partitions::PartitionSet;
+use crate::push::table::Pushes;
 use crate::random::Random;
 use crate::replica::ejection::Ejection;
 use crate::replica::policies::Replicas;
@@ -88,6 +89,7 @@ pub struct Node<P> {
     #[allow(clippy::vec_box)]
     pub(crate) streams: BTreeMap<StreamId, Box<Share<P>>>,
     pub(crate) operators: Operators<P>,
+    pub(crate) pushes: Pushes<P>,
     /// Streams of which this node is the front-end.
     pub(crate) fronts: BTreeMap<RequestId, StreamId>,
     pub(crate) streams_opened: u64,
@@ -181,6 +183,7 @@ impl<P: Payload> Node<P> {
             calls_started: 0,
             streams: BTreeMap::new(),
             operators: Operators::default(),
+            pushes: Pushes::new(),
             fronts: BTreeMap::new(),
             streams_opened: 0,
             serials_used: 0,
@@ -238,6 +241,7 @@ impl<P: Payload> Node<P> {
                 Wake::Slices(first, partition) => self.expire_slices((first, partition)),
                 Wake::Job(job) => self.handle_stuck(now, job),
                 Wake::Stream(stream) => self.handle_stream_timeout(now, stream),
+                Wake::Pushes => self.handle_pushes_due(now),
                 Wake::Kept => self.expire_kept(now),
                 Wake::Announce => self.announce_load(now),
                 Wake::Exchange => self.exchange_cards(now),
@@ -289,6 +293,7 @@ impl<P: Payload> Node<P> {
             }
             Message::CancelRequest { id } => self.cancel_call(Requester::Peer(from, id)),
             Message::Stream(message) => self.handle_stream(now, from, *message),
+            Message::Push(message) => self.handle_push(now, from, *message),
             Message::Cards(cards) => self.absorb_cards(now, from, cards),
             Message::WantCards => self.send_cards(from),
             Message::StatusRequest { id } => {
@@ -345,6 +350,7 @@ impl<P: Payload> Node<P> {
         self.peers.remove(&peer);
         if peer.is_client() {
             self.cancel_calls_of(peer);
+            self.lose_worker(now, peer);
         } else {
             self.sight.report_lost(now, peer);
         }

@@ -45,7 +45,7 @@ pub struct OpenWork {
     pub waves_kept: usize,
     /// Bytes of their partials.
     pub kept_bytes: usize,
-    /// Bytes of partials waiting to be folded.
+    /// Bytes of partials and pushes waiting to be folded.
     pub held_bytes: usize,
     /// Jobs waiting for a processor.
     pub jobs_queued: usize,
@@ -58,6 +58,8 @@ pub struct OpenWork {
     /// Bytes of their packets: waiting for the rest of their wave, or sent up and not yet taken by the front-end's
     /// user.
     pub stream_bytes: usize,
+    /// Workers of applications that are attached.
+    pub workers: usize,
 }
 
 /// Sizes of the tables that [`OpenWork`] does not tell apart or leaves out, for whoever holds a node to its limits.
@@ -134,4 +136,10 @@ counters! {
     stream_pieces_late,
     /// Children of streams given up.
     stream_repairs,
+    /// Pushes of applications' workers.
+    pushes,
+    /// Pushes that were here already.
+    pushes_repeated,
+    /// Pushes dropped for want of room, and asked for again.
+    pushes_dropped,
 }

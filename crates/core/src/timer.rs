@@ -21,6 +21,8 @@ pub(crate) enum Wake {
     Job(JobId),
     /// A stream: someone may be silent, or a wave's time be up.
     Stream(StreamId),
+    /// Requests of applications that may have ended.
+    Pushes,
     /// Answered waves that may have expired.
     Kept,
     /// The load figure may want announcing.

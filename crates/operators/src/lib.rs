@@ -15,6 +15,7 @@
 //! - [`merge`]: ready partials (count, sum, min, max, average, top-k, concatenate, group count), each shown by
 //!   random trees to give the same bytes whatever the tree.
 //! - [`packet`]: typed packets, rows of numbers, texts and arrays that filters fold without knowing whose they are.
+//! - [`ready`]: reduces by name, for applications that push what is folded and bring no code.
 //! - [`merging`](mod@merging): an aggregation from one closure and a ready partial.
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod filter;
 pub mod merge;
 pub mod merging;
 pub mod packet;
+pub mod ready;
 
 pub use aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 pub use codec::{Body, BodyError, Codec, Raw};

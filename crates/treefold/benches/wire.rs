@@ -74,6 +74,7 @@ fn call(seats: u32) -> Message<Bytes> {
         losses_max: 3,
         tree: tree(1, seats),
         explain: false,
+        push: None,
         loads_wanted: false,
         slice: Slice::WHOLE,
     }))

@@ -13,6 +13,7 @@ use treefold_core::call::{CallOptions, Outcome, Status, coverage};
 use treefold_core::error::Missing;
 use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::push::PushRequest;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
@@ -20,6 +21,9 @@ use treefold_operators::{Body, BodyError, OperatorError};
 
 /// How long past its deadline a call waits for its front's answer before it counts the front as silent.
 pub(crate) const FRONT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an announced call waits for a worker that is attached nowhere.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
 
 type Finish<'a, T> = Box<dyn FnOnce(T) -> Result<T, OperatorError> + Send + 'a>;
 
@@ -41,6 +45,12 @@ impl<'a, T: Body> CallBuilder<'a, T> {
     pub(crate) fn new(client: Client, kind: &str, params: Result<Bytes, BodyError>) -> Self {
         let options = CallOptions::default();
         Self { client, kind: kind.into(), params, options, finish: None, value: PhantomData }
+    }
+
+    pub(crate) fn announced(mut self, request: u64, workers: PartitionSet) -> Self {
+        self.options.push = Some(PushRequest { request, patience: PATIENCE_DEFAULT.into() });
+        self.options.partitions = Some(workers);
+        self
     }
 
     pub(crate) fn finish_with(
@@ -91,6 +101,15 @@ impl<'a, T: Body> CallBuilder<'a, T> {
     /// The partitions to ask; all of the service by default.
     pub fn partitions(mut self, partitions: PartitionSet) -> Self {
         self.options.partitions = Some(partitions);
+        self
+    }
+
+    /// How long an announced call waits for a worker that is attached to no node, from the moment it is missed; of no
+    /// meaning to others. Two seconds by default.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        if let Some(announced) = &mut self.options.push {
+            announced.patience = patience.into();
+        }
         self
     }
 

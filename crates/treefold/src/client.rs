@@ -32,6 +32,7 @@ use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::OperatorStatus;
+use treefold_core::partitions::PartitionSet;
 use treefold_core::status::NodeStatus;
 use treefold_operators::{Aggregation, Body, Raw};
 
@@ -143,6 +144,7 @@ impl ClientBuilder {
             tuning: self.tuning,
             limits: self.limits.clone(),
             shares: Default::default(),
+            pushed: Default::default(),
             seed: entropy::draw(),
         };
         let thread = Thread::start(Setup {
@@ -229,6 +231,19 @@ impl Client {
     /// A call whose parameters and answer are bytes as they are.
     pub fn call_raw(&self, kind: &str, params: Bytes) -> CallBuilder<'static, Raw> {
         CallBuilder::new(self.clone(), kind, Ok(params))
+    }
+
+    /// Announces a request of an application whose workers push ([`crate::push`]): a call of
+    /// `application/aggregation` whose locals are what these workers push for `request`, a number that names one request,
+    /// once. The client's front must accept the application.
+    pub fn announce(
+        &self,
+        kind: &str,
+        params: impl Into<Bytes>,
+        request: u64,
+        workers: PartitionSet,
+    ) -> CallBuilder<'static, Raw> {
+        self.call_raw(kind, params.into()).announced(request, workers)
     }
 
     /// A call of an aggregation that is known here, too: its `finish` is applied to the answer.

@@ -225,6 +225,7 @@ impl NodeBuilder {
             tuning: self.tuning,
             limits: self.limits.clone(),
             shares: self.shares,
+            pushed: registry.pushed(),
             seed: self.seed.unwrap_or_else(entropy::draw),
         };
         let thread = Thread::start(Setup {

@@ -8,7 +8,7 @@
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use treefold_core::config::{Kind, Placement as KindPlacement};
@@ -38,6 +38,7 @@ pub struct Service {
     endpoints: BTreeMap<PartitionId, Arc<dyn EndpointKind>>,
     filters: Vec<(String, Arc<dyn FilterKind>)>,
     total: Option<u32>,
+    pushed: bool,
 }
 
 #[derive(Clone)]
@@ -57,6 +58,7 @@ impl Service {
             endpoints: BTreeMap::new(),
             filters: Vec::new(),
             total: None,
+            pushed: false,
         }
     }
 
@@ -134,6 +136,14 @@ impl Service {
         self
     }
 
+    /// Says that the service is an application whose workers attach to this node and push ([`crate::push`]): each worker
+    /// is a partition, its locals are never run, and there are no partitions but these.
+    #[must_use]
+    pub fn pushed(mut self) -> Self {
+        self.pushed = true;
+        self
+    }
+
     /// The service's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -159,6 +169,11 @@ impl Service {
             if self.operators[..at].iter().any(|earlier| earlier.name == named.name) {
                 return refuse(format!("the aggregation {:?} is there twice", named.name));
             }
+        }
+        if self.pushed && !self.partitions.is_empty() {
+            return refuse(
+                "its partitions are the workers that attach, and there can be no others".to_string(),
+            );
         }
         let total = self.total_or_default();
         if total > limits.partitions_max {
@@ -191,6 +206,7 @@ pub(crate) struct Registry {
     kinds: Vec<Kind>,
     entries: Vec<Entry>,
     services: Vec<Hosted>,
+    pushed: BTreeSet<String>,
     filters: BTreeMap<String, Arc<dyn FilterKind>>,
     endpoints: BTreeMap<(Arc<str>, PartitionId), Arc<dyn EndpointKind>>,
 }
@@ -224,6 +240,9 @@ impl Registry {
     fn add(&mut self, service: Service) {
         let (name, total) = (Arc::clone(&service.name), service.total_or_default());
         let at = self.services.len();
+        if service.pushed {
+            self.pushed.insert(name.to_string());
+        }
         for named in service.operators {
             let is_sliceable = named.operator.is_sliceable();
             let name = format!("{name}/{}", named.name);
@@ -247,6 +266,11 @@ impl Registry {
     /// What core is told of the aggregations.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.kinds.clone()
+    }
+
+    /// The services that workers push for.
+    pub(crate) fn pushed(&self) -> BTreeSet<String> {
+        self.pushed.clone()
     }
 
     /// What the cluster is told of the services.

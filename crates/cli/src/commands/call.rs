@@ -121,7 +121,7 @@ impl Call {
 }
 
 /// Parameters as the command line gives them, as bytes.
-fn read_params(given: &str) -> Result<Bytes, Failure> {
+pub(crate) fn read_params(given: &str) -> Result<Bytes, Failure> {
     read_json("--params", given)
 }
 

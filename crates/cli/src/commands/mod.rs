@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub(crate) mod push;
 pub(crate) mod replay;
 pub(crate) mod sim;
 pub(crate) mod status;

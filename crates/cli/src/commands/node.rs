@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
+use treefold::push::application;
 use treefold::{Node, NodeBuilder, Service};
 
 mod attached;
@@ -57,6 +58,11 @@ pub(crate) struct NodeArgs {
     /// racks meet, or where zones meet
     #[arg(long, conflicts_with_all = ["serve", "attach"])]
     relay: bool,
+
+    /// Applications whose workers may attach here and push, to be folded on the way; may be repeated. The reduces are
+    /// those of docs/push.md
+    #[arg(long, value_name = "APPLICATION", value_delimiter = ',')]
+    accept: Vec<String>,
 
     /// What a service gets of the processors where several want them, as in search=3; may be repeated [default: 1 each]
     #[arg(long = "share", value_name = "SERVICE=SHARE", value_parser = parse::share)]
@@ -117,7 +123,8 @@ Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
   treefold node --config /etc/treefold.toml --rack r2
-  treefold node --relay --rack r2 --join 127.0.0.1:7700";
+  treefold node --relay --rack r2 --join 127.0.0.1:7700
+  treefold node --relay --rack r2 --join 127.0.0.1:7700 --accept words";
 
 /// Flags and file as one.
 struct Settings {
@@ -168,6 +175,7 @@ impl NodeArgs {
             rack: self.rack.or(file.rack),
             zone: self.zone.or(file.zone),
             relay: self.relay || file.relay,
+            accept: if self.accept.is_empty() { file.accept } else { self.accept },
             shares: file.shares.into_iter().chain(self.shares).collect(),
             processors: self.processors.or(file.processors),
             workers: self.workers.or(file.workers),
@@ -223,6 +231,9 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     }
     if file.relay {
         builder = known_services().into_iter().fold(builder.relay(), NodeBuilder::service);
+    }
+    for accepted in &file.accept {
+        builder = builder.service(application(accepted));
     }
     for (service, share) in &file.shares {
         builder = builder.share(service, *share);

@@ -3,6 +3,7 @@
 //! These shapes are part of the interface: names of fields don't change, times bear their unit, and a field is
 //! either always there or there exactly when what asks for it was asked for (`tree` with `--explain`).
 
+use super::packet::payload_json;
 use super::value::to_json;
 use serde::Serialize;
 use serde_json::Value;
@@ -66,6 +67,13 @@ impl Answer<Value> {
     /// The answer to a call made with raw bytes.
     pub(crate) fn of_raw(reply: &Reply<Raw>) -> Self {
         Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
+    }
+}
+
+impl Answer<Value> {
+    /// The answer to an announcement, whose value is in the application's own format.
+    pub(crate) fn of_pushed(reply: &Reply<Raw>) -> Self {
+        Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| payload_json(&raw.0)))
     }
 }
 

@@ -22,7 +22,8 @@ impl<P: Payload> Node<P> {
         let Some(kind) = wave.kind else { return };
         wave.timing.in_flight_found.get_or_insert(self.load_index.in_flight());
         let cost = self.costs.of(kind);
-        let own = wave.own_open.len();
+        // What workers push costs them, and not this node.
+        let own = if wave.push.is_some() { 0 } else { wave.own_open.len() };
         let reductions = (own + wave.children.len()).saturating_sub(1) as u32;
         let local_ms = cost.local_ms() / f64::from(wave.slice.of());
         wave.weight = Some(self.load_index.add(local_ms * own as f64, reductions, cost.reduce_ms()));
@@ -44,7 +45,8 @@ impl<P: Payload> Node<P> {
             return;
         }
         wave.timing.own_done_at = Some(now);
-        let has_failed = || wave.losses.iter().any(|loss| loss.node == Some(self.me));
+        let is_pushed = wave.push.is_some();
+        let has_failed = || is_pushed || wave.losses.iter().any(|loss| loss.node == Some(self.me));
         if let Some(found) = wave.timing.in_flight_found.filter(|_| !has_failed()) {
             self.latencies.observe(found, wave.timing.arrived_at.until(now));
         }

@@ -159,6 +159,9 @@ impl<P: Payload> Node<P> {
         if service.is_empty() || aggregation.is_empty() {
             return Err(CallError::bad_field("name", name, "service/aggregation"));
         }
+        if options.push.is_some() || self.config.pushed.contains(service) {
+            return self.check_announcement(name, service, options);
+        }
         let total = self.view().partitions_total(service);
         if total == 0 {
             return Err(CallError::UnknownService { service: service.into() });
@@ -226,15 +229,17 @@ impl<P: Payload> Node<P> {
             hedge: options.hedge,
             explain: options.explain,
             loads_wanted: self.asks_for_news(now),
+            push: options.push,
             asked: call.asked.clone(),
             slice,
             jobs_epoch: self.next_jobs_epoch(),
         };
         let mut state = Box::new(Wave::open(now, opening));
         let nobody = Missing { partitions: choice.unplaced.clone(), node: None, reason: Reason::NoReplica };
+        self.await_absent(now, &mut state, &nobody.partitions);
+        let lost = nobody.partitions.difference(&state.absent).len();
         state.note_loss(nobody, self.config.limits.missing_max);
-        let can_be_met =
-            state.losses.iter().map(|loss| loss.partitions.len()).sum::<usize>() <= state.losses_max as usize;
+        let can_be_met = lost <= state.losses_max as usize;
         self.calls.insert(first, call);
         if can_be_met {
             self.adopt(now, &mut state, 0, &trees);
@@ -252,8 +257,11 @@ impl<P: Payload> Node<P> {
         choice: &Choice,
     ) -> Vec<crate::tree::Tree> {
         let kind = self.kind_of(&call.name);
-        // Of the local the first slice bears all; which that is at a node, nobody knows.
-        let local_ms = self.local_estimate(kind, &call.name).as_millis_f64() / f64::from(call.options.slices);
+        // What workers push costs no local. Of a local the first slice bears all; which that is at a node, nobody knows.
+        let local_ms = match call.options.push {
+            Some(_) => 0.0,
+            None => self.local_estimate(kind, &call.name).as_millis_f64() / f64::from(call.options.slices),
+        };
         let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());
         for (&node, partitions) in &choice.by_node {
@@ -277,10 +285,15 @@ impl<P: Payload> Node<P> {
             application: &call.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
-        let trees = self.form_on_path(now, call.options.shape, &key, &candidates);
+        // Workers are attached to the relays of their racks, which then are no relays to choose among.
+        let shape = match (call.options.shape, call.options.push) {
+            (Shape::Auto, Some(_)) => Shape::OnPath(0),
+            (shape, _) => shape,
+        };
+        let trees = self.form_on_path(now, shape, &key, &candidates);
         match trees.as_deref().and_then(on_path::under_one) {
             Some(tree) => alloc::vec![tree],
-            None => form(call.options.shape, candidates, &mut self.random),
+            None => form(shape, candidates, &mut self.random),
         }
     }
 

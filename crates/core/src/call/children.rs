@@ -89,6 +89,10 @@ impl<P: Payload> Node<P> {
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
         {
             self.retry(now, wave, &loss.partitions, from);
+            // Who says that a worker is lost has waited for it.
+            if loss.reason != Reason::Lost {
+                self.await_absent(now, wave, &loss.partitions);
+            }
         }
     }
 

@@ -200,8 +200,14 @@ impl<P: Payload> Node<P> {
         losses: &[Missing],
         missing: &[Missing],
     ) {
-        if call.has_choice {
-            let placed = core::mem::take(&mut call.placed);
+        if !call.has_choice {
+            return;
+        }
+        let placed = core::mem::take(&mut call.placed);
+        if call.options.push.is_some() {
+            // That a worker does not push is no fault of the node that it is attached to.
+            self.replicas.cancelled(placed);
+        } else {
             self.replicas.ended(placed, losses.iter(), missing, now);
         }
     }

@@ -95,13 +95,22 @@ impl<P: Payload> Node<P> {
         while let Some((a, b)) = wave.parts.take_pair() {
             let mut contributors = a.contributors;
             contributors.union_with(&b.contributors);
+            if wave.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
+                let payload = if a.payload.is_empty() { b.payload } else { a.payload };
+                wave.parts.put_folded(Part { payload, contributors });
+                continue;
+            }
             let work = Work::Reduce { a: a.payload, b: b.payload, params: wave.params.clone() };
             let epoch = wave.jobs_epoch;
-            let job = Pending { tag: wave.tag, kind, work, contributors, epoch };
-            match self.place_of(&job) {
-                Place::Inline => self.hand_out(now, wave, job, Place::Inline),
-                Place::Worker | Place::Async => self.queue.push_fold(job),
-            }
+            self.queue_fold(now, wave, Pending { tag: wave.tag, kind, work, contributors, epoch });
+        }
+    }
+
+    /// Queues a fold, or hands it out at once when it takes microseconds.
+    pub(crate) fn queue_fold(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>) {
+        match self.place_of(&job) {
+            Place::Inline => self.hand_out(now, wave, job, Place::Inline),
+            Place::Worker | Place::Async => self.queue.push_fold(job),
         }
     }
 
@@ -311,8 +320,16 @@ impl<P: Payload> Node<P> {
         self.lighten(wave, job.kind, is_fold);
         let time = if is_fold { &mut wave.timing.reduce } else { &mut wave.timing.local };
         *time += took;
+        let chained = chained(wave, is_fold, &job.contributors);
         match (result, is_fold) {
+            (Ok(payload), true) if let Some(worker) = chained => {
+                self.put_chained(now, wave, worker, payload);
+            }
+            (Err(JobError::Failed(text) | JobError::Panicked(text)), true) if chained.is_some() => {
+                self.lose_own(wave, job.contributors, Reason::ReduceFailed(text));
+            }
             (Ok(payload), true) => {
+                self.free_folded(wave, &job.contributors);
                 wave.parts.put_folded(Part { payload, contributors: job.contributors });
             }
             (Ok(payload), false) => {
@@ -372,7 +389,8 @@ impl<P: Payload> Node<P> {
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
         wave.jobs_inline = 0;
-        self.queue.note_stale(wave.parts.open_folds());
+        let chained = wave.chains.values().filter(|chain| chain.is_folding()).count();
+        self.queue.note_stale(wave.parts.open_folds() + chained);
         wave.jobs_epoch = self.next_jobs_epoch();
         for id in core::mem::take(&mut wave.futures) {
             if let Some(mut job) = self.jobs.remove(&id) {
@@ -392,6 +410,14 @@ fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
             Work::Local { partition, .. } | Work::Slices { partition, .. } => {
                 wave.own_open.contains(*partition)
             }
-            Work::Reduce { .. } | Work::Join { .. } => wave.parts.has_open_fold(),
+            Work::Reduce { .. } | Work::Join { .. } => match chained(wave, true, &job.contributors) {
+                Some(worker) => wave.own_open.contains(worker),
+                None => wave.parts.has_open_fold(),
+            },
         }
+}
+
+/// The worker whose own pushes a fold joins; the parts of a wave that a fold joins have two contributors at least.
+fn chained<P: Payload>(wave: &Wave<P>, is_fold: bool, contributors: &PartitionSet) -> Option<PartitionId> {
+    contributors.least().filter(|_| is_fold && wave.push.is_some() && contributors.len() == 1)
 }

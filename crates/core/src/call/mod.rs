@@ -16,6 +16,7 @@ mod waiting;
 use crate::error::{CallError, Missing};
 use crate::message::Report;
 use crate::partitions::PartitionSet;
+use crate::push::PushRequest;
 use crate::replica::ReplicaPolicy;
 use crate::time::Duration;
 use crate::tree::shape::Shape;
@@ -45,6 +46,9 @@ pub struct CallOptions {
     pub explain: bool,
     /// Into how many [slices](crate::wave::slice) the partials are cut, each with a tree of its own; 1 leaves them whole.
     pub slices: u32,
+    /// Set when the locals are not run but pushed by the workers that are `partitions`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub push: Option<PushRequest>,
 }
 
 impl Default for CallOptions {
@@ -59,6 +63,7 @@ impl Default for CallOptions {
             partitions: None,
             explain: false,
             slices: 1,
+            push: None,
         }
     }
 }

@@ -69,6 +69,7 @@ impl<P: Payload> Node<P> {
             hedge: call.hedge,
             explain: call.explain,
             loads_wanted: call.loads_wanted,
+            push: call.push,
             asked: tree.partitions(),
             slice: call.slice,
             jobs_epoch: self.next_jobs_epoch(),
@@ -207,6 +208,7 @@ impl<P: Payload> Node<P> {
             explain: wave.explain,
             loads_wanted: wave.loads_wanted,
             slice: wave.slice,
+            push: wave.push,
         };
         self.send(tree.root().node, Message::Call(Box::new(call)));
     }
@@ -215,6 +217,9 @@ impl<P: Payload> Node<P> {
     fn start_locals(&mut self, now: Instant, wave: &mut Wave<P>, own: &PartitionSet) {
         if own.is_empty() {
             return;
+        }
+        if let Some(announced) = wave.push {
+            return self.await_pushes(now, wave, own, announced);
         }
         wave.own.union_with(own);
         let hosted = self.hosted(&wave.name);
@@ -258,7 +263,8 @@ impl<P: Payload> Node<P> {
             if now < wave.answer_at {
                 self.fold_pairs(now, &mut wave);
             }
-            if wave.own_open.is_empty() || now >= wave.answer_at {
+            self.free_unfolded(&mut wave);
+            if wave.is_own_over() || now >= wave.answer_at {
                 self.note_own_done(now, &mut wave);
             }
             if wave.is_ready() || now >= wave.answer_at || self.stops_early(now, &mut wave) {
@@ -332,13 +338,20 @@ impl<P: Payload> Node<P> {
         self.release(wave);
         self.learn_from_wave(now, wave);
         self.give_up_slow_relays(now, wave);
+        if wave.parent == Parent::Caller {
+            wave.remember_done();
+        }
         self.cancel_children(wave);
+        self.close_pushes(wave);
         wave.parts.close();
         let missing = if wave.asked.is_subset(wave.parts.claimed()) {
             Vec::new()
         } else {
             wave.missing(self.me, otherwise, self.config.limits.missing_max)
         };
+        if wave.parent != Parent::Caller {
+            wave.remember_done();
+        }
         wave.children.clear();
         wave.own_open = PartitionSet::new();
         match wave.parent {
@@ -522,7 +535,9 @@ impl<P: Payload> Node<P> {
     /// Ends a wave without an answer, and its subtree with it.
     pub(crate) fn drop_wave(&mut self, wave: &mut Wave<P>) {
         self.release(wave);
+        wave.remember_done();
         self.cancel_children(wave);
+        self.end_pushes(wave);
         wave.parts = Parts::new();
         wave.phase = Phase::Ended;
         self.account_bytes(wave);

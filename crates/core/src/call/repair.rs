@@ -40,6 +40,9 @@ impl<P: Payload> Node<P> {
                 self.repair(now, &mut wave, child, branch, &Reason::Late);
             }
             self.hedge_late(now, &mut wave);
+            if is_due(wave.absent_until) {
+                self.give_up_absent(&mut wave);
+            }
             if is_due(wave.sign_at) {
                 self.give_sign_of_life(now, &mut wave);
             }
@@ -122,6 +125,7 @@ impl<P: Payload> Node<P> {
             let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
             wave.note_loss(loss, self.config.limits.missing_max);
             self.retry(now, wave, &own, node);
+            self.await_absent(now, wave, &own);
         } else if self.has_replica(wave, &own, node) && self.budget.spend() {
             self.retry(now, wave, &own, node);
         }
@@ -280,6 +284,7 @@ mod tests {
             tuning: Tuning::LAN,
             limits: Limits::DEFAULT,
             shares: Default::default(),
+            pushed: Default::default(),
             seed: 1,
         };
         let mut front = Node::new(config, NOW);
@@ -307,6 +312,7 @@ mod tests {
                 hedge: false,
                 explain: false,
                 loads_wanted: false,
+                push: None,
                 asked: PartitionSet::first(1),
                 slice: Slice::WHOLE,
                 jobs_epoch: 0,

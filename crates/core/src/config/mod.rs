@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::membership::card::MemberCard;
 use crate::replica::ReplicaPolicy;
 use crate::time::Duration;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -24,6 +24,9 @@ pub struct NodeConfig {
     /// What each service gets of the processors where several want them, by name; 1 where nothing is said. See
     /// [`Fair`](crate::schedule::fair::Fair).
     pub shares: BTreeMap<String, f64>,
+    /// The services whose partitions are an application's workers, which attach here and push ([`crate::push`]).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub pushed: BTreeSet<String>,
     /// Seeds its random choices.
     pub seed: u64,
 }

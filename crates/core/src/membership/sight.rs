@@ -76,6 +76,19 @@ impl Sight {
         }
     }
 
+    /// Replaces this node's own card.
+    pub(crate) fn update_card(&mut self, now: Instant, mut card: MemberCard) -> Result<(), MembershipError> {
+        match self {
+            Self::Member(membership) => membership.update_card(now, card),
+            Self::Observer(observer) => {
+                card.check()?;
+                card.version = observer.view.card(&card.node).map_or(0, |own| own.version) + 1;
+                observer.view.absorb(Arc::new(card));
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn absorb_cards(
         &mut self,
         now: Instant,

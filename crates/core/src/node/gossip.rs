@@ -162,6 +162,7 @@ impl<P: Payload> Node<P> {
                     let card = Arc::clone(card);
                     self.effects.push_back(Effect::Deliver(Event::MemberUp(card)));
                     self.look_for_endpoints(now, node);
+                    self.look_for_absent(now);
                 }
             }
             MembershipEvent::Left(node) => {

@@ -57,6 +57,7 @@ impl<P: Payload> Node<P> {
             jobs_stuck: self.workers_lost(),
             streams: self.streams.len(),
             stream_bytes: self.streams.values().map(|share| share.held_bytes + share.unsettled_bytes).sum(),
+            workers: self.pushes.workers.len(),
         }
     }
 }

@@ -6,17 +6,20 @@
 //! contributors and missing partition the asked set whatever happened.
 
 use crate::error::{Missing, Reason};
-use crate::id::{JobId, NodeId, Tag};
+use crate::id::{JobId, NodeId, PartitionId, Tag};
 use crate::load::figure::{LoadFigure, LoadNews};
 use crate::load::index::Weight;
 use crate::message::{Partial, Payload, Report};
 use crate::partitions::PartitionSet;
+use crate::push::PushRequest;
+use crate::push::chain::Chain;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::wave::contributors::Parts;
 use crate::wave::slice::Slice;
 use crate::wave::wait::Waiting;
 use crate::wave::wait::stop::{Progress, Stop};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -133,6 +136,7 @@ pub(crate) struct Opening<P> {
     pub(crate) hedge: bool,
     pub(crate) explain: bool,
     pub(crate) loads_wanted: bool,
+    pub(crate) push: Option<PushRequest>,
     pub(crate) asked: PartitionSet,
     pub(crate) slice: Slice,
     pub(crate) jobs_epoch: u64,
@@ -163,6 +167,16 @@ pub(crate) struct Wave<P> {
     pub(crate) explain: bool,
     /// True when the answer shall bear the loads of those below.
     pub(crate) loads_wanted: bool,
+    /// Set when locals are not run but pushed.
+    pub(crate) push: Option<PushRequest>,
+    /// What own workers have pushed.
+    pub(crate) chains: BTreeMap<PartitionId, Chain<P>>,
+    /// Own workers whose result is whole and has not been folded with others, as far as is known.
+    pub(crate) unfolded: PartitionSet,
+    /// Partitions whose worker is nowhere to be found, and is waited for.
+    pub(crate) absent: PartitionSet,
+    /// Until when.
+    pub(crate) absent_until: Option<Instant>,
     /// When replicas are asked for the own partitions that are still open then.
     pub(crate) hedge_own_at: Option<Instant>,
     /// Partitions to run here.
@@ -172,7 +186,8 @@ pub(crate) struct Wave<P> {
     pub(crate) asked: PartitionSet,
     pub(crate) children: Vec<Child>,
     /// Former roots in whose place another was promoted. The heir may have no need to ask them, and then nobody else
-    /// would tell them when the wave is over.
+    /// would tell them when the wave is over. In an announced call also children that have answered, once this node
+    /// has: their workers keep what they pushed until they hear of the end.
     pub(crate) deposed: SmallVec<[(NodeId, u32); 1]>,
     pub(crate) parts: Parts<P>,
     pub(crate) losses: Vec<Missing>,
@@ -224,6 +239,11 @@ impl<P: Payload> Wave<P> {
             hedge: from.hedge,
             explain: from.explain,
             loads_wanted: from.loads_wanted,
+            push: from.push,
+            chains: BTreeMap::new(),
+            unfolded: PartitionSet::new(),
+            absent: PartitionSet::new(),
+            absent_until: None,
             hedge_own_at: None,
             own: PartitionSet::new(),
             own_open: PartitionSet::new(),
@@ -273,14 +293,30 @@ impl<P: Payload> Wave<P> {
 
     /// True when the answer can be given before its time is up.
     pub(crate) fn is_ready(&self) -> bool {
-        self.own_open.is_empty() && self.parts.is_settled() && self.children.iter().all(|child| child.is_done)
+        self.is_own_over() && self.parts.is_settled() && self.children.iter().all(|child| child.is_done)
     }
 
     /// True when all that is open is open with children of which nothing is to be hoped for.
     pub(crate) fn waits_in_vain(&self) -> bool {
-        self.own_open.is_empty()
+        self.is_own_over()
             && self.parts.is_settled()
             && self.children.iter().all(|child| child.is_done || child.is_hopeless)
+    }
+
+    /// True when nothing is awaited but children.
+    pub(crate) fn is_own_over(&self) -> bool {
+        self.own_open.is_empty() && self.absent.is_empty()
+    }
+
+    /// Notes who is to hear of the end of an announced call though nothing more is expected of them.
+    pub(crate) fn remember_done(&mut self) {
+        if self.push.is_none() {
+            return;
+        }
+        let is_lost = |node: NodeId| self.tried.iter().any(|one| one.failed == Some(node));
+        let done = self.children.iter().filter(|child| child.is_done && !is_lost(child.node));
+        let done: Vec<(NodeId, u32)> = done.map(|child| (child.node, child.branch)).collect();
+        self.deposed.extend(done);
     }
 
     /// When the wave next wants to be woken.
@@ -295,6 +331,7 @@ impl<P: Payload> Wave<P> {
                 children
                     .chain(self.sign_at)
                     .chain(self.hedge_own_at)
+                    .chain(self.absent_until)
                     .chain(stop_at)
                     .fold(self.answer_at, Instant::min)
             }
@@ -334,6 +371,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn lost_for_good(&self) -> PartitionSet {
         let mut open = self.parts.claimed().clone();
         open.union_with(&self.own_open);
+        open.union_with(&self.absent);
         for child in self.children.iter().filter(|child| !child.is_done) {
             open.union_with(&child.tree.partitions().difference(&child.said_lost));
         }

@@ -8,6 +8,7 @@ mod faults;
 mod memory;
 mod operators;
 mod policies;
+mod pushes;
 mod refusals;
 mod relays;
 mod slices;

@@ -114,6 +114,7 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
             explain: false,
             loads_wanted: false,
             slice: Slice::WHOLE,
+            push: None,
         };
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         assert_eq!(world.node(0).open_work(), Default::default());

@@ -75,6 +75,7 @@ impl Lone {
             kinds: Vec::new(),
             tuning: Tuning::LAN,
             limits,
+            pushed: Default::default(),
             shares: BTreeMap::new(),
             seed: 1,
         };

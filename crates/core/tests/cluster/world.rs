@@ -1,8 +1,10 @@
 //! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
 //! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
 
+mod pushing;
 mod streams;
 
+pub use pushing::{APPLICATION, Worker, announced, piece};
 pub use streams::{FilterFaults, Habit, Pushing};
 
 use core::net::SocketAddr;
@@ -133,6 +135,10 @@ pub struct World {
     stuck: BTreeSet<(NodeId, JobId)>,
     /// How many locals have been run that make slices.
     pub sliced_locals: u32,
+    /// Workers of the application, by number.
+    pub workers: BTreeMap<u32, Worker>,
+    /// Their names at nodes.
+    pushers: BTreeMap<NodeId, u32>,
     /// Who has which operator.
     pub operators: BTreeSet<(NodeId, OperatorId)>,
     /// Who was brought one, as often as it was.
@@ -165,6 +171,8 @@ pub struct Plan {
     pub racks: u32,
     /// So many nodes more hold nothing and fold, in the racks in turn.
     pub relays: u32,
+    /// Nodes accept the workers of the application.
+    pub accepts: bool,
 }
 
 impl Default for Plan {
@@ -179,6 +187,7 @@ impl Default for Plan {
             seed: 1,
             racks: 0,
             relays: 0,
+            accepts: false,
         }
     }
 }
@@ -231,6 +240,8 @@ impl World {
             unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
             sliced_locals: 0,
+            workers: BTreeMap::new(),
+            pushers: BTreeMap::new(),
             operators: BTreeSet::new(),
             operators_kept: Vec::new(),
             log: Vec::new(),
@@ -250,9 +261,18 @@ impl World {
             card.rack = format!("r{rack}");
         }
         card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions });
+        let mut kinds = vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }];
+        let mut pushed = BTreeSet::new();
+        if plan.accepts {
+            card.services.insert(APPLICATION.into(), ServiceCard::default());
+            let name = format!("{APPLICATION}/sum");
+            kinds.push(Kind { name, placement: plan.placement, is_sliceable: false });
+            pushed.insert(APPLICATION.into());
+        }
         let config = NodeConfig {
             card,
-            kinds: vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }],
+            kinds,
+            pushed,
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             shares: BTreeMap::new(),
@@ -271,6 +291,7 @@ impl World {
         let config = NodeConfig {
             card: MemberCard::new(id),
             kinds: Vec::new(),
+            pushed: BTreeSet::new(),
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             shares: BTreeMap::new(),
@@ -348,6 +369,7 @@ impl World {
         let id = self.id(i);
         let place = self.places.get_mut(&id).expect("a killed node was there");
         place.is_up = false;
+        self.drop_workers_of(id);
         for other in self.ids() {
             let at = self.now + self.hop;
             self.at(at, Happening::Input(other, Input::Lost { peer: id }));
@@ -400,6 +422,9 @@ impl World {
     }
 
     pub fn input(&mut self, to: NodeId, input: Input<Sum>) {
+        if self.pushers.contains_key(&to) {
+            return self.tell_pusher(to, input);
+        }
         // A new connection takes the place of the old one, and its end is noticed at last.
         if let Input::Message { from, .. } = &input {
             let from = *from;
@@ -430,7 +455,8 @@ impl World {
         let arrival = self.now + self.hop;
         match effect {
             Effect::Send { to, message } => {
-                let is_up = self.places.get(&to).is_some_and(|place| place.is_up);
+                let is_up =
+                    self.places.get(&to).is_some_and(|place| place.is_up) || self.pushers.contains_key(&to);
                 if self.unnoticed.contains(&(of, to)) {
                     // Into a connection that is broken.
                 } else if is_up {

@@ -164,6 +164,7 @@ impl Wish {
             partitions: self.partitions.as_ref().map(of),
             explain: self.explain,
             slices: self.slices,
+            push: None,
         }
     }
 }

@@ -105,6 +105,7 @@ impl Spec {
             tuning: self.tuning.clone(),
             limits: self.limits.clone(),
             shares: Default::default(),
+            pushed: Default::default(),
             seed,
         }
     }

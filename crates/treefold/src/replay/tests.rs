@@ -16,6 +16,7 @@ fn config() -> NodeConfig {
         tuning: Tuning::default(),
         limits: Limits::default(),
         shares: Default::default(),
+        pushed: Default::default(),
         seed: 7,
     }
 }

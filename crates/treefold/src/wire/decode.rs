@@ -14,6 +14,7 @@ use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
 use crate::wire::operators::operator_reply_of;
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
+use crate::wire::push::{push_of, push_request_of};
 use crate::wire::report::report_of;
 use crate::wire::status::{cards_of, status_of};
 use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
@@ -26,6 +27,7 @@ use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial, Request};
+use treefold_core::push::message::PushMessage;
 use treefold_core::time::Duration;
 
 /// Reads headers. Keeps the header structures of the two kinds that waves are made of from one to the next.
@@ -104,9 +106,8 @@ impl Decoder {
                 let names = &mut self.names;
                 Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))
             }
-            Kind::Hello | Kind::Fault | Kind::Chunk | Kind::Launch => {
-                return Err(WireError::UnknownKind { kind: kind as u8 });
-            }
+            // Whatever is none of these is no message.
+            kind => Message::Push(Box::new(push_of(kind, header, payload, limits, &mut self.names)?)),
         })
     }
 
@@ -129,6 +130,7 @@ impl Decoder {
             explain: header.explain,
             loads_wanted: header.loads_wanted,
             slice: slice_of(header.slice, header.slices, &self.limits)?,
+            push: push_request_of(header.push),
         };
         if bytes.len() > LONG_HEADER_BYTES {
             self.call = CallHeader::default();
@@ -204,6 +206,7 @@ fn may_have_payload(kind: Kind) -> bool {
             | Kind::StreamDown
             | Kind::StreamOperator
             | Kind::OperatorRequest
+            | Kind::Push
     )
 }
 
@@ -216,6 +219,11 @@ pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
         Message::Reply { outcome, .. } => outcome.value = Some(payload),
         Message::OperatorRequest { payload: place, .. } => *place = Some(payload),
         Message::Stream(message) => put_stream_payload(message, payload),
+        Message::Push(message) => {
+            if let PushMessage::Push { payload: place, .. } = &mut **message {
+                *place = payload;
+            }
+        }
         _ => unreachable!("invariant: a message of a kind without payload is refused when it is read"),
     }
 }

@@ -12,6 +12,7 @@ use crate::wire::operators::operator_reply_header;
 use crate::wire::outcome::{
     given_up_column, missing_headers, put_options, reply_header, slice_numbers, waiting_numbers,
 };
+use crate::wire::push::{push_request_header, put_push};
 use crate::wire::report::report_columns;
 use crate::wire::status::{card_headers, status_header};
 use crate::wire::stream::encode::StreamEncoder;
@@ -34,6 +35,8 @@ pub(super) enum Lane {
     Request(u64),
     /// Those about one stream.
     Stream(StreamId),
+    /// Those about one request that a worker pushes for.
+    Push(u64),
 }
 
 /// A message without its header: what the frame's prefix says, the payload, and whom it must not overtake.
@@ -116,6 +119,7 @@ impl Encoder {
             }
             Message::WantCards => Shell::bare(Kind::WantCards),
             Message::Stream(message) => self.stream.put_header(message, limits, out)?,
+            Message::Push(message) => put_push(message, limits, out)?,
             Message::OperatorRequest { id, payload } => {
                 append(&NumberHeader { id: *id }, out);
                 Shell::of_request(Kind::OperatorRequest, *id, payload.as_ref())
@@ -149,6 +153,7 @@ impl Encoder {
         header.explain = call.explain;
         header.loads_wanted = call.loads_wanted;
         (header.slice, header.slices) = slice_numbers(call.slice);
+        header.push = push_request_header(call.push);
         put_tree(header, &call.tree, limits)?;
         append(header, out);
         if header.nodes.len() > LONG_HEADER_BYTES {

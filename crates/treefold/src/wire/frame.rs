@@ -111,6 +111,20 @@ kinds! {
     StreamWantOperator = 73,
     /// `StreamMessage::Operator`.
     StreamOperator = 74,
+    /// `PushMessage::Attach`.
+    PushAttach = 80,
+    /// `PushMessage::Attached`.
+    PushAttached = 81,
+    /// `PushMessage::Push`.
+    Push = 82,
+    /// `PushMessage::Failed`.
+    PushFailed = 83,
+    /// `PushMessage::Wanted`.
+    PushWanted = 84,
+    /// `PushMessage::Taken`.
+    PushTaken = 85,
+    /// `PushMessage::Ended`.
+    PushEnded = 86,
 }
 
 /// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.

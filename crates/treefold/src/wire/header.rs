@@ -150,6 +150,8 @@ pub(super) struct CallHeader {
     pub(super) slice: u32,
     #[prost(uint32, tag = "18")]
     pub(super) slices: u32,
+    #[prost(message, optional, tag = "20")]
+    pub(super) push: Option<PushRequestHeader>,
 }
 
 /// `Partial`.
@@ -288,6 +290,8 @@ pub(super) struct RequestHeader {
     pub(super) hedge: bool,
     #[prost(uint32, tag = "14")]
     pub(super) slices: u32,
+    #[prost(message, optional, tag = "20")]
+    pub(super) push: Option<PushRequestHeader>,
 }
 
 /// `Reply`.
@@ -401,4 +405,78 @@ pub(super) struct LoadHeader {
     pub(super) processors: u32,
     #[prost(uint64, tag = "4")]
     pub(super) latency_us: u64,
+}
+
+/// That workers push, in `Request` and `Call`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct PushRequestHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) patience_us: u64,
+}
+
+/// `PushAttach`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PushAttachHeader {
+    #[prost(string, tag = "1")]
+    pub(super) application: String,
+    #[prost(uint32, tag = "2")]
+    pub(super) worker: u32,
+}
+
+/// `PushAttached`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PushAttachedHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) window_bytes: u64,
+    #[prost(string, optional, tag = "2")]
+    pub(super) problem: Option<String>,
+}
+
+/// `Push`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct PushHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
+    #[prost(uint32, tag = "2")]
+    pub(super) sequence: u32,
+    #[prost(bool, tag = "3")]
+    pub(super) last: bool,
+}
+
+/// `PushFailed`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PushFailedHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
+    #[prost(string, tag = "2")]
+    pub(super) problem: String,
+}
+
+/// `PushWanted`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct PushWantedHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
+    #[prost(uint32, tag = "2")]
+    pub(super) after: u32,
+    #[prost(bool, tag = "3")]
+    pub(super) again: bool,
+}
+
+/// `PushTaken`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct PushTakenHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
+    #[prost(uint32, tag = "2")]
+    pub(super) upto: u32,
+}
+
+/// `PushEnded`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct PushEndedHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) request: u64,
 }

@@ -40,6 +40,7 @@ mod names;
 mod operators;
 mod outbox;
 mod outcome;
+mod push;
 mod report;
 mod seal;
 mod status;

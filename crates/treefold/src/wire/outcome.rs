@@ -7,6 +7,7 @@
 use crate::wire::columns::{node_alone, put_node, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{MissingHeader, Rejection, ReplyHeader, RequestHeader};
+use crate::wire::push::{push_request_header, push_request_of};
 use crate::wire::report::{report_columns, report_of};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -183,6 +184,7 @@ pub(super) fn put_options(
     header.hedge = options.hedge;
     header.slices = if options.slices == 1 { 0 } else { options.slices };
     header.explain = options.explain;
+    header.push = push_request_header(options.push);
     header.chosen = options.partitions.is_some();
     if let Some(partitions) = &options.partitions {
         header.partitions = set_row(partitions, limits, "partitions")?;
@@ -213,6 +215,7 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
         partitions,
         explain: header.explain,
         slices: header.slices.max(1),
+        push: push_request_of(header.push),
     })
 }
 

@@ -150,7 +150,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
 }
 
 /// Where each counter of a row belongs.
-fn counter_places(counters: &mut Counters) -> [&mut u64; 21] {
+fn counter_places(counters: &mut Counters) -> [&mut u64; 24] {
     [
         &mut counters.calls_started,
         &mut counters.calls_full,
@@ -173,11 +173,14 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 21] {
         &mut counters.stream_waves,
         &mut counters.stream_pieces_late,
         &mut counters.stream_repairs,
+        &mut counters.pushes,
+        &mut counters.pushes_repeated,
+        &mut counters.pushes_dropped,
     ]
 }
 
 /// Where each table size of a row belongs.
-fn open_places(open: &mut OpenWork) -> [&mut usize; 10] {
+fn open_places(open: &mut OpenWork) -> [&mut usize; 11] {
     [
         &mut open.calls,
         &mut open.waves,
@@ -189,6 +192,7 @@ fn open_places(open: &mut OpenWork) -> [&mut usize; 10] {
         &mut open.jobs_stuck,
         &mut open.streams,
         &mut open.stream_bytes,
+        &mut open.workers,
     ]
 }
 

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use clap::Args;
 use front_end::front_end;
 use send::Sends;
+pub(crate) use send::packet_given;
 use shown::{Shown, verdict};
 use std::pin::pin;
 use std::time::Duration;

@@ -72,6 +72,16 @@ impl Sends {
     }
 }
 
+/// A packet as it is written on the command line, for other commands: what is wrong with it names `option`.
+pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> {
+    let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("{option} {given}: {problem}"));
+    let json = serde_json::from_str::<serde_json::Value>(given).map_err(|error| refuse(&error))?;
+    match packet_of_json(&json) {
+        Some(packet) => packet.map_err(|problem| refuse(&problem)),
+        None => Err(refuse(&"no packet; give {\"format\": \"i64\", \"values\": [3]}")),
+    }
+}
+
 /// A packet as it is written on the command line: JSON with `format` and `values` is a typed packet, other JSON a
 /// MessagePack value, anything else a text.
 fn payload_of(given: &str) -> Result<Bytes, Failure> {

@@ -4,6 +4,7 @@ mod garbage;
 mod golden;
 mod limits;
 mod order;
+mod push;
 mod round_trip;
 mod samples;
 mod strategies;

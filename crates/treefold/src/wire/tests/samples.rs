@@ -10,6 +10,8 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::push::PushRequest;
+use treefold_core::push::message::PushMessage;
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
@@ -60,6 +62,7 @@ pub(super) fn call() -> Call<Bytes> {
         explain: false,
         loads_wanted: false,
         slice: Slice::WHOLE,
+        push: None,
     }
 }
 
@@ -194,7 +197,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let news = LoadNews { node: node(3), figure: partial("").load, age: Duration::from_micros(700) };
     let bearing = Partial { loads: vec![news], ..partial("sum") };
     let telling = Partial { given_up: vec![node(3), node(4)], ..partial("sum") };
-    vec![
+    let push = Some(PushRequest { request: 7, patience: Duration::from_millis(2) });
+    let announced = CallOptions { push, partitions: Some(set([0, 1, 2])), ..CallOptions::default() };
+    let request_announced = Request { options: announced, ..request.clone() };
+    let mut messages = vec![
         ("call", Message::Call(Box::new(call()))),
         ("call-for-loads", Message::Call(Box::new(Call { loads_wanted: true, ..call() }))),
         ("partial-with-loads", Message::Partial(Box::new(bearing))),
@@ -219,5 +225,23 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("operator-refused", Message::OperatorReply { id: 9, result: Err("too large".into()) }),
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
+        ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
+        ("request-announced", Message::Request(Box::new(request_announced))),
+    ];
+    messages.extend(pushes().map(|(name, message)| (name, Message::Push(Box::new(message)))));
+    messages
+}
+
+fn pushes() -> [(&'static str, PushMessage<Bytes>); 8] {
+    let payload = Bytes::from_static(b"run");
+    [
+        ("push-attach", PushMessage::Attach { application: "words".into(), worker: 3 }),
+        ("push-attached", PushMessage::Attached { result: Ok(1 << 20) }),
+        ("push-refused", PushMessage::Attached { result: Err("shutting down".into()) }),
+        ("push", PushMessage::Push { request: 7, sequence: 2, last: true, payload }),
+        ("push-failed", PushMessage::Failed { request: 7, problem: "no disk".into() }),
+        ("push-wanted", PushMessage::Wanted { request: 7, after: 1, again: true }),
+        ("push-taken", PushMessage::Taken { request: 7, upto: 2 }),
+        ("push-ended", PushMessage::Ended { request: 7 }),
     ]
 }

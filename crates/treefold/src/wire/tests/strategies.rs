@@ -13,6 +13,8 @@ use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::push::PushRequest;
+use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
 use treefold_core::stream::OperatorId;
@@ -133,12 +135,12 @@ fn cost() -> impl Strategy<Value = CostFigure> {
 }
 
 fn call() -> impl Strategy<Value = Message<Bytes>> {
-    let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), any::<[bool; 3]>());
+    let times = (micros(), micros(), waiting(), any::<[u32; 2]>(), (any::<[bool; 3]>(), pushed()));
     let slice =
         (1_u32..=256, any::<u32>()).prop_map(|(of, index)| Slice::new(index % of, of).expect("it is below"));
     (tag(), shared_text(), option::of(payload()), times, tree(), slice).prop_map(
         |(tag, name, params, (deadline_left, answer_left, waiting, losses, flags), tree, slice)| {
-            let ([losses_max, spare], [hedge, explain, loads_wanted]) = (losses, flags);
+            let ([losses_max, spare], ([hedge, explain, loads_wanted], push)) = (losses, flags);
             Message::Call(Box::new(Call {
                 tag,
                 name,
@@ -153,6 +155,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
                 explain,
                 loads_wanted,
                 slice,
+                push,
             }))
         },
     )
@@ -204,12 +207,49 @@ fn options() -> impl Strategy<Value = CallOptions> {
     ];
     // Without negative zero, which protobuf does not tell from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
-    let rest = (any::<[bool; 2]>(), 1_u32..300);
+    let rest = (any::<[bool; 2]>(), 1_u32..300, pushed());
     (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), rest).prop_map(
-        |(deadline, min_coverage, shape, policy, waiting, partitions, ([hedge, explain], slices))| {
-            CallOptions { deadline, min_coverage, shape, policy, waiting, hedge, partitions, explain, slices }
+        |(deadline, min_coverage, shape, policy, waiting, partitions, ([hedge, explain], slices, push))| {
+            CallOptions {
+                deadline,
+                min_coverage,
+                shape,
+                policy,
+                waiting,
+                hedge,
+                partitions,
+                explain,
+                slices,
+                push,
+            }
         },
     )
+}
+
+fn pushed() -> impl Strategy<Value = Option<PushRequest>> {
+    let announced = (any::<u64>(), micros());
+    option::of(announced.prop_map(|(request, patience)| PushRequest { request, patience }))
+}
+
+fn push() -> impl Strategy<Value = PushMessage<Bytes>> {
+    let request = any::<u64>;
+    prop_oneof![
+        (name(), any::<u32>())
+            .prop_map(|(name, worker)| PushMessage::Attach { application: name.into(), worker }),
+        any::<u64>().prop_map(|window| PushMessage::Attached { result: Ok(window) }),
+        shared_text().prop_map(|problem| PushMessage::Attached { result: Err(problem) }),
+        (request(), 1_u32.., any::<bool>(), payload()).prop_map(|(request, sequence, last, payload)| {
+            PushMessage::Push { request, sequence, last, payload }
+        }),
+        (request(), shared_text()).prop_map(|(request, problem)| PushMessage::Failed { request, problem }),
+        (request(), any::<u32>(), any::<bool>()).prop_map(|(request, after, again)| PushMessage::Wanted {
+            request,
+            after,
+            again
+        }),
+        (request(), any::<u32>()).prop_map(|(request, upto)| PushMessage::Taken { request, upto }),
+        request().prop_map(|request| PushMessage::Ended { request }),
+    ]
 }
 
 fn verdict() -> impl Strategy<Value = Status> {
@@ -293,6 +333,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => vec(card(), 0..4).prop_map(Message::Cards),
         1 => Just(Message::WantCards),
         8 => super::stream::message(),
+        3 => push().prop_map(|message| Message::Push(Box::new(message))),
         1 => (any::<u64>(), option::of(payload()))
             .prop_map(|(id, payload)| Message::OperatorRequest { id, payload }),
         1 => (any::<u64>(), operators()).prop_map(|(id, result)| Message::OperatorReply { id, result }),

@@ -1,0 +1,142 @@
+//! Who is attached here, and which requests there are: announced, early, and such as have ended.
+
+use super::ENDED_MAX;
+use super::chain::Chain;
+use crate::id::{NodeId, PartitionId, Tag, WaveId};
+use crate::time::Instant;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+
+/// An application, and its own number of a request.
+pub(crate) type RequestKey = (Arc<str>, u64);
+
+/// An application, and the number of one of its workers.
+pub(crate) type WorkerKey = (Arc<str>, PartitionId);
+
+/// A request as this node has a part in it.
+#[derive(Debug)]
+pub(crate) struct RequestState<P> {
+    /// The wave that it was announced with; `None` before that.
+    pub(crate) wave: Option<WaveId>,
+    /// The workers that are awaited here, and in which of this node's parts in the wave.
+    pub(crate) awaited: BTreeMap<PartitionId, Tag>,
+    /// What came before it was asked for.
+    pub(crate) early: BTreeMap<PartitionId, Chain<P>>,
+    /// When nobody can want anything of it any more.
+    pub(crate) ends_at: Instant,
+}
+
+/// All that a node knows of pushed work outside of its waves.
+#[derive(Debug)]
+pub(crate) struct Pushes<P> {
+    pub(crate) workers: BTreeMap<WorkerKey, NodeId>,
+    pub(crate) by_peer: BTreeMap<NodeId, WorkerKey>,
+    pub(crate) requests: BTreeMap<RequestKey, RequestState<P>>,
+    /// When requests end.
+    pub(crate) due: BTreeSet<(Instant, RequestKey)>,
+    pub(crate) armed: Option<Instant>,
+    /// Bytes of what came early.
+    pub(crate) early_bytes: usize,
+    ended: BTreeSet<RequestKey>,
+    ended_row: VecDeque<RequestKey>,
+}
+
+impl<P> Pushes<P> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            workers: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            due: BTreeSet::new(),
+            armed: None,
+            early_bytes: 0,
+            ended: BTreeSet::new(),
+            ended_row: VecDeque::new(),
+        }
+    }
+
+    /// The request of this key, which ends at `ends_at` if it is new.
+    pub(crate) fn request(&mut self, key: &RequestKey, ends_at: Instant) -> &mut RequestState<P> {
+        let Self { requests, due, .. } = self;
+        requests.entry(key.clone()).or_insert_with(|| {
+            due.insert((ends_at, key.clone()));
+            RequestState { wave: None, awaited: BTreeMap::new(), early: BTreeMap::new(), ends_at }
+        })
+    }
+
+    /// The request ends no earlier than that.
+    pub(crate) fn prolong(&mut self, key: &RequestKey, ends_at: Instant) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        self.due.remove(&(request.ends_at, key.clone()));
+        request.ends_at = ends_at;
+        self.due.insert((ends_at, key.clone()));
+    }
+
+    /// The request is over, and its number is used up.
+    pub(crate) fn end(&mut self, key: &RequestKey) -> Option<RequestState<P>> {
+        let request = self.requests.remove(key)?;
+        self.due.remove(&(request.ends_at, key.clone()));
+        if self.ended.insert(key.clone()) {
+            self.ended_row.push_back(key.clone());
+        }
+        if self.ended_row.len() > ENDED_MAX
+            && let Some(oldest) = self.ended_row.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        Some(request)
+    }
+
+    /// True when it ended not long ago.
+    pub(crate) fn has_ended(&self, key: &RequestKey) -> bool {
+        self.ended.contains(key)
+    }
+
+    /// It was announced after all.
+    pub(crate) fn revive(&mut self, key: &RequestKey) {
+        if self.ended.remove(key) {
+            self.ended_row.retain(|other| other != key);
+        }
+    }
+
+    /// The requests of an application in which a worker is awaited here, and where.
+    pub(crate) fn awaiting(&self, worker: &WorkerKey) -> alloc::vec::Vec<(u64, Tag)> {
+        let (application, number) = worker;
+        let all = (application.clone(), 0)..=(application.clone(), u64::MAX);
+        let of = |((_, request), state): (&RequestKey, &RequestState<P>)| {
+            Some((*request, *state.awaited.get(number)?))
+        };
+        self.requests.range(all).filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    #[test]
+    fn what_has_ended_is_remembered_for_some_time() {
+        let mut pushes: Pushes<()> = Pushes::new();
+        let key = |request: u64| ("words".into(), request);
+        for request in 0..=ENDED_MAX as u64 {
+            pushes.request(&key(request), Instant::START);
+            pushes.end(&key(request));
+        }
+        assert!(!pushes.has_ended(&key(0)) && pushes.has_ended(&key(1)));
+        pushes.revive(&key(1));
+        assert!(!pushes.has_ended(&key(1)));
+    }
+
+    #[test]
+    fn a_request_is_due_once() {
+        let mut pushes: Pushes<()> = Pushes::new();
+        let key: RequestKey = ("words".into(), 7);
+        let later = Instant::START + Duration::from_secs(1);
+        pushes.request(&key, Instant::START);
+        pushes.prolong(&key, later);
+        assert_eq!(pushes.due.first(), Some(&(later, key.clone())));
+        pushes.end(&key);
+        assert!(pushes.due.is_empty());
+    }
+}
