@@ -8,6 +8,7 @@ use crate::commands::node::NodeArgs;
 use crate::commands::operator::OperatorArgs;
 use crate::commands::push::PushArgs;
 use crate::commands::replay::Replay;
+use crate::commands::shares::SharesArgs;
 use crate::commands::sim::Sim;
 use crate::commands::status::Status;
 use crate::commands::stream::StreamArgs;
@@ -110,6 +111,7 @@ pub(crate) enum Command {
     Top(Top),
     Tree(TreeArgs),
     Topology(TopologyArgs),
+    Shares(SharesArgs),
     Operator(OperatorArgs),
     Push(PushArgs),
     Replay(Replay),

@@ -6,8 +6,9 @@
 //! rack = "r1"
 //! serve = ["search=/srv/docs:partitions=0-3/12"]
 //!
-//! [shares]                     # of the processors, where several services want them; 1 where nothing is said
+//! [shares]                     # of the node, where several services want it; 1 where nothing is said
 //! search = 3.0
+//! nightly = "1:batch"
 //!
 //! [limits]                     # any of treefold-core's `Limits`, by name
 //! payload_bytes_max = 8388608
@@ -20,10 +21,12 @@
 //! force is worse than a node that doesn't start.
 
 use crate::exit::Failure;
+use crate::parse::share_and_class;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use treefold::{Limits, Tuning};
+use treefold::core::schedule::fair::{SHARE_MAX, SHARE_MIN};
+use treefold::{Limits, ServiceShare, Tuning};
 
 /// What a file can say.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -36,7 +39,7 @@ pub(crate) struct NodeFile {
     pub(crate) zone: Option<String>,
     pub(crate) relay: bool,
     pub(crate) accept: Vec<String>,
-    pub(crate) shares: BTreeMap<String, f64>,
+    pub(crate) shares: BTreeMap<String, ShareText>,
     pub(crate) processors: Option<u32>,
     pub(crate) workers: Option<usize>,
     pub(crate) serve: Vec<String>,
@@ -44,6 +47,30 @@ pub(crate) struct NodeFile {
     pub(crate) cluster: Option<String>,
     pub(crate) limits: Option<Limits>,
     pub(crate) tuning: Option<Tuning>,
+}
+
+/// A share as a number, or as a text with its class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ShareText(pub(crate) ServiceShare);
+
+impl<'de> Deserialize<'de> for ShareText {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Number(f64),
+            Text(String),
+        }
+        let text = match Given::deserialize(from)? {
+            Given::Number(share) => share.to_string(),
+            Given::Text(text) => text,
+        };
+        let (share, class) = share_and_class(&text).ok_or_else(|| {
+            let allowed = format!("{SHARE_MIN} to {SHARE_MAX}, or a text as \"1:batch\"");
+            serde::de::Error::custom(format_args!("the share is {text}; allowed: {allowed}"))
+        })?;
+        Ok(Self(ServiceShare { share, class: class.unwrap_or_default() }))
+    }
 }
 
 impl NodeFile {
@@ -79,6 +106,17 @@ mod tests {
         let limits = file.limits.unwrap();
         assert_eq!(limits.payload_bytes_max, 1024);
         assert_eq!(limits.peers_max, Limits::DEFAULT.peers_max, "what isn't named keeps its default");
+    }
+
+    #[test]
+    fn shares_are_numbers_or_texts_with_a_class() {
+        let file = NodeFile::parse("[shares]\nsearch = 3\nmicro = 0.5\nnightly = '1:batch'\n").unwrap();
+        let shares: Vec<_> = file.shares.values().map(|share| share.0).collect();
+        assert_eq!(shares, [0.5.into(), ServiceShare::batch(1.0), 3.0.into()]);
+        for wrong in ["search = 0", "search = 'much'", "search = '1:slow'"] {
+            let refused = NodeFile::parse(&format!("[shares]\n{wrong}\n")).unwrap_err();
+            assert!(refused.contains("allowed: 0.001 to 1000"), "{refused}");
+        }
     }
 
     #[test]

@@ -63,6 +63,7 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
         Command::Status(status) => on_runtime(status.run(format)),
         Command::Stream(stream) => on_runtime(stream.run(format)),
         Command::Top(top) => on_runtime(top.run(format)),
+        Command::Shares(shares) => on_runtime(shares.run(format)),
         Command::Operator(operator) => on_runtime(operator.run(format)),
         Command::Push(push) => on_runtime(push.run(format)),
         Command::Bench(bench) => on_runtime(bench.run(format)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use treefold::core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
 use treefold::core::schedule::fair::{SHARE_MAX, SHARE_MIN};
 use treefold::core::tree::TREE_NODES_MAX;
-use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
+use treefold::{CallError, Class, Limits, PartitionSet, ReplicaPolicy, Shape, ShareSetting, Waiting};
 
 type Result<T> = std::result::Result<T, CallError>;
 
@@ -63,14 +63,30 @@ pub(crate) fn factor(text: &str) -> Result<f64> {
         .ok_or_else(|| CallError::bad_field("factor", text, "from 1x to 1000000x"))
 }
 
-/// A service and its share of the processors.
-pub(crate) fn share(text: &str) -> Result<(String, f64)> {
+/// A service and its share of a node, with a class or without.
+pub(crate) fn share(text: &str) -> Result<ShareSetting> {
     let given = text.split_once('=').filter(|(service, _)| !service.is_empty());
-    let share = given.and_then(|(service, share)| Some((service.to_owned(), share.parse::<f64>().ok()?)));
-    share.filter(|(_, share)| (SHARE_MIN..=SHARE_MAX).contains(share)).ok_or_else(|| {
-        let allowed = format_args!("a service and its share, {SHARE_MIN} to {SHARE_MAX}, as in search=3");
+    let setting = given.and_then(|(service, text)| {
+        let (share, class) = share_and_class(text)?;
+        Some(ShareSetting { service: service.to_owned(), share, class })
+    });
+    setting.ok_or_else(|| {
+        let allowed = format_args!(
+            "a service and its share, {SHARE_MIN} to {SHARE_MAX}, as in search=3, with :interactive or :batch or \
+             without"
+        );
         CallError::bad_field("share", text, allowed)
     })
+}
+
+/// A share, and the class that it may be followed by, as in `3` and `1:batch`.
+pub(crate) fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
+    let (share, class) = match text.split_once(':') {
+        Some((share, class)) => (share, Some(class.parse().ok()?)),
+        None => (text, None),
+    };
+    let share = share.parse::<f64>().ok().filter(|share| (SHARE_MIN..=SHARE_MAX).contains(share))?;
+    Some((share, class))
 }
 
 /// A command line.
@@ -157,6 +173,12 @@ pub(crate) fn workers(text: &str) -> Result<usize> {
 pub(crate) fn seconds(text: &str) -> Result<f64> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
     seconds.ok_or_else(|| CallError::bad_field("seconds", text, "above 0, at most 86400"))
+}
+
+/// A figure above zero, whatever it is of.
+pub(crate) fn positive(text: &str) -> Result<f64> {
+    let figure = text.parse::<f64>().ok().filter(|figure| *figure > 0.0 && *figure <= 1e6);
+    figure.ok_or_else(|| CallError::bad_field("figure", text, "above 0, at most 1000000"))
 }
 
 /// Seconds before a measurement, none included.

@@ -6,6 +6,7 @@
 //! search=/srv/docs:partitions=0-3/12            partitions 0 to 3 of the folder's twelve
 //! search=.:partitions=0/1:data=/var/idx:files=5000
 //! micro:partitions=0,8/16                       emulated work
+//! micro:partitions=0/1:name=batch               the same as a service of another name
 //! echo:partitions=0/4                           endpoints that send each packet back
 //! hosts:partitions=3/100                        this host's metrics, as the fourth of a hundred hosts
 //! hosts:partitions=0/2:name=web-1               the same under another name than the system's
@@ -46,7 +47,8 @@ pub(crate) struct Serve {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Search(Corpus),
-    Micro,
+    /// Emulated work, under this name; its own when `None`.
+    Micro(Option<String>),
     /// Endpoints of streams that send back what comes.
     Echo,
     /// This host, under this name; under the system's own when `None`.
@@ -113,15 +115,15 @@ impl Serve {
                 search_service(&report.directory, self.partitions.iter(), self.total)
             }
             What::Echo => Ok(echo_service(&self.partitions, self.total)),
-            What::Micro => Ok(micro_service(&self.partitions, self.total)),
+            What::Micro(name) => Ok(micro_service(name.as_deref(), &self.partitions, self.total)),
             What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref()),
             What::Daemon => Ok(daemon::run(&self.partitions, self.total)),
         }
     }
 }
 
-fn micro_service(partitions: &PartitionSet, total: u32) -> Service {
-    micro().total(total).endpoints(partitions.iter(), pulse::Pulse)
+fn micro_service(name: Option<&str>, partitions: &PartitionSet, total: u32) -> Service {
+    micro(name.unwrap_or(treefold_micro::SERVICE)).total(total).endpoints(partitions.iter(), pulse::Pulse)
 }
 
 /// Refuses parameters that the endpoints of a service which this program knows could not read: they would have to
@@ -154,19 +156,44 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
 
 /// The services that this program knows, without partitions: their operators and filters only.
 pub(crate) fn known_services() -> [Service; 4] {
-    [search(), micro(), hosts::known(), daemon::service(None)]
+    [search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)]
 }
 
 fn search() -> Service {
     with_operators(Service::new(treefold_search::SERVICE), treefold_search::aggregations())
 }
 
-fn micro() -> Service {
-    with_operators(Service::new(treefold_micro::SERVICE), treefold_micro::aggregations())
+fn micro(name: &str) -> Service {
+    with_operators(Service::new(name), treefold_micro::aggregations())
 }
 
 fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operator>)>) -> Service {
     operators.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
+}
+
+/// A service that this program has built in under another name, as in `batch=micro`: what a relay is told that is to fold
+/// for it.
+pub(crate) fn known_as(text: &str) -> Result<(String, String), CallError> {
+    let given = text.split_once('=').filter(|(name, service)| {
+        is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
+    });
+    given
+        .map(|(name, service)| (name.to_owned(), service.to_owned()))
+        .ok_or_else(|| CallError::bad_field("knows", text, "a name, and micro or search, as in batch=micro"))
+}
+
+/// The service that [`known_as`] read.
+pub(crate) fn known_service((name, service): &(String, String)) -> Service {
+    let operators = if service == treefold_search::SERVICE {
+        treefold_search::aggregations()
+    } else {
+        treefold_micro::aggregations()
+    };
+    with_operators(Service::new(name.as_str()), operators)
+}
+
+fn is_service_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
 }
 
 impl FromStr for Serve {
@@ -202,9 +229,14 @@ impl FromStr for Serve {
                 What::Search(Corpus { folder: folder.into(), data, files_max })
             }
             ("search", _) => return Err(refuse("search with a folder, as in search=DIR:partitions=0-3/12")),
-            ("micro", None) if !of_a_folder && host.is_none() => What::Micro,
+            ("micro", None) if !of_a_folder && host.as_deref().is_none_or(is_service_name) => {
+                What::Micro(host)
+            }
             ("micro", _) => {
-                return Err(refuse("micro with nothing but partitions, as in micro:partitions=0,8/16"));
+                return Err(refuse(
+                    "micro with nothing but partitions, as in micro:partitions=0,8/16, and a name that it may have, \
+                     as in micro:partitions=0/1:name=batch",
+                ));
             }
             ("echo", None) if !of_a_folder && host.is_none() => What::Echo,
             ("hosts", None) if !of_a_folder && partitions.len() == 1 => What::Hosts(host),
@@ -250,7 +282,7 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro | What::Echo | What::Hosts(_) | What::Daemon => panic!("{text} is no search"),
+            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon => panic!("{text} is no search"),
         }
     }
 
@@ -259,7 +291,8 @@ mod tests {
         let search = serve("search=/srv/docs:partitions=0-3/12");
         assert_eq!((search.partitions.to_string().as_str(), search.total), ("0-3", 12));
         assert_eq!(corpus("search=/srv/docs:partitions=0-3/12").folder, Path::new("/srv/docs"));
-        assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro);
+        assert_eq!(serve("micro:partitions=0,8/16").what, What::Micro(None));
+        assert_eq!(serve("micro:partitions=0/1:name=batch").what, What::Micro(Some("batch".to_owned())));
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
@@ -310,7 +343,8 @@ mod tests {
             "micro=/srv:partitions=0/1",
             "micro:partitions=4/4",
             "micro:partitions=0/1:files=3",
-            "micro:partitions=0/1:name=x",
+            "micro:partitions=0/1:name=",
+            "micro:partitions=0/1:name=a/b",
             "echo",
             "echo=/srv:partitions=0/1",
             "hosts",

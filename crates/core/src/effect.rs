@@ -5,6 +5,7 @@ use crate::error::Reason;
 use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::membership::card::MemberCard;
 use crate::message::Message;
+use crate::schedule::share::SharesReport;
 use crate::status::NodeStatus;
 use crate::stream::spec::{EndpointEvent, FilterRun, Source, StreamEvent};
 use crate::stream::{OperatorId, StreamId, StreamSpec};
@@ -208,6 +209,13 @@ pub enum Event<P> {
         request: RequestId,
         /// What the node sees.
         status: Box<NodeStatus>,
+    },
+    /// The answer to a command about shares.
+    Shares {
+        /// The driver's name for it.
+        request: RequestId,
+        /// What each application is to have, and has had; or why shares are as they were.
+        result: Result<Box<SharesReport>, Arc<str>>,
     },
     /// News of a stream that this node's user opened.
     Stream {

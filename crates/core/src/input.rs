@@ -6,6 +6,7 @@ use crate::error::{JobError, Reason};
 use crate::id::{JobId, NodeId, RequestId};
 use crate::message::Message;
 use crate::partitions::PartitionSet;
+use crate::schedule::share::ShareSetting;
 use crate::stream::operator::OperatorNews;
 use crate::stream::spec::Filtered;
 use crate::stream::{StreamId, StreamOptions, StreamSpec};
@@ -109,6 +110,13 @@ pub enum Command<P> {
     Status {
         /// The driver's name for it.
         request: RequestId,
+    },
+    /// Set these shares, and tell what there are then; without any, only tell.
+    Shares {
+        /// The driver's name for it.
+        request: RequestId,
+        /// The shares; all hold from now on, or, when one of them can't be, none.
+        settings: Vec<ShareSetting>,
     },
     /// Open a stream.
     StreamOpen {

@@ -8,6 +8,7 @@ use crate::membership::card::MemberCard;
 use crate::partitions::PartitionSet;
 use crate::push::PushRequest;
 use crate::push::message::PushMessage;
+use crate::schedule::share::{ShareSetting, SharesReport};
 use crate::stream::OperatorId;
 use crate::time::Duration;
 use crate::tree::Tree;
@@ -96,6 +97,20 @@ pub enum Message<P> {
         id: u64,
         /// The operator kept, or all there are; or why it was not kept.
         result: Result<Vec<OperatorStatus>, Arc<str>>,
+    },
+    /// Client to a node: set these shares, and tell me what there are then; or, without any, only tell me.
+    SharesRequest {
+        /// The client's number of the request.
+        id: u64,
+        /// The shares; all hold from now on, or, when one of them can't be, none.
+        settings: Vec<ShareSetting>,
+    },
+    /// The answer.
+    SharesReply {
+        /// The client's number of the request.
+        id: u64,
+        /// What each application is to have, and has had; or why shares are as they were.
+        result: Result<Box<SharesReport>, Arc<str>>,
     },
     /// Anyone to a node: how are you?
     StatusRequest {

@@ -32,6 +32,7 @@ use crate::push::table::Pushes;
 use crate::random::Random;
 use crate::replica::ejection::Ejection;
 use crate::replica::policies::Replicas;
+use crate::schedule::lanes::Charge;
 use crate::schedule::queue::Queue;
 use crate::schedule::retry_budget::RetryBudget;
 use crate::status::Counters;
@@ -48,11 +49,11 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 mod gossip;
 pub(crate) mod path;
 mod report;
+mod sharing;
 
 /// A node as a pure state machine: inputs in, effects out.
 ///
@@ -79,7 +80,6 @@ pub struct Node<P> {
     pub(crate) kept: Kept<P>,
     pub(crate) kept_armed: Option<Instant>,
     pub(crate) credit: Credit,
-    pub(crate) held_bytes: usize,
     pub(crate) sliced: BTreeMap<LocalKey, SlicedLocal<P>>,
     pub(crate) calls: BTreeMap<WaveId, OpenCall<P>>,
     /// One for each open call, and for each slice of one.
@@ -104,9 +104,11 @@ pub struct Node<P> {
     pub(crate) jobs_stuck: usize,
     /// Counts the runs of all filters.
     pub(crate) runs_started: u64,
-    /// Runs that were given up and have not ended, and whether another worker was started in the place of theirs.
-    pub(crate) runs_abandoned: BTreeMap<u64, bool>,
+    /// Runs that were given up and have not ended.
+    pub(crate) runs_abandoned: BTreeMap<u64, RunAbandoned>,
     pub(crate) processors_busy: u32,
+    /// By locals, which may hang.
+    pub(crate) locals_busy: u32,
     pub(crate) budget: RetryBudget,
     pub(crate) hedge_budget: RetryBudget,
     pub(crate) timers: Timers,
@@ -120,21 +122,13 @@ pub struct Node<P> {
     exchange_armed: Option<Instant>,
 }
 
-/// A lane for each service that there are kinds of work of.
-fn queue_of<P>(config: &NodeConfig) -> Queue<P> {
-    let mut services: Vec<&str> = Vec::new();
-    let mut lane_of = Vec::with_capacity(config.kinds.len());
-    for kind in &config.kinds {
-        let service = service_of(&kind.name);
-        let known = services.iter().position(|&other| other == service);
-        lane_of.push(known.unwrap_or(services.len()));
-        if known.is_none() {
-            services.push(service);
-        }
-    }
-    let share = |service: &&str| config.shares.get(*service).copied().unwrap_or(1.0);
-    let shares: Vec<f64> = services.iter().map(share).collect();
-    Queue::new(config.limits.jobs_queued_max, lane_of, &shares)
+/// A run of a filter that was given up and has not ended.
+#[derive(Debug)]
+pub(crate) struct RunAbandoned {
+    /// Whether another worker was started in the place of its.
+    pub(crate) is_replaced: bool,
+    /// What its application was charged for it.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// Whether the node is on its way out.
@@ -154,6 +148,7 @@ impl<P: Payload> Node<P> {
         let mut random = Random::new(config.seed);
         let kinds =
             config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
+        let lanes = sharing::lanes_of(&config);
         let mut node = Self {
             me: config.node(),
             kinds,
@@ -164,7 +159,7 @@ impl<P: Payload> Node<P> {
             } else {
                 LoadTable::new(config.limits.peers_max).as_told()
             },
-            load_index: LoadIndex::new(config.card.processors),
+            load_index: LoadIndex::new(config.card.processors, lanes.len()),
             costs: CostTable::new(config.tuning.cost_weight),
             costs_heard: BTreeMap::new(),
             latencies: Latencies::new(),
@@ -172,10 +167,9 @@ impl<P: Payload> Node<P> {
             relays_ejected: Ejection::with_probation(config.limits.peers_max),
             child_times: ChildTimes::default(),
             waves: BTreeMap::new(),
-            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max),
+            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, lanes.len()),
             kept_armed: None,
-            credit: Credit::new(config.limits.held_bytes_max),
-            held_bytes: 0,
+            credit: Credit::new(lanes.len()),
             sliced: BTreeMap::new(),
             calls: BTreeMap::new(),
             call_waves: 0,
@@ -188,7 +182,7 @@ impl<P: Payload> Node<P> {
             streams_opened: 0,
             serials_used: 0,
             news_asked_at: None,
-            queue: queue_of(&config),
+            queue: Queue::new(config.limits.jobs_queued_max, lanes),
             jobs: BTreeMap::new(),
             jobs_started: 0,
             jobs_epochs: 0,
@@ -196,6 +190,7 @@ impl<P: Payload> Node<P> {
             runs_started: 0,
             runs_abandoned: BTreeMap::new(),
             processors_busy: 0,
+            locals_busy: 0,
             budget: RetryBudget::new(),
             hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),
             timers: Timers::default(),
@@ -209,6 +204,7 @@ impl<P: Payload> Node<P> {
             exchange_armed: None,
             config,
         };
+        node.part_rooms();
         node.start_gossip(now);
         node
     }
@@ -300,7 +296,13 @@ impl<P: Payload> Node<P> {
                 let status = Box::new(self.status(now));
                 self.send(from, Message::Status { id, status });
             }
-            Message::Reply { .. } | Message::Status { .. } | Message::OperatorReply { .. } => {
+            Message::SharesRequest { id, settings } => {
+                self.handle_shares_request(now, from, id, &settings);
+            }
+            Message::Reply { .. }
+            | Message::Status { .. }
+            | Message::OperatorReply { .. }
+            | Message::SharesReply { .. } => {
                 self.note_bad_message(from, "an answer to what this node never asks");
             }
             Message::OperatorRequest { .. } => {
@@ -319,6 +321,7 @@ impl<P: Payload> Node<P> {
                 let status = Box::new(self.status(now));
                 self.effects.push_back(Effect::Deliver(Event::Status { request, status }));
             }
+            Command::Shares { request, settings } => self.set_shares_for_user(now, request, &settings),
             Command::StreamOpen { request, spec, options } => self.open_stream(now, request, *spec, &options),
             Command::StreamSend { request, tag, to, payload } => {
                 self.send_down(now, request, tag, to, payload);

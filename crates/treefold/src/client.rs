@@ -33,6 +33,7 @@ use treefold_core::limits::Limits;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::OperatorStatus;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_operators::{Aggregation, Body, Raw};
 
@@ -307,6 +308,38 @@ impl Client {
                 Way::Loop { handle, .. } => handle.operators(payload).await?,
             };
             answer.map_err(|problem| Error::Operator { problem })
+        })
+        .await
+    }
+
+    /// What each application is to have of the node that this client talks to, and what it has had; in direct mode that
+    /// is the client itself.
+    ///
+    /// # Errors
+    /// When the connection breaks and can't be made again, or the answer doesn't come.
+    pub async fn shares(&self) -> Result<SharesReport, Error> {
+        self.ask_shares(Vec::new()).await
+    }
+
+    /// Sets shares at the node that this client talks to, until it is set otherwise or ends: all of them, from the next
+    /// job on, or none.
+    ///
+    /// # Errors
+    /// When one of them can't be; then all are as they were. And when the answer doesn't come: then it is not known.
+    pub async fn set_shares(
+        &self,
+        settings: impl IntoIterator<Item = ShareSetting>,
+    ) -> Result<SharesReport, Error> {
+        self.ask_shares(settings.into_iter().collect()).await
+    }
+
+    async fn ask_shares(&self, settings: Vec<ShareSetting>) -> Result<SharesReport, Error> {
+        answered_within(STATUS_TIMEOUT, async {
+            let answer = match &self.way {
+                Way::Front(front) => front.shares(settings).await?,
+                Way::Loop { handle, .. } => handle.shares(settings).await?,
+            };
+            answer.map(|report| *report).map_err(|problem| Error::Shares { problem })
         })
         .await
     }

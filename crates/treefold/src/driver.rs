@@ -198,6 +198,7 @@ impl Loop {
         match event {
             Event::CallDone { request, outcome } => self.answers.borrow_mut().call(request, *outcome),
             Event::Status { request, status } => self.answers.borrow_mut().status(request, *status),
+            Event::Shares { request, result } => self.answers.borrow_mut().shares(request, result),
             Event::MemberUp(card) => {
                 let member = card.node;
                 self.members.send_if_modified(|members| member != own && members.insert(member));

@@ -75,6 +75,12 @@ pub enum Error {
         /// What the node says of it.
         problem: Arc<str>,
     },
+    /// Shares were not set; all are as they were.
+    #[error("no shares were set: {problem}")]
+    Shares {
+        /// What the node says of them.
+        problem: Arc<str>,
+    },
     /// The node, the client or the stream has been shut down.
     #[error("the node has been shut down")]
     Closed,

@@ -103,6 +103,7 @@ pub use treefold_core::limits::Limits;
 pub use treefold_core::message::Report;
 pub use treefold_core::partitions::PartitionSet;
 pub use treefold_core::replica::ReplicaPolicy;
+pub use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 pub use treefold_core::status::NodeStatus;
 pub use treefold_core::stream::{StreamError, StreamEvent, StreamWave, Synchronisation};
 pub use treefold_core::tree::shape::Shape;

@@ -20,6 +20,7 @@ use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 use treefold_core::membership::MembershipConfig;
 use treefold_core::membership::card::{MemberCard, Roles};
+use treefold_core::schedule::share::ServiceShare;
 use treefold_core::status::NodeStatus;
 
 /// The cluster that nodes and clients belong to unless told otherwise.
@@ -35,7 +36,7 @@ pub struct NodeBuilder {
     rack: String,
     zone: String,
     relay: bool,
-    shares: BTreeMap<String, f64>,
+    shares: BTreeMap<String, ServiceShare>,
     processors: Option<u32>,
     workers: Option<usize>,
     services: Vec<Service>,
@@ -92,11 +93,13 @@ impl NodeBuilder {
         self
     }
 
-    /// What a service gets of the processors where several want them, beside the others; 1 where nothing is said. From
+    /// What a service gets of the node where several want it, beside the others: a number, or
+    /// [`ServiceShare::batch`] for work that has time. Where nothing is said, 1 among those that go first. From
     /// [`SHARE_MIN`](treefold_core::schedule::fair::SHARE_MIN) to
     /// [`SHARE_MAX`](treefold_core::schedule::fair::SHARE_MAX): what is outside is the nearest of them.
-    pub fn share(mut self, service: impl Into<String>, share: f64) -> Self {
-        self.shares.insert(service.into(), share);
+    /// [`Client::set_shares`] changes it while the node runs.
+    pub fn share(mut self, service: impl Into<String>, share: impl Into<ServiceShare>) -> Self {
+        self.shares.insert(service.into(), share.into());
         self
     }
 

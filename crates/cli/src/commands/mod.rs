@@ -8,6 +8,7 @@ pub(crate) mod node;
 pub(crate) mod operator;
 pub(crate) mod push;
 pub(crate) mod replay;
+pub(crate) mod shares;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod stream;

@@ -1,10 +1,10 @@
 //! `treefold node`: a node of a cluster, until it is told to stop.
 
-use crate::config::NodeFile;
+use crate::config::{NodeFile, ShareText};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json};
 use crate::parse;
-use crate::serve::{Serve, known_services};
+use crate::serve::{Serve, known_as, known_service, known_services};
 use attached::Attached;
 use clap::Args;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
 use treefold::push::application;
-use treefold::{Node, NodeBuilder, Service};
+use treefold::{Node, NodeBuilder, Service, ServiceShare, ShareSetting};
 
 mod attached;
 
@@ -64,9 +64,15 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "APPLICATION", value_delimiter = ',')]
     accept: Vec<String>,
 
-    /// What a service gets of the processors where several want them, as in search=3; may be repeated [default: 1 each]
-    #[arg(long = "share", value_name = "SERVICE=SHARE", value_parser = parse::share)]
-    shares: Vec<(String, f64)>,
+    /// What a relay folds for beside the services that this program has built in: one of them under another name, as in
+    /// batch=micro; may be repeated
+    #[arg(long, value_name = "NAME=SERVICE", value_parser = known_as, requires = "relay")]
+    knows: Vec<(String, String)>,
+
+    /// What a service gets of the node where several want it, as in search=3 or nightly=1:batch; may be repeated [default:
+    /// 1 each, interactive]
+    #[arg(long = "share", value_name = "SERVICE=SHARE[:CLASS]", value_parser = parse::share)]
+    shares: Vec<ShareSetting>,
 
     /// How many jobs it says it runs at a time [default: the processors there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -130,6 +136,7 @@ Examples:
 struct Settings {
     file: NodeFile,
     serve: Vec<Serve>,
+    knows: Vec<(String, String)>,
     grace: Duration,
     token: Option<Token>,
     attached: Option<Attached>,
@@ -176,7 +183,7 @@ impl NodeArgs {
             zone: self.zone.or(file.zone),
             relay: self.relay || file.relay,
             accept: if self.accept.is_empty() { file.accept } else { self.accept },
-            shares: file.shares.into_iter().chain(self.shares).collect(),
+            shares: file.shares.into_iter().chain(self.shares.into_iter().map(share_of)).collect(),
             processors: self.processors.or(file.processors),
             workers: self.workers.or(file.workers),
             record: self.record.or(file.record),
@@ -184,7 +191,14 @@ impl NodeArgs {
             ..file
         };
         let token = token_of(self.token)?;
-        Ok(Settings { file, serve, grace: self.grace, token, attached: self.attached.settle()? })
+        Ok(Settings {
+            file,
+            serve,
+            knows: self.knows,
+            grace: self.grace,
+            token,
+            attached: self.attached.settle()?,
+        })
     }
 }
 
@@ -198,6 +212,11 @@ pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> 
         })
     };
     text.map(read).transpose()
+}
+
+fn share_of(setting: ShareSetting) -> (String, ShareText) {
+    let ShareSetting { service, share, class } = setting;
+    (service, ShareText(ServiceShare { share, class: class.unwrap_or_default() }))
 }
 
 /// Opens what is to be served, and off the loop what may block: a folder may take minutes to index.
@@ -230,13 +249,14 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
         builder = builder.zone(zone);
     }
     if file.relay {
-        builder = known_services().into_iter().fold(builder.relay(), NodeBuilder::service);
+        let more = settings.knows.iter().map(known_service);
+        builder = known_services().into_iter().chain(more).fold(builder.relay(), NodeBuilder::service);
     }
     for accepted in &file.accept {
         builder = builder.service(application(accepted));
     }
     for (service, share) in &file.shares {
-        builder = builder.share(service, *share);
+        builder = builder.share(service, share.0);
     }
     if let Some(processors) = file.processors {
         builder = builder.processors(processors);

@@ -26,7 +26,8 @@ impl<P: Payload> Node<P> {
         let own = if wave.push.is_some() { 0 } else { wave.own_open.len() };
         let reductions = (own + wave.children.len()).saturating_sub(1) as u32;
         let local_ms = cost.local_ms() / f64::from(wave.slice.of());
-        wave.weight = Some(self.load_index.add(local_ms * own as f64, reductions, cost.reduce_ms()));
+        let index = &mut self.load_index;
+        wave.weight = Some(index.add(wave.lane, local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
     /// A job of the wave is done: it weighs less.
@@ -58,19 +59,26 @@ impl<P: Payload> Node<P> {
             self.load_index.remove(weight);
         }
         self.forget_jobs(wave);
-        self.credit.forget_wave(wave.tag);
+        self.credit.forget_wave(wave.lane, wave.tag);
     }
 
     /// Brings the node's budget of held bytes up to date with the wave's parts. What is kept has its own.
     pub(crate) fn account_bytes(&mut self, wave: &mut Wave<P>) {
         let bytes = if wave.phase == Phase::Open { wave.parts.bytes() } else { 0 };
-        self.held_bytes = self.held_bytes + bytes - wave.charged_bytes;
+        if bytes == wave.charged_bytes {
+            return;
+        }
+        self.credit.hold(wave.lane, wave.charged_bytes, bytes);
         wave.charged_bytes = bytes;
+        self.note_held(wave.lane);
     }
 
     /// Keeps an answered wave for repair.
     pub(crate) fn keep(&mut self, mut wave: Box<Wave<P>>) {
         self.timers.rearm(&mut wave.armed, None, Wake::Wave(wave.tag));
+        if wave.parts.bytes() > 0 {
+            self.note_held(wave.lane);
+        }
         if self.kept_armed.is_none() {
             self.timers.rearm(&mut self.kept_armed, Some(wave.deadline_at), Wake::Kept);
         }
@@ -100,9 +108,14 @@ impl<P: Payload> Node<P> {
     }
 
     /// True when a local queued now would end after the wave's time: better to say so at once, so that the
-    /// parent can turn to a replica (eager abort).
+    /// parent can turn to a replica (eager abort). What others have in line is before it only as far as their shares
+    /// go.
     pub(crate) fn would_be_late(&self, now: Instant, wave: &Wave<P>, kind: u32) -> bool {
-        let wait_ms = self.load_index.load_ms() + self.costs.of(kind).local.mean_ms().unwrap_or(0.0);
+        let index = &self.load_index;
+        let part = self.queue.lanes.part_while(wave.lane, |lane| !index.queued_of(lane).is_zero());
+        let processors = f64::from(self.config.card.processors.max(1));
+        let own_ms = index.queued_of(wave.lane).as_millis_f64() / processors / part;
+        let wait_ms = own_ms.min(index.load_ms()) + self.costs.of(kind).local.mean_ms().unwrap_or(0.0);
         Duration::from_millis_f64(wait_ms) > now.until(wave.answer_at)
     }
 

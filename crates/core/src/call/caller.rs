@@ -219,6 +219,7 @@ impl<P: Payload> Node<P> {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
             kind: self.kind_of(&call.name),
+            lane: self.lane_of(&call.name),
             name: call.name.clone(),
             params,
             deadline_at,

@@ -10,6 +10,9 @@ use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::{Phase, Wave};
 
+/// What is offered counts for no more than this, so that sums of it are numbers.
+const OFFER_BYTES_MAX: usize = usize::MAX / 8;
+
 impl<P: Payload> Node<P> {
     /// The tag of this node's own part in the wave in which `child` answers for `tag`; a caller that sits in
     /// its own tree has two parts in it.
@@ -137,10 +140,15 @@ impl<P: Payload> Node<P> {
             self.send(from, Message::Cancel { tag });
             return;
         };
-        let is_starved = self.waves.get(&own_tag).is_some_and(|wave| wave.parts.is_settled());
-        let key = own_and_child(own_tag, from, tag.branch);
-        if self.credit.offered(key, bytes as usize, self.held_bytes, is_starved) {
-            self.send(from, Message::Grant { tag });
+        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled, if there is room.
+        if let Some(lane) = self.waves.get(&own_tag).map(|wave| wave.lane) {
+            self.note_held(lane);
+            let key = own_and_child(own_tag, from, tag.branch);
+            self.credit.offered(
+                lane,
+                key,
+                usize::try_from(bytes).map_or(OFFER_BYTES_MAX, |bytes| bytes.min(OFFER_BYTES_MAX)),
+            );
         }
     }
 
@@ -150,19 +158,12 @@ impl<P: Payload> Node<P> {
         self.send_partials(from, offered.unwrap_or_default().into());
     }
 
-    /// A wave that has nothing to fold is granted one of the partials that are offered to it, room or not.
-    pub(crate) fn feed(&mut self, wave: &Wave<P>) {
-        if wave.phase == Phase::Open
-            && wave.parts.is_settled()
-            && let Some((own_tag, child, branch)) = self.credit.grant_one_of(wave.tag)
-        {
-            self.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
-        }
-    }
-
-    /// Grants what has waited for room, oldest first.
+    /// Grants what has waited for room, the oldest of each application first.
     pub(crate) fn grant_waiting(&mut self) {
-        while let Some((own_tag, child, branch)) = self.credit.grant_next(self.held_bytes) {
+        loop {
+            let Self { credit, waves, .. } = self;
+            let is_starved = |tag: Tag| waves.get(&tag).is_some_and(|wave| wave.parts.is_settled());
+            let Some((own_tag, child, branch)) = credit.grant_next(is_starved) else { return };
             self.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
         }
     }

@@ -17,7 +17,8 @@ use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
-use crate::schedule::queue::Pending;
+use crate::schedule::lanes::Charge;
+use crate::schedule::queue::{Pending, Turn};
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::Part;
@@ -42,6 +43,10 @@ impl What {
             Work::Join { .. } => Self::Join,
         }
     }
+
+    fn is_local(self) -> bool {
+        matches!(self, Self::Local | Self::Slices)
+    }
 }
 
 /// A job in the driver's hands.
@@ -58,8 +63,8 @@ pub(crate) struct OpenJob {
     /// [`Wave::jobs_epoch`] when it was handed out.
     epoch: u64,
     holds_processor: bool,
-    /// What it is expected to cost, which its application has been charged; `None` for one that only waits.
-    expected_ms: Option<f64>,
+    /// What its application has been charged; `None` for one that only waits, or has no turn to wait for.
+    charge: Option<Charge>,
     pub(crate) started_at: Instant,
     is_stuck: bool,
     armed: Option<Instant>,
@@ -85,8 +90,16 @@ impl<P: Payload> Node<P> {
             return self.hand_out(now, wave, job, Place::Inline);
         }
         if let Err(job) = self.queue.push_local(job) {
-            self.lose_own(wave, job.contributors, Reason::Full("jobs_queued_max".into()));
+            self.refuse_local(wave, job);
         }
+    }
+
+    /// A local finds its application's line full.
+    pub(crate) fn refuse_local(&mut self, wave: &mut Wave<P>, job: Pending<P>) {
+        self.queue.lanes.note_refused(wave.lane, 1);
+        let service = self.queue.lanes.name(wave.lane);
+        let full = alloc::format!("jobs_queued_max, the part of {service}");
+        self.lose_own(wave, job.contributors, Reason::Full(full.into()));
     }
 
     /// Pairs up parts at rest and queues their folds.
@@ -135,7 +148,16 @@ impl<P: Payload> Node<P> {
 
     /// Gives queued jobs to idle processors.
     pub(crate) fn dispatch(&mut self, now: Instant) {
-        while let Some(mut job) = self.queue.pop(self.processors_busy, self.config.card.processors) {
+        while let Some(turn) =
+            self.queue.pop(self.processors_busy, self.locals_busy, self.config.card.processors)
+        {
+            let mut job = match turn {
+                Turn::Job(job) => job,
+                Turn::Filter { stream, run } => {
+                    self.begin_run(now, stream, run);
+                    continue;
+                }
+            };
             if self.claim_slices(&mut job).is_none() {
                 continue;
             }
@@ -151,8 +173,11 @@ impl<P: Payload> Node<P> {
 
     /// Keeps jobs of waves that have ended from piling up before processors that hang.
     pub(crate) fn sweep_queue(&mut self) {
-        let Self { queue, waves, .. } = self;
-        queue.sweep(|job| waves.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)));
+        let Self { queue, waves, streams, .. } = self;
+        queue.sweep(|turn| match turn {
+            Turn::Job(job) => waves.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
+            Turn::Filter { stream, run } => streams.get(stream).is_some_and(|share| share.waits_for(*run)),
+        });
     }
 
     fn hand_out(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>, place: Place) {
@@ -163,7 +188,6 @@ impl<P: Payload> Node<P> {
             Placement::Async { holds_processor } => holds_processor,
             _ => place != Place::Inline,
         };
-        self.processors_busy += u32::from(holds_processor);
         wave.timing.first_job_at.get_or_insert(now);
         if place == Place::Async {
             wave.futures.push(id);
@@ -172,10 +196,7 @@ impl<P: Payload> Node<P> {
         let what = What::of(&work);
         let cost = self.costs.of(kind);
         let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
-        let expected_ms = (place != Place::Async || holds_processor).then_some(expected_ms);
-        if let Some(expected_ms) = expected_ms {
-            self.queue.begin(kind, expected_ms);
-        }
+        let charge = holds_processor.then(|| self.queue.lanes.begin(wave.lane, expected_ms));
         let mut open = OpenJob {
             tag,
             kind,
@@ -186,11 +207,12 @@ impl<P: Payload> Node<P> {
             place,
             epoch,
             holds_processor,
-            expected_ms,
+            charge,
             started_at: now,
             is_stuck: false,
             armed: None,
         };
+        self.occupy(&open);
         if place != Place::Inline {
             let patience_ends = wave.deadline_at + self.config.tuning.stuck_after;
             self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
@@ -214,7 +236,7 @@ impl<P: Payload> Node<P> {
         result: Result<P, JobError>,
         cost: Duration,
     ) {
-        let Some(job) = self.end_job(id, cost, result.is_ok()) else { return };
+        let Some(job) = self.end_job(now, id, cost, result.is_ok()) else { return };
         if job.what == What::Join {
             self.handle_joined(now, id, job.tag.wave, result);
         } else if let Some(mut wave) = self.waves.remove(&job.tag) {
@@ -237,22 +259,25 @@ impl<P: Payload> Node<P> {
         result: Result<Vec<P>, JobError>,
         cost: Duration,
     ) {
-        let Some(job) = self.end_job(id, cost, result.is_ok()) else { return };
+        let Some(job) = self.end_job(now, id, cost, result.is_ok()) else { return };
         self.take_slices(now, &job, result);
         self.dispatch(now);
     }
 
     /// Takes a job off the books.
-    fn end_job(&mut self, id: JobId, cost: Duration, is_ok: bool) -> Option<OpenJob> {
+    fn end_job(&mut self, now: Instant, id: JobId, cost: Duration, is_ok: bool) -> Option<OpenJob> {
         let mut job = self.jobs.remove(&id)?;
         self.timers.rearm(&mut job.armed, None, Wake::Job(id));
         if job.is_stuck {
             self.jobs_stuck -= 1;
         } else {
-            self.processors_busy -= u32::from(job.holds_processor);
+            self.vacate(&job);
         }
-        if let Some(expected_ms) = job.expected_ms {
-            self.queue.end(job.kind, expected_ms, cost.as_millis_f64());
+        if let Some(charge) = job.charge.take() {
+            self.queue.lanes.end(now, charge, cost);
+        } else if job.place == Place::Inline {
+            let lane = self.queue.lanes.of_kind(job.kind);
+            self.queue.charge_inline(now, lane, cost);
         }
         if is_ok {
             self.learn_cost(&job, cost);
@@ -285,8 +310,7 @@ impl<P: Payload> Node<P> {
         self.jobs_started += 1;
         let id = JobId(self.jobs_started);
         let expected_ms = self.costs.of(kind).reduce_ms();
-        self.queue.begin(kind, expected_ms);
-        self.processors_busy += 1;
+        let charge = self.queue.lanes.begin(self.queue.lanes.of_kind(kind), expected_ms);
         let mut open = OpenJob {
             tag: Tag { wave: first, branch: CALLER_BRANCH },
             kind,
@@ -296,11 +320,12 @@ impl<P: Payload> Node<P> {
             place: Place::Worker,
             epoch: 0,
             holds_processor: true,
-            expected_ms: Some(expected_ms),
+            charge: Some(charge),
             started_at: now,
             is_stuck: false,
             armed: None,
         };
+        self.occupy(&open);
         let patience_ends = deadline_at + self.config.tuning.stuck_after;
         self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         self.jobs.insert(id, open);
@@ -358,14 +383,16 @@ impl<P: Payload> Node<P> {
         job.armed = None;
         if job.place == Place::Async {
             // A future can be dropped: nothing of it stays behind.
-            let holds = u32::from(job.holds_processor);
-            self.jobs.remove(&id);
-            self.processors_busy -= holds;
+            if let Some(job) = self.jobs.remove(&id) {
+                self.vacate(&job);
+            }
             self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
         } else if affords_one {
             job.is_stuck = true;
             self.jobs_stuck += 1;
-            self.processors_busy -= u32::from(job.holds_processor);
+            let (holds_processor, is_local) = (job.holds_processor, job.what.is_local());
+            self.processors_busy -= u32::from(holds_processor);
+            self.locals_busy -= u32::from(holds_processor && is_local);
             self.effects.push_back(Effect::Abandon { job: id, replace_worker: true });
         } else {
             return;
@@ -376,7 +403,7 @@ impl<P: Payload> Node<P> {
 
     /// Threads that locals and filters hold which were given up, and in whose place others were started.
     pub(crate) fn workers_lost(&self) -> usize {
-        self.jobs_stuck + self.runs_abandoned.values().filter(|&&is_replaced| is_replaced).count()
+        self.jobs_stuck + self.runs_abandoned.values().filter(|run| run.is_replaced).count()
     }
 
     /// Tells jobs of a wave from those that were handed out before it gave up its jobs, or before it was dropped
@@ -395,10 +422,20 @@ impl<P: Payload> Node<P> {
         for id in core::mem::take(&mut wave.futures) {
             if let Some(mut job) = self.jobs.remove(&id) {
                 self.timers.rearm(&mut job.armed, None, Wake::Job(id));
-                self.processors_busy -= u32::from(job.holds_processor);
+                self.vacate(&job);
                 self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
             }
         }
+    }
+
+    fn occupy(&mut self, job: &OpenJob) {
+        self.processors_busy += u32::from(job.holds_processor);
+        self.locals_busy += u32::from(job.holds_processor && job.what.is_local());
+    }
+
+    fn vacate(&mut self, job: &OpenJob) {
+        self.processors_busy -= u32::from(job.holds_processor);
+        self.locals_busy -= u32::from(job.holds_processor && job.what.is_local());
     }
 }
 

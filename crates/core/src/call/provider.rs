@@ -34,6 +34,8 @@ use smallvec::SmallVec;
 
 /// With less than this many hops' margin left, a repair would come too late.
 const MENDING_HOPS: f64 = 8.0;
+/// An application that holds so many times its room takes part in no further waves.
+const HELD_ROOMS_MAX: usize = 2;
 /// Nobody loses patience sooner than this. A share of what is left, and again of what is left then, comes to an end
 /// only because of it.
 const PATIENCE_MIN: Duration = Duration::from_micros(100);
@@ -59,6 +61,7 @@ impl<P: Payload> Node<P> {
             tag,
             parent: Parent::Node(from),
             kind: self.kind_of(&name),
+            lane: self.lane_of(&name),
             name,
             params,
             deadline_at,
@@ -87,6 +90,12 @@ impl<P: Payload> Node<P> {
         }
         if self.kind_of(&call.name).is_none() {
             return Err(Reason::UnknownAggregation);
+        }
+        // What is large waits for room; what is small comes unasked, and is bounded by taking part in no more.
+        let lane = self.lane_of(&call.name);
+        if self.credit.held_of(lane) / HELD_ROOMS_MAX > self.credit.room_of(lane) {
+            let service = self.queue.lanes.name(lane);
+            return Err(Reason::Full(alloc::format!("held_bytes_max, the part of {service}").into()));
         }
         Ok(())
     }
@@ -231,6 +240,7 @@ impl<P: Payload> Node<P> {
         let is_inline = self.config.kinds[kind as usize].placement == Placement::Inline;
         if !is_inline && self.would_be_late(now, wave, kind) {
             self.counters.waves_refused += 1;
+            self.queue.lanes.note_refused(wave.lane, here.len());
             return self.lose_own(wave, here, Reason::TooBusy);
         }
         wave.own_open.union_with(&here);
@@ -277,7 +287,6 @@ impl<P: Payload> Node<P> {
             }
         }
         self.account_bytes(&mut wave);
-        self.feed(&wave);
         match wave.phase {
             Phase::Ended => self.retire(&mut wave),
             Phase::Kept => self.keep(wave),

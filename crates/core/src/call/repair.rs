@@ -303,6 +303,7 @@ mod tests {
                 parent: Parent::Caller,
                 name: "s/sum".into(),
                 kind: None,
+                lane: 0,
                 params: Bytes::new(),
                 deadline_at: NOW + Duration::from_secs(1),
                 answer_at: NOW + Duration::from_secs(1),

@@ -18,6 +18,7 @@ use crate::id::{PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
+use crate::schedule::lanes::Lane;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
@@ -35,6 +36,7 @@ pub(crate) struct SlicedLocal<P> {
     /// The slices that nobody has fetched; `None` while they are being made.
     made: Option<Vec<Option<P>>>,
     of: u32,
+    lane: Lane,
     armed: Option<Instant>,
 }
 
@@ -69,9 +71,9 @@ impl<P: Payload> Node<P> {
             epoch: wave.jobs_epoch,
         };
         if let Err(job) = self.queue.push_local(job) {
-            return self.lose_own(wave, job.contributors, Reason::Full("jobs_queued_max".into()));
+            return self.refuse_local(wave, job);
         }
-        let mut local = SlicedLocal { made: None, of, armed: None };
+        let mut local = SlicedLocal { made: None, of, lane: wave.lane, armed: None };
         let until = wave.deadline_at.max(now + Duration::from_micros(1));
         self.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
         self.sliced.insert(key, local);
@@ -87,14 +89,14 @@ impl<P: Payload> Node<P> {
 
     fn forget_slices(&mut self, key: LocalKey) {
         let Some(mut local) = self.sliced.remove(&key) else { return };
-        self.held_bytes -= local.bytes();
+        self.credit.hold(local.lane, local.bytes(), 0);
         self.timers.rearm(&mut local.armed, None, Wake::Slices(key.0, key.1));
     }
 
     fn fetch_slice(&mut self, key: LocalKey, index: u32) -> Option<P> {
         let local = self.sliced.get_mut(&key)?;
         let slice = local.made.as_mut()?.get_mut(index as usize)?.take()?;
-        self.held_bytes -= slice.len();
+        self.credit.hold(local.lane, slice.len(), 0);
         if local.is_fetched() {
             self.forget_slices(key);
         }
@@ -142,7 +144,9 @@ impl<P: Payload> Node<P> {
         let waiting = self.who_wants(key, of);
         let error = match result {
             Ok(slices) => {
-                self.held_bytes += slices.iter().map(Payload::len).sum::<usize>();
+                let lane = self.queue.lanes.of_kind(job.kind);
+                self.credit.hold(lane, 0, slices.iter().map(Payload::len).sum());
+                self.note_held(lane);
                 let made = Some(slices.into_iter().map(Some).collect());
                 self.sliced.entry(key).and_modify(|local| local.made = made);
                 None
@@ -181,9 +185,12 @@ impl<P: Payload> Node<P> {
 
     /// Slices that nobody has asked for yet stay if there is room.
     fn keep_unfetched(&mut self, key: LocalKey) {
-        let limits = &self.config.limits;
-        let is_full = self.held_bytes > limits.held_bytes_max || self.sliced.len() > limits.waves_open_max;
-        if is_full && self.sliced.get(&key).is_some_and(|local| local.made.is_some()) {
+        let are_many = self.sliced.len() > self.config.limits.waves_open_max;
+        let is_too_much = |local: &SlicedLocal<P>| {
+            let is_full = self.credit.held_of(local.lane) > self.credit.room_of(local.lane);
+            local.made.is_some() && (is_full || are_many)
+        };
+        if self.sliced.get(&key).is_some_and(is_too_much) {
             self.forget_slices(key);
         }
     }

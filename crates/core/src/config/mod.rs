@@ -4,6 +4,7 @@ use crate::id::NodeId;
 use crate::limits::Limits;
 use crate::membership::card::MemberCard;
 use crate::replica::ReplicaPolicy;
+use crate::schedule::share::ServiceShare;
 use crate::time::Duration;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -21,9 +22,9 @@ pub struct NodeConfig {
     pub tuning: Tuning,
     /// What it may hold.
     pub limits: Limits,
-    /// What each service gets of the processors where several want them, by name; 1 where nothing is said. See
-    /// [`Fair`](crate::schedule::fair::Fair).
-    pub shares: BTreeMap<String, f64>,
+    /// What each service gets where several want the node, by name; where nothing is said, a share of 1 among those that
+    /// go first. See [`share`](crate::schedule::share).
+    pub shares: BTreeMap<String, ServiceShare>,
     /// The services whose partitions are an application's workers, which attach here and push ([`crate::push`]).
     #[cfg_attr(feature = "serde", serde(default))]
     pub pushed: BTreeSet<String>,

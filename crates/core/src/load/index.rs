@@ -7,11 +7,13 @@
 
 use super::figure::LoadFigure;
 use crate::time::Duration;
+use alloc::vec::Vec;
 
 /// What one request still weighs. It can be handed back once, which the index relies on.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a weight that is not handed back stays in the load index for ever"]
 pub struct Weight {
+    lane: usize,
     left: Duration,
 }
 
@@ -26,26 +28,30 @@ impl Weight {
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadIndex {
     queued: Duration,
+    /// What of it is each lane's.
+    lanes: Vec<Duration>,
     in_flight: u32,
     processors: u32,
 }
 
 impl LoadIndex {
-    /// An idle node of so many processors, at least one.
-    pub fn new(processors: u32) -> Self {
-        Self { queued: Duration::ZERO, in_flight: 0, processors: processors.max(1) }
+    /// An idle node of so many processors, at least one, and so many lanes.
+    pub fn new(processors: u32, lanes: usize) -> Self {
+        let lanes = alloc::vec![Duration::ZERO; lanes];
+        Self { queued: Duration::ZERO, lanes, in_flight: 0, processors: processors.max(1) }
     }
 
-    /// Enters a request of weight `s + δ·a`: `local_ms` for all its locals together, and `reductions` of
+    /// Enters a request of one lane of weight `s + δ·a`: `local_ms` for all its locals together, and `reductions` of
     /// `reduce_ms` each. Figures that make no sense weigh nothing.
-    pub fn add(&mut self, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
+    pub fn add(&mut self, lane: usize, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
         let local = Duration::from_millis_f64(local_ms);
         let weight = local + Duration::from_millis_f64(f64::from(reductions) * reduce_ms);
         // What would not fit is not entered, so that as much can be taken off again.
         let left = weight.min(Duration::MAX.saturating_sub(self.queued));
         self.queued += left;
+        self.lanes[lane] += left;
         self.in_flight = self.in_flight.saturating_add(1);
-        Weight { left }
+        Weight { lane, left }
     }
 
     /// A part of a request is done: it weighs less by `part_ms`, the prediction of that part.
@@ -53,23 +59,30 @@ impl LoadIndex {
         let part = Duration::from_millis_f64(part_ms).min(weight.left);
         weight.left = weight.left.saturating_sub(part);
         self.queued = self.queued.saturating_sub(part);
+        self.lanes[weight.lane] = self.lanes[weight.lane].saturating_sub(part);
     }
 
     /// A request is done, or given up.
     #[expect(clippy::needless_pass_by_value, reason = "a weight that is taken can't be handed back twice")]
     pub fn remove(&mut self, weight: Weight) {
-        let Weight { left } = weight;
+        let Weight { lane, left } = weight;
         assert!(
             left <= self.queued && self.in_flight > 0,
             "a weight is handed back to the index that gave it"
         );
         self.queued = self.queued.saturating_sub(left);
+        self.lanes[lane] = self.lanes[lane].saturating_sub(left);
         self.in_flight -= 1;
     }
 
     /// The index: ms of predicted work per processor.
     pub fn load_ms(&self) -> f64 {
         self.figure().load_ms()
+    }
+
+    /// One lane's part of the sum.
+    pub fn queued_of(&self, lane: usize) -> Duration {
+        self.lanes[lane]
     }
 
     /// How many requests are entered.
@@ -79,7 +92,7 @@ impl LoadIndex {
 
     /// The index as it travels; of latencies it knows nothing.
     pub fn figure(&self) -> LoadFigure {
-        let Self { queued, in_flight, processors } = *self;
+        let Self { queued, in_flight, processors, .. } = *self;
         LoadFigure { queued, in_flight, processors, latency: Duration::ZERO }
     }
 }
@@ -87,13 +100,12 @@ impl LoadIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     #[test]
     fn a_request_weighs_its_locals_and_its_reductions_per_processor() {
-        let mut index = LoadIndex::new(2);
-        let weight = index.add(25.0, 3, 5.0);
+        let mut index = LoadIndex::new(2, 1);
+        let weight = index.add(0, 25.0, 3, 5.0);
         assert_eq!(weight.left(), Duration::from_millis(40));
         assert!((index.load_ms() - 20.0).abs() < 1e-9);
         assert_eq!(
@@ -106,13 +118,13 @@ mod tests {
             }
         );
         index.remove(weight);
-        assert_eq!(index, LoadIndex::new(2));
+        assert_eq!(index, LoadIndex::new(2, 1));
     }
 
     #[test]
     fn work_that_is_done_no_longer_weighs() {
-        let mut index = LoadIndex::new(1);
-        let mut weight = index.add(25.0, 3, 5.0);
+        let mut index = LoadIndex::new(1, 1);
+        let mut weight = index.add(0, 25.0, 3, 5.0);
         index.lighten(&mut weight, 25.0);
         assert!((index.load_ms() - 15.0).abs() < 1e-9);
         index.lighten(&mut weight, 99.0);
@@ -122,12 +134,12 @@ mod tests {
             "it never weighs less than nothing"
         );
         index.remove(weight);
-        assert_eq!(index, LoadIndex::new(1));
+        assert_eq!(index, LoadIndex::new(1, 1));
     }
 
     #[test]
     fn a_node_of_no_processors_has_one() {
-        assert_eq!(LoadIndex::new(0).figure().processors, 1);
+        assert_eq!(LoadIndex::new(0, 1).figure().processors, 1);
     }
 
     proptest! {
@@ -135,15 +147,15 @@ mod tests {
         fn when_all_is_done_the_index_is_zero(
             requests in prop::collection::vec(any::<(f64, u32, f64, f64)>(), 0..40),
         ) {
-            let mut index = LoadIndex::new(4);
-            let entered = requests.iter().map(|&(s, reductions, a, _)| index.add(s, reductions, a));
+            let mut index = LoadIndex::new(4, 1);
+            let entered = requests.iter().map(|&(s, reductions, a, _)| index.add(0, s, reductions, a));
             let mut weights: Vec<Weight> = entered.collect();
             for (weight, &(.., done_ms)) in weights.iter_mut().zip(&requests) {
                 index.lighten(weight, done_ms);
                 prop_assert!(index.load_ms() >= 0.0);
             }
             weights.into_iter().for_each(|weight| index.remove(weight));
-            prop_assert_eq!(index, LoadIndex::new(4));
+            prop_assert_eq!(index, LoadIndex::new(4, 1));
         }
     }
 }

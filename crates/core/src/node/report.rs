@@ -51,7 +51,7 @@ impl<P: Payload> Node<P> {
             waves: self.waves.len(),
             waves_kept: self.kept.len(),
             kept_bytes: self.kept.bytes(),
-            held_bytes: self.held_bytes,
+            held_bytes: self.credit.held_bytes(),
             jobs_queued: self.queue.len(),
             jobs_running: self.jobs.len() - self.jobs_stuck,
             jobs_stuck: self.workers_lost(),

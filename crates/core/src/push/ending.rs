@@ -47,7 +47,7 @@ impl<P: Payload> Node<P> {
 
     fn drop_chains(&mut self, wave: &mut Wave<P>) {
         for (_, chain) in core::mem::take(&mut wave.chains) {
-            self.held_bytes -= chain.bytes();
+            self.credit.hold(wave.lane, chain.bytes(), 0);
         }
     }
 
@@ -55,7 +55,7 @@ impl<P: Payload> Node<P> {
         let Some(request) = self.pushes.end(key) else { return };
         let early: usize = request.early.values().map(Chain::bytes).sum();
         self.pushes.early_bytes -= early;
-        self.held_bytes -= early;
+        self.credit.hold(self.queue.lanes.of_service(&key.0), early, 0);
         for &worker in request.awaited.keys().chain(request.early.keys()) {
             self.tell_worker(&(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
         }

@@ -11,6 +11,7 @@ use crate::id::{NodeId, PartitionId, Tag};
 use crate::message::Payload;
 use crate::node::Node;
 use crate::partitions::PartitionSet;
+use crate::schedule::lanes::Lane;
 use crate::schedule::queue::Pending;
 use crate::time::Instant;
 use crate::wave::contributors::{Part, Taken};
@@ -89,12 +90,12 @@ impl<P: Payload> Node<P> {
         let again = before.is_some() && inherited.is_none();
         let chain = early.or(inherited).unwrap_or_default();
         if let Some(problem) = chain.failed.clone() {
-            self.held_bytes -= chain.bytes();
+            self.credit.hold(wave.lane, chain.bytes(), 0);
             return self.lose_own(wave, alone(worker), Reason::LocalFailed(problem));
         }
         let (after, is_whole, is_broken) = (chain.received(), chain.is_whole(), chain.is_broken);
         if let Some(before) = wave.chains.insert(worker, chain) {
-            self.held_bytes -= before.bytes();
+            self.credit.hold(wave.lane, before.bytes(), 0);
         }
         let worker_key: WorkerKey = (key.0.clone(), worker);
         if is_whole || self.pushes.workers.contains_key(&worker_key) {
@@ -167,25 +168,26 @@ impl<P: Payload> Node<P> {
                     self.ask_again_if_broken(wave, worker.1);
                 }
             }
-            Received::Taken if !self.has_room(chain, push.payload.len()) => {
+            Received::Taken if !self.has_room(wave.lane, chain, push.payload.len()) => {
                 self.counters.pushes_dropped += 1;
                 chain.is_broken = true;
             }
             Received::Taken => {
                 let before = chain.bytes();
                 chain.take_in(push.last, push.payload);
-                self.held_bytes += chain.bytes() - before;
+                self.credit.hold(wave.lane, before, chain.bytes());
+                self.note_held(wave.lane);
                 self.advance_chain(now, wave, worker.1);
             }
         }
     }
 
     /// A push is always taken where none waits; else within the window of its worker, and while there is room.
-    fn has_room(&self, chain: &Chain<P>, bytes: usize) -> bool {
+    fn has_room(&self, lane: Lane, chain: &Chain<P>, bytes: usize) -> bool {
         let limits = &self.config.limits;
         let bytes = bytes + PUSH_BYTES;
         let is_within = chain.waiting_bytes() + bytes <= limits.push_window_bytes;
-        chain.is_starved() || is_within && self.held_bytes + bytes <= limits.held_bytes_max
+        chain.is_starved() || is_within && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane)
     }
 
     /// A push of a request that has not been announced, or not for this worker.
@@ -197,6 +199,8 @@ impl<P: Payload> Node<P> {
         if !self.may_be_early(worker, key) {
             return;
         }
+        let lane = self.queue.lanes.of_service(&key.0);
+        self.note_held(lane);
         let request = self.pushes.request(key, now + EARLY_FOR);
         let chain = request.early.entry(worker.1).or_default();
         let has_room = has_room && (chain.is_starved() || chain.waiting_bytes() + bytes <= window);
@@ -206,7 +210,7 @@ impl<P: Payload> Node<P> {
                 chain.take_in(push.last, push.payload);
                 let taken = chain.bytes() - before;
                 self.pushes.early_bytes += taken;
-                self.held_bytes += taken;
+                self.credit.hold(lane, before, before + taken);
             }
             Received::Taken | Received::Gap(_) => {
                 // It is asked for again once it is wanted.
@@ -266,7 +270,7 @@ impl<P: Payload> Node<P> {
         let pair = chain.advance();
         let whole = chain.take_whole();
         let (after, upto, is_whole) = (chain.bytes(), chain.processed(), whole.is_some());
-        self.held_bytes = self.held_bytes + after - before;
+        self.credit.hold(wave.lane, before, after);
         if upto > processed && !is_whole {
             self.tell_pushes_taken(wave, worker, upto);
         }
@@ -291,7 +295,7 @@ impl<P: Payload> Node<P> {
         let before = chain.bytes();
         chain.put_folded(payload);
         let (after, upto) = (chain.bytes(), chain.processed());
-        self.held_bytes = self.held_bytes + after - before;
+        self.credit.hold(wave.lane, before, after);
         self.tell_pushes_taken(wave, worker, upto);
         self.advance_chain(now, wave, worker);
     }

@@ -18,6 +18,10 @@ pub const SHARE_MIN: f64 = 0.001;
 /// See [`SHARE_MIN`].
 pub const SHARE_MAX: f64 = 1_000.0;
 
+/// Who works on the loop, and not by turns, is ahead of the others by so much at most: a node would otherwise remember
+/// for hours what was used of it.
+pub const LEAD_MS_MAX: f64 = 500.0;
+
 /// What is due to each application.
 #[derive(Clone, Debug)]
 pub struct Fair {
@@ -38,12 +42,6 @@ impl Fair {
         Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0 }
     }
 
-    /// The part of all shares that is one application's, from 0 to 1.
-    pub fn part(&self, application: usize) -> f64 {
-        let all: f64 = self.accounts.iter().map(|account| account.share).sum();
-        self.accounts[application].share / all
-    }
-
     /// The one of these whose turn it is; of equals the first.
     pub fn choose(&mut self, ready: impl Iterator<Item = usize>) -> Option<usize> {
         let start = |application: usize| self.accounts[application].finish_ms.max(self.virtual_ms);
@@ -56,6 +54,29 @@ impl Fair {
     pub fn begin(&mut self, application: usize, expected_ms: f64) {
         let account = &mut self.accounts[application];
         account.finish_ms = account.finish_ms.max(self.virtual_ms) + expected_ms / account.share;
+    }
+
+    /// Work is over that did not wait for a turn: it ran on the loop. While nobody else waits, nobody was kept waiting,
+    /// and nothing is owed. Otherwise it is owed like any other, up to [`LEAD_MS_MAX`].
+    pub fn charge(&mut self, application: usize, cost_ms: f64, others_wait: bool) {
+        let account = &mut self.accounts[application];
+        let start_ms = account.finish_ms.max(self.virtual_ms);
+        if !others_wait {
+            account.finish_ms = start_ms + cost_ms / account.share;
+            self.virtual_ms = account.finish_ms;
+            return;
+        }
+        let room_ms = (self.virtual_ms + LEAD_MS_MAX - start_ms).max(0.0);
+        account.finish_ms = start_ms + (cost_ms / account.share).min(room_ms);
+    }
+
+    /// Another share from now on, also for what has been charged ahead of its time.
+    pub fn set_share(&mut self, application: usize, share: f64) {
+        let account = &mut self.accounts[application];
+        let share = sane(share);
+        let ahead_ms = (account.finish_ms - self.virtual_ms).max(0.0);
+        account.finish_ms = self.virtual_ms.min(account.finish_ms) + ahead_ms * account.share / share;
+        account.share = share;
     }
 
     /// A job is over: what it was expected to cost, and what it did.
@@ -157,8 +178,36 @@ mod tests {
         let fair = Fair::new([f64::NAN, -1.0, f64::INFINITY]);
         let shares: Vec<f64> = fair.accounts.iter().map(|account| account.share).collect();
         assert_eq!(shares, [1.0, SHARE_MIN, SHARE_MAX]);
-        assert_eq!(Fair::new([1.0, 3.0]).part(1), 0.75);
         assert_eq!(Fair::new([1.0]).choose(core::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_new_share_holds_at_once() {
+        let mut run = Run::of(&[1.0, 1.0], alloc::vec![alloc::vec![34.0], alloc::vec![2.0]], 2);
+        for (share, due) in [(1.0, 0.5), (3.0, 0.75), (0.2, 1.0 / 6.0), (1.0, 0.5)] {
+            run.fair.set_share(0, share);
+            let (from_ms, before) = (run.processors[0].0, run.used_ms.clone());
+            run.until(from_ms + 4_000.0, |_, _| true);
+            let of = |who: usize| run.used_ms[who] - before[who];
+            let part = of(0) / (of(0) + of(1));
+            assert!((part - due).abs() < 0.02, "{share}: {part}");
+        }
+    }
+
+    #[test]
+    fn work_on_the_loop_is_owed_when_others_wait_and_not_for_ever() {
+        let mut run = Run::of(&[1.0, 1.0], alloc::vec![alloc::vec![5.0], alloc::vec![5.0]], 1);
+        let of = |run: &mut Run, until_ms: f64| {
+            let before = run.used_ms.clone();
+            run.until(until_ms, |_, _| true);
+            run.used_ms[1] - before[1] - (run.used_ms[0] - before[0])
+        };
+        run.fair.charge(0, 10_000.0, false);
+        assert!(of(&mut run, 1_000.0).abs() <= 10.0, "nobody waited");
+        run.fair.charge(0, 100.0, true);
+        assert!((of(&mut run, 2_000.0) - 100.0).abs() <= 10.0, "the other has as much in return");
+        run.fair.charge(0, 10_000.0, true);
+        assert!((of(&mut run, 4_000.0) - LEAD_MS_MAX).abs() <= 10.0, "and no more than this");
     }
 
     proptest! {

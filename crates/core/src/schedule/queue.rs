@@ -1,8 +1,9 @@
-//! The queue in front of a node's processors: a lane for each application, folds before locals, bounded.
+//! The queue in front of a node's processors: a line for each application, folds before locals, bounded.
 //!
-//! An application is a service. Whose turn it is, [`Fair`] says. Within a lane folds come first because each ends a wait
-//! that is nearly over (shortest job first; DAC §4.3), and because they are what frees memory. Within a class it is first
-//! come, first served. Each lane has its part of the queue's room, by its share: who floods it fills its own.
+//! An application is a service. Whose turn it is, [`Lanes`] say. Within a line folds come first because each ends a wait
+//! that is nearly over (shortest job first; DAC §4.3), and because they are what frees memory; the run of a stream's filter
+//! is a fold like any other. Within a kind of work it is first come, first served. Each line has its part of the queue's
+//! room, by its share: who floods it fills its own.
 //!
 //! Jobs whose wave has ended are dropped when their turn comes: taking each out of the middle would cost more than it
 //! does. But a turn need not come. When every processor hangs, waves go on to come and expire, and each would leave
@@ -13,7 +14,9 @@ use crate::effect::Work;
 use crate::id::Tag;
 use crate::limits::STALE_FOLDS_MAX;
 use crate::partitions::PartitionSet;
-use crate::schedule::fair::Fair;
+use crate::schedule::lanes::{Lane, Lanes};
+use crate::stream::StreamId;
+use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -29,85 +32,116 @@ pub(crate) struct Pending<P> {
     pub(crate) epoch: u64,
 }
 
+/// What has its turn.
+#[derive(Debug)]
+pub(crate) enum Turn<P> {
+    /// A wave's job.
+    Job(Pending<P>),
+    /// The run of a stream's filter.
+    Filter {
+        /// The stream.
+        stream: StreamId,
+        /// Which run.
+        run: u64,
+    },
+}
+
 /// Two lines of one application.
 #[derive(Debug)]
-struct Lane<P> {
-    folds: VecDeque<Pending<P>>,
+struct Line<P> {
+    folds: VecDeque<Turn<P>>,
     locals: VecDeque<Pending<P>>,
     jobs_max: usize,
 }
 
-/// The lanes before the processors.
+impl<P> Line<P> {
+    fn len(&self) -> usize {
+        self.folds.len() + self.locals.len()
+    }
+}
+
+/// The lines before the processors.
 #[derive(Debug)]
 pub(crate) struct Queue<P> {
-    lanes: Vec<Lane<P>>,
-    /// The lane of each kind.
-    lane_of: Vec<usize>,
-    fair: Fair,
+    pub(crate) lanes: Lanes,
+    lines: Vec<Line<P>>,
     jobs_max: usize,
     /// How many of the folds may be stale, at most.
     stale: usize,
 }
 
 impl<P> Queue<P> {
-    /// A queue of up to `jobs_max` locals, for kinds whose lanes are these, and lanes with these shares.
-    pub(crate) fn new(jobs_max: usize, lane_of: Vec<usize>, shares: &[f64]) -> Self {
-        let fair = Fair::new(shares.iter().copied());
-        let lane = |at: usize| {
-            let part = jobs_max as f64 * fair.part(at);
+    /// A queue of up to `jobs_max` locals, with a line for each lane.
+    pub(crate) fn new(jobs_max: usize, lanes: Lanes) -> Self {
+        let line = || Line { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: 0 };
+        let lines = core::iter::repeat_with(line).take(lanes.len()).collect();
+        let mut queue = Self { lanes, lines, jobs_max, stale: 0 };
+        queue.part_room();
+        queue
+    }
+
+    /// Parts the room anew: shares have changed. What waits stays in line, whatever the room.
+    pub(crate) fn part_room(&mut self) {
+        for (lane, line) in self.lines.iter_mut().enumerate() {
+            let part = self.jobs_max as f64 * self.lanes.part_of_jobs(lane);
             // Each has room for one, however small its share.
-            Lane { folds: VecDeque::new(), locals: VecDeque::new(), jobs_max: (part as usize).max(1) }
-        };
-        Self { lanes: (0..shares.len()).map(lane).collect(), lane_of, fair, jobs_max, stale: 0 }
+            line.jobs_max = (part as usize).max(1);
+        }
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.folds() + self.locals()
+        self.lines.iter().map(Line::len).sum()
+    }
+
+    /// How many wait in one line.
+    pub(crate) fn len_of(&self, lane: Lane) -> usize {
+        self.lines[lane].len()
     }
 
     /// How many folds wait, stale ones included.
     pub(crate) fn folds(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.folds.len()).sum()
+        self.lines.iter().map(|line| line.folds.len()).sum()
     }
 
     /// How many locals wait.
     pub(crate) fn locals(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.locals.len()).sum()
+        self.lines.iter().map(|line| line.locals.len()).sum()
     }
 
-    /// A job of this kind begins that is expected to cost so much.
-    pub(crate) fn begin(&mut self, kind: u32, expected_ms: f64) {
-        self.fair.begin(self.lane_of[kind as usize], expected_ms);
+    fn line(&mut self, kind: u32) -> &mut Line<P> {
+        &mut self.lines[self.lanes.of_kind(kind)]
     }
 
-    /// A job of this kind is over.
-    pub(crate) fn end(&mut self, kind: u32, expected_ms: f64, cost_ms: f64) {
-        self.fair.end(self.lane_of[kind as usize], expected_ms, cost_ms);
-    }
-
-    fn lane(&mut self, kind: u32) -> &mut Lane<P> {
-        &mut self.lanes[self.lane_of[kind as usize]]
+    /// Work on the loop is over, which waited for no turn.
+    pub(crate) fn charge_inline(&mut self, now: Instant, lane: Lane, cost: Duration) {
+        let Self { lanes, lines, .. } = self;
+        lanes.charge_inline(now, lane, cost, |lane| lines[lane].len() > 0);
     }
 
     /// Takes a local in.
     ///
     /// # Errors
-    /// Gives the job back when its lane or the queue is at its limit. Folds are never refused: there is at most one for two
+    /// Gives the job back when its line or the queue is at its limit. Folds are never refused: there is at most one for two
     /// partials that the node has already taken in.
     pub(crate) fn push_local(&mut self, job: Pending<P>) -> Result<(), Pending<P>> {
         let is_full = self.len() >= self.jobs_max;
-        let lane = self.lane(job.kind);
-        if is_full || lane.folds.len() + lane.locals.len() >= lane.jobs_max {
+        let line = self.line(job.kind);
+        if is_full || line.len() >= line.jobs_max {
             return Err(job);
         }
-        lane.locals.push_back(job);
+        line.locals.push_back(job);
         Ok(())
     }
 
     /// Takes a fold in.
     pub(crate) fn push_fold(&mut self, job: Pending<P>) {
-        self.lane(job.kind).folds.push_back(job);
+        self.line(job.kind).folds.push_back(Turn::Job(job));
+    }
+
+    /// Takes the run of a stream's filter in. It is not refused either: a stream has one at a time.
+    pub(crate) fn push_filter(&mut self, lane: Lane, stream: StreamId, run: u64) {
+        self.lines[lane].folds.push_back(Turn::Filter { stream, run });
     }
 
     /// So many folds that were taken in are of no use any more.
@@ -116,24 +150,28 @@ impl<P> Queue<P> {
     }
 
     /// Takes out the folds that are not `wanted`, when they have become too many.
-    pub(crate) fn sweep(&mut self, mut wanted: impl FnMut(&Pending<P>) -> bool) {
+    pub(crate) fn sweep(&mut self, mut wanted: impl FnMut(&Turn<P>) -> bool) {
         if self.stale > STALE_FOLDS_MAX && self.stale > self.folds() / 2 {
-            self.lanes.iter_mut().for_each(|lane| lane.folds.retain(&mut wanted));
+            self.lines.iter_mut().for_each(|line| line.folds.retain(&mut wanted));
             self.stale = 0;
         }
     }
 
-    /// The job that runs next, when so many of `processors` are busy. Folds have one more to themselves, so
-    /// that locals which hang don't keep what is there from being folded.
-    pub(crate) fn pop(&mut self, busy: u32, processors: u32) -> Option<Pending<P>> {
-        let (takes_folds, takes_locals) = (busy <= processors, busy < processors);
-        let has_turn =
-            |lane: &Lane<P>| takes_folds && !lane.folds.is_empty() || takes_locals && !lane.locals.is_empty();
-        let ready = self.lanes.iter().enumerate().filter_map(|(at, lane)| has_turn(lane).then_some(at));
-        let chosen = self.fair.choose(ready)?;
-        let lane = &mut self.lanes[chosen];
-        let fold = if takes_folds { lane.folds.pop_front() } else { None };
-        fold.or_else(|| lane.locals.pop_front())
+    /// What runs next, when so many of `processors` are busy, and so many of these with locals. Folds have one more to
+    /// themselves while there are locals, so that those which hang don't keep what is there from being folded; one fold
+    /// more would only wait behind others, and keep another application's from its turn.
+    pub(crate) fn pop(&mut self, busy: u32, locals_busy: u32, processors: u32) -> Option<Turn<P>> {
+        let takes_locals = busy < processors;
+        let takes_folds = takes_locals || (busy == processors && locals_busy > 0);
+        let Self { lanes, lines, .. } = self;
+        let has_turn = |lane: Lane| {
+            let line = &lines[lane];
+            takes_folds && !line.folds.is_empty() || takes_locals && !line.locals.is_empty()
+        };
+        let chosen = lanes.choose(has_turn)?;
+        let line = &mut lines[chosen];
+        let fold = if takes_folds { line.folds.pop_front() } else { None };
+        fold.or_else(|| line.locals.pop_front().map(Turn::Job))
     }
 }
 
@@ -141,6 +179,20 @@ impl<P> Queue<P> {
 mod tests {
     use super::*;
     use crate::id::WaveId;
+    use alloc::collections::BTreeMap;
+
+    /// A queue whose kinds are of these services, with equal shares.
+    fn queue(jobs_max: usize, kinds: &[&str]) -> Queue<u8> {
+        let lanes = Lanes::new(kinds.iter().copied(), core::iter::empty(), &BTreeMap::new());
+        Queue::new(jobs_max, lanes)
+    }
+
+    fn next(queue: &mut Queue<u8>, busy: u32) -> Option<Pending<u8>> {
+        queue.pop(busy, busy, 1).map(|turn| match turn {
+            Turn::Job(job) => job,
+            Turn::Filter { .. } => panic!("there are no filters"),
+        })
+    }
 
     fn job(work: Work<u8>) -> Pending<u8> {
         let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
@@ -153,12 +205,12 @@ mod tests {
 
     #[test]
     fn stale_folds_never_outnumber_the_others_but_for_a_few() {
-        let mut queue = Queue::new(0, alloc::vec![0], &[1.0]);
+        let mut queue = queue(0, &["a"]);
         for epoch in 0..1_000 {
             // One in four waves lives on.
             queue.push_fold(fold(epoch));
             queue.note_stale(usize::from(epoch % 4 > 0));
-            queue.sweep(|job| job.epoch % 4 == 0);
+            queue.sweep(|turn| matches!(turn, Turn::Job(job) if job.epoch % 4 == 0));
             let live = epoch as usize / 4 + 1;
             assert!(
                 queue.folds() <= live + live.max(STALE_FOLDS_MAX),
@@ -166,7 +218,7 @@ mod tests {
                 queue.folds()
             );
         }
-        let live: Vec<u64> = core::iter::from_fn(|| queue.pop(0, 1)).map(|job| job.epoch).collect();
+        let live: Vec<u64> = core::iter::from_fn(|| next(&mut queue, 0)).map(|job| job.epoch).collect();
         assert!(live.is_sorted(), "the others keep their order");
         assert!((0..1_000).step_by(4).all(|epoch| live.contains(&epoch)), "and none is lost");
     }
@@ -174,15 +226,17 @@ mod tests {
     #[test]
     fn who_floods_fills_a_lane_and_waits_for_a_turn() {
         // Kinds 0 and 1 are one application's, 2 is another's with as large a share.
-        let mut queue = Queue::new(8, alloc::vec![0, 0, 1], &[1.0, 1.0]);
+        let mut queue = queue(8, &["a", "a", "b"]);
         let of = |kind, partition| Pending { kind, ..job(Work::Local { partition, params: 0 }) };
         let taken = (0..10).filter(|&at| queue.push_local(of(at % 2, at)).is_ok()).count();
         assert_eq!(taken, 4, "half of the room");
         (0..3).for_each(|at| queue.push_local(of(2, at)).expect("the other half"));
         let mut order = Vec::new();
-        while let Some(job) = queue.pop(0, 1) {
-            queue.begin(job.kind, 5.0);
-            queue.end(job.kind, 5.0, if job.kind == 2 { 10.0 } else { 5.0 });
+        while let Some(job) = next(&mut queue, 0) {
+            let lane = queue.lanes.of_kind(job.kind);
+            let charge = queue.lanes.begin(lane, 5.0);
+            let cost = Duration::from_millis(if job.kind == 2 { 10 } else { 5 });
+            queue.lanes.end(Instant::START, charge, cost);
             order.push(job.kind == 2);
         }
         assert_eq!(order, [false, true, false, false, true, false, true], "two short ones for a long one");
@@ -190,19 +244,41 @@ mod tests {
 
     #[test]
     fn folds_go_first_and_locals_are_bounded() {
-        let mut queue = Queue::new(2, alloc::vec![0], &[1.0]);
+        let mut queue = queue(2, &["a"]);
         let local = |partition| job(Work::Local { partition, params: 0 });
         queue.push_local(local(0)).expect("room for two");
         queue.push_local(local(1)).expect("room for two");
         assert!(queue.push_local(local(2)).is_err());
         queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
         queue.push_fold(job(Work::Reduce { a: 0, b: 0, params: 0 }));
-        assert!(matches!(queue.pop(0, 1).map(|job| job.work), Some(Work::Reduce { .. })));
+        assert!(matches!(next(&mut queue, 0).map(|job| job.work), Some(Work::Reduce { .. })));
         assert!(
-            matches!(queue.pop(1, 1).map(|job| job.work), Some(Work::Reduce { .. })),
+            matches!(next(&mut queue, 1).map(|job| job.work), Some(Work::Reduce { .. })),
             "one more for folds"
         );
-        assert!(queue.pop(1, 1).is_none(), "locals have no more than there are");
-        assert!(matches!(queue.pop(0, 1).map(|job| job.work), Some(Work::Local { partition: 0, .. })));
+        assert!(next(&mut queue, 1).is_none(), "locals have no more than there are");
+        queue.push_fold(fold(0));
+        assert!(queue.pop(1, 0, 1).is_none(), "nor have folds while there is no local to be feared");
+        assert!(queue.pop(1, 1, 1).is_some());
+        assert!(matches!(next(&mut queue, 0).map(|job| job.work), Some(Work::Local { partition: 0, .. })));
+    }
+
+    #[test]
+    fn a_filter_waits_for_its_turn_like_a_fold() {
+        let mut queue = queue(8, &["a"]);
+        let stream = |sequence| StreamId { origin: 1, sequence };
+        queue.push_local(job(Work::Local { partition: 0, params: 0 })).expect("room");
+        queue.push_filter(0, stream(1), 7);
+        queue.push_fold(fold(0));
+        queue.push_filter(1, stream(2), 8);
+        assert_eq!((queue.len(), queue.len_of(0), queue.folds()), (4, 3, 3));
+        let turns: Vec<Option<u64>> = core::iter::from_fn(|| queue.pop(0, 0, 1))
+            .map(|turn| match turn {
+                Turn::Job(_) => None,
+                Turn::Filter { run, .. } => Some(run),
+            })
+            .collect();
+        // Nothing was charged, so the first lane stays the one whose turn it is.
+        assert_eq!(turns, [Some(7), None, None, Some(8)]);
     }
 }

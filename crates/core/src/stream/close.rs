@@ -76,8 +76,8 @@ impl<P: Payload> Node<P> {
     pub(crate) fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
         self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));
         self.operators.forget(share.id);
-        if let Filter::Busy(busy) = &share.filter {
-            self.abandon_run(share.id, busy.run, busy.inline);
+        if let Filter::Busy(busy) = &mut share.filter {
+            self.abandon_run(share.id, busy);
         }
         if share.spec.has_filter() {
             self.effects.push_back(Effect::Filter(FilterEffect::Close { stream: share.id }));

@@ -9,8 +9,10 @@ use super::{StreamError, StreamId};
 use crate::config::Placement;
 use crate::effect::{Effect, FilterEffect, TracePoint};
 use crate::error::{JobError, Reason};
+use crate::load::cost::REDUCE_MS_PRIOR;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::{Node, RunAbandoned};
+use crate::schedule::lanes::Charge;
 use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -81,10 +83,42 @@ impl<P: Payload> Node<P> {
             Placement::Pool | Placement::Async { .. } => false,
         };
         share.filter_is_inline = inline;
-        self.processors_busy += u32::from(!inline);
-        share.filter = Filter::Busy(Busy { run, inline, started_at: now, what });
-        let run = FilterRun { stream, run, tag, work, inline };
-        self.effects.push_back(Effect::Filter(FilterEffect::Run(run)));
+        let order = FilterRun { stream, run, tag, work, inline };
+        let mut busy = Busy { run, queued: None, charge: None, inline, started_at: now, what };
+        if inline {
+            self.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
+        } else {
+            busy.queued = Some(order);
+            self.queue.push_filter(self.queue.lanes.of_service(&share.spec.service), stream, run);
+        }
+        share.filter = Filter::Busy(busy);
+    }
+
+    /// A run's turn has come, unless it was given up meanwhile.
+    pub(crate) fn begin_run(&mut self, now: Instant, stream: StreamId, run: u64) {
+        let Some(share) = self.streams.get_mut(&stream) else { return };
+        let Filter::Busy(busy) = &mut share.filter else { return };
+        if busy.run != run {
+            return;
+        }
+        let Some(order) = busy.queued.take() else { return };
+        busy.started_at = now;
+        let lane = self.queue.lanes.of_service(&share.spec.service);
+        let expected_ms = share.filter_cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
+        busy.charge = Some(self.queue.lanes.begin(lane, expected_ms));
+        self.processors_busy += 1;
+        self.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
+    }
+
+    /// A run has ended that cost so much.
+    fn settle_charge(&mut self, now: Instant, share: &Share<P>, charge: Option<Charge>, cost: Duration) {
+        match charge {
+            Some(charge) => self.queue.lanes.end(now, charge, cost),
+            None => {
+                let lane = self.queue.lanes.of_service(&share.spec.service);
+                self.queue.charge_inline(now, lane, cost);
+            }
+        }
     }
 
     /// A filter is through with a run.
@@ -96,14 +130,18 @@ impl<P: Payload> Node<P> {
         result: Result<Filtered<P>, JobError>,
         cost: Duration,
     ) {
-        if let Some(is_replaced) = self.runs_abandoned.remove(&run) {
+        if let Some(RunAbandoned { is_replaced, charge }) = self.runs_abandoned.remove(&run) {
             self.processors_busy -= u32::from(!is_replaced);
+            if let Some(charge) = charge {
+                self.queue.lanes.end(now, charge, cost);
+            }
             return;
         }
         self.with_share(now, stream, |node, share| {
             match core::mem::replace(&mut share.filter, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
                     node.processors_busy -= u32::from(!busy.inline);
+                    node.settle_charge(now, share, busy.charge, cost);
                     share.filter_cost.observe(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     node.take_filtered(share, busy.what, result);
@@ -175,8 +213,8 @@ impl<P: Payload> Node<P> {
         share: &mut Share<P>,
     ) -> Result<(), StreamError> {
         let Filter::Busy(busy) = &share.filter else { return Ok(()) };
-        // With more work about than processors it may not even have begun.
-        let is_crowded = self.processors_busy > self.config.card.processors;
+        // With more work about than processors it may not even have begun, or not have had its turn.
+        let is_crowded = busy.queued.is_some() || self.processors_busy > self.config.card.processors;
         let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
         let patience = self.config.tuning.filter_patience.mul_f64(crowding);
         if busy.started_at.until(now) <= patience {
@@ -187,10 +225,10 @@ impl<P: Payload> Node<P> {
             let problem = alloc::format!("{problem}, as did others (stuck_jobs_max)").into();
             return Err(StreamError::Filter { problem });
         }
-        let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) else {
+        let Filter::Busy(mut busy) = core::mem::replace(&mut share.filter, Filter::Opening) else {
             return Ok(());
         };
-        self.abandon_run(share.id, busy.run, busy.inline);
+        self.abandon_run(share.id, &mut busy);
         self.reopen_filter(share);
         self.take_filtered(share, busy.what, Err(JobError::Failed(problem)));
         self.release_withheld(share);
@@ -198,12 +236,17 @@ impl<P: Payload> Node<P> {
     }
 
     /// A run's outcome is not waited for. Its processor is given to others as long as the node can afford to lose a
-    /// thread.
-    pub(crate) fn abandon_run(&mut self, stream: StreamId, run: u64, inline: bool) {
+    /// thread. One that had not had its turn is only forgotten.
+    pub(crate) fn abandon_run(&mut self, stream: StreamId, busy: &mut Busy<P>) {
+        let Busy { run, inline, .. } = *busy;
+        if busy.queued.is_some() {
+            return self.queue.note_stale(1);
+        }
         let replace_worker = !inline && self.workers_lost() < self.config.limits.stuck_jobs_max;
         if !inline {
             self.processors_busy -= u32::from(replace_worker);
-            self.runs_abandoned.insert(run, replace_worker);
+            let charge = busy.charge.take();
+            self.runs_abandoned.insert(run, RunAbandoned { is_replaced: replace_worker, charge });
         }
         self.effects.push_back(Effect::Filter(FilterEffect::Abandon { stream, run, replace_worker }));
     }

@@ -81,6 +81,7 @@ impl<P: Payload> Node<P> {
         own: &PartitionSet,
         children: &[Tree],
     ) {
+        self.note_held(self.queue.lanes.of_service(&share.spec.service));
         if share.spec.has_filter() {
             let (stream, spec) = (share.id, Arc::clone(&share.spec));
             self.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
@@ -96,7 +97,8 @@ impl<P: Payload> Node<P> {
 
     /// So many children can each be given so large a window.
     pub(crate) fn window_for(&self, share: &Share<P>, children: usize) -> usize {
-        let fair = self.config.limits.held_bytes_max / children.max(1);
+        let lane = self.queue.lanes.of_service(&share.spec.service);
+        let fair = self.credit.room_of(lane) / children.max(1);
         share.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
     }
 
@@ -159,8 +161,8 @@ impl<P: Payload> Node<P> {
         if !share.spec.has_filter() {
             return;
         }
-        if let Filter::Busy(busy) = core::mem::replace(&mut share.filter, Filter::Opening) {
-            self.abandon_run(share.id, busy.run, busy.inline);
+        if let Filter::Busy(mut busy) = core::mem::replace(&mut share.filter, Filter::Opening) {
+            self.abandon_run(share.id, &mut busy);
             if let AtWork::Packet(descent) = busy.what {
                 share.down.waiting.push_front(descent);
             }

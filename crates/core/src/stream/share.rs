@@ -4,13 +4,14 @@ use super::StreamId;
 use super::branch::{Branch, Own, Standing};
 use super::lane::{Lane, Piece, Slot};
 use super::roll::Cohort;
-use super::spec::{Source, StreamSpec, Synchronisation};
+use super::spec::{FilterRun, Source, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
 use crate::error::Missing;
 use crate::id::{NodeId, RequestId};
 use crate::load::cost::Ewma;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
+use crate::schedule::lanes::Charge;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -57,6 +58,10 @@ impl<P: Payload> Filter<P> {
 #[derive(Debug)]
 pub(crate) struct Busy<P> {
     pub(crate) run: u64,
+    /// What the driver is to be given once it is its turn; `None` when the driver has it.
+    pub(crate) queued: Option<FilterRun<P>>,
+    /// What its application was charged, where it had to wait for a turn.
+    pub(crate) charge: Option<Charge>,
     pub(crate) inline: bool,
     pub(crate) started_at: Instant,
     pub(crate) what: AtWork<P>,
@@ -321,6 +326,11 @@ impl<P: Payload> Share<P> {
         let trees = self.live().filter(|branch| !branch.rejoins);
         let trees: Vec<Tree> = trees.map(|branch| branch.tree.clone()).collect();
         Tree::join(me, self.own_set.clone(), &trees)
+    }
+
+    /// True while this run of the filter waits for its turn.
+    pub(crate) fn waits_for(&self, run: u64) -> bool {
+        matches!(&self.filter, Filter::Busy(busy) if busy.run == run && busy.queued.is_some())
     }
 
     /// Children that take part, or were asked to.

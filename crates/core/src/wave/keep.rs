@@ -2,36 +2,57 @@
 //!
 //! Should a parent die after its child has answered, the grandparent asks the child again, and the child must
 //! still have its partial (DESIGN 4.6). Kept waves are bounded in number and bytes; the oldest go first, since
-//! they are the least likely to be asked for. A wave that is gone is simply run again when asked.
+//! they are the least likely to be asked for: the oldest of the application that has most of its part of the room, so
+//! that one which floods the node makes room for itself and nobody else has to. A wave that is gone is simply run again
+//! when asked.
 //!
 //! They lie apart from the open ones: there are a hundred times as many, and the open ones are looked up with
-//! every message. They stand in the order of their answers and are looked through for expired ones from the
-//! front, so one with a late deadline keeps those behind it a little longer, at most until the bounds bite.
+//! every message. Those of an application stand in the order of their answers and are looked through for expired ones
+//! from the front, so one with a late deadline keeps those behind it a little longer, at most until the bounds bite.
 
 use crate::id::Tag;
 use crate::message::Payload;
+use crate::schedule::lanes::Lane;
 use crate::time::Instant;
 use crate::wave::state::Wave;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// The answered waves, oldest first.
+/// One application's answered waves, oldest first.
 #[derive(Debug)]
-pub(crate) struct Kept<P> {
+struct Row<P> {
     /// `None` where a wave was taken out again.
-    row: VecDeque<Option<Box<Wave<P>>>>,
+    waves: VecDeque<Option<Box<Wave<P>>>>,
     /// The number of the row's first wave, counted since the start.
     first: u64,
-    places: BTreeMap<Tag, u64>,
     bytes: usize,
+    /// Its part of the room.
+    part: f64,
+}
+
+/// The answered waves.
+#[derive(Debug)]
+pub(crate) struct Kept<P> {
+    rows: Vec<Row<P>>,
+    places: BTreeMap<Tag, (Lane, u64)>,
+    bytes: usize,
+    /// Places in all rows, empty ones included.
+    stands: usize,
     waves_max: usize,
     bytes_max: usize,
 }
 
 impl<P: Payload> Kept<P> {
-    pub(crate) const fn new(waves_max: usize, bytes_max: usize) -> Self {
-        Self { row: VecDeque::new(), first: 0, places: BTreeMap::new(), bytes: 0, waves_max, bytes_max }
+    pub(crate) fn new(waves_max: usize, bytes_max: usize, lanes: usize) -> Self {
+        let row = || Row { waves: VecDeque::new(), first: 0, bytes: 0, part: 1.0 };
+        let rows = core::iter::repeat_with(row).take(lanes).collect();
+        Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
+    }
+
+    /// A lane's part of the room from now on.
+    pub(crate) fn set_part(&mut self, lane: Lane, part: f64) {
+        self.rows[lane].part = part;
     }
 
     /// How many waves are kept.
@@ -48,44 +69,70 @@ impl<P: Payload> Kept<P> {
     /// the parent and not fetched yet.
     pub(crate) fn push(&mut self, wave: Box<Wave<P>>) -> Vec<Box<Wave<P>>> {
         let mut unfetched = Vec::new();
-        self.bytes += wave.parts.bytes();
-        self.places.insert(wave.tag, self.first + self.row.len() as u64);
-        self.row.push_back(Some(wave));
-        while self.row.len() > self.waves_max || self.bytes > self.bytes_max {
-            unfetched.extend(self.pop_front().filter(|wave| !wave.offered.is_empty()));
+        let (lane, bytes) = (wave.lane, wave.parts.bytes());
+        let row = &mut self.rows[lane];
+        row.bytes += bytes;
+        self.bytes += bytes;
+        self.places.insert(wave.tag, (lane, row.first + row.waves.len() as u64));
+        row.waves.push_back(Some(wave));
+        self.stands += 1;
+        while self.stands > self.waves_max || self.bytes > self.bytes_max {
+            let by_count = self.stands > self.waves_max;
+            let lane = self.who_makes_room(|row| if by_count { row.waves.len() } else { row.bytes });
+            unfetched.extend(self.pop_front(lane).filter(|wave| !wave.offered.is_empty()));
         }
         unfetched
     }
 
+    /// The lane that has most of something for its part.
+    fn who_makes_room(&self, of: impl Fn(&Row<P>) -> usize) -> Lane {
+        let relative = |row: &Row<P>| of(row) as f64 / row.part.max(f64::MIN_POSITIVE);
+        let candidates = self.rows.iter().enumerate().filter(|(_, row)| of(row) > 0);
+        let most = candidates.max_by(|(_, a), (_, b)| relative(a).total_cmp(&relative(b)));
+        most.map(|(lane, _)| lane).expect("invariant: what is beyond a bound is in some row")
+    }
+
     /// Takes a wave out again.
     pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
-        let place = self.places.remove(tag)?;
-        let wave = self.row.get_mut((place - self.first) as usize)?.take()?;
+        let (lane, place) = self.places.remove(tag)?;
+        let row = &mut self.rows[lane];
+        let wave = row.waves.get_mut((place - row.first) as usize)?.take()?;
+        row.bytes -= wave.parts.bytes();
         self.bytes -= wave.parts.bytes();
         Some(wave)
     }
 
     /// A kept wave, to be changed in everything but its parts.
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
-        let place = self.places.get(tag)?;
-        self.row.get_mut((place - self.first) as usize)?.as_deref_mut()
+        let &(lane, place) = self.places.get(tag)?;
+        let row = &mut self.rows[lane];
+        row.waves.get_mut((place - row.first) as usize)?.as_deref_mut()
     }
 
     /// Drops what has expired; tells when to look again.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
-        while let Some(front) = self.row.front() {
-            match front {
-                Some(wave) if wave.deadline_at > now => return Some(wave.deadline_at),
-                _ => drop(self.pop_front()),
+        let mut next_at: Option<Instant> = None;
+        for lane in 0..self.rows.len() {
+            while let Some(front) = self.rows[lane].waves.front() {
+                match front {
+                    Some(wave) if wave.deadline_at > now => {
+                        next_at = Some(next_at.map_or(wave.deadline_at, |at| at.min(wave.deadline_at)));
+                        break;
+                    }
+                    _ => drop(self.pop_front(lane)),
+                }
             }
         }
-        None
+        next_at
     }
 
-    fn pop_front(&mut self) -> Option<Box<Wave<P>>> {
-        let wave = self.row.pop_front()?;
-        self.first += 1;
+    fn pop_front(&mut self, lane: Lane) -> Option<Box<Wave<P>>> {
+        let row = &mut self.rows[lane];
+        let wave = row.waves.pop_front()?;
+        row.first += 1;
+        self.stands -= 1;
         if let Some(wave) = &wave {
+            row.bytes -= wave.parts.bytes();
             self.bytes -= wave.parts.bytes();
             self.places.remove(&wave.tag);
         }

@@ -126,6 +126,7 @@ pub(crate) struct Opening<P> {
     pub(crate) parent: Parent,
     pub(crate) name: Arc<str>,
     pub(crate) kind: Option<u32>,
+    pub(crate) lane: usize,
     pub(crate) params: P,
     pub(crate) deadline_at: Instant,
     pub(crate) answer_at: Instant,
@@ -152,6 +153,8 @@ pub(crate) struct Wave<P> {
     pub(crate) name: Arc<str>,
     /// The aggregation's place in the node's table; `None` at a caller that does not have it.
     pub(crate) kind: Option<u32>,
+    /// Its application's.
+    pub(crate) lane: usize,
     pub(crate) params: P,
     pub(crate) deadline_at: Instant,
     pub(crate) answer_at: Instant,
@@ -229,6 +232,7 @@ impl<P: Payload> Wave<P> {
             phase: Phase::Open,
             name,
             kind,
+            lane: from.lane,
             params,
             deadline_at,
             answer_at,

@@ -11,6 +11,7 @@ mod policies;
 mod pushes;
 mod refusals;
 mod relays;
+mod sharing;
 mod slices;
 mod stream_faults;
 mod stream_node;

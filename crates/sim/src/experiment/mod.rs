@@ -9,6 +9,7 @@ pub mod chart;
 pub mod point;
 pub mod polling;
 pub mod runs;
+pub mod sharing;
 pub mod trial;
 
 use crate::evaluation::Findings;
@@ -75,4 +76,5 @@ pub const ALL: &[Experiment] = &[
     polling::poll_size::EXPERIMENT,
     polling::poll_discard::EXPERIMENT,
     polling::replica_policies::EXPERIMENT,
+    sharing::fair_shares::EXPERIMENT,
 ];

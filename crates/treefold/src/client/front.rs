@@ -6,6 +6,7 @@
 //! open when it broke ends with [`Error::Lost`], since whether it was carried out is not known.
 
 use super::client_id;
+use crate::driver::asks::SharesAnswer;
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
 use crate::transport::{self, GreetError, Greeted, Identity, write_some};
@@ -23,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::limits::Limits;
 use treefold_core::message::{Message, Request};
+use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
 
 /// Asks that wait for the connection's task; who asks beyond that, waits.
@@ -50,6 +52,7 @@ enum What {
     Call { name: Arc<str>, params: Bytes, options: CallOptions, answer: Answer<Outcome<Bytes>> },
     Status { answer: Answer<NodeStatus> },
     Operators { payload: Option<Bytes>, answer: Answer<OperatorAnswer> },
+    Shares { settings: Vec<ShareSetting>, answer: Answer<SharesAnswer> },
 }
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -59,6 +62,7 @@ enum Waiter {
     Call(Answer<Outcome<Bytes>>),
     Status(Answer<NodeStatus>),
     Operators(Answer<OperatorAnswer>),
+    Shares(Answer<SharesAnswer>),
 }
 
 impl Waiter {
@@ -67,6 +71,7 @@ impl Waiter {
             Self::Call(answer) => drop(answer.send(Err(error))),
             Self::Status(answer) => drop(answer.send(Err(error))),
             Self::Operators(answer) => drop(answer.send(Err(error))),
+            Self::Shares(answer) => drop(answer.send(Err(error))),
         }
     }
 }
@@ -120,6 +125,13 @@ impl Front {
     pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(What::Operators { payload, answer }).await?;
+        answered.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// Sets shares at the node at the other end, and asks which it has.
+    pub(crate) async fn shares(&self, settings: Vec<ShareSetting>) -> Result<SharesAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(What::Shares { settings, answer }).await?;
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
@@ -229,6 +241,7 @@ impl Ask {
             What::Call { answer, .. } => Waiter::Call(answer),
             What::Status { answer } => Waiter::Status(answer),
             What::Operators { answer, .. } => Waiter::Operators(answer),
+            What::Shares { answer, .. } => Waiter::Shares(answer),
         }
     }
 }
@@ -304,6 +317,9 @@ impl Connection {
             What::Operators { payload, answer } => {
                 (Waiter::Operators(answer), Message::OperatorRequest { id, payload })
             }
+            What::Shares { settings, answer } => {
+                (Waiter::Shares(answer), Message::SharesRequest { id, settings })
+            }
         };
         match self.outbox.push(&message) {
             Ok(()) => drop(self.waiting.insert(id, waiter)),
@@ -338,6 +354,11 @@ impl Connection {
                 }
                 Ok(Some(Incoming::Message(Message::OperatorReply { id, result }))) => {
                     if let Some(Waiter::Operators(answer)) = self.waiting.remove(&id) {
+                        drop(answer.send(Ok(result)));
+                    }
+                }
+                Ok(Some(Incoming::Message(Message::SharesReply { id, result }))) => {
+                    if let Some(Waiter::Shares(answer)) = self.waiting.remove(&id) {
                         drop(answer.send(Ok(result)));
                     }
                 }

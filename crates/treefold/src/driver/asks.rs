@@ -22,6 +22,7 @@ use treefold_core::id::RequestId;
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
 
@@ -29,6 +30,10 @@ use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
 const ASKS_QUEUED_MAX: usize = 1_024;
 /// Asks taken in one go before others get their turn on the loop.
 const ASKS_PER_TURN_MAX: usize = 64;
+
+/// What whoever sets shares, or asks for them, is told: what each application is to have and has had, or why shares are
+/// as they were.
+pub(crate) type SharesAnswer = Result<Box<SharesReport>, Arc<str>>;
 
 /// Something asked of a loop.
 pub(crate) enum Ask {
@@ -42,6 +47,12 @@ pub(crate) enum Ask {
     Status {
         request: RequestId,
         answer: oneshot::Sender<NodeStatus>,
+    },
+    /// Shares to set; without any, which there are.
+    Shares {
+        request: RequestId,
+        settings: Vec<ShareSetting>,
+        answer: oneshot::Sender<SharesAnswer>,
     },
     Leave {
         answer: oneshot::Sender<()>,
@@ -129,6 +140,13 @@ impl Handle {
         answered.await.map_err(|_| Error::Closed)
     }
 
+    /// Sets shares, and asks which there are then.
+    pub(crate) async fn shares(&self, settings: Vec<ShareSetting>) -> Result<SharesAnswer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Shares { request: self.next_request(), settings, answer }).await?;
+        answered.await.map_err(|_| Error::Closed)
+    }
+
     /// Has an operator kept, or asks which there are.
     pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
         let (answer, answered) = oneshot::channel();
@@ -181,6 +199,7 @@ impl Drop for CancelOnDrop<'_> {
 pub(crate) struct Answers {
     calls: HashMap<RequestId, oneshot::Sender<Outcome<Bytes>>>,
     statuses: HashMap<RequestId, oneshot::Sender<NodeStatus>>,
+    shares: HashMap<RequestId, oneshot::Sender<SharesAnswer>>,
     leaving: Vec<oneshot::Sender<()>>,
     drained: bool,
 }
@@ -197,6 +216,12 @@ impl Answers {
     pub(super) fn status(&mut self, request: RequestId, status: NodeStatus) {
         if let Some(answer) = self.statuses.remove(&request) {
             let _ = answer.send(status);
+        }
+    }
+
+    pub(super) fn shares(&mut self, request: RequestId, result: SharesAnswer) {
+        if let Some(answer) = self.shares.remove(&request) {
+            let _ = answer.send(result);
         }
     }
 
@@ -250,6 +275,10 @@ impl Loop {
             Ask::Status { request, answer } => {
                 self.answers.borrow_mut().statuses.insert(request, answer);
                 self.feed(Input::Command(Command::Status { request }));
+            }
+            Ask::Shares { request, settings, answer } => {
+                self.answers.borrow_mut().shares.insert(request, answer);
+                self.feed(Input::Command(Command::Shares { request, settings }));
             }
             Ask::Operators { payload, answer } => self.serve_operators(Asker::User(answer), payload),
             Ask::Leave { answer } => {

@@ -8,7 +8,7 @@ use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
 use crate::wire::header::{
     CallHeader, CardsHeader, NumberHeader, OfferHeader, OperatorReplyHeader, PartialHeader, ReplyHeader,
-    RequestHeader, StatusHeader,
+    RequestHeader, SharesReplyHeader, SharesRequestHeader, StatusHeader,
 };
 use crate::wire::loads::loads_of;
 use crate::wire::names::Names;
@@ -16,6 +16,7 @@ use crate::wire::operators::operator_reply_of;
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
 use crate::wire::push::{push_of, push_request_of};
 use crate::wire::report::report_of;
+use crate::wire::shares::{ACCOUNTS_MAX, settings_of, shares_reply_of};
 use crate::wire::status::{cards_of, status_of};
 use crate::wire::stream::decode::{StreamDecoder, put_stream_payload};
 use crate::wire::tree::tree_of;
@@ -28,6 +29,7 @@ use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};
 use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::push::message::PushMessage;
+use treefold_core::schedule::share::SETTINGS_MAX;
 use treefold_core::time::Duration;
 
 /// Reads headers. Keeps the header structures of the two kinds that waves are made of from one to the next.
@@ -92,6 +94,8 @@ impl Decoder {
                 let header: OperatorReplyHeader = decoded(header)?;
                 Message::OperatorReply { id: header.id, result: operator_reply_of(header, limits)? }
             }
+            Kind::SharesRequest => shares_request(header)?,
+            Kind::SharesReply => shares_reply(header, limits)?,
             Kind::StreamOpen
             | Kind::StreamUp
             | Kind::StreamDown
@@ -187,6 +191,18 @@ impl Decoder {
             options: options_of(&header, &self.limits)?,
         })
     }
+}
+
+fn shares_request(header: &[u8]) -> Result<Message<Bytes>, WireError> {
+    few_enough(header, 2, "settings", SETTINGS_MAX)?;
+    let header: SharesRequestHeader = decoded(header)?;
+    Ok(Message::SharesRequest { id: header.id, settings: settings_of(header)? })
+}
+
+fn shares_reply(header: &[u8], limits: &Limits) -> Result<Message<Bytes>, WireError> {
+    few_enough(header, 6, "services", ACCOUNTS_MAX)?;
+    let header: SharesReplyHeader = decoded(header)?;
+    Ok(Message::SharesReply { id: header.id, result: shares_reply_of(header, limits)? })
 }
 
 /// A header's bytes as its structure.

@@ -14,6 +14,7 @@ use crate::wire::outcome::{
 };
 use crate::wire::push::{push_request_header, put_push};
 use crate::wire::report::report_columns;
+use crate::wire::shares::{shares_reply_header, shares_request_header};
 use crate::wire::status::{card_headers, status_header};
 use crate::wire::stream::encode::StreamEncoder;
 use crate::wire::tree::put_tree;
@@ -127,6 +128,14 @@ impl Encoder {
             Message::OperatorReply { id, result } => {
                 append(&operator_reply_header(*id, result, limits)?, out);
                 Shell::of_request(Kind::OperatorReply, *id, None)
+            }
+            Message::SharesRequest { id, settings } => {
+                append(&shares_request_header(*id, settings)?, out);
+                Shell::of_request(Kind::SharesRequest, *id, None)
+            }
+            Message::SharesReply { id, result } => {
+                append(&shares_reply_header(*id, result, limits)?, out);
+                Shell::of_request(Kind::SharesReply, *id, None)
             }
             Message::StatusRequest { id } => {
                 append(&NumberHeader { id: *id }, out);

@@ -89,6 +89,10 @@ kinds! {
     OperatorRequest = 52,
     /// `Message::OperatorReply`.
     OperatorReply = 53,
+    /// `Message::SharesRequest`.
+    SharesRequest = 54,
+    /// `Message::SharesReply`.
+    SharesReply = 55,
     /// `StreamMessage::Open`.
     StreamOpen = 64,
     /// `StreamMessage::Up`.

@@ -213,6 +213,70 @@ pub(super) struct OperatorHeader {
     pub(super) streams: u32,
 }
 
+/// `SharesRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SharesRequestHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) settings: Vec<ShareHeader>,
+}
+
+/// A share to be set, in `SharesRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ShareHeader {
+    #[prost(string, tag = "1")]
+    pub(super) service: String,
+    #[prost(double, tag = "2")]
+    pub(super) share: f64,
+    #[prost(uint32, tag = "3")]
+    pub(super) class: u32,
+}
+
+/// `SharesReply`: a problem, or accounts.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SharesReplyHeader {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, optional, tag = "2")]
+    pub(super) problem: Option<String>,
+    #[prost(uint32, tag = "3")]
+    pub(super) processors: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) uptime_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) window_ns: u64,
+    #[prost(message, repeated, tag = "6")]
+    pub(super) services: Vec<ServiceAccountHeader>,
+}
+
+/// What one application is to have, and has had, in `SharesReply`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ServiceAccountHeader {
+    #[prost(string, tag = "1")]
+    pub(super) service: String,
+    #[prost(double, tag = "2")]
+    pub(super) share: f64,
+    #[prost(uint32, tag = "3")]
+    pub(super) class: u32,
+    #[prost(uint64, tag = "4")]
+    pub(super) used_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) recent_ns: u64,
+    #[prost(uint64, tag = "6")]
+    pub(super) jobs_done: u64,
+    #[prost(uint64, tag = "7")]
+    pub(super) jobs_queued: u64,
+    #[prost(uint64, tag = "8")]
+    pub(super) queued_ns: u64,
+    #[prost(uint64, tag = "9")]
+    pub(super) refused: u64,
+    #[prost(uint64, tag = "10")]
+    pub(super) held_bytes: u64,
+    #[prost(uint64, tag = "11")]
+    pub(super) held_bytes_max: u64,
+}
+
 /// Partitions that were lost, in `Partial` and `Reply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MissingHeader {

@@ -43,6 +43,7 @@ mod outcome;
 mod push;
 mod report;
 mod seal;
+mod shares;
 mod status;
 mod stream;
 #[cfg(test)]

@@ -15,13 +15,17 @@
 //!   stopped.
 //! - [`stream_stall`]: what nodes keep for a front-end that does not read.
 //! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
+//! - [`fairness`]: two applications' parts of one node while shares and tasks change.
+//! - [`flood`]: a relay that one application floods while another asks for little.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
 mod breaker;
 pub(crate) mod call;
 pub(crate) mod cost;
+pub(crate) mod fairness;
 pub(crate) mod faults;
 pub(crate) mod fleet;
+pub(crate) mod flood;
 pub(crate) mod idle;
 pub(crate) mod micro;
 mod moment;
@@ -57,6 +61,8 @@ enum What {
     Call(call::BenchCall),
     Idle(idle::BenchIdle),
     Faults(faults::BenchFaults),
+    Fairness(fairness::BenchFairness),
+    Flood(flood::BenchFlood),
     Micro(Box<micro::BenchMicro>),
     Stream(stream::BenchStream),
     StreamFaults(stream_faults::BenchStreamFaults),
@@ -70,6 +76,8 @@ impl Bench {
             What::Call(call) => call.run(format).await,
             What::Idle(idle) => idle.run(format).await,
             What::Faults(faults) => faults.run(format).await,
+            What::Fairness(fairness) => fairness.run(format).await,
+            What::Flood(flood) => flood.run(format).await,
             What::Micro(micro) => micro.run(format).await,
             What::Stream(stream) => stream.run(format).await,
             What::StreamFaults(faults) => faults.run(format).await,

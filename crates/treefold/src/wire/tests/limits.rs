@@ -3,7 +3,8 @@
 use super::samples::{call, card, loss, partial, report, tree};
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, PREFIX_BYTES, Prefix};
-use crate::wire::header::{Announcement, ChunkHeader};
+use crate::wire::header::{Announcement, ChunkHeader, ShareHeader, SharesRequestHeader};
+use crate::wire::shares::ACCOUNTS_MAX;
 use crate::wire::{Inbox, Incoming, NAME_BYTES_MAX, Outbox, REPORT_DEPTH_MAX, STREAMS_OPEN_MAX, WireError};
 use bytes::Bytes;
 use prost::Message as _;
@@ -12,6 +13,7 @@ use treefold_core::error::{Missing, Reason};
 use treefold_core::limits::Limits;
 use treefold_core::message::{Call, Message, Partial};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::schedule::share::{SETTINGS_MAX, ShareSetting, SharesReport};
 
 fn call_message(call: Call<Bytes>) -> Message<Bytes> {
     Message::Call(Box::new(call))
@@ -296,4 +298,36 @@ fn too_many_elements_are_refused_before_they_are_decoded() {
         panic!("{came:?}")
     };
     assert_eq!(*got, limit + 1, "counted no further than needed");
+}
+
+#[test]
+fn shares_of_as_many_services_as_there_may_be() {
+    let refused_for = |message: &Message<Bytes>, wanted: &str| {
+        let refused = bytes_of(message, &Limits::DEFAULT).unwrap_err();
+        assert!(matches!(&refused, WireError::TooLarge { field, .. } if *field == wanted), "{refused:?}");
+    };
+    let setting = samples::settings().remove(0);
+    let set = |settings| Message::SharesRequest { id: 1, settings };
+    assert!(bytes_of(&set(vec![setting.clone(); SETTINGS_MAX]), &Limits::DEFAULT).is_ok());
+    refused_for(&set(vec![setting.clone(); SETTINGS_MAX + 1]), "settings");
+    refused_for(&set(vec![ShareSetting { service: "s".repeat(129), ..setting }]), "settings.service");
+
+    let report = samples::shares();
+    let many = |count| {
+        let services = vec![report.services[0].clone(); count];
+        Message::SharesReply { id: 1, result: Ok(Box::new(SharesReport { services, ..report.clone() })) }
+    };
+    assert!(bytes_of(&many(ACCOUNTS_MAX), &Limits::DEFAULT).is_ok());
+    refused_for(&many(ACCOUNTS_MAX + 1), "services");
+}
+
+#[test]
+fn a_class_that_nobody_knows_is_refused_by_name() {
+    let of = |class| {
+        let header = ShareHeader { service: "search".into(), share: 1.0, class };
+        let header = SharesRequestHeader { id: 1, settings: vec![header] }.encode_to_vec();
+        shown_all(&feed(&mut greeted_inbox(&Limits::DEFAULT), &frame(Kind::SharesRequest, 0, &header, &[])))
+    };
+    assert!(of(2)[0].starts_with("Ok"), "{:?}", of(2));
+    assert!(of(3)[0].contains("settings.class"), "{:?}", of(3));
 }

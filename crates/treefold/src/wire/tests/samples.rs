@@ -12,6 +12,7 @@ use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Req
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
+use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
@@ -149,6 +150,34 @@ fn operator() -> OperatorStatus {
     OperatorStatus { id: OperatorId([0xab; 32]), kind: "filter".into(), bytes: 4, uses: 2, streams: 1 }
 }
 
+pub(super) fn settings() -> Vec<ShareSetting> {
+    let setting = |service: &str, class| ShareSetting { service: service.into(), share: 3.0, class };
+    vec![setting("search", None), setting("nightly", Some(Class::Batch))]
+}
+
+pub(super) fn shares() -> SharesReport {
+    let account = ServiceAccount {
+        service: "search".into(),
+        share: ServiceShare::interactive(3.0),
+        used: Duration::from_micros(9),
+        recent: Duration::from_micros(4),
+        jobs_done: 6,
+        jobs_queued: 5,
+        queued: Duration::from_micros(3),
+        refused: 2,
+        held_bytes: 1,
+        held_bytes_max: 7,
+    };
+    let batch = ServiceShare::batch(1.0);
+    let other = ServiceAccount { service: "*".into(), share: batch, ..ServiceAccount::default() };
+    SharesReport {
+        processors: 2,
+        uptime: Duration::from_millis(8),
+        window: Duration::from_millis(5),
+        services: vec![account, other],
+    }
+}
+
 /// Each word between launchers, by name.
 pub(super) fn launches() -> Vec<(&'static str, Launch)> {
     let started = || Started { place: "a:0".into(), card: Arc::new(card()) };
@@ -223,6 +252,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("operator-list", Message::OperatorRequest { id: 9, payload: None }),
         ("operator-reply", Message::OperatorReply { id: 9, result: Ok(vec![operator()]) }),
         ("operator-refused", Message::OperatorReply { id: 9, result: Err("too large".into()) }),
+        ("shares-set", Message::SharesRequest { id: 10, settings: settings() }),
+        ("shares-show", Message::SharesRequest { id: 10, settings: Vec::new() }),
+        ("shares-reply", Message::SharesReply { id: 10, result: Ok(Box::new(shares())) }),
+        ("shares-refused", Message::SharesReply { id: 10, result: Err("no service x".into()) }),
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),

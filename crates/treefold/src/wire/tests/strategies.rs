@@ -16,6 +16,7 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
+use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
@@ -317,6 +318,43 @@ fn operators() -> impl Strategy<Value = Result<Vec<OperatorStatus>, Arc<str>>> {
     prop_oneof![3 => vec(kept, 0..4).prop_map(Ok), 1 => shared_text().prop_map(Err)]
 }
 
+fn settings() -> impl Strategy<Value = Vec<ShareSetting>> {
+    let class = option::of(prop_oneof![Just(Class::Interactive), Just(Class::Batch)]);
+    // Bounds are for the node to hold shares against.
+    let setting = ("\\PC{0,8}", -1.0f64..2_000.0, class).prop_map(|(service, share, class)| ShareSetting {
+        service,
+        share,
+        class,
+    });
+    vec(setting, 0..4)
+}
+
+fn shares() -> impl Strategy<Value = Result<Box<SharesReport>, Arc<str>>> {
+    let account = ("\\PC{0,8}", settings(), any::<[u32; 8]>()).prop_map(|(service, settings, counts)| {
+        let [used, recent, jobs_done, jobs_queued, queued, refused, held, held_max] = counts;
+        let share = settings.first().map_or(1.0, |setting| setting.share);
+        ServiceAccount {
+            service: service.into(),
+            share: if used > recent { ServiceShare::batch(share) } else { share.into() },
+            used: Duration::from_nanos(used.into()),
+            recent: Duration::from_nanos(recent.into()),
+            jobs_done: jobs_done.into(),
+            jobs_queued: jobs_queued as usize,
+            queued: Duration::from_nanos(queued.into()),
+            refused: refused.into(),
+            held_bytes: held as usize,
+            held_bytes_max: held_max as usize,
+        }
+    });
+    let report = (any::<u32>(), any::<[u64; 2]>(), vec(account, 0..4)).prop_map(
+        |(processors, [uptime, window], services)| {
+            let (uptime, window) = (Duration::from_nanos(uptime), Duration::from_nanos(window));
+            Box::new(SharesReport { processors, uptime, window, services })
+        },
+    );
+    prop_oneof![3 => report.prop_map(Ok), 1 => shared_text().prop_map(Err)]
+}
+
 /// Any message within the default limits.
 pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
     let request = (any::<u64>(), shared_text(), payload(), options())
@@ -337,6 +375,8 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         1 => (any::<u64>(), option::of(payload()))
             .prop_map(|(id, payload)| Message::OperatorRequest { id, payload }),
         1 => (any::<u64>(), operators()).prop_map(|(id, result)| Message::OperatorReply { id, result }),
+        1 => (any::<u64>(), settings()).prop_map(|(id, settings)| Message::SharesRequest { id, settings }),
+        1 => (any::<u64>(), shares()).prop_map(|(id, result)| Message::SharesReply { id, result }),
         1 => any::<u64>().prop_map(|id| Message::StatusRequest { id }),
         1 => (any::<u64>(), status()).prop_map(|(id, status)| Message::Status { id, status }),
     ]

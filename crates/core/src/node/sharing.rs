@@ -1,0 +1,101 @@
+//! What the node's applications are to have of it, set and told while it runs.
+
+use super::Node;
+use crate::call::repair::service_of;
+use crate::config::NodeConfig;
+use crate::effect::{Effect, Event};
+use crate::id::{NodeId, RequestId};
+use crate::message::{Message, Payload};
+use crate::schedule::lanes::{Lane, Lanes, window};
+use crate::schedule::share::{ServiceAccount, ShareError, ShareSetting, SharesReport};
+use crate::time::{Duration, Instant};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+
+/// A lane for each service that there is something of here, or that a share is set for.
+pub(super) fn lanes_of(config: &NodeConfig) -> Lanes {
+    let kinds = config.kinds.iter().map(|kind| service_of(&kind.name));
+    let others = config.card.services.keys().chain(config.shares.keys()).chain(&config.pushed);
+    Lanes::new(kinds, others.map(|service| &**service), &config.shares)
+}
+
+impl<P: Payload> Node<P> {
+    /// Whose a call of this name is.
+    pub(crate) fn lane_of(&self, name: &str) -> Lane {
+        self.queue.lanes.of_service(service_of(name))
+    }
+
+    /// An application holds bytes here, or is about to: it has its part of their room from now on.
+    pub(crate) fn note_held(&mut self, lane: Lane) {
+        if self.queue.lanes.note_held(lane) {
+            self.part_rooms();
+        }
+    }
+
+    /// Parts all room anew among the applications.
+    pub(crate) fn part_rooms(&mut self) {
+        self.queue.part_room();
+        for lane in 0..self.queue.lanes.len() {
+            let part = self.queue.lanes.part_of_bytes(lane);
+            let bytes_max = (self.config.limits.held_bytes_max as f64 * part) as usize;
+            self.credit.set_room(lane, bytes_max);
+            self.kept.set_part(lane, part);
+        }
+    }
+
+    /// Other shares from now on.
+    pub(crate) fn set_shares(
+        &mut self,
+        now: Instant,
+        settings: &[ShareSetting],
+    ) -> Result<Box<SharesReport>, ShareError> {
+        if !settings.is_empty() {
+            self.queue.lanes.set(settings)?;
+            self.part_rooms();
+        }
+        Ok(Box::new(self.shares_report(now)))
+    }
+
+    /// Somebody over a connection sets shares, or asks for them.
+    pub(super) fn handle_shares_request(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        id: u64,
+        settings: &[ShareSetting],
+    ) {
+        let result = self.set_shares(now, settings);
+        let result = result.map_err(|error| Arc::from(error.to_string()));
+        self.send(from, Message::SharesReply { id, result });
+    }
+
+    /// The node's own user does.
+    pub(super) fn set_shares_for_user(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        settings: &[ShareSetting],
+    ) {
+        let result = self.set_shares(now, settings);
+        let result = result.map_err(|error| Arc::from(error.to_string()));
+        self.effects.push_back(Effect::Deliver(Event::Shares { request, result }));
+    }
+
+    /// What each application is to have of the node, and what it has had.
+    pub fn shares_report(&self, now: Instant) -> SharesReport {
+        let with_what_waits = |(lane, account): (Lane, ServiceAccount)| ServiceAccount {
+            jobs_queued: self.queue.len_of(lane),
+            queued: self.load_index.queued_of(lane),
+            held_bytes: self.credit.held_of(lane),
+            held_bytes_max: self.credit.room_of(lane),
+            ..account
+        };
+        SharesReport {
+            processors: self.config.card.processors,
+            uptime: Duration::from_nanos(now.as_nanos()),
+            window: window(now),
+            services: self.queue.lanes.report(now).enumerate().map(with_what_waits).collect(),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Each application's lane: who it is, what is due to it, what it has used.
+//!
+//! An application is a service; what no service here accounts for is one together ([`OTHERS`]). There are two levels of
+//! [`Fair`]: the classes share the processors as 95 to 5, so that batch work does not starve behind interactive work that
+//! never ends, and within a class applications share by what their users set. Whoever waits alone, on either level, has all
+//! there is.
+//!
+//! Work is charged at what it was measured to cost, wherever it ran. A job that waits for a turn is charged when it begins,
+//! by what it is expected to cost; a [`Charge`] remembers that until its end. What runs on the loop has no turn to wait for
+//! and is charged when it is over.
+
+use crate::schedule::fair::{Fair, SHARE_MAX, SHARE_MIN};
+use crate::schedule::share::{
+    BATCH_PART, Class, OTHERS, SETTINGS_MAX, ServiceAccount, ServiceShare, ShareError, ShareSetting,
+};
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What is recent is counted in slots of this length.
+const SLOT: Duration = Duration::from_millis(500);
+/// So many slots are recent.
+const SLOTS: usize = 10;
+
+/// A service's lane, by number.
+pub(crate) type Lane = usize;
+
+/// What was charged for a job that is at work.
+#[derive(Debug)]
+#[must_use = "a charge that is never settled stays what was expected"]
+pub(crate) struct Charge {
+    lane: Lane,
+    class: Class,
+    expected_ms: f64,
+}
+
+/// All lanes.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    accounts: Vec<Account>,
+    by_name: BTreeMap<Arc<str>, Lane>,
+    lane_of_kind: Vec<Lane>,
+    classes: Fair,
+    /// For each class, an account for each lane.
+    within: [Fair; 2],
+}
+
+#[derive(Debug)]
+struct Account {
+    name: Arc<str>,
+    share: ServiceShare,
+    /// False for who has no jobs of its own that could wait: it has no part of the queue's room.
+    has_kinds: bool,
+    /// False for who has not held bytes here so far: it has no part of their room, lest services that a node merely knows
+    /// of take it from those that are used.
+    has_held: bool,
+    used: Duration,
+    recent: Recent,
+    jobs_done: u64,
+    refused: u64,
+}
+
+impl Lanes {
+    /// A lane for each service that these aggregations, `kinds`, and these `others` are of, and one for the rest.
+    pub(crate) fn new<'a>(
+        kinds: impl Iterator<Item = &'a str> + Clone,
+        others: impl Iterator<Item = &'a str>,
+        shares: &BTreeMap<String, ServiceShare>,
+    ) -> Self {
+        let with_kinds: BTreeSet<&str> = kinds.clone().collect();
+        let mut names: BTreeSet<&str> = others.collect();
+        names.extend(&with_kinds);
+        names.remove(OTHERS);
+        let account = |name: &str| Account {
+            name: name.into(),
+            share: shares.get(name).copied().unwrap_or_default(),
+            has_kinds: with_kinds.contains(name),
+            has_held: false,
+            used: Duration::ZERO,
+            recent: Recent::default(),
+            jobs_done: 0,
+            refused: 0,
+        };
+        let accounts: Vec<Account> = names.into_iter().chain([OTHERS]).map(account).collect();
+        let by_name: BTreeMap<_, _> =
+            (0..).zip(&accounts).map(|(at, it)| (Arc::clone(&it.name), at)).collect();
+        let fair = || Fair::new(accounts.iter().map(|account| account.share.share));
+        Self {
+            lane_of_kind: kinds.map(|service| by_name[service]).collect(),
+            by_name,
+            classes: Fair::new([1.0 - BATCH_PART, BATCH_PART]),
+            within: [fair(), fair()],
+            accounts,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.accounts.len()
+    }
+
+    pub(crate) fn of_kind(&self, kind: u32) -> Lane {
+        self.lane_of_kind[kind as usize]
+    }
+
+    /// Whose work of this service is.
+    pub(crate) fn of_service(&self, service: &str) -> Lane {
+        self.by_name.get(service).copied().unwrap_or(self.accounts.len() - 1)
+    }
+
+    pub(crate) fn name(&self, lane: Lane) -> &Arc<str> {
+        &self.accounts[lane].name
+    }
+
+    /// What of all jobs that may wait are to be those of one lane.
+    pub(crate) fn part_of_jobs(&self, lane: Lane) -> f64 {
+        self.part(lane, |account| account.has_kinds)
+    }
+
+    /// What of all bytes that may be held are to be those of one lane.
+    pub(crate) fn part_of_bytes(&self, lane: Lane) -> f64 {
+        self.part(lane, |account| account.has_held)
+    }
+
+    /// One lane's part among those that `count`; nothing when it does not. Rooms go by shares alone: a class says who
+    /// goes first, not who has more.
+    fn part(&self, lane: Lane, count: impl Fn(&Account) -> bool) -> f64 {
+        let of = |account: &Account| if count(account) { account.share.share } else { 0.0 };
+        let all: f64 = self.accounts.iter().map(of).sum();
+        if all > 0.0 { of(&self.accounts[lane]) / all } else { 0.0 }
+    }
+
+    /// A lane that may not have held bytes before does: true when it had not.
+    pub(crate) fn note_held(&mut self, lane: Lane) -> bool {
+        !core::mem::replace(&mut self.accounts[lane].has_held, true)
+    }
+
+    /// What one lane has of the processors as long as those that are `busy` always have work.
+    pub(crate) fn part_while(&self, lane: Lane, busy: impl Fn(Lane) -> bool) -> f64 {
+        let own = self.accounts[lane].share;
+        let (mut of_class, mut is_other_class_busy) = (own.share, false);
+        let others = self.accounts.iter().enumerate().filter(|&(at, _)| at != lane && busy(at));
+        for (_, account) in others {
+            if account.share.class == own.class {
+                of_class += account.share.share;
+            } else {
+                is_other_class_busy = true;
+            }
+        }
+        let class_part = match (is_other_class_busy, own.class) {
+            (false, _) => 1.0,
+            (true, Class::Interactive) => 1.0 - BATCH_PART,
+            (true, Class::Batch) => BATCH_PART,
+        };
+        class_part * own.share / of_class
+    }
+
+    /// The one of these whose turn it is.
+    pub(crate) fn choose(&mut self, is_ready: impl Fn(Lane) -> bool) -> Option<Lane> {
+        let Self { accounts, classes, within, .. } = self;
+        let ready_of = |class: Class| {
+            let accounts = &*accounts;
+            let is_ready = &is_ready;
+            (0..accounts.len()).filter(move |&lane| accounts[lane].share.class == class && is_ready(lane))
+        };
+        let both = [Class::Interactive, Class::Batch];
+        let class = classes.choose((0..2).filter(|&at| ready_of(both[at]).next().is_some()))?;
+        within[class].choose(ready_of(both[class]))
+    }
+
+    /// A job begins that is expected to cost so much.
+    pub(crate) fn begin(&mut self, lane: Lane, expected_ms: f64) -> Charge {
+        let class = self.accounts[lane].share.class;
+        self.classes.begin(class as usize, expected_ms);
+        self.within[class as usize].begin(lane, expected_ms);
+        Charge { lane, class, expected_ms }
+    }
+
+    /// A job is over.
+    #[expect(clippy::needless_pass_by_value, reason = "what was charged is settled once")]
+    pub(crate) fn end(&mut self, now: Instant, charge: Charge, cost: Duration) {
+        let Charge { lane, class, expected_ms } = charge;
+        let cost_ms = cost.as_millis_f64();
+        self.classes.end(class as usize, expected_ms, cost_ms);
+        self.within[class as usize].end(lane, expected_ms, cost_ms);
+        self.note(now, lane, cost);
+    }
+
+    /// Work that waited for nobody is over; `waits` says who waits for a turn.
+    pub(crate) fn charge_inline(
+        &mut self,
+        now: Instant,
+        lane: Lane,
+        cost: Duration,
+        waits: impl Fn(Lane) -> bool,
+    ) {
+        let class = self.accounts[lane].share.class;
+        let (mut class_waits, mut other_waits) = (false, false);
+        for at in (0..self.accounts.len()).filter(|&at| at != lane && waits(at)) {
+            let is_same = self.accounts[at].share.class == class;
+            class_waits |= is_same;
+            other_waits |= !is_same;
+        }
+        let cost_ms = cost.as_millis_f64();
+        self.classes.charge(class as usize, cost_ms, other_waits);
+        self.within[class as usize].charge(lane, cost_ms, class_waits);
+        self.note(now, lane, cost);
+    }
+
+    fn note(&mut self, now: Instant, lane: Lane, cost: Duration) {
+        let account = &mut self.accounts[lane];
+        account.used += cost;
+        account.recent.add(now, cost);
+        account.jobs_done += 1;
+    }
+
+    /// Locals of it were refused.
+    pub(crate) fn note_refused(&mut self, lane: Lane, locals: usize) {
+        self.accounts[lane].refused += locals as u64;
+    }
+
+    /// Other shares from now on: all of these, or none.
+    ///
+    /// # Errors
+    /// When one of them can't be; then all are as they were.
+    pub(crate) fn set(&mut self, settings: &[ShareSetting]) -> Result<(), ShareError> {
+        if settings.len() > SETTINGS_MAX {
+            return Err(ShareError::TooMany { given: settings.len() });
+        }
+        for ShareSetting { service, share, .. } in settings {
+            if !(SHARE_MIN..=SHARE_MAX).contains(share) {
+                return Err(ShareError::OutOfBounds { service: service.clone(), share: *share });
+            }
+            if !self.by_name.contains_key(&**service) {
+                let known = self.accounts.iter().map(|account| Arc::clone(&account.name)).collect();
+                return Err(ShareError::UnknownService { service: service.clone(), known });
+            }
+        }
+        for ShareSetting { service, share, class } in settings {
+            let lane = self.by_name[&**service];
+            let of = &mut self.accounts[lane].share;
+            *of = ServiceShare { share: *share, class: class.unwrap_or(of.class) };
+            self.within.iter_mut().for_each(|fair| fair.set_share(lane, *share));
+        }
+        Ok(())
+    }
+
+    /// What there is to say of each lane; what waits is for others to add.
+    pub(crate) fn report(&self, now: Instant) -> impl Iterator<Item = ServiceAccount> + '_ {
+        self.accounts.iter().map(move |account| ServiceAccount {
+            service: Arc::clone(&account.name),
+            share: account.share,
+            used: account.used,
+            recent: account.recent.sum(now),
+            jobs_done: account.jobs_done,
+            refused: account.refused,
+            ..ServiceAccount::default()
+        })
+    }
+}
+
+/// How far back what is recent goes.
+pub(crate) fn window(now: Instant) -> Duration {
+    let slot_ns = SLOT.as_nanos();
+    let into_slot = now.as_nanos() % slot_ns;
+    Duration::from_nanos((into_slot + slot_ns * (SLOTS as u64 - 1)).min(now.as_nanos()))
+}
+
+/// Processor time of the last few slots.
+#[derive(Debug, Default)]
+struct Recent {
+    /// The number of each slot, and what was used in it.
+    slots: [(u64, Duration); SLOTS],
+}
+
+impl Recent {
+    fn add(&mut self, now: Instant, cost: Duration) {
+        let number = now.as_nanos() / SLOT.as_nanos();
+        let slot = &mut self.slots[number as usize % SLOTS];
+        if slot.0 != number {
+            *slot = (number, Duration::ZERO);
+        }
+        slot.1 += cost;
+    }
+
+    fn sum(&self, now: Instant) -> Duration {
+        let number = now.as_nanos() / SLOT.as_nanos();
+        let recent = self.slots.iter().filter(|(at, _)| at + SLOTS as u64 > number);
+        recent.fold(Duration::ZERO, |sum, (_, used)| sum + *used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(shares: &[(&str, ServiceShare)]) -> Lanes {
+        let names = || shares.iter().map(|(name, _)| *name);
+        let shares = shares.iter().map(|(name, share)| ((*name).into(), *share)).collect();
+        Lanes::new(names(), core::iter::empty(), &shares)
+    }
+
+    /// One processor that always finds work of these lanes: who had how much of it.
+    fn used(lanes: &mut Lanes, ready: &[Lane], cost_ms: &[f64], until_ms: f64) -> Vec<f64> {
+        let (mut used, mut now_ms) = (alloc::vec![0.0; lanes.len()], 0.0);
+        while now_ms < until_ms {
+            let lane = lanes.choose(|lane| ready.contains(&lane)).expect("somebody waits");
+            let charge = lanes.begin(lane, 1.0);
+            now_ms += cost_ms[lane];
+            used[lane] += cost_ms[lane] / until_ms;
+            let now = Instant::from_nanos((now_ms * 1e6) as u64);
+            lanes.end(now, charge, Duration::from_millis_f64(cost_ms[lane]));
+        }
+        used
+    }
+
+    #[test]
+    fn interactive_work_goes_first_and_batch_work_does_not_starve() {
+        let mut lanes = lanes(&[
+            ("a", ServiceShare::interactive(3.0)),
+            ("b", ServiceShare::interactive(1.0)),
+            ("c", ServiceShare::batch(100.0)),
+        ]);
+        let cost_ms = [4.0, 2.0, 30.0];
+        let all = used(&mut lanes, &[0, 1, 2], &cost_ms, 60_000.0);
+        let close = |part: f64, due: f64| assert!((part - due).abs() < 0.01, "{part} where {due} is due");
+        close(all[2], BATCH_PART);
+        close(all[0], 0.75 * (1.0 - BATCH_PART));
+        close(all[1], 0.25 * (1.0 - BATCH_PART));
+        close(used(&mut lanes, &[2], &cost_ms, 10_000.0)[2], 1.0);
+        close(used(&mut lanes, &[0, 1], &cost_ms, 10_000.0)[0], 0.75);
+        close(lanes.part_while(0, |lane| lane < 3), 0.75 * (1.0 - BATCH_PART));
+        close(lanes.part_while(2, |lane| lane != 1), BATCH_PART);
+        close(lanes.part_while(2, |_| false), 1.0);
+    }
+
+    #[test]
+    fn shares_and_classes_change_while_work_goes_on() {
+        let mut lanes = lanes(&[("a", 1.0.into()), ("b", 1.0.into())]);
+        let setting = |service: &str, share, class| ShareSetting { service: service.into(), share, class };
+        lanes.set(&[setting("a", 4.0, None)]).expect("both are known");
+        let part = used(&mut lanes, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
+        assert!((part - 0.8).abs() < 0.01, "{part}");
+        lanes.set(&[setting("a", 4.0, Some(Class::Batch))]).expect("both are known");
+        let part = used(&mut lanes, &[0, 1], &[34.0, 2.0], 30_000.0)[0];
+        assert!((part - BATCH_PART).abs() < 0.01, "{part}");
+    }
+
+    #[test]
+    fn settings_hold_all_together_or_not_at_all() {
+        let mut lanes = lanes(&[("a", 2.0.into())]);
+        let setting = |service: &str, share| ShareSetting { service: service.into(), share, class: None };
+        let shares = |lanes: &Lanes| lanes.accounts.iter().map(|it| it.share.share).collect::<Vec<_>>();
+        let unknown = lanes.set(&[setting("a", 5.0), setting("b", 1.0)]);
+        assert!(matches!(&unknown, Err(ShareError::UnknownService { service, known })
+            if service == "b" && known.iter().map(|name| &**name).eq(["a", OTHERS])));
+        let beyond = lanes.set(&[setting("a", 5.0), setting(OTHERS, f64::NAN)]);
+        assert!(matches!(beyond, Err(ShareError::OutOfBounds { .. })));
+        let many: Vec<_> = (0..=SETTINGS_MAX).map(|_| setting("a", 5.0)).collect();
+        assert_eq!(lanes.set(&many), Err(ShareError::TooMany { given: SETTINGS_MAX + 1 }));
+        assert_eq!(shares(&lanes), [2.0, 1.0]);
+        lanes.set(&[setting("a", 5.0), setting(OTHERS, 0.5)]).expect("both are known");
+        assert_eq!(shares(&lanes), [5.0, 0.5]);
+    }
+
+    #[test]
+    fn room_is_parted_among_those_who_use_it() {
+        let mut lanes = lanes(&[("a", 3.0.into()), ("b", ServiceShare::batch(1.0))]);
+        assert_eq!((lanes.part_of_jobs(0), lanes.part_of_jobs(1), lanes.part_of_jobs(2)), (0.75, 0.25, 0.0));
+        assert!(lanes.note_held(0) && !lanes.note_held(0));
+        assert_eq!(
+            (lanes.part_of_bytes(0), lanes.part_of_bytes(1)),
+            (1.0, 0.0),
+            "the other holds nothing so far"
+        );
+        assert!(lanes.note_held(2));
+        assert_eq!((lanes.part_of_bytes(0), lanes.part_of_bytes(2)), (0.75, 0.25));
+        assert_eq!(lanes.part_of_jobs(0), 0.75, "nothing of it waits in line");
+    }
+
+    #[test]
+    fn what_is_recent_is_forgotten() {
+        let mut lanes = lanes(&[("a", 1.0.into())]);
+        let at = |ms: u64| Instant::START + Duration::from_millis(ms);
+        for ms in [100, 600, 4_900] {
+            lanes.charge_inline(at(ms), 0, Duration::from_millis(10), |_| false);
+        }
+        let recent = |now| lanes.report(now).next().map(|it| (it.recent.as_millis(), it.used.as_millis()));
+        assert_eq!(recent(at(4_999)), Some((30, 30)));
+        assert_eq!(recent(at(5_000)), Some((20, 30)), "the first half second is gone");
+        assert_eq!(recent(at(60_000)), Some((0, 30)));
+        assert_eq!(window(at(5_300)).as_millis(), 4_800);
+        assert_eq!(window(at(300)).as_millis(), 300);
+    }
+}

@@ -1,0 +1,145 @@
+//! Credit by plain values: rooms in bytes, waves by number, children by branch.
+
+use super::*;
+use crate::id::WaveId;
+use proptest::prelude::*;
+
+fn tag(sequence: u64) -> Tag {
+    Tag { wave: WaveId { origin: 1, sequence }, branch: 0 }
+}
+
+fn key(sequence: u64, branch: u32) -> OfferKey {
+    (tag(sequence), NodeId::LEAST, branch)
+}
+
+/// One application's room for each of these.
+fn credit(rooms: &[usize]) -> Credit {
+    let mut credit = Credit::new(rooms.len());
+    rooms.iter().enumerate().for_each(|(lane, &bytes_max)| credit.set_room(lane, bytes_max));
+    credit
+}
+
+/// All that may come now.
+fn granted(credit: &mut Credit) -> Vec<(u64, u32)> {
+    core::iter::from_fn(|| credit.grant_next(|_| true))
+        .map(|(tag, _, branch)| (tag.wave.sequence, branch))
+        .collect()
+}
+
+/// What was granted is here, and held.
+fn arrives(credit: &mut Credit, lane: Lane, key: OfferKey, bytes: usize) {
+    credit.arrived(key, bytes);
+    credit.forget(key);
+    credit.hold(lane, 0, bytes);
+}
+
+#[test]
+fn what_has_begun_may_have_all_of_the_room_and_what_has_not_half() {
+    let mut credit = credit(&[100]);
+    (0..3).for_each(|wave| (0..2).for_each(|branch| credit.offered(0, key(wave, branch), 25)));
+    assert_eq!(granted(&mut credit), [(0, 0), (0, 1)], "half of the room");
+    arrives(&mut credit, 0, key(0, 0), 25);
+    arrives(&mut credit, 0, key(0, 1), 25);
+    assert_eq!(granted(&mut credit), [], "what has arrived is held now");
+    credit.hold(0, 50, 25);
+    assert_eq!(
+        granted(&mut credit),
+        [(1, 0), (1, 1)],
+        "another begins within the first half, and has the rest too"
+    );
+    arrives(&mut credit, 0, key(1, 0), 25);
+    arrives(&mut credit, 0, key(1, 1), 25);
+    credit.hold(0, 25, 0);
+    credit.forget_wave(0, tag(0));
+    assert_eq!(granted(&mut credit), []);
+    credit.hold(0, 50, 25);
+    assert_eq!(granted(&mut credit), [(2, 0), (2, 1)]);
+    arrives(&mut credit, 0, key(2, 0), 25);
+    credit.forget_wave(0, tag(1));
+    credit.forget_wave(0, tag(2));
+    let room = &credit.rooms[0];
+    assert_eq!(
+        (room.granted_bytes, room.begun.len(), credit.waiting),
+        (0, 0, 0),
+        "and nothing is left behind"
+    );
+}
+
+#[test]
+fn one_wave_at_a_time_may_have_more_than_there_is() {
+    let mut credit = credit(&[100]);
+    (0..2).for_each(|wave| (0..3).for_each(|branch| credit.offered(0, key(wave, branch), 500)));
+    assert_eq!(granted(&mut credit), [(0, 0)], "an empty room takes any one");
+    arrives(&mut credit, 0, key(0, 0), 500);
+    assert_eq!(credit.grant_next(|_| false), None, "it has something to fold");
+    assert_eq!(granted(&mut credit), [(0, 1)], "and now it has not");
+    arrives(&mut credit, 0, key(0, 1), 500);
+    assert_eq!(granted(&mut credit), [(0, 2)]);
+    arrives(&mut credit, 0, key(0, 2), 500);
+    assert_eq!(granted(&mut credit), [], "the other waits, however long the first does");
+    credit.hold(0, 1_500, 0);
+    credit.forget_wave(0, tag(0));
+    assert_eq!(granted(&mut credit), [(1, 0)]);
+}
+
+#[test]
+fn waves_that_hold_what_came_unasked_do_not_wait_for_each_other() {
+    let mut credit = credit(&[100]);
+    credit.hold(0, 0, 90);
+    (0..2).for_each(|wave| credit.offered(0, key(wave, 0), 60));
+    assert_eq!(granted(&mut credit), [(0, 0)]);
+    arrives(&mut credit, 0, key(0, 0), 60);
+    assert_eq!(granted(&mut credit), []);
+}
+
+#[test]
+fn who_floods_fills_a_room_of_its_own() {
+    let mut credit = credit(&[100, 300]);
+    (0..10).for_each(|wave| credit.offered(0, key(wave, 0), 30));
+    assert_eq!(granted(&mut credit), [(0, 0)], "of 100 bytes half");
+    (10..20).for_each(|wave| credit.offered(1, key(wave, 0), 30));
+    assert_eq!(granted(&mut credit).len(), 5, "of 300 bytes half, whatever the other has in line");
+    credit.forget_wave(1, tag(10));
+    assert_eq!(granted(&mut credit), [(15, 0)], "what one leaves free is its own and not the other's");
+    credit.set_room(0, 200);
+    assert_eq!(granted(&mut credit), [(1, 0), (2, 0)], "a larger share is more room");
+}
+
+proptest! {
+    /// However many waves of however many children are offered, all of them come to their end, and no more is held than
+    /// the room and what one wave needs.
+    #[test]
+    fn every_wave_ends_and_the_room_is_kept(
+        waves in proptest::collection::vec(proptest::collection::vec(1usize..80, 1..5), 1..30),
+        room in 1usize..300,
+        grows: bool,
+    ) {
+        let mut credit = credit(&[room]);
+        for (wave, children) in (0..).zip(&waves) {
+            for (branch, &bytes) in (0..).zip(children) {
+                credit.offered(0, key(wave, branch), bytes);
+            }
+        }
+        let mut held = alloc::vec![0usize; waves.len()];
+        let mut left: Vec<usize> = waves.iter().map(Vec::len).collect();
+        let most: usize = waves.iter().map(|children| children.iter().sum()).max().unwrap_or(0);
+        while left.iter().any(|&left| left > 0) {
+            let next = credit.grant_next(|_| true);
+            prop_assert!(next.is_some(), "{left:?} wait for each other, with {held:?}");
+            let (tag, _, branch) = next.expect("checked");
+            let wave = tag.wave.sequence as usize;
+            let bytes = waves[wave][branch as usize];
+            arrives(&mut credit, 0, (tag, NodeId::LEAST, branch), bytes);
+            prop_assert!(credit.held_bytes() <= room + most, "{} of {room}", credit.held_bytes());
+            // Two are folded as soon as they are there.
+            let folded = if grows { held[wave] + bytes } else { held[wave].max(bytes) };
+            credit.hold(0, held[wave] + bytes, folded);
+            held[wave] = folded;
+            left[wave] -= 1;
+            if left[wave] == 0 {
+                credit.hold(0, held[wave], 0);
+                credit.forget_wave(0, tag);
+            }
+        }
+    }
+}
