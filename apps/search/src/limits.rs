@@ -42,3 +42,15 @@ pub const SNIPPET_CHARS_DEFAULT: u32 = 160;
 /// How much of a document's beginning is searched for the best snippet, so that a call for many large
 /// documents doesn't spend its deadline on them.
 pub const SNIPPET_SCAN_BYTES_MAX: usize = 64 << 10;
+
+/// How many bytes of a document's text a caller may ask for; longer texts are not indexed unless told otherwise.
+pub const TEXT_BYTES_MAX: u32 = 1 << 20;
+
+/// How many bytes of a document's text a caller gets who doesn't say.
+pub const TEXT_BYTES_DEFAULT: u32 = 64 << 10;
+
+/// How many categories documents may be sorted into.
+pub const CATEGORIES_MAX: usize = 256;
+
+/// How many words all categories may have together.
+pub const CATEGORY_WORDS_MAX: usize = 4096;

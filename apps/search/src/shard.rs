@@ -11,6 +11,7 @@ use crate::error::IndexError;
 use crate::manifest::{Manifest, check_seal};
 use crate::read_only::ReadOnly;
 use crate::schema::{Fields, TITLE_BOOST, schema};
+use crate::words::Kept;
 use std::path::Path;
 use tantivy::query::QueryParser;
 use tantivy::schema::Value;
@@ -23,6 +24,8 @@ pub struct Shard {
     pub(crate) parser: QueryParser,
     pub(crate) tokenizer: TextAnalyzer,
     pub(crate) fields: Fields,
+    /// The last word count, for whoever asks again.
+    pub(crate) kept: Kept,
 }
 
 impl std::fmt::Debug for Shard {
@@ -70,7 +73,7 @@ impl Shard {
             let mut parser = QueryParser::for_index(&index, fields.all().to_vec());
             parser.set_field_boost(fields.title, TITLE_BOOST);
             let tokenizer = index.tokenizer_for_field(fields.body)?;
-            Ok(Self { searcher: reader.searcher(), parser, tokenizer, fields })
+            Ok(Self { searcher: reader.searcher(), parser, tokenizer, fields, kept: Kept::default() })
         };
         open().map_err(IndexError::reading(directory))
     }

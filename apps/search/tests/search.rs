@@ -4,9 +4,13 @@ mod folder;
 
 use folder::{Folder, called, opened, paths, search, terms};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use treefold_operators::{Body, Partition};
 use treefold_search::limits::{K_MAX, QUERY_BYTES_MAX, SNIPPET_CHARS_MAX};
-use treefold_search::{Statistics, Terms, TermsParams, TopK, TopKParams, aggregations};
+use treefold_search::{
+    Categorise, CategoriseParams, Sample, SampleParams, Statistics, Terms, TermsParams, TopK, TopKParams,
+    Words, WordsParams, aggregations,
+};
 
 const FILES: &[(&str, &str)] = &[
     ("README.md", "# Trees\n\nA tree folds partial results on their way up."),
@@ -193,16 +197,20 @@ fn statistics_of_another_query_or_of_no_corpus_are_refused_and_old_ones_do_no_ha
 }
 
 #[test]
-fn the_service_offers_both_aggregations_and_only_the_query_must_be_given() {
+fn the_service_offers_its_aggregations_and_only_the_query_must_be_given() {
     let folder = Folder::new(FILES);
     let partition = folder.partitions(1).remove(0);
     let offered = aggregations();
-    assert_eq!(offered.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["topk", "terms"]);
+    assert_eq!(
+        offered.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["topk", "terms", "sample", "categorise", "words"]
+    );
     let params = TermsParams { query: "tree".into() }.encode().unwrap();
     for (name, operator) in offered {
         let partial = operator.local(&partition, &params).now().unwrap().unwrap();
-        let same = operator.finish(partial.clone(), &params).unwrap();
-        assert_eq!(partial, same, "{name}");
+        let finished = operator.finish(partial, &params).unwrap();
+        let again = operator.finish(finished.clone(), &params).unwrap();
+        assert_eq!(again, finished, "{name}");
     }
 }
 
@@ -229,4 +237,76 @@ proptest! {
             }
         });
     }
+}
+
+#[test]
+fn a_sample_has_whole_texts_and_a_text_of_two_partitions_once() {
+    let mut files = FILES.to_vec();
+    files.push(("copy/of/README.md", FILES[0].1));
+    let folder = Folder::new(&files);
+    for partitions in [1, 2, 5] {
+        let params = SampleParams::new("partial");
+        let sampled = called(&Sample, &folder.partitions(partitions), &params).unwrap();
+        let mut found: Vec<&str> = sampled.documents.iter().map(|document| document.path.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["README.md", "docs/waves.md"], "{partitions} partitions");
+        assert_eq!((sampled.given, sampled.matched), (3, 3));
+        assert!(sampled.documents.iter().any(|document| document.text == FILES[0].1));
+    }
+}
+
+#[test]
+fn a_sample_is_the_same_however_the_folder_is_split() {
+    let texts: Vec<(String, String)> =
+        (0..40).map(|number| (format!("{number}.txt"), format!("a word, and number {number}"))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let folder = Folder::new(&files);
+    let params = SampleParams { k: 40, ratio: 0.5, seed: 3, text_bytes: 100, ..SampleParams::new("word") };
+    let drawn = |partitions| {
+        let sampled = called(&Sample, &folder.partitions(partitions), &params).unwrap();
+        sampled.documents.into_iter().map(|document| document.path).collect::<Vec<_>>()
+    };
+    assert!((10..30).contains(&drawn(1).len()), "{:?}", drawn(1));
+    assert_eq!(drawn(1), drawn(4));
+}
+
+#[test]
+fn documents_are_sorted_by_what_they_are_about() {
+    let folder = Folder::new(&[
+        ("a.rs", "A socket and a packet: see tree."),
+        ("b.rs", "A thread that holds a lock on a tree."),
+        ("c.rs", "A tree."),
+    ]);
+    let found = called(&Categorise, &folder.partitions(2), &CategoriseParams::new("tree")).unwrap();
+    let named =
+        |name: &str| found.categories[name].best.iter().map(|named| named.path.as_str()).collect::<Vec<_>>();
+    assert_eq!([named("network"), named("concurrency"), named("data")], [["a.rs"], ["b.rs"], ["c.rs"]]);
+    assert!(found.unread.is_empty());
+}
+
+#[test]
+fn words_and_phrases_are_counted_in_all_documents_or_in_those_that_match() {
+    let folder = Folder::new(FILES);
+    let counted = |params: &WordsParams| {
+        let run = called(&Words, &folder.partitions(3), params).unwrap();
+        run.iter().map(|(word, count)| (word.to_owned(), count)).collect::<BTreeMap<_, _>>()
+    };
+    let all = counted(&WordsParams::default());
+    assert_eq!((all["tree"], all["partial"]), (4, 2));
+    assert_eq!(all, counted(&WordsParams { combine: false, ..WordsParams::default() }));
+    let params = WordsParams { query: "wave".into(), phrase: 2, ..WordsParams::default() };
+    assert_eq!(counted(&params)["partial result"], 1);
+    let refused = called(&Words, &folder.partitions(1), &WordsParams { phrase: 9, ..params }).unwrap_err();
+    assert!(refused.to_string().contains("1 to 8"), "{refused}");
+}
+
+#[test]
+fn what_is_out_of_range_is_refused() {
+    let partitions = Folder::new(FILES).partitions(1);
+    let refused = |params| called(&Sample, &partitions, &params).unwrap_err().to_string();
+    assert!(refused(SampleParams { ratio: 1.5, ..SampleParams::new("tree") }).contains("0 to 1"));
+    assert!(refused(SampleParams { k: 0, ..SampleParams::new("tree") }).contains("k is 0"));
+    assert!(
+        refused(SampleParams { text_bytes: u32::MAX, ..SampleParams::new("tree") }).contains("text_bytes")
+    );
 }

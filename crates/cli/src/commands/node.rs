@@ -114,7 +114,8 @@ const EXAMPLES: &str = "\
 Services:
   search=DIR:partitions=IDS/TOTAL[:data=DIR][:files=N]
       Full-text search over the text files below DIR, split into TOTAL partitions. Aggregations:
-      search/topk and search/terms. The index is kept, and reused when nothing has changed.
+      search/topk, search/terms, search/sample, search/categorise and search/words. The index is
+      kept, and reused when nothing has changed.
   micro:partitions=IDS/TOTAL
       Emulated work of given durations. Aggregations: micro/spin, micro/hold, micro/sum.
   echo:partitions=IDS/TOTAL
@@ -249,8 +250,12 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
         builder = builder.zone(zone);
     }
     if file.relay {
+        builder = builder.relay();
+    }
+    // A node that holds nothing folds for others: a relay on their path, a front when it is asked to fold by itself.
+    if services.is_empty() && attached.is_none() {
         let more = settings.knows.iter().map(known_service);
-        builder = known_services().into_iter().chain(more).fold(builder.relay(), NodeBuilder::service);
+        builder = known_services().into_iter().chain(more).fold(builder, NodeBuilder::service);
     }
     for accepted in &file.accept {
         builder = builder.service(application(accepted));

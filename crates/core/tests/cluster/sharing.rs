@@ -39,7 +39,7 @@ impl Busy {
             let partitions = PartitionSet::first(1);
             card.services.insert(service.into(), ServiceCard { partitions, total: 1 });
         }
-        let kind = |name: &str| Kind { name: name.into(), placement: Placement::Pool };
+        let kind = |name: &str| Kind { name: name.into(), placement: Placement::Pool, is_sliceable: false };
         let config = NodeConfig {
             card,
             kinds: vec![kind("a/long"), kind("b/short")],

@@ -1,0 +1,309 @@
+//! Sorted runs: words and how often they occur, by word, as they travel.
+//!
+//! A run is one MessagePack map from texts to numbers whose keys stand in ascending order of their bytes. A key may stand
+//! there several times: that is a run nobody has combined yet. It is merged as it lies, entry by entry, without being made
+//! into texts first, and a run that is kept is shared, not copied.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use treefold_operators::{Body, BodyError, Codec};
+
+/// Words and their counts, by word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run(Bytes);
+
+/// What a run begins with when it is written here: a map whose length has four bytes.
+const HEAD_BYTES: usize = 5;
+
+impl Default for Run {
+    fn default() -> Self {
+        RunWriter::default().finish()
+    }
+}
+
+impl Run {
+    /// How many bytes it has as it travels.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Its entries, by word.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        Entries::of(&self.0)
+            .expect("invariant: a run was checked when it was made")
+            .map(|entry| entry.expect("invariant: a run was checked when it was made"))
+    }
+
+    /// Both as one, each word once.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let mut writer = RunWriter::with_capacity(self.bytes() + other.bytes());
+        let (mut these, mut those) = (self.iter().peekable(), other.iter().peekable());
+        loop {
+            let next = match (these.peek(), those.peek()) {
+                (Some((this, _)), Some((that, _))) if that < this => those.next(),
+                (Some(_), _) => these.next(),
+                (None, _) => those.next(),
+            };
+            let Some((word, count)) = next else { return writer.finish() };
+            writer.add(word, count);
+        }
+    }
+
+    /// The same, each word once.
+    #[must_use]
+    pub fn combined(&self) -> Self {
+        self.merged(&Self::default())
+    }
+}
+
+impl Body for Run {
+    const CODEC: Codec = Codec::MessagePack;
+
+    fn encode(&self) -> Result<Bytes, BodyError> {
+        Ok(self.0.clone())
+    }
+
+    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
+        buffer.extend_from_slice(&self.0);
+        Ok(())
+    }
+
+    fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
+        let refused = |cause: &str| BodyError::Decode {
+            codec: Codec::MessagePack,
+            type_name: "a sorted run",
+            bytes: bytes.len(),
+            cause: cause.to_owned(),
+        };
+        let mut before = "";
+        for entry in Entries::of(bytes).map_err(refused)? {
+            let (word, _) = entry.map_err(refused)?;
+            if word < before {
+                return Err(refused("its words are not in order"));
+            }
+            before = word;
+        }
+        Ok(Self(bytes.clone()))
+    }
+}
+
+/// Writes a run, word by word in ascending order.
+#[derive(Debug)]
+pub(crate) struct RunWriter {
+    bytes: BytesMut,
+    entries: u32,
+    /// The word that may still be added to, and its count.
+    open: (String, u64),
+}
+
+impl Default for RunWriter {
+    fn default() -> Self {
+        Self::with_capacity(HEAD_BYTES)
+    }
+}
+
+impl RunWriter {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        let mut written = BytesMut::with_capacity(bytes);
+        written.put_bytes(0, HEAD_BYTES);
+        Self { bytes: written, entries: 0, open: (String::new(), 0) }
+    }
+
+    /// So many more of a word, not below the last one.
+    pub(crate) fn add(&mut self, word: &str, count: u64) {
+        if self.open.0 == word {
+            self.open.1 = self.open.1.saturating_add(count);
+            return;
+        }
+        self.close();
+        self.open.0.push_str(word);
+        self.open.1 = count;
+    }
+
+    /// An entry of its own, whatever came before.
+    pub(crate) fn add_apart(&mut self, word: &str, count: u64) {
+        self.close();
+        self.put(word, count);
+    }
+
+    fn close(&mut self) {
+        let (word, count) = (std::mem::take(&mut self.open.0), std::mem::take(&mut self.open.1));
+        if count > 0 {
+            self.put(&word, count);
+        }
+        self.open.0 = word;
+        self.open.0.clear();
+    }
+
+    fn put(&mut self, word: &str, count: u64) {
+        let length = word.len();
+        match length {
+            0..=31 => self.bytes.put_u8(0xa0 | length as u8),
+            32..=0xff => self.bytes.put_slice(&[0xd9, length as u8]),
+            _ => {
+                self.bytes.put_u8(0xdb);
+                self.bytes.put_u32(u32::try_from(length).expect("invariant: a word is shorter than a text"));
+            }
+        }
+        self.bytes.put_slice(word.as_bytes());
+        match count {
+            0..=0x7f => self.bytes.put_u8(count as u8),
+            0x80..=0xff => self.bytes.put_slice(&[0xcc, count as u8]),
+            0x100..=0xffff => {
+                self.bytes.put_u8(0xcd);
+                self.bytes.put_u16(count as u16);
+            }
+            0x1_0000..=0xffff_ffff => {
+                self.bytes.put_u8(0xce);
+                self.bytes.put_u32(count as u32);
+            }
+            _ => {
+                self.bytes.put_u8(0xcf);
+                self.bytes.put_u64(count);
+            }
+        }
+        self.entries += 1;
+    }
+
+    pub(crate) fn finish(mut self) -> Run {
+        self.close();
+        self.bytes[0] = 0xdf;
+        self.bytes[1..HEAD_BYTES].copy_from_slice(&self.entries.to_be_bytes());
+        Run(self.bytes.freeze())
+    }
+}
+
+/// The entries of a run as they lie.
+struct Entries<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Entries<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let mut rest = bytes;
+        let left = match rest.first() {
+            // Nothing at all, and MessagePack's nil, are a run without words.
+            None | Some(0xc0) => {
+                rest = rest.get(1..).unwrap_or_default();
+                0
+            }
+            Some(_) => match number(&mut rest)? {
+                (0x80..=0x8f, head) => u32::from(head as u8 & 0x0f),
+                (0xde | 0xdf, length) => length as u32,
+                _ => return Err("it is no map"),
+            },
+        };
+        if left == 0 && !rest.is_empty() {
+            return Err("there is more after the map");
+        }
+        Ok(Self { rest, left })
+    }
+
+    fn entry(&mut self) -> Result<(&'a str, u64), &'static str> {
+        let length = match number(&mut self.rest)? {
+            (0xa0..=0xbf, head) => head as usize & 0x1f,
+            (0xd9..=0xdb, length) => length as usize,
+            _ => return Err("a key is no text"),
+        };
+        let (word, rest) = self.rest.split_at_checked(length).ok_or("it is cut off")?;
+        self.rest = rest;
+        let word = std::str::from_utf8(word).map_err(|_| "a word is no UTF-8")?;
+        match number(&mut self.rest)? {
+            (0x00..=0x7f | 0xcc..=0xcf, count) => Ok((word, count)),
+            _ => Err("a count is no number"),
+        }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(&'a str, u64), &'static str>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let entry = self.entry();
+        match (self.left, self.rest.is_empty()) {
+            (0, false) if entry.is_ok() => Some(Err("there is more after the map")),
+            _ => Some(entry),
+        }
+    }
+}
+
+/// A MessagePack marker and the number that follows it, or the marker itself where it holds what there is.
+fn number(rest: &mut &[u8]) -> Result<(u8, u64), &'static str> {
+    let (&marker, after) = rest.split_first().ok_or("it is cut off")?;
+    let width = match marker {
+        0xcc | 0xd9 => 1,
+        0xcd | 0xda | 0xde => 2,
+        0xce | 0xdb | 0xdf => 4,
+        0xcf => 8,
+        _ => 0,
+    };
+    let (digits, after) = after.split_at_checked(width).ok_or("it is cut off")?;
+    *rest = after;
+    let number = digits.iter().fold(0, |number, &digit| (number << 8) | u64::from(digit));
+    Ok((marker, if width == 0 { u64::from(marker) } else { number }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A run of these entries, each apart.
+    fn run(mut entries: Vec<(String, u64)>) -> Run {
+        entries.sort();
+        let mut writer = RunWriter::default();
+        entries.iter().for_each(|(word, count)| writer.add_apart(word, *count));
+        writer.finish()
+    }
+
+    fn entries() -> impl Strategy<Value = Vec<(String, u64)>> {
+        let counts = prop_oneof![1..200u64, 60_000..70_000u64, (1u64 << 32)..(1 << 33)];
+        let words = prop_oneof!["[a-c]{1,2}", "[a-c]{31,33}", "é{128}"];
+        proptest::collection::vec((words, counts), 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_is_a_map_that_others_can_read(entries in entries()) {
+            let mut counts = BTreeMap::<String, u64>::new();
+            entries.iter().for_each(|(word, count)| *counts.entry(word.clone()).or_default() += count);
+            let combined = run(entries).combined().encode().unwrap();
+            prop_assert_eq!(BTreeMap::<String, u64>::decode(&combined).unwrap(), counts);
+            prop_assert!(Run::decode(&combined).is_ok());
+        }
+
+        #[test]
+        fn merging_is_associative_and_commutative_and_nothing_is_its_identity(
+            a in entries(), b in entries(), c in entries(),
+        ) {
+            let [a, b, c] = [a, b, c].map(run);
+            prop_assert_eq!(a.merged(&b), b.merged(&a));
+            prop_assert_eq!(a.merged(&b).merged(&c), a.merged(&b.merged(&c)));
+            prop_assert_eq!(a.combined().merged(&Run::default()), a.combined());
+        }
+
+        #[test]
+        fn what_is_no_run_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let bytes = Bytes::from(bytes);
+            if let Ok(run) = Run::decode(&bytes) {
+                prop_assert!(run.iter().count() <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_out_of_order_or_too_long_is_refused() {
+        let good = run(vec![("a".into(), 1), ("b".into(), 300)]).encode().unwrap();
+        for end in 1..good.len() {
+            assert!(Run::decode(&good.slice(..end)).is_err(), "cut off at {end}");
+        }
+        let longer = Bytes::from([&good[..], &[0]].concat());
+        assert!(Run::decode(&longer).unwrap_err().to_string().contains("more after the map"));
+        let disordered = Bytes::from_static(&[0x82, 0xa1, b'b', 1, 0xa1, b'a', 1]);
+        assert!(Run::decode(&disordered).unwrap_err().to_string().contains("not in order"));
+        assert_eq!(Run::decode(&Bytes::new()).unwrap().iter().count(), 0);
+    }
+}

@@ -1,0 +1,47 @@
+//! The experiments of NetAgg's testbed (§4.2), each a list of cases over one bed that stands.
+//!
+//! All cases of an experiment are measured on the same nodes, one after the other, and the whole list several times over,
+//! forwards and backwards in turn: a machine that drifts drifts for all of them. What differs between series is the shape
+//! that calls ask for, nothing else.
+//!
+//! - [`search`]: search with bulky partial results, on one rack and on two, with one relay and with two.
+//! - [`batch`]: a word count of sorted runs.
+
+pub(crate) mod batch;
+pub(crate) mod search;
+
+use crate::bed::{Bed, progress};
+use crate::load::Load;
+use crate::report::{Point, Row};
+use crate::settings::Settings;
+
+/// One line of a table: a load, and where it belongs.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) series: &'static str,
+    pub(crate) at: f64,
+    pub(crate) load: Load,
+}
+
+/// Measures all cases, again and again, in turn.
+pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result<Vec<Point>, String> {
+    let words = bed.words()?;
+    let cases: Vec<&Case> = cases.iter().filter(|case| settings.wants(case.series)).collect();
+    let mut rows: Vec<Row> = cases.iter().map(|case| Row::new(case.series, case.at)).collect();
+    let bar = progress("measuring", cases.len() * settings.repeats as usize);
+    for repeat in 0..settings.repeats {
+        let mut order: Vec<usize> = (0..cases.len()).collect();
+        if repeat % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            let case = cases[at];
+            bar.set_message(format!("{} at {}", case.series, case.at));
+            let seen = case.load.measure(bed, &words, settings.seconds, u64::from(repeat) + 1);
+            rows[at].runs.push(seen.map_err(|problem| format!("{} at {}: {problem}", case.series, case.at))?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rows.iter().map(Row::point).collect())
+}

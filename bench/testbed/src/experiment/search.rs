@@ -1,0 +1,110 @@
+//! Search with bulky partial results (NetAgg §4.2.1).
+//!
+//! `base` is what a user writes by hand: the front asks all back-ends and folds what comes. `adaptive` and `binomial` are
+//! trees over the back-ends themselves, without relays. `relays` is what calls do by themselves where there are some.
+
+use super::{Case, measured};
+use crate::bed::{Bed, Plan};
+use crate::load::{Deployment, Load, Work};
+use crate::report::Point;
+use crate::settings::Settings;
+use treefold::{PartitionSet, Shape};
+
+/// Back-ends of a rack, as in the paper.
+const BACK_ENDS: u32 = 10;
+
+/// Clients of a front where their number is not what is varied.
+const CLIENTS: u32 = 70;
+
+/// The share of partial results that is kept where it is not what is varied.
+const RATIO: f64 = 0.05;
+
+/// How much of a processor a relay has that is to be the bottleneck by its work.
+const RELAY_PROCESSORS: f64 = 0.1;
+
+const BASE: (&str, Shape) = ("base", Shape::Base);
+const ADAPTIVE: (&str, Shape) = ("adaptive", Shape::Adaptive);
+const BINOMIAL: (&str, Shape) = ("binomial", Shape::Binomial);
+const RELAYS: (&str, Shape) = ("relays", Shape::Auto);
+
+fn one_rack(relays_per_rack: usize, relay_processors: Option<f64>) -> Plan {
+    Plan { racks: 1, back_ends: BACK_ENDS, relays_per_rack, relay_processors }
+}
+
+fn asking(clients: u32, back_ends: u32) -> Vec<Deployment> {
+    vec![Deployment { front: 0, clients, partitions: PartitionSet::first(back_ends) }]
+}
+
+/// Throughput and latency against the number of clients (figures 16 and 17).
+pub(crate) fn clients(settings: &Settings) -> Result<Vec<Point>, String> {
+    let bed = Bed::new(settings, one_rack(1, None))?;
+    let numbers: &[u32] = if settings.quick { &[5, 40] } else { &[5, 10, 30, 50, 70] };
+    let mut cases = Vec::new();
+    for (series, shape) in [BASE, ADAPTIVE, RELAYS] {
+        for &clients in numbers {
+            let deployments = asking(clients, BACK_ENDS);
+            let load = Load { work: Work::Sample { ratio: RATIO }, shape, deployments };
+            cases.push(Case { series, at: f64::from(clients), load });
+        }
+    }
+    measured(&bed, &cases, settings)
+}
+
+/// Throughput against the share that is kept (figure 18).
+pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
+    let bed = Bed::new(settings, one_rack(1, None))?;
+    let ratios: &[f64] = if settings.quick { &[0.05, 1.0] } else { &[0.05, 0.1, 0.2, 0.4, 1.0] };
+    let mut cases = Vec::new();
+    for (series, shape) in [BASE, ADAPTIVE, BINOMIAL, RELAYS] {
+        // What the front folds itself comes to it whole, whatever is kept.
+        let ratios = if series == BASE.0 { &[RATIO, 1.0][..] } else { ratios };
+        for &ratio in ratios {
+            let load = Load { work: Work::Sample { ratio }, shape, deployments: asking(CLIENTS, BACK_ENDS) };
+            cases.push(Case { series, at: ratio, load });
+        }
+    }
+    measured(&bed, &cases, settings)
+}
+
+/// Two racks with a relay and a front each against one (figure 19). Each front's back-ends stand half in its rack and half
+/// in the other.
+pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
+    let (racks, back_ends) = (2, 2 * BACK_ENDS);
+    let bed = Bed::new(settings, Plan { racks, back_ends, relays_per_rack: 1, relay_processors: None })?;
+    let per_rack: &[u32] = if settings.quick { &[4, 10] } else { &[2, 4, 6, 8, 10] };
+    // Partition p stands in rack p mod 2.
+    let in_first = |back_ends: u32| (0..back_ends).map(|number| 2 * number).collect::<PartitionSet>();
+    let half = |from: u32, back_ends: u32| (from..from + back_ends).collect::<PartitionSet>();
+    let mut cases = Vec::new();
+    for &back_ends in per_rack {
+        let one = Deployment { front: 0, clients: CLIENTS, partitions: in_first(back_ends) };
+        let first = Deployment { front: 0, clients: CLIENTS, partitions: half(0, back_ends) };
+        let second = Deployment { front: 1, clients: CLIENTS, partitions: half(BACK_ENDS, back_ends) };
+        let of = |shape, deployments| Load { work: Work::Sample { ratio: RATIO }, shape, deployments };
+        let two = vec![first, second];
+        let at = f64::from(back_ends);
+        // A front's own link bounds base, however many back-ends there are.
+        if back_ends == BACK_ENDS {
+            cases.push(Case { series: "one rack, base", at, load: of(BASE.1, vec![one.clone()]) });
+            cases.push(Case { series: "two racks, base", at, load: of(BASE.1, two.clone()) });
+        }
+        cases.push(Case { series: "one rack, relay", at, load: of(RELAYS.1, vec![one]) });
+        cases.push(Case { series: "two racks, relays", at, load: of(RELAYS.1, two) });
+    }
+    measured(&bed, &cases, settings)
+}
+
+/// One relay against two in a rack, where folding is dear (figure 20). Relays have a share of a processor each.
+pub(crate) fn scale_out(settings: &Settings) -> Result<Vec<Point>, String> {
+    let bed = Bed::new(settings, one_rack(2, Some(RELAY_PROCESSORS)))?;
+    let numbers: &[u32] = if settings.quick { &[10] } else { &[2, 4, 6, 8, 10] };
+    let mut cases = Vec::new();
+    for (series, shape) in [BASE, ("one relay", Shape::OnPath(1)), ("two relays", Shape::OnPath(2))] {
+        let numbers = if series == BASE.0 { &[BACK_ENDS][..] } else { numbers };
+        for &back_ends in numbers {
+            let load = Load { work: Work::Categorise, shape, deployments: asking(CLIENTS, back_ends) };
+            cases.push(Case { series, at: f64::from(back_ends), load });
+        }
+    }
+    measured(&bed, &cases, settings)
+}

@@ -1,0 +1,226 @@
+//! `treefold-testbed`: NetAgg's testbed (§4.2) on one machine.
+//!
+//! Racks are switches of network namespaces, hosts are namespaces with a slow link each, relays have links ten times
+//! faster, as in the paper; on every host runs a real `treefold node`. Speeds are chosen so that links, and not this
+//! machine's processors, are the bottleneck; every figure comes with the link that was fullest and with how busy the
+//! machine was, so that one sees where that failed.
+//!
+//! It takes the rights to make network namespaces, and says so when it has none. Whatever it makes is gone when it is,
+//! however it ends.
+//!
+//! - `space`, `network`: namespaces and the links between them.
+//! - `node`, `group`, `guard`: processes, what they may use, and who cleans up after them.
+//! - `bed`: all that together, ready to be asked.
+//! - `load`, `usage`, `report`: clients, what was used meanwhile, and tables.
+//! - `experiment`: what is measured.
+
+mod bed;
+mod experiment;
+mod group;
+mod guard;
+mod load;
+mod network;
+mod node;
+mod report;
+mod settings;
+mod space;
+mod usage;
+
+use bed::{Bed, Plan, Shown};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use experiment::{batch, search};
+use network::{HostPlan, Network};
+use serde::Serialize;
+use settings::{Settings, folder_default, treefold_beside};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The exit code where a testbed can't be set up at all, which test harnesses take for skipped.
+const CANT_RUN_HERE: u8 = 77;
+
+/// Measures of a quick run: enough to see that everything works, too little for figures.
+const QUICK_SECONDS: f64 = 1.5;
+const QUICK_FILES: u64 = 400;
+
+/// NetAgg's testbed on one machine: racks of network namespaces with shaped links, and real nodes in them
+#[derive(Parser)]
+#[command(name = "treefold-testbed", after_help = AFTER_HELP)]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    how: How,
+    /// How to print.
+    #[arg(short = 'o', value_enum, default_value = "text", global = true)]
+    output: Output,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 something went wrong, 2 the arguments make no sense, 77 no testbed can be set up here (it takes
+root's rights, or CAP_SYS_ADMIN and CAP_NET_ADMIN, and the tools ip and tc of iproute2)
+
+Examples:
+  treefold-testbed clients
+  treefold-testbed ratio --edge-mbit 20 --relay-mbit 200 -o json
+  treefold-testbed --quick words";
+
+#[derive(Args)]
+struct How {
+    /// The treefold program; by default the one beside this one.
+    #[arg(long, global = true)]
+    treefold: Option<PathBuf>,
+    /// The folder whose text files are searched; by default the sources that cargo has, else /usr/share/doc.
+    #[arg(long, global = true)]
+    folder: Option<PathBuf>,
+    /// How many of its files.
+    #[arg(long, global = true, default_value_t = 6_000)]
+    files: u64,
+    /// Links of back-ends and fronts, Mbit/s.
+    #[arg(long, global = true, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    edge_mbit: u32,
+    /// Links of relays.
+    #[arg(long, global = true, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    relay_mbit: u32,
+    /// The link between two racks; by default as fast as a relay's.
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    uplink_mbit: Option<u32>,
+    /// How long each measurement takes, after a warm-up.
+    #[arg(long, global = true, default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+    /// How often each case is measured.
+    #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
+    /// Only these series, by name; may be repeated.
+    #[arg(long, global = true)]
+    series: Vec<String>,
+    /// A few cases, once, for a moment: whether it works.
+    #[arg(long, global = true)]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum What {
+    /// Search with bulky partial results: throughput and latency against the number of clients (figures 16, 17).
+    Clients,
+    /// The same against the share of partial results that is kept (figure 18).
+    Ratio,
+    /// One rack against two, by back-ends of a rack (figure 19).
+    Racks,
+    /// One relay against two in a rack, where folding is dear (figure 20).
+    ScaleOut,
+    /// A word count of sorted runs: time against the share that is left (figure 23).
+    Words,
+    /// The same against how much there is (figure 24).
+    WordsSize,
+    /// Set two racks up, say on one line of JSON what is there, and keep it until this process is ended.
+    Up,
+}
+
+/// What scripts get.
+#[derive(Serialize)]
+struct Reported<'a, T> {
+    experiment: &'a str,
+    edge_mbit: u32,
+    relay_mbit: u32,
+    uplink_mbit: u32,
+    seconds: f64,
+    points: &'a [T],
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
+    if (0.1..=600.0).contains(&seconds) { Ok(seconds) } else { Err("0.1 to 600 seconds".to_owned()) }
+}
+
+impl How {
+    fn settings(self) -> Result<Settings, String> {
+        let treefold = self.treefold.or_else(treefold_beside);
+        let folder = self.folder.or_else(folder_default);
+        Ok(Settings {
+            treefold: treefold
+                .ok_or("no treefold beside this program: build it, or name it with --treefold")?,
+            folder: folder.ok_or("nothing to search: name a folder with --folder")?,
+            files: if self.quick { QUICK_FILES } else { self.files },
+            edge_mbit: self.edge_mbit,
+            relay_mbit: self.relay_mbit,
+            uplink_mbit: self.uplink_mbit.unwrap_or(self.relay_mbit),
+            seconds: if self.quick { QUICK_SECONDS } else { self.seconds },
+            repeats: if self.quick { 1 } else { self.repeats },
+            quick: self.quick,
+            series: self.series,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let settings = match options.how.settings() {
+        Ok(settings) => settings,
+        Err(problem) => {
+            eprintln!("treefold-testbed: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(problem) = try_out() {
+        eprintln!(
+            "treefold-testbed: no testbed can be set up here: {problem}; it takes root's rights (CAP_SYS_ADMIN and \
+             CAP_NET_ADMIN), ip and tc of iproute2, and a kernel with veth, bridges and token buckets"
+        );
+        return ExitCode::from(CANT_RUN_HERE);
+    }
+    match run(options.what, &settings, options.output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("treefold-testbed: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Sets up the least network there is, to see whether that can be done.
+fn try_out() -> std::io::Result<()> {
+    let plan = |name: &str| HostPlan { name: name.to_owned(), rack: 0, mbit: 1 };
+    Network::new(&[plan("front0"), plan("back0")], 1).map(drop)
+}
+
+fn run(what: What, settings: &Settings, output: Output) -> Result<(), String> {
+    let show = |name: &str, varied: &str, points: Vec<report::Point>| match output {
+        Output::Text => println!("{}", report::table(varied, &points)),
+        Output::Json => print_json(settings, name, &points),
+    };
+    let show_jobs = |name: &str, timed: Vec<batch::Timed>| match output {
+        Output::Text => println!("{}", batch::table(&timed)),
+        Output::Json => print_json(settings, name, &timed),
+    };
+    match what {
+        What::Clients => show("clients", "clients", search::clients(settings)?),
+        What::Ratio => show("ratio", "kept", search::ratio(settings)?),
+        What::Racks => show("racks", "back-ends of a rack", search::racks(settings)?),
+        What::ScaleOut => show("scale-out", "back-ends", search::scale_out(settings)?),
+        What::Words => show_jobs("words", batch::ratio(settings)?),
+        What::WordsSize => show_jobs("words-size", batch::size(settings)?),
+        What::Up => up(settings)?,
+    }
+    Ok(())
+}
+
+fn print_json<T: Serialize>(settings: &Settings, experiment: &str, points: &[T]) {
+    let &Settings { edge_mbit, relay_mbit, uplink_mbit, seconds, .. } = settings;
+    let reported = Reported { experiment, edge_mbit, relay_mbit, uplink_mbit, seconds, points };
+    println!("{}", serde_json::to_string(&reported).expect("invariant: figures can be written as JSON"));
+}
+
+fn up(settings: &Settings) -> Result<(), String> {
+    let back_ends = if settings.quick { 2 } else { 20 };
+    let bed = Bed::new(settings, Plan { racks: 2, back_ends, relays_per_rack: 1, relay_processors: None })?;
+    println!("{}", serde_json::to_string(&Shown::of(&bed)).expect("invariant: names can be written as JSON"));
+    loop {
+        std::thread::park();
+    }
+}
