@@ -136,7 +136,7 @@ impl<P: Payload> Node<P> {
             if wave.phase == Phase::Open && wave.own_open.contains(worker) && !is_whole {
                 let partitions = PartitionSet::from_range(worker..worker + 1);
                 wave.own_open = wave.own_open.difference(&partitions);
-                self.await_own(now, &mut wave, partitions);
+                self.await_own(now, &mut wave, &partitions);
             }
             self.settle(now, wave);
         }
@@ -147,9 +147,9 @@ impl<P: Payload> Node<P> {
         &mut self,
         now: Instant,
         wave: &mut crate::wave::state::Wave<P>,
-        partitions: PartitionSet,
+        partitions: &PartitionSet,
     ) {
-        self.await_absent(now, wave, &partitions);
+        self.await_absent(now, wave, partitions);
         let lost = partitions.difference(&wave.absent);
         let awaited = partitions.difference(&lost);
         let loss = Missing { partitions: awaited, node: Some(self.me), reason: Reason::Lost };

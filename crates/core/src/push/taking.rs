@@ -106,7 +106,7 @@ impl<P: Payload> Node<P> {
             }
             self.advance_chain(now, wave, worker);
         } else {
-            self.await_own(now, wave, alone(worker));
+            self.await_own(now, wave, &alone(worker));
         }
     }
 

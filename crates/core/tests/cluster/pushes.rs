@@ -89,7 +89,7 @@ fn a_worker_that_never_pushes_is_late_and_one_that_fails_is_lost_at_once() {
     let some = CallOptions { min_coverage: 0.5, ..announced(8) };
     let request = announce(&mut world, some);
     world.run_for(Duration::from_millis(20));
-    world.from_worker(6, PushMessage::Failed { request: 7, problem: "no disk".into() });
+    world.say_as(6, PushMessage::Failed { request: 7, problem: "no disk".into() });
     let outcome = outcome(&mut world, request);
     assert_eq!(outcome.status, Status::Partial);
     assert_eq!(outcome.contributed, PartitionSet::first(6));
@@ -287,7 +287,7 @@ fn what_comes_twice_or_out_of_turn_is_not_counted() {
     };
     for (sequence, last) in [(1, false), (1, false), (3, true), (2, false), (2, false), (3, true), (4, true)]
     {
-        world.from_worker(7, push(sequence, last));
+        world.say_as(7, push(sequence, last));
     }
     let outcome = outcome(&mut world, request);
     assert_eq!(outcome.status, Status::Full);
@@ -301,7 +301,7 @@ fn what_makes_no_sense_is_refused_by_name_and_harms_nobody() {
     let mut world = attached(&plan());
     world.attach_as(20, 1, "nothing", 20);
     world.attach_as(21, 1, "app", 1 << 20);
-    world.from_worker(0, PushMessage::Taken { request: 7, upto: 1 });
+    world.say_as(0, PushMessage::Taken { request: 7, upto: 1 });
     world.run_for(Duration::from_millis(10));
     let refused = |worker: u32| world.workers[&worker].refused.clone().unwrap_or_default();
     assert!(refused(20).contains("accepted here: app"), "{}", refused(20));
@@ -355,6 +355,7 @@ fn a_master_that_has_lost_its_front_announces_anew_and_nothing_is_sent_twice() {
     world.attach(4, 2);
     world.run_for(Duration::from_millis(300));
     let request = world.call_named(1, "app/sum", announced(8));
+    world.run_for(Duration::from_millis(20));
     (0..8).for_each(|worker| world.give(worker, 7, 4, 100));
     world.run_for(Duration::from_millis(2_100));
     let outcome = world.outcome(1, request).expect("the deadline has passed");

@@ -85,7 +85,7 @@ impl World {
         state.held = core::mem::take(&mut state.sent).into_keys().collect();
         state.taken.clear();
         let attach = PushMessage::Attach { application: application.into(), worker: number };
-        self.from_worker(worker, attach);
+        self.say_as(worker, attach);
     }
 
     /// The worker's connection breaks.
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Says to the node whatever a worker may say.
-    pub fn from_worker(&mut self, worker: u32, message: PushMessage<Sum>) {
+    pub fn say_as(&mut self, worker: u32, message: PushMessage<Sum>) {
         let Some((node, me)) = self.workers[&worker].at else { return };
         let message = Message::Push(Box::new(message));
         self.at(self.now + self.hop, Happening::Input(node, Input::Message { from: me, message }));
@@ -140,7 +140,7 @@ impl World {
                 let last = *is_all && sent as usize + 1 == pieces.len();
                 state.sent.insert(request, sent + 1);
                 state.log.push((request, sent + 1));
-                self.from_worker(worker, PushMessage::Push { request, sequence: sent + 1, last, payload });
+                self.say_as(worker, PushMessage::Push { request, sequence: sent + 1, last, payload });
             }
         }
     }
