@@ -1,0 +1,89 @@
+//! Where a job's partial results are aggregated (NetAgg §2.2, §2.3): one strategy a file.
+//!
+//! A strategy gives a [`Plan`]: who sends to whom, up to the master. It decides about nothing else; how large flows are,
+//! which links they cross and how fast they are is the same for all.
+//!
+//! A worker that starts late sends to the master directly, under every strategy: the others do not wait for it, and what
+//! is aggregated is what was there (§3.1).
+
+pub mod edge;
+pub mod on_path;
+pub mod rack;
+
+use super::topology::{Place, Topology};
+use super::workload::{Job, Worker};
+
+/// The strategies compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// One server per rack aggregates what is in the rack; see [`rack`].
+    Rack(rack::Aggregators),
+    /// Trees of servers with so many children each, rack by rack: two are the paper's *binary*, one its *chain*; see
+    /// [`edge`].
+    Edge(u32),
+    /// Relays on the network's path; see [`on_path`].
+    OnPath,
+}
+
+/// Who sends to whom in one job.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// All who send, each after whom it sends to.
+    pub stops: Vec<Stop>,
+}
+
+/// One who sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// Where.
+    pub at: Place,
+    /// The stop that it sends to, by its place in the plan; the master if none.
+    pub to: Option<u32>,
+    /// The bytes of its own partial result; zero for a relay.
+    pub own_bytes: f64,
+    /// When it starts; later than zero only where nobody sends to it.
+    pub starts_s: f64,
+}
+
+impl Plan {
+    /// Adds one who sends to `to`, and says where in the plan.
+    pub fn add(&mut self, at: Place, own_bytes: f64, to: Option<u32>) -> u32 {
+        self.stops.push(Stop { at, to, own_bytes, starts_s: 0.0 });
+        self.stops.len() as u32 - 1
+    }
+
+    /// Adds a worker that sends its own partial result to `to`, and perhaps what others send to it.
+    pub fn add_worker(&mut self, worker: &Worker, to: Option<u32>) -> u32 {
+        self.add(Place::Server(worker.server), worker.bytes, to)
+    }
+}
+
+impl Strategy {
+    /// The plan of a job.
+    pub fn plan(self, topology: &Topology, job: &Job, seed: u64) -> Plan {
+        let (ready, late): (Vec<Worker>, Vec<Worker>) = job.workers.iter().partition(|worker| worker.starts_s <= 0.0);
+        let mut plan = match self {
+            Self::Rack(aggregators) => rack::plan(topology.fabric(), job, &ready, aggregators, seed),
+            Self::Edge(children) => edge::plan(topology.fabric(), &ready, children),
+            Self::OnPath => on_path::plan(topology, job, &ready, seed),
+        };
+        for worker in late {
+            let at = plan.add_worker(&worker, None);
+            plan.stops[at as usize].starts_s = worker.starts_s;
+        }
+        plan
+    }
+}
+
+/// The workers of each rack, rack by rack.
+fn by_rack<'a>(
+    fabric: &super::topology::Fabric,
+    workers: &'a [Worker],
+) -> std::collections::BTreeMap<u32, Vec<&'a Worker>> {
+    let mut racks: std::collections::BTreeMap<u32, Vec<&Worker>> = std::collections::BTreeMap::new();
+    workers.iter().for_each(|worker| racks.entry(fabric.rack_of(worker.server)).or_default().push(worker));
+    racks
+}
+
+#[cfg(test)]
+mod tests;
