@@ -64,8 +64,14 @@ mod tests {
     #[test]
     fn deployments_have_the_papers_numbers_of_relays() {
         let relays = |relays| Topology::new(Fabric { relays, ..Fabric::PAPER }).relays();
-        assert_eq!([relays(Deployment::NONE), relays(Deployment::full(1)), relays(Deployment::full(4))], [0, 320, 1_280]);
-        assert_eq!([relays(Deployment::RACKS), relays(Deployment::PODS), relays(Deployment::CORES)], [128, 128, 64]);
+        assert_eq!(
+            [relays(Deployment::NONE), relays(Deployment::full(1)), relays(Deployment::full(4))],
+            [0, 320, 1_280]
+        );
+        assert_eq!(
+            [relays(Deployment::RACKS), relays(Deployment::PODS), relays(Deployment::CORES)],
+            [128, 128, 64]
+        );
         assert_eq!([relays(Deployment::HALF_OF_PODS), relays(Deployment::PODS_AND_CORES)], [64, 64]);
     }
 }

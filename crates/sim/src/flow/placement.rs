@@ -20,7 +20,12 @@ impl<'a> Placer<'a> {
     /// On empty servers.
     pub fn new(fabric: &'a Fabric) -> Self {
         let none = |so_many: u32| vec![0; so_many as usize];
-        Self { fabric, servers: none(fabric.servers()), racks: none(fabric.racks()), pods: none(fabric.pods()) }
+        Self {
+            fabric,
+            servers: none(fabric.servers()),
+            racks: none(fabric.racks()),
+            pods: none(fabric.pods()),
+        }
     }
 
     /// The servers of a job's `workers`, nearest to the first one first; as many as there are servers at most.
@@ -71,7 +76,9 @@ mod tests {
         let places = |workers: &[u32], of: fn(&Fabric, u32) -> u32| -> usize {
             workers.iter().map(|&server| of(&fabric, server)).collect::<BTreeSet<u32>>().len()
         };
-        for (workers, racks, pods) in [(2, 1, 1), (8, 1, 1), (9, 2, 1), (64, 8, 1), (65, 9, 2), (1_023, 128, 16)] {
+        for (workers, racks, pods) in
+            [(2, 1, 1), (8, 1, 1), (9, 2, 1), (64, 8, 1), (65, 9, 2), (1_023, 128, 16)]
+        {
             let placed = placer.place(workers, &mut random);
             let distinct: BTreeSet<&u32> = placed.iter().collect();
             assert_eq!(distinct.len(), workers as usize);
@@ -86,7 +93,10 @@ mod tests {
         let (mut placer, mut random) = (Placer::new(&fabric), Random::new(1));
         let mut workers = vec![0_u32; fabric.servers() as usize];
         for job in 0..4_000 {
-            placer.place(1 + job % 20, &mut random).into_iter().for_each(|server| workers[server as usize] += 1);
+            placer
+                .place(1 + job % 20, &mut random)
+                .into_iter()
+                .for_each(|server| workers[server as usize] += 1);
         }
         let mean = workers.iter().sum::<u32>() / fabric.servers();
         assert!(workers.iter().all(|&here| here.abs_diff(mean) * 3 < mean), "{workers:?}");

@@ -17,7 +17,7 @@
 
 use super::fluid::{self, Flow, STEP_SHARE};
 use super::route::{Way, route};
-use super::strategy::{Plan, Strategy, on_path};
+use super::strategy::{Plan, Strategy};
 use super::topology::{Fabric, Place, Topology};
 use super::workload::{Job, Traffic, Workload};
 use crate::world::ink::mixed;
@@ -125,12 +125,9 @@ impl Scene {
         let bytes = self.sizes(plan, job.bytes());
         for (nth, (stop, bytes)) in plan.stops.iter().zip(bytes).enumerate() {
             let to = stop.to.map_or(Place::Server(job.master), |to| plan.stops[to as usize].at);
-            let meets_relays = matches!((stop.at, to), (Place::Relay(_), _) | (_, Place::Relay(_)));
-            let way = if meets_relays {
-                on_path::way(topology, job, seed)
-            } else {
-                Way::hashed(topology.fabric(), mixed(seed ^ mixed(job.number)).wrapping_add(nth as u64))
-            };
+            let own =
+                Way::hashed(topology.fabric(), mixed(seed ^ mixed(job.number)).wrapping_add(nth as u64));
+            let way = stop.way.unwrap_or(own);
             let path = route(topology, stop.at, to, way);
             flows.push(Flow { path, bytes, starts_s: stop.starts_s, into: stop.to.map(|to| first + to) });
         }
@@ -139,6 +136,7 @@ impl Scene {
     /// How large what each stop sends is.
     fn sizes(&self, plan: &Plan, job_bytes: f64) -> Vec<f64> {
         let so_many = plan.stops.len();
+        let result_bytes = self.output_ratio * job_bytes / f64::from(plan.trees.max(1));
         // Of what reaches each stop, its own included: the partial results in it, and its bytes as they come.
         let mut partials: Vec<f64> = plan.stops.iter().map(|stop| stop.own_bytes).collect();
         let mut coming = partials.clone();
@@ -147,7 +145,7 @@ impl Scene {
         for at in (0..so_many).rev() {
             sizes[at] = match self.reduction {
                 _ if !is_fed[at] => coming[at],
-                Reduction::ToResult => partials[at].min(self.output_ratio * job_bytes),
+                Reduction::ToResult => partials[at].min(result_bytes),
                 Reduction::OfPartials => self.output_ratio * partials[at],
                 Reduction::EachStep => self.output_ratio * coming[at],
             };
@@ -223,7 +221,7 @@ mod tests {
 
     #[test]
     fn on_path_is_quicker_than_rack_and_puts_less_on_the_links() {
-        let (rack, on_path) = (small(RACK).run(1), small(Strategy::OnPath).run(1));
+        let (rack, on_path) = (small(RACK).run(1), small(Strategy::OnPath(4)).run(1));
         let p99 = |outcome: &Outcome| quantile(&outcome.flows_ms, 0.99);
         assert!(p99(&on_path) < 0.7 * p99(&rack), "{} and {} ms", p99(&on_path), p99(&rack));
         let others = |outcome: &Outcome| quantile(&outcome.others_ms, 0.5);

@@ -269,7 +269,9 @@ mod tests {
         }
         for is_up in [true, false] {
             for plane in 0..width {
-                links.extend((0..topology.fabric().racks()).map(|rack| topology.rack_link(rack, plane, is_up)));
+                links.extend(
+                    (0..topology.fabric().racks()).map(|rack| topology.rack_link(rack, plane, is_up)),
+                );
                 for nth in 0..width {
                     let pods = 0..topology.fabric().pods();
                     links.extend(pods.map(|pod| topology.core_link(pod, plane, nth, is_up)));

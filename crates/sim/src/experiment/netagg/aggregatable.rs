@@ -9,7 +9,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-aggregatable",
     about: "The share of flows that can be aggregated, from 10 to 100 %: flow completion by strategy beside rack",
     paper: "NetAgg §4.1, figure 10: all gain with the share; beyond 60 % binary and chain gain less again, and on-path stays lowest up to 100 %",
-    charts: &[relative_chart("netagg-aggregatable", "Flow completion by the share that can be aggregated", "share of flows")],
+    charts: &[relative_chart(
+        "netagg-aggregatable",
+        "Flow completion by the share that can be aggregated",
+        "share of flows",
+    )],
     run: points,
     findings,
 };

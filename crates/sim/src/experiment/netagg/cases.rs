@@ -50,10 +50,10 @@ impl Case {
             BINARY => Strategy::Edge(2),
             CHAIN => Strategy::Edge(1),
             RACK => Strategy::Rack(Aggregators::PerJob),
-            _ => Strategy::OnPath,
+            _ => Strategy::OnPath(TREES),
         };
         let mut scene = Scene::paper(strategy);
-        if strategy == Strategy::OnPath {
+        if strategy == Strategy::OnPath(TREES) {
             scene.fabric.relays = Deployment::full(1);
         }
         if plan.quick {
@@ -78,12 +78,20 @@ impl Case {
     }
 }
 
+/// One tree for each plane, so that a job has all of a rack's uplinks.
+const TREES: u32 = 8;
+
 /// 128 servers, and a fifth of a second's load: a second or so for a run.
 const QUICK_WIDTH: u32 = 4;
 const QUICK_WINDOW_S: f64 = 0.2;
 
 /// Every strategy at every x, each case as `change` makes it.
-pub fn sweep(plan: &Plan, series: &[&'static str], at: &[f64], change: impl Fn(&mut Scene, f64)) -> Vec<Case> {
+pub fn sweep(
+    plan: &Plan,
+    series: &[&'static str],
+    at: &[f64],
+    change: impl Fn(&mut Scene, f64),
+) -> Vec<Case> {
     let every = if plan.quick { 2 } else { 1 };
     let of_series = |&series| {
         let change = &change;
@@ -139,7 +147,8 @@ const BESIDE_RACK: [(&str, &str); 5] = [
 /// Adds what each figure is beside that of rack at the same x in the same setting and view.
 pub fn beside_rack(points: Vec<Point>) -> Vec<Point> {
     let rack_of = |point: &Point| {
-        let words: Vec<(&str, &str)> = point.word(SETTING).map(|setting| (SETTING, setting)).into_iter().collect();
+        let words: Vec<(&str, &str)> =
+            point.word(SETTING).map(|setting| (SETTING, setting)).into_iter().collect();
         find(&points, RACK, point.x, &words).cloned()
     };
     let with_relative = |point: &Point| {
@@ -156,7 +165,8 @@ pub fn beside_rack(points: Vec<Point>) -> Vec<Point> {
 
 /// A chart of the paper's figure over what is varied.
 pub const fn relative_chart(file: &'static str, title: &'static str, x_label: &'static str) -> Chart {
-    Chart::new(file, title, x_label, Measure::More(RELATIVE)).labelled("99th percentile of flow completion, rack = 1")
+    Chart::new(file, title, x_label, Measure::More(RELATIVE))
+        .labelled("99th percentile of flow completion, rack = 1")
 }
 
 /// A relative figure as a change: `−88 %`.
@@ -167,7 +177,13 @@ pub fn change(relative: f64) -> String {
 }
 
 /// What a series has at each of these places, as changes against rack.
-pub fn changes(points: &[Point], series: &str, at: &[f64], words: &[(&str, &str)], name_x: impl Fn(f64) -> String) -> String {
+pub fn changes(
+    points: &[Point],
+    series: &str,
+    at: &[f64],
+    words: &[(&str, &str)],
+    name_x: impl Fn(f64) -> String,
+) -> String {
     let one = |&x: &f64| {
         let relative = find(points, series, x, words)?.figure(RELATIVE)?;
         Some(format!("{} at {}", change(relative), name_x(x)))

@@ -41,8 +41,9 @@ const CONFIGURATIONS: [Configuration; 5] = [
 ];
 
 fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
-    let of = |(series, strategy, change, _): Configuration| {
-        Case { series, ..Case::paper(plan, strategy, 0.0).fabric(change) }
+    let of = |(series, strategy, change, _): Configuration| Case {
+        series,
+        ..Case::paper(plan, strategy, 0.0).fabric(change)
     };
     let base = Case::paper(plan, RACK, 0.0);
     let cases: Vec<Case> = [base.clone()].into_iter().chain(CONFIGURATIONS.map(of)).collect();
@@ -72,13 +73,22 @@ fn findings(points: &[Point]) -> Vec<Finding> {
             .filter_map(|&(part, _, _)| Some((part, point.figure(part).filter(|&so_many| so_many > 0.0)?)))
             .map(|(part, so_many)| format!("{so_many} {part}"))
             .collect();
-        let cost = format!("{}, ${:.0},000 ({})", change(point.figure(RELATIVE)?), point.figure(COST)?, counted.join(", "));
+        let cost = format!(
+            "{}, ${:.0},000 ({})",
+            change(point.figure(RELATIVE)?),
+            point.figure(COST)?,
+            counted.join(", ")
+        );
         finding(format!("{series}: flow completion against the base, and cost"), paper, cost)
     };
     let costs = [
         finding("cost of NetAgg, of FullBisec-10G's", "18 %", share("NetAgg", "FullBisec-10G")),
         finding("cost of NetAgg, of Oversub-10G's", "22 %", share("NetAgg", "Oversub-10G")),
-        finding("cost of Incremental-NetAgg, of Oversub-10G's", "4 %", share("Incremental-NetAgg", "Oversub-10G")),
+        finding(
+            "cost of Incremental-NetAgg, of Oversub-10G's",
+            "4 %",
+            share("Incremental-NetAgg", "Oversub-10G"),
+        ),
     ];
     CONFIGURATIONS.into_iter().filter_map(row).chain(costs.into_iter().flatten()).collect()
 }

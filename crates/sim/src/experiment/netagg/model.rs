@@ -16,9 +16,13 @@ use crate::flow::workload::Masters;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-model",
     about: "What the paper leaves open, each varied on its own: flow completion of on-path beside rack, with relays \
-            everywhere and at the racks alone",
+            everywhere and at the racks alone, and where jobs send nothing, below which no strategy can come",
     paper: "NetAgg §4.1 says none of this; its figures for relays everywhere and at racks alone are −88 % and −38 %",
-    charts: &[relative_chart("netagg-model", "Flow completion by what is assumed", "assumption, in the order of the table")],
+    charts: &[relative_chart(
+        "netagg-model",
+        "Flow completion by what is assumed",
+        "assumption, in the order of the table",
+    )],
     run: points,
     findings,
 };
@@ -50,13 +54,18 @@ const ASSUMPTIONS: [Assumption; 9] = [
 /// Relays at the racks alone.
 const RACKS: &str = "on-path, racks alone";
 
+/// The other flows alone.
+const NOTHING: &str = "jobs send nothing";
+
 fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let mut cases = Vec::new();
     for (nth, (setting, change)) in ASSUMPTIONS.into_iter().enumerate() {
-        for series in [RACK, ON_PATH, RACKS] {
-            let mut case = Case::paper(plan, if series == RACKS { ON_PATH } else { series }, nth as f64);
-            if series == RACKS {
-                case.scene.fabric.relays = Deployment::RACKS;
+        for series in [RACK, ON_PATH, RACKS, NOTHING] {
+            let mut case = Case::paper(plan, if series == RACK { RACK } else { ON_PATH }, nth as f64);
+            match series {
+                RACKS => case.scene.fabric.relays = Deployment::RACKS,
+                NOTHING => case.scene.strategy = Strategy::Nothing,
+                _ => {}
             }
             change(&mut case.scene);
             cases.push(Case { series, setting: Some(setting), ..case });
@@ -67,13 +76,16 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 
 fn findings(points: &[Point]) -> Vec<Finding> {
     let of = |setting: &str, series: &str| {
-        let point = points.iter().find(|point| point.series == series && point.word(SETTING) == Some(setting))?;
+        let point =
+            points.iter().find(|point| point.series == series && point.word(SETTING) == Some(setting))?;
         Some((point.figure("fct_ms_p99")?, point.figure(RELATIVE)?))
     };
     let row = |(setting, _): Assumption| {
-        let ((rack_ms, _), (_, all), (_, racks)) = (of(setting, RACK)?, of(setting, ON_PATH)?, of(setting, RACKS)?);
-        let ours = format!("{}, {} (rack: {rack_ms:.0} ms)", change(all), change(racks));
-        finding(format!("{setting}: relays everywhere, at racks alone"), "–", ours)
+        let ((rack_ms, _), (_, all), (_, racks)) =
+            (of(setting, RACK)?, of(setting, ON_PATH)?, of(setting, RACKS)?);
+        let (_, nothing) = of(setting, NOTHING)?;
+        let ours = format!("{}, {}, {} (rack: {rack_ms:.0} ms)", change(all), change(racks), change(nothing));
+        finding(format!("{setting}: relays everywhere, at racks alone, jobs sending nothing"), "–", ours)
     };
     ASSUMPTIONS.into_iter().filter_map(row).collect()
 }

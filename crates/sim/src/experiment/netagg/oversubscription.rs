@@ -9,8 +9,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-oversubscription",
     about: "Over-subscription from 1:1 to 1:10: flow completion by strategy beside rack",
     paper: "NetAgg §4.1, figure 11: on-path gains most where over-subscription is high, and gains at full bisection too",
-    charts: &[relative_chart("netagg-oversubscription", "Flow completion by over-subscription", "over-subscription (1:x)")
-        .beside(&[("on-path", &[(1.0, 0.10), (4.0, 0.12)])])],
+    charts: &[relative_chart(
+        "netagg-oversubscription",
+        "Flow completion by over-subscription",
+        "over-subscription (1:x)",
+    )
+    .beside(&[("on-path", &[(1.0, 0.10), (4.0, 0.12)])])],
     run: points,
     findings,
 };

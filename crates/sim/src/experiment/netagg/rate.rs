@@ -11,10 +11,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "How much a relay can take in, from 1 to 10 Gbit/s, at 1:4 and 1:1: flow completion of on-path beside rack",
     paper: "NetAgg §2.4, figure 2: 1 Gbit/s per relay already takes more than 74 % off at 1:4 and 63 % at 1:1, 8 Gbit/s \
             88 % and 90 %",
-    charts: &[relative_chart("netagg-rate", "Flow completion by what a relay can take in", "R (Gbit/s)").beside(&[
-        ("1:4", &[(1.0, 0.26), (8.0, 0.12)]),
-        ("1:1", &[(1.0, 0.37), (8.0, 0.10)]),
-    ])],
+    charts: &[relative_chart("netagg-rate", "Flow completion by what a relay can take in", "R (Gbit/s)")
+        .beside(&[("1:4", &[(1.0, 0.26), (8.0, 0.12)]), ("1:1", &[(1.0, 0.37), (8.0, 0.10)])])],
     run: points,
     findings,
 };
@@ -31,7 +29,8 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let mut cases = Vec::new();
     for (setting, oversubscription) in SETTINGS {
         let case = |series, x| {
-            let case = Case::paper(plan, series, x).fabric(|fabric| fabric.oversubscription = oversubscription);
+            let case =
+                Case::paper(plan, series, x).fabric(|fabric| fabric.oversubscription = oversubscription);
             Case { setting: Some(setting), ..case }
         };
         cases.push(case(RACK, ANY_RATE));

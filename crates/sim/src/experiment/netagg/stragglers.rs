@@ -9,7 +9,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "netagg-stragglers",
     about: "The share of workers that start late, from none to half: flow completion by strategy beside rack",
     paper: "NetAgg §4.1, figure 14: on-path gains for reasonable shares, and less the more there are",
-    charts: &[relative_chart("netagg-stragglers", "Flow completion by the share of stragglers", "share of workers that start late")],
+    charts: &[relative_chart(
+        "netagg-stragglers",
+        "Flow completion by the share of stragglers",
+        "share of workers that start late",
+    )],
     run: points,
     findings,
 };

@@ -1,7 +1,9 @@
 //! The strategies in the paper's setting: all times, those of flows that cannot be aggregated, and the traffic on links
 //! (NetAgg §4.1, figures 6, 7 and 9).
 
-use super::cases::{BINARY, CHAIN, Case, ON_PATH, RELATIVE, STRATEGIES, beside_rack, change, finding, summary};
+use super::cases::{
+    BINARY, CHAIN, Case, ON_PATH, RELATIVE, STRATEGIES, beside_rack, change, finding, summary,
+};
 use crate::evaluation::Finding;
 use crate::experiment::point::{find, quantile};
 use crate::experiment::runs::averaged;
@@ -17,8 +19,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     charts: &[
         distribution("netagg-strategies-all", "Flow completion, all flows", "fct_ms")
             .labelled("flow completion time (ms)"),
-        distribution("netagg-strategies-others", "Flow completion, flows that cannot be aggregated", "others_fct_ms")
-            .labelled("flow completion time (ms)"),
+        distribution(
+            "netagg-strategies-others",
+            "Flow completion, flows that cannot be aggregated",
+            "others_fct_ms",
+        )
+        .labelled("flow completion time (ms)"),
         distribution("netagg-strategies-links", "Traffic on links between servers and switches", "link_mb")
             .labelled("traffic (MB)"),
     ],
@@ -42,7 +48,8 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let all = averaged(plan, progress, &cases, |case, seed| {
         let outcome = case.scene.run(seed);
         let at = |share: f64| {
-            let point = Point::of_calls(case.series, share, Vec::new(), f64::NAN, f64::NAN).with(VIEW, DISTRIBUTION);
+            let point =
+                Point::of_calls(case.series, share, Vec::new(), f64::NAN, f64::NAN).with(VIEW, DISTRIBUTION);
             point
                 .with("fct_ms", quantile(&outcome.flows_ms, share))
                 .with("others_fct_ms", quantile(&outcome.others_ms, share))
@@ -58,14 +65,16 @@ fn findings(points: &[Point]) -> Vec<Finding> {
     let figure = |series: &str, name: &str| find(points, series, 0.0, &[(VIEW, SUMMARY)])?.figure(name);
     let changed = |series: &str, name: &str| figure(series, name).map(change).unwrap_or_default();
     let against = |other: &str| {
-        let relative = figure(ON_PATH, RELATIVE).zip(figure(other, RELATIVE)).map(|(ours, others)| ours / others);
+        let relative =
+            figure(ON_PATH, RELATIVE).zip(figure(other, RELATIVE)).map(|(ours, others)| ours / others);
         relative.map(change).unwrap_or_default()
     };
     let times = |series: &str| {
         let ms = |name| figure(series, name).map(|ms| format!("{ms:.1}"));
         ms("fct_ms_p50").zip(ms("fct_ms_p99")).map(|(p50, p99)| format!("{p50}, {p99}")).unwrap_or_default()
     };
-    let links = |series| figure(series, "relative_link_p50").map(|times| format!("×{times:.1}")).unwrap_or_default();
+    let links =
+        |series| figure(series, "relative_link_p50").map(|times| format!("×{times:.1}")).unwrap_or_default();
     let mut all = vec![
         finding("on-path's 99th percentile against rack's", "−88 %", changed(ON_PATH, RELATIVE)),
         finding("on-path's against binary's", "−80 %, or −40 %*", against(BINARY)),
@@ -92,7 +101,11 @@ fn findings(points: &[Point]) -> Vec<Finding> {
         }),
     ];
     for series in STRATEGIES {
-        all.push(finding(format!("flow completion, median and 99th percentile in ms, {series}"), "–", times(series)));
+        all.push(finding(
+            format!("flow completion, median and 99th percentile in ms, {series}"),
+            "–",
+            times(series),
+        ));
     }
     all.into_iter().flatten().filter(|finding| finding.ours != " and ").collect()
 }

@@ -39,7 +39,11 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 fn findings(points: &[Point]) -> Vec<Finding> {
     let row = |&(series, relays): &(&str, u32)| {
         let paper = if relays == 2 { "up to −85 %" } else { "–" };
-        finding(format!("{series}, against rack"), paper, changes(points, series, &AT, &[], |x| format!("1:{x}")))
+        finding(
+            format!("{series}, against rack"),
+            paper,
+            changes(points, series, &AT, &[], |x| format!("1:{x}")),
+        )
     };
     SERIES[1..].iter().filter_map(row).collect()
 }

@@ -34,7 +34,8 @@ fn slow(capacity: &[f64], demands: &[Demand]) -> Vec<f64> {
     let mut rates = vec![None; demands.len()];
     while rates.contains(&None) {
         let left_for_each = |link: usize| {
-            let across = || demands.iter().zip(&rates).filter(|(demand, _)| demand.path.links().any(|at| at == link));
+            let across =
+                || demands.iter().zip(&rates).filter(|(demand, _)| demand.path.links().any(|at| at == link));
             let taken: f64 = across().filter_map(|(_, rate)| *rate).sum();
             let waiting = across().filter(|(_, rate)| rate.is_none()).count();
             (waiting > 0).then(|| (capacity[link] - taken) / waiting as f64)
@@ -94,7 +95,12 @@ fn an_aggregation_sends_no_more_than_it_is_fed() {
 
 #[test]
 fn a_chain_is_as_fast_as_its_slowest_part_before() {
-    let demands = [fed(&[0], 0.0, 1.0), into(0, fed(&[1], 0.0, 1.0)), into(1, fed(&[2], 0.0, 2.0)), into(2, flow(&[3]))];
+    let demands = [
+        fed(&[0], 0.0, 1.0),
+        into(0, fed(&[1], 0.0, 1.0)),
+        into(1, fed(&[2], 0.0, 2.0)),
+        into(2, flow(&[3])),
+    ];
     assert_near(&rates(&[9.0, 5.0, 9.0, 1.0], &demands), &[2.0, 2.0, 2.0, 1.0]);
     assert_near(&rates(&[9.0, 1.5, 9.0, 1.0], &demands), &[1.5, 1.5, 2.0, 1.0]);
 }

@@ -10,6 +10,7 @@ pub mod edge;
 pub mod on_path;
 pub mod rack;
 
+use super::route::Way;
 use super::topology::{Place, Topology};
 use super::workload::{Job, Worker};
 
@@ -21,8 +22,10 @@ pub enum Strategy {
     /// Trees of servers with so many children each, rack by rack: two are the paper's *binary*, one its *chain*; see
     /// [`edge`].
     Edge(u32),
-    /// Relays on the network's path; see [`on_path`].
-    OnPath,
+    /// Relays on the network's path, in so many trees per job, each by a plane of its own; see [`on_path`].
+    OnPath(u32),
+    /// Jobs send nothing: what the other flows take alone, below which no strategy can come.
+    Nothing,
 }
 
 /// Who sends to whom in one job.
@@ -30,6 +33,8 @@ pub enum Strategy {
 pub struct Plan {
     /// All who send, each after whom it sends to.
     pub stops: Vec<Stop>,
+    /// Into how many trees partial results are cut, each of which has a result of its own; none is one.
+    pub trees: u32,
 }
 
 /// One who sends.
@@ -43,12 +48,14 @@ pub struct Stop {
     pub own_bytes: f64,
     /// When it starts; later than zero only where nobody sends to it.
     pub starts_s: f64,
+    /// The way of all flows of its tree; without, each flow has a way of its own.
+    pub way: Option<Way>,
 }
 
 impl Plan {
     /// Adds one who sends to `to`, and says where in the plan.
     pub fn add(&mut self, at: Place, own_bytes: f64, to: Option<u32>) -> u32 {
-        self.stops.push(Stop { at, to, own_bytes, starts_s: 0.0 });
+        self.stops.push(Stop { at, to, own_bytes, starts_s: 0.0, way: None });
         self.stops.len() as u32 - 1
     }
 
@@ -61,11 +68,13 @@ impl Plan {
 impl Strategy {
     /// The plan of a job.
     pub fn plan(self, topology: &Topology, job: &Job, seed: u64) -> Plan {
-        let (ready, late): (Vec<Worker>, Vec<Worker>) = job.workers.iter().partition(|worker| worker.starts_s <= 0.0);
+        let (ready, late): (Vec<Worker>, Vec<Worker>) =
+            job.workers.iter().partition(|worker| worker.starts_s <= 0.0);
         let mut plan = match self {
+            Self::Nothing => return Plan::default(),
             Self::Rack(aggregators) => rack::plan(topology.fabric(), job, &ready, aggregators, seed),
             Self::Edge(children) => edge::plan(topology.fabric(), &ready, children),
-            Self::OnPath => on_path::plan(topology, job, &ready, seed),
+            Self::OnPath(trees) => on_path::plan(topology, job, &ready, trees, seed),
         };
         for worker in late {
             let at = plan.add_worker(&worker, None);

@@ -6,6 +6,9 @@
 //! stand: a pod is a zone, and of a zone's relays those of the job's plane are in sight, since core knows of places and
 //! not of the wires between them.
 //!
+//! One tree is one way, and where uplinks are narrow that is a narrow one. So a job may have several trees (§3.1): each
+//! worker cuts its partial result into as many parts, part by part by another plane, and the master has as many results.
+//!
 //! In one thing the paper's rule differs, and the paper's is taken. Where a rack has no relay, core folds among the rack's
 //! members; the paper's workers send to the next relay on their way, and where there is none, to the master. So a member
 //! of a rack without a relay names no rack here.
@@ -22,14 +25,27 @@ use treefold_core::tree::Tree;
 use treefold_core::tree::on_path::{Relays, Site, form};
 use treefold_core::tree::shape::Candidate;
 
-/// The plan of a job.
-pub fn plan(topology: &Topology, job: &Job, workers: &[Worker], seed: u64) -> Plan {
-    let way = way(topology, job, seed);
-    let names = Names::new(topology);
+/// The plan of a job in so many trees, one at least.
+pub fn plan(topology: &Topology, job: &Job, workers: &[Worker], trees: u32, seed: u64) -> Plan {
+    let (first, names) = (way(topology, job, seed), Names::new(topology));
+    let trees = trees.clamp(1, topology.fabric().width);
+    let mut plan = Plan { trees, ..Plan::default() };
+    let share = |worker: &Worker| Worker { bytes: worker.bytes / f64::from(trees), ..*worker };
+    let workers: Vec<Worker> = workers.iter().map(share).collect();
+    for nth in 0..trees {
+        let way = Way { plane: (first.plane + nth) % topology.fabric().width, ..first };
+        let from = plan.stops.len();
+        add_tree(&mut plan, topology, job, &workers, way, &names);
+        plan.stops[from..].iter_mut().for_each(|stop| stop.way = Some(way));
+    }
+    plan
+}
+
+/// One tree, by one way.
+fn add_tree(plan: &mut Plan, topology: &Topology, job: &Job, workers: &[Worker], way: Way, names: &Names) {
     let in_sight = InSight::new(topology, job, workers, way);
     let sited = |&(relay, switch): &(u32, Switch)| (node(Place::Relay(relay)), names.of_switch(switch));
     let relays = Relays::new(in_sight.relays.iter().map(sited), "", mixed(job.number), 0);
-    let mut plan = Plan::default();
     let mut members = Vec::new();
     for (nth, worker) in workers.iter().enumerate() {
         if in_sight.is_headed(topology, worker.server, job.master) {
@@ -39,13 +55,12 @@ pub fn plan(topology: &Topology, job: &Job, workers: &[Worker], seed: u64) -> Pl
         }
     }
     for tree in form(members, &relays, names.of_server(topology, job.master)) {
-        add(&mut plan, &tree, workers);
+        add(plan, &tree, workers);
     }
-    plan
 }
 
-/// The way of all flows of a job that go from relay to relay.
-pub fn way(topology: &Topology, job: &Job, seed: u64) -> Way {
+/// The way of a job's first tree.
+fn way(topology: &Topology, job: &Job, seed: u64) -> Way {
     Way::hashed(topology.fabric(), mixed(seed ^ 0x6a6f_6273) ^ job.number)
 }
 
@@ -93,7 +108,8 @@ struct Names {
 
 impl Names {
     fn new(topology: &Topology) -> Self {
-        let (fabric, named) = (topology.fabric(), |so_many| (0..so_many).map(|nth: u32| nth.to_string()).collect());
+        let (fabric, named) =
+            (topology.fabric(), |so_many| (0..so_many).map(|nth: u32| nth.to_string()).collect());
         Self { pods: named(fabric.pods()), racks: named(fabric.racks()) }
     }
 
@@ -118,7 +134,13 @@ impl Names {
 /// A worker as core knows it: a node with one partition, the worker's place among all.
 fn member(nth: u32, worker: &Worker) -> Candidate {
     let partitions = [nth].into_iter().collect();
-    Candidate { node: node(Place::Server(worker.server)), partitions, load_ms: 0.0, local_ms: 0.0, reduce_ms: 0.0 }
+    Candidate {
+        node: node(Place::Server(worker.server)),
+        partitions,
+        load_ms: 0.0,
+        local_ms: 0.0,
+        reduce_ms: 0.0,
+    }
 }
 
 /// The port of servers' and of relays' addresses.

@@ -35,7 +35,8 @@ pub fn plan(fabric: &Fabric, job: &Job, workers: &[Worker], aggregators: Aggrega
             }
             Aggregators::PerRack => rack * fabric.width,
         };
-        let own_bytes = workers.iter().find(|worker| worker.server == server).map_or(0.0, |worker| worker.bytes);
+        let own_bytes =
+            workers.iter().find(|worker| worker.server == server).map_or(0.0, |worker| worker.bytes);
         let aggregator = plan.add(Place::Server(server), own_bytes, None);
         let others = workers.into_iter().filter(|worker| worker.server != server);
         others.for_each(|worker| _ = plan.add_worker(worker, Some(aggregator)));

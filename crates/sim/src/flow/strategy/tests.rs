@@ -63,7 +63,7 @@ fn a_chain_is_one_and_a_tree_has_two_children_in_its_rack_and_two_racks_below() 
 #[test]
 fn relays_stand_where_the_way_leads() {
     let job = job(0, &[1, 2, 3, 4, 5, 8, 9, 10, 11]);
-    let planned = |relays| planned(Strategy::OnPath, relays, &job);
+    let planned = |relays| planned(Strategy::OnPath(1), relays, &job);
     // One relay would have a single child, and so is left out: that of pod 1, where only rack 2 has workers.
     let full = "r0<(1 p0<(c<(p2<(r4<(8 9) r5<(10 11)) r2<(4 5)) r1<(2 3)))";
     assert_eq!(planned(Deployment::full(1)), full);
@@ -81,7 +81,7 @@ fn who_is_late_sends_to_the_master() {
     for (strategy, expected) in [
         (Strategy::Edge(1), "4<(6) 5"),
         (Strategy::Rack(rack::Aggregators::PerJob), "4 5 6"),
-        (Strategy::OnPath, "5 p1<(4 6)"),
+        (Strategy::OnPath(1), "5 p1<(4 6)"),
     ] {
         assert_eq!(planned(strategy, Deployment::full(1), &job), expected);
     }
@@ -97,13 +97,13 @@ proptest! {
         let servers: Vec<u32> = servers.into_iter().filter(|&server| server != master).collect();
         let job = Job { number, ..job(master, &servers) };
         let per_job = Strategy::Rack(rack::Aggregators::PerJob);
-        for strategy in [per_job, Strategy::Rack(rack::Aggregators::PerRack), Strategy::Edge(1), Strategy::Edge(2), Strategy::OnPath] {
+        for strategy in [per_job, Strategy::Rack(rack::Aggregators::PerRack), Strategy::Edge(1), Strategy::Edge(2), Strategy::OnPath(1)] {
             for relays in [Deployment::full(2), Deployment::RACKS, Deployment::PODS, Deployment::CORES, Deployment::HALF_OF_PODS] {
                 let topology = topology(relays);
                 let plan = strategy.plan(&topology, &job, 1);
                 prop_assert!((0_u32..).zip(&plan.stops).all(|(at, stop)| stop.to.is_none_or(|to| to < at)));
                 let own: f64 = plan.stops.iter().map(|stop| stop.own_bytes).sum();
-                prop_assert_eq!(own, job.bytes());
+                prop_assert!((own - job.bytes()).abs() < 1e-6);
                 let mut senders: Vec<u32> = (plan.stops.iter())
                     .filter(|stop| stop.own_bytes > 0.0)
                     .filter_map(|stop| match stop.at { Place::Server(server) => Some(server), Place::Relay(_) => None })
