@@ -48,7 +48,7 @@ pub enum Masters {
 impl Workload {
     /// NetAgg's (§4.1).
     pub const PAPER: Self =
-        Self { load: 0.15, window_s: 0.2, aggregatable: 0.46, stragglers: 0.0, masters: Masters::Anywhere };
+        Self { load: 0.15, window_s: 0.05, aggregatable: 0.46, stragglers: 0.0, masters: Masters::Anywhere };
 }
 
 /// The mean and the shape of flow sizes.
@@ -200,8 +200,9 @@ fn workers(most: u32, random: &mut Random) -> u32 {
 mod tests {
     use super::*;
 
+    /// Of half a second: enough for shares to be near what they are to be.
     fn traffic(workload: &Workload) -> Traffic {
-        workload.draw(&Fabric::PAPER, 3)
+        Workload { window_s: 0.5, ..workload.clone() }.draw(&Fabric::PAPER, 3)
     }
 
     #[test]
@@ -212,8 +213,8 @@ mod tests {
         assert!((share - 0.46).abs() < 0.01, "{share}");
         let jobs: f64 = traffic.jobs.iter().map(Job::bytes).sum();
         let bytes = jobs + traffic.others.iter().map(|other| other.bytes).sum::<f64>();
-        let wanted = 0.15 * 0.2 * 1_024.0 * GBPS;
-        assert!((1.0..1.2).contains(&(bytes / wanted)), "{bytes} of {wanted}");
+        let wanted = 0.15 * 0.5 * 1_024.0 * GBPS;
+        assert!((1.0..1.5).contains(&(bytes / wanted)), "{bytes} of {wanted}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ const TREES: u32 = 8;
 
 /// 128 servers, and a fifth of a second's load: a second or so for a run.
 const QUICK_WIDTH: u32 = 4;
-const QUICK_WINDOW_S: f64 = 0.2;
+const QUICK_WINDOW_S: f64 = 0.05;
 
 /// Every strategy at every x, each case as `change` makes it.
 pub fn sweep(

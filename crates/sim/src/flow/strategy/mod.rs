@@ -13,6 +13,7 @@ pub mod rack;
 use super::route::Way;
 use super::topology::{Place, Topology};
 use super::workload::{Job, Worker};
+use std::collections::BTreeMap;
 
 /// The strategies compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,18 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// For each stop the first one with a part of the same partial result; itself for what has none.
+    pub fn wholes(&self) -> Vec<u32> {
+        let mut first_at: BTreeMap<u32, u32> = BTreeMap::new();
+        let whole = |(nth, stop): (u32, &Stop)| match stop.at {
+            Place::Server(server) => *first_at.entry(server).or_insert(nth),
+            Place::Relay(_) => nth,
+        };
+        (0..).zip(&self.stops).map(whole).collect()
+    }
+}
+
 impl Strategy {
     /// The plan of a job.
     pub fn plan(self, topology: &Topology, job: &Job, seed: u64) -> Plan {
@@ -85,11 +98,8 @@ impl Strategy {
 }
 
 /// The workers of each rack, rack by rack.
-fn by_rack<'a>(
-    fabric: &super::topology::Fabric,
-    workers: &'a [Worker],
-) -> std::collections::BTreeMap<u32, Vec<&'a Worker>> {
-    let mut racks: std::collections::BTreeMap<u32, Vec<&Worker>> = std::collections::BTreeMap::new();
+fn by_rack<'a>(fabric: &super::topology::Fabric, workers: &'a [Worker]) -> BTreeMap<u32, Vec<&'a Worker>> {
+    let mut racks: BTreeMap<u32, Vec<&Worker>> = BTreeMap::new();
     workers.iter().for_each(|worker| racks.entry(fabric.rack_of(worker.server)).or_default().push(worker));
     racks
 }
