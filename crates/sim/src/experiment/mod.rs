@@ -6,6 +6,7 @@
 
 pub mod calls;
 pub mod chart;
+pub mod netagg;
 pub mod point;
 pub mod polling;
 pub mod runs;
@@ -77,4 +78,14 @@ pub const ALL: &[Experiment] = &[
     polling::poll_discard::EXPERIMENT,
     polling::replica_policies::EXPERIMENT,
     sharing::fair_shares::EXPERIMENT,
+    netagg::strategies::EXPERIMENT,
+    netagg::rate::EXPERIMENT,
+    netagg::configurations::EXPERIMENT,
+    netagg::output_ratio::EXPERIMENT,
+    netagg::aggregatable::EXPERIMENT,
+    netagg::oversubscription::EXPERIMENT,
+    netagg::deployments::EXPERIMENT,
+    netagg::ten_gigabit::EXPERIMENT,
+    netagg::stragglers::EXPERIMENT,
+    netagg::model::EXPERIMENT,
 ];

@@ -1,0 +1,53 @@
+//! Relays at some switches only (NetAgg §4.1, figure 12).
+
+use super::cases::{Case, ON_PATH, RACK, RELATIVE, change, finding, run};
+use crate::evaluation::Finding;
+use crate::experiment::{Chart, Experiment, Measure, Plan, Point, Progress};
+use crate::flow::deployment::Deployment;
+
+/// One tier, another, and 64 relays in three ways.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "netagg-deployments",
+    about: "Relays beside every switch, beside those of one tier, and 64 in three ways: flow completion beside rack",
+    paper: "NetAgg §4.1, figure 12: relays at the racks alone take 38 % off, at the aggregation switches 83 %, at the core \
+            75 %; 64 spread over aggregation switches 29 %, over these and the core 43 %",
+    charts: &[Chart::new(
+        "netagg-deployments",
+        "Flow completion by where relays are",
+        "relays",
+        Measure::More(RELATIVE),
+    )
+    .labelled("99th percentile of flow completion, rack = 1")],
+    run: points,
+    findings,
+};
+
+/// Deployments with the paper's figure.
+const DEPLOYMENTS: [(&str, Deployment, &str); 6] = [
+    ("everywhere", Deployment::full(1), "−88 %"),
+    ("racks", Deployment::RACKS, "−38 %"),
+    ("aggregation", Deployment::PODS, "−83 %"),
+    ("core", Deployment::CORES, "−75 %"),
+    ("half of aggregation", Deployment::HALF_OF_PODS, "−29 %"),
+    ("aggregation and core", Deployment::PODS_AND_CORES, "−43 %"),
+];
+
+fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
+    let of = |(series, relays, _)| {
+        let case = Case::paper(plan, ON_PATH, 0.0).fabric(|fabric| fabric.relays = relays);
+        Case { series, ..case }
+    };
+    let cases: Vec<Case> = [Case::paper(plan, RACK, 0.0)].into_iter().chain(DEPLOYMENTS.map(of)).collect();
+    let mut points = run(plan, progress, &cases);
+    points.iter_mut().for_each(|point| point.x = point.figure("relays").unwrap_or_default());
+    points
+}
+
+fn findings(points: &[Point]) -> Vec<Finding> {
+    let row = |(series, _, paper): (&str, Deployment, &str)| {
+        let point = points.iter().find(|point| point.series == series)?;
+        let relays = point.figure("relays")?;
+        finding(format!("{relays} relays: {series}"), paper, change(point.figure(RELATIVE)?))
+    };
+    DEPLOYMENTS.into_iter().filter_map(row).collect()
+}

@@ -1,0 +1,95 @@
+//! Networks small enough for pencil and paper, and what holds in all.
+
+use super::*;
+use crate::flow::topology::Link;
+use proptest::prelude::*;
+
+fn flow(links: &[Link], bytes: f64) -> Flow {
+    Flow { path: Path::new(links.iter().copied()), bytes, starts_s: 0.0, into: None }
+}
+
+fn into(into: u32, flow: Flow) -> Flow {
+    Flow { into: Some(into), ..flow }
+}
+
+fn ends(capacity: &[f64], flows: &[Flow]) -> Vec<f64> {
+    run(capacity, flows, 0.0).at_s
+}
+
+fn assert_near(found: &[f64], expected: &[f64]) {
+    let is_near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3 * (1.0 + b.abs()));
+    assert!(is_near && found.len() == expected.len(), "{found:?}, not {expected:?}");
+}
+
+#[test]
+fn who_is_left_has_the_link_alone() {
+    // Both at 5/s until the smaller one ends at 2 s; the other's 20 left then go at 10/s.
+    assert_near(&ends(&[10.0], &[flow(&[0], 10.0), flow(&[0], 30.0)]), &[2.0, 4.0]);
+}
+
+#[test]
+fn who_starts_late_shares_from_then_on() {
+    let late = Flow { starts_s: 1.0, ..flow(&[0], 10.0) };
+    // 10 of 30 are gone when the second starts; each then sends 10 at 5/s; the last 10 go at 10/s.
+    assert_near(&ends(&[10.0], &[flow(&[0], 30.0), late]), &[4.0, 3.0]);
+}
+
+#[test]
+fn an_aggregation_ends_when_its_last_input_does() {
+    // Two inputs of 10 at 1/s each; of their 20 bytes, 2 go on over a link that is never busy.
+    let flows = [flow(&[2], 2.0), into(0, flow(&[0], 10.0)), into(0, flow(&[1], 10.0))];
+    assert_near(&ends(&[1.0, 1.0, 9.0], &flows), &[10.0, 10.0, 10.0]);
+    // Over one that is slower, 2 bytes take 20 s, and that from the beginning.
+    assert_near(&ends(&[1.0, 1.0, 0.1], &flows), &[20.0, 10.0, 10.0]);
+}
+
+#[test]
+fn a_chain_takes_as_long_as_its_slowest_part_and_not_as_all_together() {
+    let flows = [flow(&[0], 10.0), into(0, flow(&[1], 10.0)), into(1, flow(&[2], 10.0))];
+    assert_near(&ends(&[4.0, 2.0, 4.0], &flows), &[5.0, 5.0, 2.5]);
+}
+
+/// Flows over a few links, some of them inputs of others.
+fn networks() -> impl Strategy<Value = (Vec<f64>, Vec<Flow>)> {
+    let path = proptest::collection::btree_set(0..5 as Link, 1..4).prop_map(Path::new);
+    let one = (path, 1.0..50.0_f64, any::<proptest::sample::Index>(), any::<bool>(), 0.0..3.0_f64);
+    let flows = proptest::collection::vec(one, 1..40).prop_map(|all| {
+        let mut flows: Vec<Flow> = Vec::new();
+        for (path, bytes, place, is_input, starts_s) in all {
+            let into = (is_input && !flows.is_empty()).then(|| place.index(flows.len()) as u32);
+            // Only what neither feeds nor is fed starts late.
+            flows.push(Flow { path, bytes, into, starts_s: if into.is_none() { starts_s } else { 0.0 } });
+        }
+        let fed: Vec<u32> = flows.iter().filter_map(|flow| flow.into).collect();
+        fed.into_iter().for_each(|into| flows[into as usize].starts_s = 0.0);
+        flows
+    });
+    (proptest::collection::vec(1.0..20.0, 5), flows)
+}
+
+proptest! {
+    #[test]
+    fn all_bytes_arrive_and_no_link_carries_more_than_it_can((capacity, flows) in networks()) {
+        let ended = run(&capacity, &flows, 0.0);
+        for (flow, &end) in flows.iter().zip(&ended.at_s) {
+            let narrowest = flow.path.links().map(|link| capacity[link]).fold(f64::INFINITY, f64::min);
+            prop_assert!(end - flow.starts_s >= flow.bytes / narrowest * (1.0 - 1e-6));
+            if let Some(into) = flow.into {
+                prop_assert!(ended.at_s[into as usize] >= end, "what is fed ends last");
+            }
+        }
+        for (link, &capacity) in capacity.iter().enumerate() {
+            let across = || flows.iter().zip(&ended.at_s).filter(|(flow, _)| flow.path.links().any(|at| at == link));
+            let bytes: f64 = across().map(|(flow, _)| flow.bytes).sum();
+            let last = across().map(|(_, &end)| end).fold(0.0, f64::max);
+            prop_assert!(bytes <= capacity * last * (1.0 + 1e-6), "{bytes} bytes by {last} s at {capacity}/s");
+        }
+    }
+
+    #[test]
+    fn larger_steps_make_times_longer_by_little((capacity, flows) in networks()) {
+        let (exact, coarse) = (run(&capacity, &flows, 0.0), run(&capacity, &flows, 0.05));
+        let last = |ended: &Ended| ended.at_s.iter().copied().fold(0.0, f64::max);
+        prop_assert!((last(&coarse) / last(&exact) - 1.0).abs() < 0.1);
+    }
+}
