@@ -109,9 +109,9 @@ impl Bed {
             let node = Spawned::new(&settings.treefold, host, &self.cluster, &arguments)?;
             // The first must listen before the others knock.
             if name == "front0" {
-                self.nodes.push(node.listening()?)
+                self.nodes.push(node.listening()?);
             } else {
-                spawned.push(node)
+                spawned.push(node);
             }
             bar.inc(1);
         }

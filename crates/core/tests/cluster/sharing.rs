@@ -61,7 +61,7 @@ impl Busy {
                 Effect::Run(job) => self.jobs.push_back(job),
                 Effect::Deliver(Event::CallDone { request, .. }) => self.ended.push(request),
                 Effect::Send { message: Message::SharesReply { result, .. }, .. } => {
-                    self.replies.push(result)
+                    self.replies.push(result);
                 }
                 _ => {}
             }

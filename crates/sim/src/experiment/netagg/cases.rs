@@ -109,7 +109,7 @@ pub fn run(plan: &Plan, progress: &dyn Progress, cases: &[Case]) -> Vec<Point> {
     let points = averaged(plan, progress, cases, |case, seed| {
         vec![in_setting(summary(case.series, case.x, &case.scene.run(seed)), case.setting)]
     });
-    beside_rack(points)
+    beside_rack(&points)
 }
 
 /// The point with its setting, where it has one.
@@ -145,11 +145,11 @@ const BESIDE_RACK: [(&str, &str); 5] = [
 ];
 
 /// Adds what each figure is beside that of rack at the same x in the same setting and view.
-pub fn beside_rack(points: Vec<Point>) -> Vec<Point> {
+pub fn beside_rack(points: &[Point]) -> Vec<Point> {
     let rack_of = |point: &Point| {
         let words: Vec<(&str, &str)> =
             point.word(SETTING).map(|setting| (SETTING, setting)).into_iter().collect();
-        find(&points, RACK, point.x, &words).cloned()
+        find(points, RACK, point.x, &words).cloned()
     };
     let with_relative = |point: &Point| {
         let Some(rack) = rack_of(point) else { return point.clone() };

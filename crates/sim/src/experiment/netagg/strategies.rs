@@ -58,7 +58,7 @@ fn points(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
         let in_short = summary(case.series, 0.0, &outcome).with(VIEW, SUMMARY);
         std::iter::once(in_short).chain(SHARES.map(at)).collect()
     });
-    beside_rack(all)
+    beside_rack(&all)
 }
 
 fn findings(points: &[Point]) -> Vec<Finding> {

@@ -13,8 +13,9 @@ fn fed(links: &[Link], stock_per_s: f64, ratio: f64) -> Demand {
     Demand { fed: Some(Fed { stock_per_s, ratio }), ..flow(links) }
 }
 
-fn into(into: u32, demand: Demand) -> Demand {
-    Demand { into: Some(into), ..demand }
+fn into(into: u32, mut demand: Demand) -> Demand {
+    demand.into = Some(into);
+    demand
 }
 
 fn rates(capacity: &[f64], demands: &[Demand]) -> Vec<f64> {

@@ -8,8 +8,9 @@ fn flow(links: &[Link], bytes: f64) -> Flow {
     Flow { path: Path::new(links.iter().copied()), bytes, starts_s: 0.0, into: None }
 }
 
-fn into(into: u32, flow: Flow) -> Flow {
-    Flow { into: Some(into), ..flow }
+fn into(into: u32, mut flow: Flow) -> Flow {
+    flow.into = Some(into);
+    flow
 }
 
 fn ends(capacity: &[f64], flows: &[Flow]) -> Vec<f64> {
