@@ -5,6 +5,7 @@
 //! into texts first, and a run that is kept is shared, not copied.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use treefold_operators::merge::slice_of;
 use treefold_operators::{Body, BodyError, Codec};
 
 /// Words and their counts, by word.
@@ -47,6 +48,29 @@ impl Run {
             let Some((word, count)) = next else { return writer.finish() };
             writer.add(word, count);
         }
+    }
+
+    /// So many runs, at least one, each with the words that belong to it by their hashes.
+    pub fn split(&self, slices: u32) -> Vec<Self> {
+        let slices = slices.max(1);
+        let room = self.bytes() / slices as usize + HEAD_BYTES;
+        let mut writers: Vec<RunWriter> = (0..slices).map(|_| RunWriter::with_capacity(room)).collect();
+        for (word, count) in self.iter() {
+            writers[slice_of(&word, slices)].add_apart(word, count);
+        }
+        writers.into_iter().map(RunWriter::finish).collect()
+    }
+
+    /// All of them as one, each word once: two by two, so that no entry is moved more often than need be.
+    #[must_use]
+    pub fn joined(mut runs: Vec<Self>) -> Self {
+        while runs.len() > 1 {
+            let pairs = runs.chunks(2);
+            runs = pairs
+                .map(|pair| pair.get(1).map_or_else(|| pair[0].clone(), |b| pair[0].merged(b)))
+                .collect();
+        }
+        runs.pop().unwrap_or_default()
     }
 
     /// The same, each word once.
@@ -283,6 +307,14 @@ mod tests {
             prop_assert_eq!(a.merged(&b), b.merged(&a));
             prop_assert_eq!(a.merged(&b).merged(&c), a.merged(&b.merged(&c)));
             prop_assert_eq!(a.combined().merged(&Run::default()), a.combined());
+        }
+
+        #[test]
+        fn slices_of_runs_fold_like_runs(a in entries(), b in entries(), slices in 1_u32..6) {
+            let [a, b] = [a, b].map(run);
+            let folded = a.split(slices).iter().zip(b.split(slices)).map(|(a, b)| a.merged(&b)).collect();
+            prop_assert_eq!(Run::joined(folded), a.merged(&b));
+            prop_assert_eq!(Run::joined(a.split(slices)).combined(), a.combined());
         }
 
         #[test]

@@ -155,6 +155,18 @@ impl Aggregation for Words {
         Ok(a.merged(&b))
     }
 
+    fn is_sliceable(&self) -> bool {
+        true
+    }
+
+    fn split(&self, partial: Run, slices: u32, _: &WordsParams) -> Result<Vec<Run>> {
+        Ok(partial.split(slices))
+    }
+
+    fn join(&self, parts: Vec<Run>, _: &WordsParams) -> Result<Run> {
+        Ok(Run::joined(parts))
+    }
+
     fn finish(&self, partial: Run, _: &WordsParams) -> Result<Run> {
         Ok(partial.combined())
     }

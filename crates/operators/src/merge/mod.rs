@@ -30,6 +30,7 @@ pub use count::Count;
 pub use group_count::{GROUPS_MAX, GroupCount};
 pub use max::Max;
 pub use min::Min;
+pub use slicing::slice_of;
 pub use sum::{FloatSum, Sum};
 pub use top_k::TopK;
 pub use total_order::{TotalF32, TotalF64};

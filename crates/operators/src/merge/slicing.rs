@@ -6,8 +6,10 @@
 
 use std::hash::{Hash, Hasher};
 
-/// The slice of `key`, below `slices`.
-pub(super) fn slice_of(key: &impl Hash, slices: u32) -> usize {
+/// The slice that `key` belongs to, below `slices`, which is at least 1: for an [`Aggregation::split`] by keys.
+///
+/// [`Aggregation::split`]: crate::Aggregation::split
+pub fn slice_of(key: &impl Hash, slices: u32) -> usize {
     let mut hasher = KeyHasher(0xcbf2_9ce4_8422_2325);
     key.hash(&mut hasher);
     // The high half of a product: as even as a remainder, and no division.
