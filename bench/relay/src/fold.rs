@@ -31,7 +31,7 @@ pub(crate) struct Figure {
 pub(crate) fn measure(partial_bytes: usize, rounds: u32) -> Vec<Figure> {
     let mut rates: BTreeMap<(usize, u32, usize), Vec<f64>> = BTreeMap::new();
     let mut copies: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    let kinds = [Kind::Vectors, Kind::TopK];
+    let kinds = [Kind::Vectors, Kind::TopK, Kind::Runs];
     let inputs_max = INPUTS.into_iter().max().unwrap_or(0);
     let templates =
         kinds.map(|kind| (0..inputs_max).map(|seed| kind.partial(partial_bytes, seed)).collect::<Vec<_>>());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use treefold::operators::erased::{Operator, erase};
 use treefold::operators::merge::{TopK, TotalF64, VectorSum};
-use treefold::operators::{Body, Raw, merging};
+use treefold::operators::{Body, Raw, merging, ready as ready_reduces};
 use treefold::{Aggregation, OperatorError, Partition, Placement, Service};
 
 /// What is folded.
@@ -15,18 +15,21 @@ pub(crate) enum Kind {
     Vectors,
     /// As many best of scores with what they belong to, merged.
     TopK,
+    /// Sorted runs of words and counts, as lines; merged, and the counts of equal words added.
+    Runs,
     /// Nothing: of two partials one is thrown away. What is left is the way there.
     Nothing,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Vectors, Self::TopK, Self::Nothing];
+    pub(crate) const ALL: [Self; 4] = [Self::Vectors, Self::TopK, Self::Runs, Self::Nothing];
 
     /// The aggregation's name within [`service`].
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vectors => "vectors",
             Self::TopK => "top-k",
+            Self::Runs => "runs",
             Self::Nothing => "nothing",
         }
     }
@@ -37,6 +40,18 @@ impl Kind {
             Self::Vectors | Self::Nothing => {
                 let entries = (0..bytes as u32 / 4).map(|at| (at.wrapping_mul(seed + 1) % 1_000) as f32);
                 VectorSum::new(entries).encode()
+            }
+            Self::Runs => {
+                // Of each five words a partial has four, others than its neighbours.
+                let words = (0..).filter(|word| (word + seed) % 5 != 0);
+                let mut lines = String::with_capacity(bytes);
+                for word in words {
+                    if lines.len() + 16 > bytes {
+                        break;
+                    }
+                    lines.push_str(&format!("word{word:07}\t{}\n", word % 100));
+                }
+                Ok(lines.into())
             }
             Self::TopK => {
                 // A score and a number take some 18 bytes.
@@ -53,7 +68,8 @@ impl Kind {
         match self {
             Self::Vectors => erase(merging("vectors", ready::<VectorSum>)),
             Self::TopK => erase(merging("top-k", ready::<TopK<(TotalF64, u64)>>)),
-            Self::Nothing => erase(Nothing),
+            Self::Runs => erase(Raws::runs()),
+            Self::Nothing => erase(Raws { kind: Self::Nothing, reduce: None }),
         }
     }
 }
@@ -70,19 +86,32 @@ fn ready<M: Body>(partition: &Partition, kind: &u32) -> Result<M, OperatorError>
     M::decode(&bytes).map_err(|error| OperatorError::new(error.to_string()))
 }
 
-struct Nothing;
+/// Partials that are folded as they lie, or not at all.
+struct Raws {
+    kind: Kind,
+    reduce: Option<Arc<dyn Operator>>,
+}
 
-impl Aggregation for Nothing {
+impl Raws {
+    fn runs() -> Self {
+        let reduce =
+            ready_reduces::reduces().find(|(name, _)| *name == "sum-lines").map(|(_, reduce)| reduce);
+        Self { kind: Kind::Runs, reduce }
+    }
+}
+
+impl Aggregation for Raws {
     type Params = u32;
     type Partial = Raw;
 
     fn local(&self, partition: &Partition, _: &u32) -> Result<Raw, OperatorError> {
-        Ok(Raw(ready_bytes(partition, Kind::Nothing)?))
+        Ok(Raw(ready_bytes(partition, self.kind)?))
     }
 
     fn reduce(&self, a: Raw, b: Raw, _: &u32) -> Result<Raw, OperatorError> {
-        drop(b);
-        Ok(a)
+        let Some(reduce) = &self.reduce else { return Ok(a) };
+        let folded = reduce.reduce(a.0, b.0, &Bytes::new()).now();
+        Ok(Raw(folded.ok_or_else(|| OperatorError::new("it waits"))??))
     }
 
     fn placement(&self) -> Placement {
