@@ -43,7 +43,7 @@ impl Kind {
             }
             Self::Runs => {
                 // Of each five words a partial has four, others than its neighbours.
-                let words = (0..).filter(|word| (word + seed) % 5 != 0);
+                let words = (0..).filter(|word| !(word + seed as usize).is_multiple_of(5));
                 let mut lines = String::with_capacity(bytes);
                 for word in words {
                     if lines.len() + 16 > bytes {

@@ -2,9 +2,10 @@
 //!
 //! Each application has a *share*. A job that begins moves its application's *finish* on by what it is expected to cost,
 //! divided by the share, and when it is over, by what it cost more or less than that. The job to run is one of the
-//! application whose next *start* is least: its finish, or the *virtual time*, whichever is later. The virtual time is the
-//! start of the job that was last chosen, so that whoever had nothing to do begins with the others, and what it did not use
-//! it has not saved.
+//! application whose next *start* is least: its finish, or, for whoever had nothing to do meanwhile, the *virtual time* if
+//! that is later. The virtual time is the latest start of a job that was chosen, so that whoever comes begins with the
+//! others, and what it did not use it has not saved. Who always has something to do keeps what it was charged too much: to
+//! take that away, and not what it was charged too little, would be held against those whose jobs differ most.
 //!
 //! So applications that always have something to do get processor time in proportion to their shares, however long their
 //! jobs are: 34 ms tasks and 2 ms tasks at equal shares get as much each, where a lottery with fixed weights gives tasks.
@@ -27,43 +28,68 @@ pub const LEAD_MS_MAX: f64 = 500.0;
 pub struct Fair {
     accounts: Vec<Account>,
     virtual_ms: f64,
+    /// How often somebody was chosen.
+    rounds: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Account {
     share: f64,
     finish_ms: f64,
+    /// Jobs that have begun and are not over.
+    at_work: u32,
+    /// The last round in which it had something to do.
+    ready_in: Option<u64>,
+}
+
+impl Account {
+    /// Where its next job starts, after so many `rounds`. Whoever has had nothing to do has saved nothing; others have
+    /// saved what they were charged too much, up to [`LEAD_MS_MAX`].
+    fn start_ms(&self, virtual_ms: f64, rounds: u64) -> f64 {
+        let has_been_busy = self.at_work > 0 || self.ready_in.is_some_and(|round| round + 1 >= rounds);
+        self.finish_ms.max(if has_been_busy { virtual_ms - LEAD_MS_MAX } else { virtual_ms })
+    }
 }
 
 impl Fair {
     /// Applications with these shares, by number.
     pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
-        let account = |share| Account { share: sane(share), finish_ms: 0.0 };
-        Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0 }
+        let account = |share| Account { share: sane(share), finish_ms: 0.0, at_work: 0, ready_in: None };
+        Self { accounts: shares.into_iter().map(account).collect(), virtual_ms: 0.0, rounds: 0 }
     }
 
     /// The one of these whose turn it is; of equals the first.
     pub fn choose(&mut self, ready: impl Iterator<Item = usize>) -> Option<usize> {
-        let start = |application: usize| self.accounts[application].finish_ms.max(self.virtual_ms);
-        let chosen = ready.min_by(|&a, &b| start(a).total_cmp(&start(b)))?;
-        self.virtual_ms = start(chosen);
+        self.rounds += 1;
+        let mut first: Option<(f64, usize)> = None;
+        for application in ready {
+            let account = &mut self.accounts[application];
+            account.finish_ms = account.start_ms(self.virtual_ms, self.rounds);
+            account.ready_in = Some(self.rounds);
+            if first.is_none_or(|(start_ms, _)| account.finish_ms < start_ms) {
+                first = Some((account.finish_ms, application));
+            }
+        }
+        let (start_ms, chosen) = first?;
+        self.virtual_ms = self.virtual_ms.max(start_ms);
         Some(chosen)
     }
 
     /// A job begins that is expected to cost so much.
     pub fn begin(&mut self, application: usize, expected_ms: f64) {
         let account = &mut self.accounts[application];
-        account.finish_ms = account.finish_ms.max(self.virtual_ms) + expected_ms / account.share;
+        account.finish_ms = account.start_ms(self.virtual_ms, self.rounds) + expected_ms / account.share;
+        account.at_work += 1;
     }
 
     /// Work is over that did not wait for a turn: it ran on the loop. While nobody else waits, nobody was kept waiting,
     /// and nothing is owed. Otherwise it is owed like any other, up to [`LEAD_MS_MAX`].
     pub fn charge(&mut self, application: usize, cost_ms: f64, others_wait: bool) {
         let account = &mut self.accounts[application];
-        let start_ms = account.finish_ms.max(self.virtual_ms);
+        let start_ms = account.start_ms(self.virtual_ms, self.rounds);
         if !others_wait {
             account.finish_ms = start_ms + cost_ms / account.share;
-            self.virtual_ms = account.finish_ms;
+            self.virtual_ms = self.virtual_ms.max(account.finish_ms);
             return;
         }
         let room_ms = (self.virtual_ms + LEAD_MS_MAX - start_ms).max(0.0);
@@ -83,6 +109,7 @@ impl Fair {
     pub fn end(&mut self, application: usize, expected_ms: f64, cost_ms: f64) {
         let account = &mut self.accounts[application];
         account.finish_ms += (cost_ms - expected_ms) / account.share;
+        account.at_work = account.at_work.saturating_sub(1);
     }
 }
 
@@ -161,6 +188,16 @@ mod tests {
                 assert!((part - due).abs() < 0.005, "{shares:?} on {processors}: {part}");
             }
         }
+    }
+
+    #[test]
+    fn jobs_that_differ_much_are_not_held_against_anyone() {
+        // Mostly short ones and a long one now and then, on many processors, beside jobs that are always the same.
+        let uneven: Vec<f64> = (0..40).map(|nth| if nth % 8 == 3 { 160.0 } else { 16.0 }).collect();
+        let mut run = Run::of(&[1.0, 1.0], alloc::vec![uneven, alloc::vec![2.0]], 8);
+        run.until(120_000.0, |_, _| true);
+        let part = run.used_ms[0] / (run.used_ms[0] + run.used_ms[1]);
+        assert!((part - 0.5).abs() < 0.005, "{part}");
     }
 
     #[test]
