@@ -22,7 +22,7 @@ const ENTRY_BYTES: u64 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WordsParams {
-    /// Which documents count; [`query`](crate::query) says how it is written. By default all.
+    /// Which documents count; [`query`] says how it is written. By default all.
     #[serde(default = "all")]
     pub query: String,
     /// How many words make a phrase, 1 to [`PHRASE_WORDS_MAX`]; by default 1.

@@ -15,7 +15,7 @@
 //! - *The other flows* are between any two servers.
 //! - *Stragglers.* How many is varied. How late one is follows what Mantri (the paper's reference 8) reports of tasks that
 //!   take long, as far as we know it: four in five up to 2.5 times a task's usual time, the others up to ten times. The
-//!   usual time is [`USUAL_S`].
+//!   usual time is `USUAL_S`.
 
 use super::placement::Placer;
 use super::topology::{Fabric, GBPS};
