@@ -47,6 +47,9 @@ impl<P: Payload> Node<P> {
         if call.tree.root().node != self.me {
             return self.note_bad_message(from, "call.tree: its root is another node");
         }
+        if !call.slice.is_of(call.tag.wave) {
+            return self.note_bad_message(from, "call.slice: no call has such waves");
+        }
         if let Some(wave) = self.take_wave(&call.tag) {
             return self.reparent(now, wave, from, &call);
         }

@@ -41,6 +41,12 @@ impl Slice {
         self.of == 1
     }
 
+    /// True when a call may have waves of such numbers: none of them is below zero, or beyond what there is.
+    pub(crate) fn is_of(self, wave: WaveId) -> bool {
+        let first = wave.sequence.checked_sub(self.index.into());
+        first.is_some_and(|first| first.checked_add(self.of.into()).is_some())
+    }
+
     /// The wave of the call's first slice, which names the call, if `wave` carries this one.
     pub(crate) fn first(self, wave: WaveId) -> WaveId {
         WaveId { sequence: wave.sequence.wrapping_sub(self.index.into()), ..wave }

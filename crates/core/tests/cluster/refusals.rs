@@ -122,6 +122,34 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
 }
 
 #[test]
+fn a_slice_of_a_wave_that_no_call_can_have_starts_nothing() {
+    let mut world = World::new(&Plan::default());
+    let (me, from) = (world.id(0), NodeId::new(addr(99), 5));
+    for (sequence, index) in [(2, 5), (u64::MAX - 1, 0), (u64::MAX, 7)] {
+        let wave = WaveId { sequence, ..stray(0).wave };
+        let call = Call {
+            tag: Tag { wave, branch: 0 },
+            name: "s/sum".into(),
+            params: Some(Sum::default()),
+            deadline_left: Duration::from_secs(1),
+            answer_left: Duration::from_secs(1),
+            waiting: Waiting::Staged,
+            losses_max: 0,
+            spare: 0,
+            hedge: false,
+            tree: Tree::leaf(me, PartitionSet::first(1)),
+            explain: false,
+            loads_wanted: false,
+            slice: Slice::new(index, 8).expect("it is one of eight"),
+            push: None,
+        };
+        world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
+        world.run_for(Duration::from_millis(100));
+        assert_eq!(world.node(0).open_work(), Default::default(), "{sequence} {index}");
+    }
+}
+
+#[test]
 fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
     let mut world = World::new(&Plan { nodes: 2, partitions: 2, ..Plan::default() });
     let request = world.call(0, CallOptions { min_coverage: 0.0, ..CallOptions::default() });
