@@ -1,6 +1,7 @@
 //! The bytes of a connection. The first byte of the input says how they are cut into reads.
 #![no_main]
 
+use bytes::BufMut;
 use libfuzzer_sys::fuzz_target;
 use treefold::wire::{Hello, Inbox, Outbox};
 use treefold_core::id::NodeId;
@@ -29,10 +30,14 @@ fuzz_target!(|input: &[u8]| {
     let mut inbox = Inbox::new(LIMITS);
     if first & 1 == 0 {
         // Without this hardly an input would get past the greeting.
-        inbox.read_buffer().extend_from_slice(&greeting());
+        inbox.put(&greeting());
     }
-    for read in bytes.chunks(1 + usize::from(first >> 1)) {
-        inbox.read_buffer().extend_from_slice(read);
+    let (mut rest, step) = (bytes, 1 + usize::from(first >> 1));
+    while !rest.is_empty() {
+        let mut room = inbox.read_buffer();
+        let (read, later) = rest.split_at(rest.len().min(step).min(room.remaining_mut()));
+        room.put_slice(read);
+        rest = later;
         loop {
             match inbox.next() {
                 Ok(Some(_)) => {}

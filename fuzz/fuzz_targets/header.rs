@@ -31,9 +31,9 @@ fn read(frame: &[u8]) -> Option<Incoming> {
     let mut greeting = Outbox::new(Limits::DEFAULT);
     greeting.push_hello(&Hello::new("treefold", node)).expect("a greeting is within its limits");
     let mut inbox = Inbox::new(Limits::DEFAULT);
-    inbox.read_buffer().extend_from_slice(&written(&mut greeting));
+    inbox.put(&written(&mut greeting));
     inbox.next().expect("the greeting is sound");
-    inbox.read_buffer().extend_from_slice(frame);
+    inbox.put(frame);
     inbox.next().ok().flatten()
 }
 

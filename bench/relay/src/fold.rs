@@ -28,20 +28,21 @@ pub(crate) struct Figure {
 }
 
 /// Measures every kind, number of inputs and number of workers.
-pub(crate) fn measure(partial_bytes: usize, rounds: u32) -> Vec<Figure> {
-    let mut rates: BTreeMap<(usize, u32, usize), Vec<f64>> = BTreeMap::new();
+pub(crate) fn measure(kinds: &[Kind], partial_bytes: usize, rounds: u32) -> Vec<Figure> {
+    let mut rates: BTreeMap<(Kind, u32, usize), Vec<f64>> = BTreeMap::new();
     let mut copies: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    let kinds = [Kind::Vectors, Kind::TopK, Kind::Runs];
+    // What folds nothing would be measured at nothing.
+    let kinds = kinds.iter().copied().filter(|&kind| kind != Kind::Nothing);
     let inputs_max = INPUTS.into_iter().max().unwrap_or(0);
-    let templates =
-        kinds.map(|kind| (0..inputs_max).map(|seed| kind.partial(partial_bytes, seed)).collect::<Vec<_>>());
+    let templates = |kind: Kind| (0..inputs_max).map(|seed| kind.partial(partial_bytes, seed)).collect();
+    let templates: BTreeMap<Kind, Vec<Bytes>> = kinds.map(|kind| (kind, templates(kind))).collect();
     for _ in 0..rounds {
         for workers in WORKERS {
             copies.entry(workers).or_default().push(copy(workers));
-            for (kind, templates) in kinds.into_iter().zip(&templates) {
+            for (&kind, templates) in &templates {
                 for inputs in INPUTS {
                     let rate = fold(kind, templates, inputs, workers);
-                    rates.entry((kind as usize, inputs, workers)).or_default().push(rate);
+                    rates.entry((kind, inputs, workers)).or_default().push(rate);
                 }
             }
         }
@@ -50,14 +51,7 @@ pub(crate) fn measure(partial_bytes: usize, rounds: u32) -> Vec<Figure> {
         copies.into_iter().map(|(workers, rates)| (workers, median(rates))).collect();
     let figure = |((kind, inputs, workers), rates)| {
         let (gb_per_s, copy_gb_per_s) = (median(rates), copies[&workers]);
-        Figure {
-            kind: Kind::ALL[kind],
-            inputs,
-            workers,
-            gb_per_s,
-            copy_gb_per_s,
-            of_copy: gb_per_s / copy_gb_per_s,
-        }
+        Figure { kind, inputs, workers, gb_per_s, copy_gb_per_s, of_copy: gb_per_s / copy_gb_per_s }
     };
     rates.into_iter().map(figure).collect()
 }

@@ -18,6 +18,7 @@ mod path;
 mod process;
 
 use clap::Parser;
+use partials::Kind;
 use serde::Serialize;
 
 /// Measure what a relay folds in a second
@@ -34,6 +35,10 @@ struct Args {
     /// Leaves of the relay, each a process; several, separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8])]
     leaves: Vec<u32>,
+
+    /// What is folded; several, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::ALL)]
+    kinds: Vec<Kind>,
 
     /// Measure one of the two only
     #[arg(long, value_enum)]
@@ -75,12 +80,12 @@ fn main() -> Result<(), Failure> {
     let partial_bytes = args.partial as usize * (1 << 20);
     let mut memory = Vec::new();
     if args.only != Some(Only::Network) {
-        memory = fold::measure(partial_bytes, args.rounds);
+        memory = fold::measure(&args.kinds, partial_bytes, args.rounds);
     }
     let mut network = Vec::new();
     if args.only != Some(Only::Memory) {
         for &leaves in &args.leaves {
-            network.extend(path::measure(partial_bytes, leaves, args.rounds)?);
+            network.extend(path::measure(&args.kinds, partial_bytes, leaves, args.rounds)?);
         }
     }
     println!("{}", serde_json::to_string(&Report { partial_bytes, rounds: args.rounds, memory, network })?);

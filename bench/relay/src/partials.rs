@@ -8,7 +8,7 @@ use treefold::operators::{Body, Raw, merging, ready as ready_reduces};
 use treefold::{Aggregation, OperatorError, Partition, Placement, Service};
 
 /// What is folded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// Vectors of 32-bit floating-point numbers, summed entry by entry.

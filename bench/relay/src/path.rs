@@ -24,10 +24,38 @@ pub(crate) struct Figure {
     /// What a sink took in from as many writers, in the same rounds.
     sink_gb_per_s: f64,
     of_sink: f64,
+    /// Seconds of processor that the relay's process used for each GB it took in, passing results on included.
+    cpu_s_per_gb: f64,
+    /// The same of the sink's process.
+    sink_cpu_s_per_gb: f64,
+}
+
+/// What a process took in, in a round.
+#[derive(Clone, Copy)]
+struct Rate {
+    gb_per_s: f64,
+    cpu_s_per_gb: f64,
+}
+
+impl Rate {
+    fn of(bytes: usize, seconds: f64, cpu_seconds: f64) -> Self {
+        Self { gb_per_s: gb_per_s(bytes, seconds), cpu_s_per_gb: cpu_seconds / (bytes as f64 / 1e9) }
+    }
+
+    /// The median of each.
+    fn median(rates: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| median(rates.iter().map(value).collect());
+        Self { gb_per_s: of(|rate| rate.gb_per_s), cpu_s_per_gb: of(|rate| rate.cpu_s_per_gb) }
+    }
 }
 
 /// Measures every kind over the network.
-pub(crate) fn measure(partial_bytes: usize, leaves: u32, rounds: u32) -> Result<Vec<Figure>, Failure> {
+pub(crate) fn measure(
+    kinds: &[Kind],
+    partial_bytes: usize,
+    leaves: u32,
+    rounds: u32,
+) -> Result<Vec<Figure>, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let relay = Played::start(&Part::Relay { leaves })?;
     let join = || relay.addr.clone();
@@ -36,14 +64,15 @@ pub(crate) fn measure(partial_bytes: usize, leaves: u32, rounds: u32) -> Result<
         .collect::<Result<_, _>>()?;
     let client = runtime.block_on(Client::builder().at([join()]).direct(true).connect())?;
     let mut sinks = Vec::new();
-    let mut rates = vec![Vec::new(); Kind::ALL.len()];
+    let mut rates = vec![Vec::new(); kinds.len()];
     for round in 0..=rounds {
         let sink = sink_rate(leaves)?;
-        for kind in Kind::ALL {
-            let rate = runtime.block_on(relay_rate(&client, kind, partial_bytes, leaves))?;
+        for (&kind, rates) in kinds.iter().zip(&mut rates) {
+            let rate =
+                runtime.block_on(relay_rate(&client, &relay, kind, partial_bytes * leaves as usize))?;
             // The first round warms up.
             if round > 0 {
-                rates[kind as usize].push(rate);
+                rates.push(rate);
             }
         }
         if round > 0 {
@@ -51,28 +80,42 @@ pub(crate) fn measure(partial_bytes: usize, leaves: u32, rounds: u32) -> Result<
         }
     }
     drop(processes);
-    let sink_gb_per_s = median(sinks);
-    let figure = |(kind, rates)| {
-        let gb_per_s = median(rates);
-        Figure { kind, leaves, gb_per_s, sink_gb_per_s, of_sink: gb_per_s / sink_gb_per_s }
+    let sink = Rate::median(&sinks);
+    let figure = |(&kind, rates): (&Kind, Vec<Rate>)| {
+        let rate = Rate::median(&rates);
+        Figure {
+            kind,
+            leaves,
+            gb_per_s: rate.gb_per_s,
+            sink_gb_per_s: sink.gb_per_s,
+            of_sink: rate.gb_per_s / sink.gb_per_s,
+            cpu_s_per_gb: rate.cpu_s_per_gb,
+            sink_cpu_s_per_gb: sink.cpu_s_per_gb,
+        }
     };
-    Ok(Kind::ALL.into_iter().zip(rates).map(figure).collect())
+    Ok(kinds.iter().zip(rates).map(figure).collect())
 }
 
-fn sink_rate(writers: u32) -> Result<f64, Failure> {
+fn sink_rate(writers: u32) -> Result<Rate, Failure> {
     let mut sink = Played::start(&Part::Sink)?;
     let to = sink.addr.clone();
     let _writers: Vec<Played> =
         (0..writers).map(|_| Played::start(&Part::Writer { to: to.clone() })).collect::<Result<_, _>>()?;
     std::thread::sleep(ROUND / 10);
-    let (before, began_at) = (sink.bytes()?, Instant::now());
+    let (bytes, cpu, began_at) = (sink.bytes()?, sink.processor_seconds()?, Instant::now());
     std::thread::sleep(ROUND);
-    let bytes = sink.bytes()? - before;
-    Ok(gb_per_s(bytes as usize, began_at.elapsed().as_secs_f64()))
+    let (bytes, cpu) = (sink.bytes()? - bytes, sink.processor_seconds()? - cpu);
+    Ok(Rate::of(bytes as usize, began_at.elapsed().as_secs_f64(), cpu))
 }
 
-async fn relay_rate(client: &Client, kind: Kind, partial_bytes: usize, leaves: u32) -> Result<f64, Failure> {
-    let began_at = Instant::now();
+/// Has calls answered that the relay takes so many bytes in for.
+async fn relay_rate(
+    client: &Client,
+    relay: &Played,
+    kind: Kind,
+    bytes_of_call: usize,
+) -> Result<Rate, Failure> {
+    let (cpu, began_at) = (relay.processor_seconds()?, Instant::now());
     let lane = || async {
         let mut bytes = 0;
         while began_at.elapsed() < ROUND {
@@ -82,7 +125,7 @@ async fn relay_rate(client: &Client, kind: Kind, partial_bytes: usize, leaves: u
             if reply.status != Status::Full {
                 return Err(format!("{kind:?}: {:?}", reply.missing).into());
             }
-            bytes += partial_bytes * leaves as usize;
+            bytes += bytes_of_call;
         }
         Ok::<usize, Failure>(bytes)
     };
@@ -91,7 +134,7 @@ async fn relay_rate(client: &Client, kind: Kind, partial_bytes: usize, leaves: u
     for ended in join_all(lanes).await {
         bytes += ended?;
     }
-    Ok(gb_per_s(bytes, began_at.elapsed().as_secs_f64()))
+    Ok(Rate::of(bytes, began_at.elapsed().as_secs_f64(), relay.processor_seconds()? - cpu))
 }
 
 /// All of them side by side.

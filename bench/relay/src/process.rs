@@ -12,6 +12,9 @@ const PART: &str = "TREEFOLD_BENCH_RELAY";
 /// What a writer gives the kernel at a time, and a sink asks of it.
 const BLOCK: usize = 256 << 10;
 
+/// What /proc counts in, on every Linux that has it (USER_HZ).
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// What a process is to do until nobody holds its standard input any more.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
@@ -134,6 +137,15 @@ impl Played {
         let stdin = child.stdin.take().ok_or("no standard input")?;
         let played = Self { child, stdin, stdout, addr: addr.trim().to_owned() };
         if played.addr.is_empty() { Err("a process ended before it was ready".into()) } else { Ok(played) }
+    }
+
+    /// Seconds of processor that it has used.
+    pub(crate) fn processor_seconds(&self) -> Result<f64, Failure> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // Behind the command's name, which is in parentheses: utime and stime are the twelfth and the thirteenth.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+        let ticks = fields.skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
+        Ok(f64::from(ticks) / TICKS_PER_SECOND)
     }
 
     /// Asks a sink how many bytes have come.

@@ -155,7 +155,7 @@ fn measure(name: &str, message: &Message<Bytes>) {
     let mut bytes = Vec::new();
     outbox.push_hello(&Hello::new("bench", node(0))).expect("a greeting is within its limits");
     write_all(&mut outbox, &mut bytes);
-    inbox.read_buffer().extend_from_slice(&bytes);
+    inbox.put(&bytes);
     assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))));
 
     bytes.clear();
@@ -169,7 +169,7 @@ fn measure(name: &str, message: &Message<Bytes>) {
         outbox.advance(written);
     });
     let decode = best(|| {
-        inbox.read_buffer().extend_from_slice(black_box(&bytes));
+        inbox.put(black_box(&bytes));
         let came = inbox.next().expect("the message is sound");
         assert!(matches!(black_box(came), Some(Incoming::Message(_))));
     });

@@ -209,7 +209,7 @@ async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello
             }
             None => {}
         }
-        if read.read_buf(inbox.read_buffer()).await? == 0 {
+        if read.read_buf(&mut inbox.read_buffer()).await? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
     }

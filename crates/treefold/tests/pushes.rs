@@ -231,7 +231,7 @@ impl Stranger {
             if let Some(incoming) = self.inbox.next().unwrap() {
                 return Some(incoming);
             }
-            match self.stream.read_buf(self.inbox.read_buffer()).await {
+            match self.stream.read_buf(&mut self.inbox.read_buffer()).await {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}
             }

@@ -70,7 +70,8 @@ impl Stranger {
             if let Some(incoming) = self.inbox.next().unwrap() {
                 return Some(incoming);
             }
-            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(self.inbox.read_buffer()));
+            let mut room = self.inbox.read_buffer();
+            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut room));
             match read.await.expect("the node says nothing") {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}

@@ -283,8 +283,9 @@ impl Connection {
             }
             // A front that doesn't read is asked no more until it does: who asks, waits.
             let takes_asks = self.outbox.len_bytes() <= self.outbox_bytes_max;
+            let mut room = self.inbox.read_buffer();
             tokio::select! {
-                read = self.read.read_buf(self.inbox.read_buffer()) => {
+                read = self.read.read_buf(&mut room) => {
                     if !matches!(read, Ok(bytes) if bytes > 0) {
                         return false;
                     }

@@ -126,7 +126,7 @@ impl Loop {
             if !link.open.get() {
                 return;
             }
-            match read.read_buf(inbox.read_buffer()).await {
+            match read.read_buf(&mut inbox.read_buffer()).await {
                 Ok(0) | Err(_) => return self.lose(link.peer),
                 Ok(_) => {}
             }

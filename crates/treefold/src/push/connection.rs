@@ -144,8 +144,9 @@ impl Connection {
                     Err(_) => return Came::Lost,
                 }
             }
+            let mut room = self.inbox.read_buffer();
             tokio::select! {
-                read = self.read.read_buf(self.inbox.read_buffer()) => {
+                read = self.read.read_buf(&mut room) => {
                     if !matches!(read, Ok(bytes) if bytes > 0) {
                         return Came::Lost;
                     }

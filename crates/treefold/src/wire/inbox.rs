@@ -2,7 +2,8 @@
 //!
 //! Bytes are read straight into the inbox's buffer and messages taken from its front. While all payloads are
 //! small the buffer is used over and over; a frame with a long one is split off, and the payload is a slice
-//! of it.
+//! of it. While a chunk is under way, what is read goes to its payload instead, without another copy; so that this is
+//! most of it, little is read beyond a chunk's end.
 
 use crate::wire::chunks::ChunkStreams;
 use crate::wire::decode::{Decoder, decoded};
@@ -14,7 +15,8 @@ use crate::wire::header::ChunkHeader;
 use crate::wire::hello::{Fault, Hello};
 use crate::wire::launch::Launch;
 use crate::wire::{COPIED_BYTES_MAX, HELLO_BYTES_MAX};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::buf::Limit;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
@@ -24,6 +26,9 @@ const READ_BYTES: usize = 16 << 10;
 const READ_BYTES_LEAST: usize = 4 << 10;
 /// The most room made for one read, however long the frame under way.
 const READ_BYTES_MOST: usize = 256 << 10;
+/// What is read at a time while payloads come in chunks and no chunk is under way: the next one's header, and not much
+/// that would have to be copied.
+const READ_BYTES_BETWEEN: usize = 1 << 10;
 /// An empty buffer above this is given back.
 const IDLE_BYTES_MAX: usize = 64 << 10;
 
@@ -43,7 +48,7 @@ pub enum Incoming {
 /// Bytes from a peer on their way to become messages.
 ///
 /// The driver's loop is: read into [`read_buffer`](Self::read_buffer), then [`next`](Self::next) until it has
-/// nothing more.
+/// nothing more. Bytes that are at hand already are [`put`](Self::put) instead.
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
@@ -59,8 +64,8 @@ pub struct Inbox {
 enum Taken {
     /// It is not all here.
     Incomplete,
-    /// It was a chunk, with more to come.
-    Kept,
+    /// What it is for comes later, in chunks.
+    Begun,
     /// Something for the driver.
     Came(Incoming),
 }
@@ -77,8 +82,11 @@ impl Inbox {
         }
     }
 
-    /// The buffer to append what the peer sent to, with some room. Only ever append to it.
-    pub fn read_buffer(&mut self) -> &mut BytesMut {
+    /// Where what the peer sends next is to be read to, as far as there is room; ask again for every read.
+    pub fn read_buffer(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
+        if self.buffer.is_empty() && self.streams.lacking() > 0 {
+            return self.streams.room();
+        }
         if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BYTES_MAX {
             self.buffer = BytesMut::new();
         }
@@ -87,7 +95,14 @@ impl Inbox {
         if room < lacking.clamp(READ_BYTES_LEAST, READ_BYTES_MOST) {
             self.buffer.reserve(lacking.clamp(READ_BYTES, READ_BYTES_MOST));
         }
-        &mut self.buffer
+        let most = if self.streams.is_empty() { usize::MAX } else { lacking.max(READ_BYTES_BETWEEN) };
+        let room = self.buffer.capacity() - self.buffer.len();
+        (&mut self.buffer as &mut (dyn BufMut + Send)).limit(room.min(most))
+    }
+
+    /// Takes in bytes that the peer sent and that have been read elsewhere.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
     }
 
     /// The next thing that came; `None` when more bytes are needed.
@@ -102,8 +117,14 @@ impl Inbox {
             return Err(error.clone());
         }
         loop {
+            if self.streams.take_chunk(&mut self.buffer) {
+                return Ok(None);
+            }
+            if let Some(message) = self.streams.end_chunk() {
+                return Ok(Some(Incoming::Message(message)));
+            }
             match self.take_frame() {
-                Ok(Taken::Kept) => {}
+                Ok(Taken::Begun) => {}
                 Ok(Taken::Incomplete) => return Ok(None),
                 Ok(Taken::Came(incoming)) => return Ok(Some(incoming)),
                 Err(error) => {
@@ -138,13 +159,16 @@ impl Inbox {
             let [least, limit, got] = [least, limit, got].map(|bytes| bytes as u64);
             return Err(WireError::FrameLength { least, limit, got });
         }
+        let Some(prefix) = Prefix::read(&self.buffer) else { return Ok(Taken::Incomplete) };
+        let payload_at = PREFIX_BYTES.saturating_add(prefix.header_length as usize);
+        if self.begin_chunk(&prefix, payload_at, total)? {
+            return Ok(Taken::Begun);
+        }
         if self.buffer.len() < total {
             return Ok(Taken::Incomplete);
         }
-        let prefix = Prefix::read(&self.buffer).expect("invariant: a frame is no shorter than its prefix");
-        let payload_at = PREFIX_BYTES.saturating_add(prefix.header_length as usize);
         let payload_bytes = total.saturating_sub(payload_at);
-        if payload_bytes > COPIED_BYTES_MAX && prefix.kind != Kind::Chunk as u8 {
+        if payload_bytes > COPIED_BYTES_MAX {
             let frame = self.buffer.split_to(total).freeze();
             return self.read_frame(prefix, &frame, |at| frame.slice(at..));
         }
@@ -155,6 +179,25 @@ impl Inbox {
         buffer.advance(total);
         self.buffer = buffer;
         taken
+    }
+
+    /// Takes a chunk's head off the buffer, once it is there. False for what is no chunk, or none that makes sense: as
+    /// any other frame, that is looked at when it is whole.
+    ///
+    /// # Errors
+    /// Fatal when there is no room for it in its stream.
+    fn begin_chunk(&mut self, prefix: &Prefix, payload_at: usize, total: usize) -> Result<bool, WireError> {
+        let is_chunk =
+            prefix.kind == Kind::Chunk as u8 && prefix.flags & FLAG_CHUNKED == 0 && self.is_greeted;
+        if !is_chunk || payload_at > total || self.buffer.len() < payload_at {
+            return Ok(false);
+        }
+        let Ok(ChunkHeader { stream }) = decoded(&self.buffer[PREFIX_BYTES..payload_at]) else {
+            return Ok(false);
+        };
+        self.streams.begin_chunk(stream, total - payload_at)?;
+        self.buffer.advance(payload_at);
+        Ok(true)
     }
 
     /// Reads a whole frame; `payload_from` makes a payload of what it has from a place on.
@@ -188,17 +231,12 @@ impl Inbox {
                 let launch = Launch::read(header, &self.decoder.limits)?;
                 Taken::Came(Incoming::Launch(Box::new(launch)))
             }
-            Kind::Chunk => {
-                let ChunkHeader { stream } = decoded(header)?;
-                match self.streams.take_chunk(stream, payload)? {
-                    Some(message) => Taken::Came(Incoming::Message(message)),
-                    None => Taken::Kept,
-                }
-            }
+            // Any other was begun as soon as its header was there.
+            Kind::Chunk => return Err(decoded::<ChunkHeader>(header).err().unwrap_or(malformed("flags"))),
             kind if is_chunked => {
                 let message = self.decoder.message(kind, prefix.tag, header, Some(Bytes::new()))?;
                 self.streams.keep(message);
-                Taken::Kept
+                Taken::Begun
             }
             kind => {
                 let has_payload = prefix.flags & FLAG_PAYLOAD != 0;

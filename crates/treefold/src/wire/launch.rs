@@ -263,7 +263,7 @@ mod tests {
             let mut slices = [std::io::IoSlice::new(&[])];
             outbox.fill_slices(&mut slices);
             let bytes = slices[0].to_vec();
-            inbox.read_buffer().extend_from_slice(&bytes);
+            inbox.put(&bytes);
             outbox.advance(bytes.len());
         }
         assert!(matches!(inbox.next(), Ok(Some(Incoming::Hello(_)))));

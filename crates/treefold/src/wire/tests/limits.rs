@@ -6,7 +6,7 @@ use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, PREFIX_BYTES, Prefix}
 use crate::wire::header::{Announcement, ChunkHeader, ShareHeader, SharesRequestHeader};
 use crate::wire::shares::ACCOUNTS_MAX;
 use crate::wire::{Inbox, Incoming, NAME_BYTES_MAX, Outbox, REPORT_DEPTH_MAX, STREAMS_OPEN_MAX, WireError};
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use prost::Message as _;
 use std::sync::Arc;
 use treefold_core::error::{Missing, Reason};
@@ -164,7 +164,7 @@ fn what_does_not_begin_with_a_greeting_is_not_listened_to() {
     ] {
         let mut inbox = Inbox::new(Limits::DEFAULT);
         assert_eq!(shown_all(&feed(&mut inbox, stranger)), [format!("{:?}", Err::<(), _>(&refused))]);
-        inbox.read_buffer().extend_from_slice(&hello_bytes(&samples::hello()));
+        inbox.put(&hello_bytes(&samples::hello()));
         assert_eq!(inbox.next().unwrap_err(), refused, "a broken inbox stays broken");
     }
 }
@@ -188,7 +188,7 @@ fn a_frame_longer_than_any_can_be_ends_the_connection() {
 fn a_claimed_length_reserves_little() {
     let mut inbox = greeted_inbox(&Limits::DEFAULT);
     assert!(feed(&mut inbox, &(60_u32 << 20).to_le_bytes()).is_empty());
-    let reserved = inbox.read_buffer().capacity();
+    let reserved = inbox.read_buffer().remaining_mut();
     assert!(reserved <= 1 << 20, "{reserved} bytes reserved on a stranger's word");
 }
 

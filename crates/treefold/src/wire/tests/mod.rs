@@ -12,7 +12,7 @@ mod stream;
 mod stream_limits;
 
 use super::{Hello, Inbox, Incoming, Outbox, WireError};
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use std::io::IoSlice;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
@@ -49,17 +49,30 @@ fn written(outbox: &mut Outbox, step: usize) -> Vec<u8> {
 
 /// What an inbox makes of some bytes, up to and including a fatal error.
 fn feed(inbox: &mut Inbox, bytes: &[u8]) -> Vec<Result<Incoming, WireError>> {
-    inbox.read_buffer().extend_from_slice(bytes);
-    let mut came = Vec::new();
+    let (mut came, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let mut room = inbox.read_buffer();
+        let (read, later) = rest.split_at(rest.len().min(room.remaining_mut()));
+        room.put_slice(read);
+        rest = later;
+        if !take_all(inbox, &mut came) {
+            break;
+        }
+    }
+    came
+}
+
+/// Takes what has come out of an inbox; false when it is broken.
+fn take_all(inbox: &mut Inbox, came: &mut Vec<Result<Incoming, WireError>>) -> bool {
     loop {
         match inbox.next() {
-            Ok(None) => return came,
+            Ok(None) => return true,
             Ok(Some(incoming)) => came.push(Ok(incoming)),
             Err(error) => {
                 let is_fatal = error.is_fatal();
                 came.push(Err(error));
                 if is_fatal {
-                    return came;
+                    return false;
                 }
             }
         }
