@@ -4,7 +4,7 @@ use crate::partials::Kind;
 use crate::{gb_per_s, median};
 use bytes::Bytes;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
                     let folded =
                         operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
                     let folded = folded.expect("invariant: these partials can be folded");
-                    state.lock().expect("invariant: no fold panics")[wave].at_hand.push(folded);
+                    state.lock().expect("invariant: no fold panics")[wave].at_hand.push_back(folded);
                 }
             }
         }
@@ -89,7 +89,7 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
 
 /// Partials that are to become one.
 struct Wave {
-    at_hand: Vec<Bytes>,
+    at_hand: VecDeque<Bytes>,
     /// Folds that are still to begin.
     folds: u32,
 }
@@ -108,7 +108,8 @@ fn next_pair(waves: &mut [Wave]) -> Next {
     };
     let wave = &mut waves[at];
     wave.folds -= 1;
-    match wave.at_hand.pop().zip(wave.at_hand.pop()) {
+    // Oldest first, as a node does.
+    match wave.at_hand.pop_front().zip(wave.at_hand.pop_front()) {
         Some((a, b)) => Next::Fold(at, a, b),
         None => Next::Wait,
     }

@@ -5,6 +5,7 @@
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::io::Write;
 
 /// Two ascending runs of lines as one.
 pub(super) fn merge(a: &Bytes, b: &Bytes) -> Result<Bytes> {
@@ -12,39 +13,37 @@ pub(super) fn merge(a: &Bytes, b: &Bytes) -> Result<Bytes> {
     let (mut left, mut right) = (Lines::new(a), Lines::new(b));
     let (mut ours, mut theirs) = (left.next()?, right.next()?);
     loop {
-        let takes_ours = match (ours, theirs) {
+        let takes_ours = match (&ours, &theirs) {
             (Some(ours), Some(theirs)) => ours <= theirs,
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => return Ok(merged.into()),
         };
-        let next = if takes_ours { &mut ours } else { &mut theirs };
-        put(&mut merged, next.take().unwrap_or_default());
-        *next = if takes_ours { left.next()? } else { right.next()? };
+        let (next, lines) = if takes_ours { (&mut ours, &mut left) } else { (&mut theirs, &mut right) };
+        put(&mut merged, next.map_or(&[], |line| line.bytes));
+        *next = lines.next()?;
     }
 }
 
 /// Two runs of key, tab and number, ascending by key, as one in which each key stands once.
 pub(super) fn sum(a: &Bytes, b: &Bytes) -> Result<Bytes> {
     let mut summed = Vec::with_capacity(a.len() + b.len() + 2);
-    let (mut left, mut right) = (Counts(Lines::new(a)), Counts(Lines::new(b)));
+    let (mut left, mut right) = (Counts::new(a), Counts::new(b));
     let (mut ours, mut theirs) = (left.next()?, right.next()?);
     loop {
         let order = match (&ours, &theirs) {
-            (Some(ours), Some(theirs)) => ours.key.cmp(theirs.key),
+            (Some(ours), Some(theirs)) => ours.key.cmp(&theirs.key),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => return Ok(summed.into()),
         };
         match (order, ours, theirs) {
             (Ordering::Equal, Some(one), Some(other)) => {
-                let count = one.count.checked_add(other.count).ok_or_else(|| overflow(one.key))?;
-                let digits = count.to_string();
-                put_count(&mut summed, one.key, digits.as_bytes());
+                let count = one.count.checked_add(other.count).ok_or_else(|| overflow(one.key.bytes))?;
+                summed.extend_from_slice(&one.line[..=one.key.bytes.len()]);
+                writeln!(summed, "{count}").expect("invariant: memory takes what is written");
             }
-            (Ordering::Less, Some(one), _) | (_, _, Some(one)) => {
-                put_count(&mut summed, one.key, one.digits);
-            }
+            (Ordering::Less, Some(one), _) | (_, _, Some(one)) => put(&mut summed, one.line),
             _ => {}
         }
         if order.is_le() {
@@ -61,12 +60,6 @@ fn put(out: &mut Vec<u8>, line: &[u8]) {
     out.push(b'\n');
 }
 
-fn put_count(out: &mut Vec<u8>, key: &[u8], digits: &[u8]) {
-    out.extend_from_slice(key);
-    out.push(b'\t');
-    put(out, digits);
-}
-
 fn shown(line: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 40;
     format!("{:?}", String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES_MAX)]))
@@ -76,68 +69,118 @@ fn overflow(key: &[u8]) -> OperatorError {
     OperatorError::new(format!("the sum of {} leaves 64 bits", shown(key)))
 }
 
+/// Bytes, ordered as they are, and faster: by their first sixteen as one number, and by all only where those are equal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    /// Big-endian. Those that are not there count as zero, which is no more than any that is.
+    first: u128,
+    bytes: &'a [u8],
+}
+
+impl<'a> Key<'a> {
+    const FIRST_BYTES: usize = size_of::<u128>();
+
+    /// The key of so many bytes at the front of `rest`.
+    fn at_front(rest: &'a [u8], bytes: usize) -> Self {
+        let key = &rest[..bytes];
+        let first = match rest.first_chunk() {
+            // What lies behind the key is read with it, and shifted out.
+            Some(&first) if bytes > 0 => {
+                let behind = 8 * Self::FIRST_BYTES.saturating_sub(bytes);
+                u128::from_be_bytes(first) >> behind << behind
+            }
+            Some(_) => 0,
+            None => {
+                let mut first = [0; Self::FIRST_BYTES];
+                first[..bytes].copy_from_slice(key);
+                u128::from_be_bytes(first)
+            }
+        };
+        Self { first, bytes: key }
+    }
+
+    /// This one, unless it comes before what must not come behind it.
+    fn behind(self, before: Option<Self>, is_in_order: fn(Ordering) -> bool) -> Result<Self> {
+        match before {
+            Some(before) if !is_in_order(before.cmp(&self)) => {
+                let problem = format!("{} comes after {}", shown(self.bytes), shown(before.bytes));
+                Err(OperatorError::new(problem))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+/// Takes a line off the front of a run; gives its length, and what it is the front of.
+fn split_line<'a>(run: &mut &'a [u8]) -> Option<(usize, &'a [u8])> {
+    let rest = *run;
+    if rest.is_empty() {
+        return None;
+    }
+    let end = rest.iter().position(|&byte| byte == b'\n');
+    *run = end.map_or(&[], |end| &rest[end + 1..]);
+    Some((end.unwrap_or(rest.len()), rest))
+}
+
 /// The lines of a run, none less than the one before.
 struct Lines<'a> {
     rest: &'a [u8],
-    before: &'a [u8],
+    before: Option<Key<'a>>,
 }
 
 impl<'a> Lines<'a> {
     fn new(run: &'a [u8]) -> Self {
-        Self { rest: run, before: &[] }
+        Self { rest: run, before: None }
     }
 
-    fn next(&mut self) -> Result<Option<&'a [u8]>> {
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
-        let end = self.rest.iter().position(|&byte| byte == b'\n');
-        let (line, rest) = match end {
-            Some(end) => (&self.rest[..end], &self.rest[end + 1..]),
-            None => (self.rest, &[][..]),
-        };
-        if line < self.before {
-            let problem = format!("{} comes after {}", shown(line), shown(self.before));
-            return Err(OperatorError::new(problem));
-        }
-        (self.rest, self.before) = (rest, line);
-        Ok(Some(line))
+    fn next(&mut self) -> Result<Option<Key<'a>>> {
+        let Some((end, rest)) = split_line(&mut self.rest) else { return Ok(None) };
+        self.before = Some(Key::at_front(rest, end).behind(self.before, Ordering::is_le)?);
+        Ok(self.before)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Count<'a> {
-    key: &'a [u8],
-    digits: &'a [u8],
+    key: Key<'a>,
     count: i64,
+    /// The two as they stand there.
+    line: &'a [u8],
 }
 
-/// The counts of a run, each key greater than the one before.
-struct Counts<'a>(Lines<'a>);
+/// The counts of a run, each key greater than the one before. Keys are compared, and not lines: a tab is greater than
+/// some bytes of longer keys.
+struct Counts<'a> {
+    rest: &'a [u8],
+    before: Option<Key<'a>>,
+}
 
 impl<'a> Counts<'a> {
+    fn new(run: &'a [u8]) -> Self {
+        Self { rest: run, before: None }
+    }
+
     fn next(&mut self) -> Result<Option<Count<'a>>> {
-        let before = key_of(self.0.before);
-        let is_first = self.0.before.is_empty();
-        let lines = &mut self.0;
-        // Keys are compared, and not lines: a tab is greater than some bytes of longer keys.
-        lines.before = &[];
-        let Some(line) = lines.next()? else { return Ok(None) };
-        let key = key_of(line);
-        let digits = line.get(key.len() + 1..).unwrap_or_default();
-        let count = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        let Some(count) = count else {
+        let Some((end, rest)) = split_line(&mut self.rest) else { return Ok(None) };
+        let line = &rest[..end];
+        let tab = line.iter().rposition(|&byte| byte == b'\t');
+        let Some((tab, count)) = tab.and_then(|tab| Some((tab, number(&line[tab + 1..])?))) else {
             return Err(OperatorError::new(format!("{} is no key, tab and number", shown(line))));
         };
-        if !is_first && key <= before {
-            return Err(OperatorError::new(format!("{} comes after {}", shown(key), shown(before))));
-        }
-        Ok(Some(Count { key, digits, count }))
+        let key = Key::at_front(rest, tab).behind(self.before, Ordering::is_lt)?;
+        self.before = Some(key);
+        Ok(Some(Count { key, count, line }))
     }
 }
 
-fn key_of(line: &[u8]) -> &[u8] {
-    line.iter().rposition(|&byte| byte == b'\t').map_or(line, |tab| &line[..tab])
+/// A whole number of 64 bits, as [`str::parse`] takes it.
+fn number(digits: &[u8]) -> Option<i64> {
+    // So few cannot leave 64 bits.
+    const DIGITS_SAFE: usize = 18;
+    if digits.is_empty() || digits.len() > DIGITS_SAFE || !digits.iter().all(u8::is_ascii_digit) {
+        return std::str::from_utf8(digits).ok()?.parse().ok();
+    }
+    Some(digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
 }
 
 #[cfg(test)]
@@ -178,6 +221,22 @@ mod tests {
 
     fn lines() -> impl Strategy<Value = Vec<String>> {
         proptest::collection::vec("[a-c]{0,3}", 0..12)
+    }
+
+    proptest! {
+        /// Long enough to differ within the first sixteen bytes and behind them, with bytes of zero.
+        #[test]
+        fn keys_are_ordered_as_their_bytes(a in key(), b in key(), behind in key()) {
+            let with_more = |key: &[u8]| [key, behind.as_slice()].concat();
+            let (with_a, with_b) = (with_more(&a), with_more(&b));
+            let keys = (Key::at_front(&with_a, a.len()), Key::at_front(&with_b, b.len()));
+            prop_assert_eq!(keys.0.cmp(&keys.1), a.cmp(&b));
+        }
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        (0..20_usize, proptest::collection::vec(0_u8..2, 0..4))
+            .prop_map(|(same, rest)| [vec![1; same], rest].concat())
     }
 
     fn counts() -> impl Strategy<Value = BTreeMap<String, i64>> {
