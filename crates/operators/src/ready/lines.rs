@@ -5,7 +5,6 @@
 use crate::error::{OperatorError, Result};
 use bytes::Bytes;
 use std::cmp::Ordering;
-use std::io::Write;
 
 /// Two ascending runs of lines as one.
 pub(super) fn merge(a: &Bytes, b: &Bytes) -> Result<Bytes> {
@@ -41,7 +40,7 @@ pub(super) fn sum(a: &Bytes, b: &Bytes) -> Result<Bytes> {
             (Ordering::Equal, Some(one), Some(other)) => {
                 let count = one.count.checked_add(other.count).ok_or_else(|| overflow(one.key.bytes))?;
                 summed.extend_from_slice(&one.line[..=one.key.bytes.len()]);
-                writeln!(summed, "{count}").expect("invariant: memory takes what is written");
+                put(&mut summed, itoa::Buffer::new().format(count).as_bytes());
             }
             (Ordering::Less, Some(one), _) | (_, _, Some(one)) => put(&mut summed, one.line),
             _ => {}
@@ -65,6 +64,12 @@ fn shown(line: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES_MAX)]))
 }
 
+#[cold]
+fn out_of_order(key: &[u8], before: &[u8]) -> OperatorError {
+    OperatorError::new(format!("{} comes after {}", shown(key), shown(before)))
+}
+
+#[cold]
 fn overflow(key: &[u8]) -> OperatorError {
     OperatorError::new(format!("the sum of {} leaves 64 bits", shown(key)))
 }
@@ -100,12 +105,10 @@ impl<'a> Key<'a> {
     }
 
     /// This one, unless it comes before what must not come behind it.
+    #[inline]
     fn behind(self, before: Option<Self>, is_in_order: fn(Ordering) -> bool) -> Result<Self> {
         match before {
-            Some(before) if !is_in_order(before.cmp(&self)) => {
-                let problem = format!("{} comes after {}", shown(self.bytes), shown(before.bytes));
-                Err(OperatorError::new(problem))
-            }
+            Some(before) if !is_in_order(before.cmp(&self)) => Err(out_of_order(self.bytes, before.bytes)),
             _ => Ok(self),
         }
     }
@@ -117,7 +120,7 @@ fn split_line<'a>(run: &mut &'a [u8]) -> Option<(usize, &'a [u8])> {
     if rest.is_empty() {
         return None;
     }
-    let end = rest.iter().position(|&byte| byte == b'\n');
+    let end = memchr::memchr(b'\n', rest);
     *run = end.map_or(&[], |end| &rest[end + 1..]);
     Some((end.unwrap_or(rest.len()), rest))
 }
@@ -163,8 +166,7 @@ impl<'a> Counts<'a> {
     fn next(&mut self) -> Result<Option<Count<'a>>> {
         let Some((end, rest)) = split_line(&mut self.rest) else { return Ok(None) };
         let line = &rest[..end];
-        let tab = line.iter().rposition(|&byte| byte == b'\t');
-        let Some((tab, count)) = tab.and_then(|tab| Some((tab, number(&line[tab + 1..])?))) else {
+        let Some((tab, count)) = number_behind_tab(line) else {
             return Err(OperatorError::new(format!("{} is no key, tab and number", shown(line))));
         };
         let key = Key::at_front(rest, tab).behind(self.before, Ordering::is_lt)?;
@@ -173,14 +175,21 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// A whole number of 64 bits, as [`str::parse`] takes it.
-fn number(digits: &[u8]) -> Option<i64> {
-    // So few cannot leave 64 bits.
+/// Where a line's last tab is, and the whole number of 64 bits behind it, written as [`str::parse`] takes it.
+fn number_behind_tab(line: &[u8]) -> Option<(usize, i64)> {
+    // So many digits cannot leave 64 bits.
     const DIGITS_SAFE: usize = 18;
-    if digits.is_empty() || digits.len() > DIGITS_SAFE || !digits.iter().all(u8::is_ascii_digit) {
-        return std::str::from_utf8(digits).ok()?.parse().ok();
+    let (mut number, mut power) = (0, 1);
+    for (digits, (at, &byte)) in line.iter().enumerate().rev().take(DIGITS_SAFE + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' if digits < DIGITS_SAFE => number += power * i64::from(byte - b'0'),
+            b'\t' if digits > 0 => return Some((at, number)),
+            _ => break,
+        }
+        power *= 10;
     }
-    Some(digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
+    let tab = memchr::memrchr(b'\t', line)?;
+    Some((tab, std::str::from_utf8(&line[tab + 1..]).ok()?.parse().ok()?))
 }
 
 #[cfg(test)]
