@@ -24,8 +24,20 @@ const DEADLINE: Duration = Duration::from_secs(300);
 const DATA_MB: u64 = 16;
 const DATA_MB_GROWING: [u64; 5] = [4, 8, 16, 32, 64];
 
-const SERIES: [(&str, Shape); 3] =
-    [("base", Shape::Base), ("adaptive", Shape::Adaptive), ("relays", Shape::Auto)];
+/// A way that results go to the reducer.
+struct Series {
+    name: &'static str,
+    shape: Shape,
+    slices: u32,
+}
+
+const SERIES: [Series; 4] = [
+    Series { name: "base", shape: Shape::Base, slices: 1 },
+    Series { name: "adaptive", shape: Shape::Adaptive, slices: 1 },
+    Series { name: "relays", shape: Shape::Auto, slices: 1 },
+    // One slice is folded and passed on while the next is coming.
+    Series { name: "sliced", shape: Shape::Auto, slices: 8 },
+];
 
 /// One job, by one way.
 #[derive(Debug, Serialize)]
@@ -82,11 +94,11 @@ fn jobs(settings: &Settings, jobs: &[WordsParams]) -> Result<Vec<Timed>, String>
         let mut runs: [Vec<(f64, Usage)>; SERIES.len()] = Default::default();
         let mut result: Option<Run> = None;
         for _ in 0..settings.repeats {
-            for (at, (series, shape)) in SERIES.into_iter().enumerate() {
-                bar.set_message(format!("{series}, phrases of {}", params.phrase));
-                let (run, seconds, usage) = job(&bed, params, shape)?;
+            for (at, series) in SERIES.iter().enumerate() {
+                bar.set_message(format!("{}, phrases of {}", series.name, params.phrase));
+                let (run, seconds, usage) = job(&bed, params, series)?;
                 if result.get_or_insert_with(|| run.clone()) != &run {
-                    return Err(format!("{series} counted otherwise than the others"));
+                    return Err(format!("{} counted otherwise than the others", series.name));
                 }
                 runs[at].push((seconds, usage));
                 bar.inc(1);
@@ -112,12 +124,13 @@ async fn mapped(client: &Client, params: &WordsParams) -> Result<usize, String> 
 }
 
 /// One job at the reducer.
-fn job(bed: &Bed, params: &WordsParams, shape: Shape) -> Result<(Run, f64, Usage), String> {
+fn job(bed: &Bed, params: &WordsParams, series: &Series) -> Result<(Run, f64, Usage), String> {
     let before = Moment::of(bed).map_err(|error| error.to_string())?;
     let (run, took) = bed.ask(0, async |client: &Client| {
         let began = Instant::now();
-        let call = client.aggregate(&Words, "search/words", params).shape(shape).deadline(DEADLINE);
-        let reply = call.await.map_err(|error| error.to_string())?;
+        let call = client.aggregate(&Words, "search/words", params).deadline(DEADLINE);
+        let reply =
+            call.shape(series.shape).slices(series.slices).await.map_err(|error| error.to_string())?;
         match (reply.status, reply.value) {
             (Status::Full, Some(run)) => Ok((run, began.elapsed())),
             (status, _) => Err(format!("a job's result was {}: {:?}", status.name(), reply.missing)),
@@ -135,11 +148,11 @@ fn rows(
 ) -> Vec<Timed> {
     let seconds = |runs: &[(f64, Usage)]| median(runs.iter().map(|(seconds, _)| *seconds).collect());
     let base = seconds(&runs[0]);
-    let row = |((series, _), runs): (&(&'static str, Shape), &Vec<(f64, Usage)>)| {
+    let row = |(series, runs): (&Series, &Vec<(f64, Usage)>)| {
         let of = |figure: fn(&Usage) -> f64| median(runs.iter().map(|(_, usage)| figure(usage)).collect());
         let extreme = |better: fn(f64, f64) -> f64| runs.iter().map(|(seconds, _)| *seconds).reduce(better);
         Timed {
-            series,
+            series: series.name,
             phrase: params.phrase,
             combined: params.combine,
             data_mb: data_bytes as f64 / 1e6,

@@ -1,7 +1,7 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
-use super::branch::{Standing, common};
+use super::branch::common;
 use super::layout;
 use super::share::{Beginning, Front, Parent, Share};
 use super::spec::StreamEvent;
@@ -257,41 +257,6 @@ impl<P: Payload> Node<P> {
         self.look_at_slots(share);
     }
 
-    fn give_places(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, fresh: &PartitionSet) {
-        let patience = self.config.tuning.stream_patience;
-        let is_seated = is_seated(share, node, fresh);
-        let Some(front) = share.front.as_mut() else { return };
-        let (at, times) = front.seated.get(&node).copied().unwrap_or((now, 0));
-        let was_just_seated = times > 0 && at.until(now) < patience;
-        if fresh.is_empty() || node == self.me || is_seated || was_just_seated {
-            return;
-        }
-        front.seated.insert(node, (now, times.saturating_add(1)));
-        // Whoever answered for them before answers for them no longer.
-        self.let_go(share, fresh);
-        self.seat(now, share, node, fresh);
-        share.regroup();
-    }
-
-    /// A new leaf: below this node while it has fewer children than the shape says, else in the smallest subtree.
-    fn seat(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, endpoints: &PartitionSet) {
-        let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
-        share.life = share.life.saturating_add(1);
-        let leaf = Tree::leaf(node, endpoints.clone());
-        let there = || share.branches.iter().filter(|branch| branch.standing == Standing::There);
-        let smallest =
-            there().filter(|branch| branch.node != node).min_by_key(|branch| branch.tree.root().size);
-        let sits = there().find_map(|branch| with_more(&branch.tree, node, endpoints));
-        let tree = match (sits, smallest) {
-            (Some(tree), _) => tree,
-            (None, Some(branch)) if share.live().count() >= fan_out && share.branch_at(node).is_none() => {
-                with_leaf(&branch.tree, &leaf, fan_out)
-            }
-            _ => leaf,
-        };
-        self.graft(now, share, &tree, true);
-    }
-
     /// This node's user is through with a stream.
     pub(crate) fn close_stream(&mut self, now: Instant, request: RequestId) {
         let Some(&stream) = self.fronts.get(&request) else { return };
@@ -308,40 +273,6 @@ impl<P: Payload> Node<P> {
             });
         }
     }
-}
-
-/// True when a node sits where it could give these endpoints, and somebody looks after it.
-fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
-    let mut seats = share.live().flat_map(|branch| branch.tree.seats());
-    seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
-}
-
-/// The tree with more endpoints at a node that sits in it.
-fn with_more(tree: &Tree, node: NodeId, endpoints: &PartitionSet) -> Option<Tree> {
-    let mut row = tree.seats().to_vec();
-    let seat = row.iter_mut().find(|seat| seat.node == node)?;
-    seat.partitions.union_with(endpoints);
-    Tree::from_preorder(row)
-}
-
-/// The tree with one more leaf, where there is a free place nearest to the root of the smallest subtree, and of that the
-/// smallest. A walk down the row of seats: no chain is too deep for it.
-fn with_leaf(tree: &Tree, leaf: &Tree, fan_out: usize) -> Tree {
-    let mut row = tree.seats().to_vec();
-    let mut at = 0;
-    let end = loop {
-        row[at].size += 1;
-        let end = at + row[at].size as usize - 1;
-        let next = |&child: &usize| Some(child + row[child].size as usize).filter(|&next| next < end);
-        let children = || core::iter::successors(Some(at + 1).filter(|&child| child < end), next);
-        let smallest = children().min_by_key(|&child| row[child].size);
-        match smallest.filter(|_| children().count() >= fan_out) {
-            Some(smallest) => at = smallest,
-            None => break end,
-        }
-    };
-    row.splice(end..end, leaf.seats().iter().cloned());
-    Tree::from_preorder(row).expect("invariant: all that hold the new seat have grown by it")
 }
 
 fn check_options<P>(
@@ -388,30 +319,4 @@ fn check_spec<P: Payload>(spec: &StreamSpec<P>, limits: &Limits) -> Result<(), S
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::net::SocketAddr;
-
-    fn leaf(number: u16) -> Tree {
-        let node = NodeId::new(SocketAddr::from(([10, 0, 0, 1], number)), 1);
-        Tree::leaf(node, [u32::from(number)].into_iter().collect())
-    }
-
-    fn inner(number: u16, children: &[Tree]) -> Tree {
-        let root = leaf(number);
-        Tree::join(root.root().node, root.root().partitions.clone(), children)
-    }
-
-    #[test]
-    fn a_new_leaf_takes_the_free_place_nearest_to_the_root_of_the_smallest_subtree() {
-        assert_eq!(with_leaf(&leaf(1), &leaf(9), 2), inner(1, &[leaf(9)]));
-        let tree = inner(1, &[inner(2, &[leaf(3)]), leaf(4)]);
-        assert_eq!(with_leaf(&tree, &leaf(9), 3), inner(1, &[inner(2, &[leaf(3)]), leaf(4), leaf(9)]));
-        assert_eq!(with_leaf(&tree, &leaf(9), 2), inner(1, &[inner(2, &[leaf(3)]), inner(4, &[leaf(9)])]));
-        let chain = inner(1, &[inner(2, &[leaf(3)])]);
-        assert_eq!(with_leaf(&chain, &leaf(9), 1), inner(1, &[inner(2, &[inner(3, &[leaf(9)])])]));
-    }
 }

@@ -50,6 +50,7 @@ pub mod operator;
 mod reopen;
 mod repair;
 mod roll;
+mod seating;
 mod settle;
 pub(crate) mod share;
 pub mod spec;

@@ -9,6 +9,7 @@ use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamOptions, Synchronisation};
 use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 
 /// Two racks of four, each with a relay: nodes 8 and 9.
@@ -169,4 +170,33 @@ fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
     let (trees, endpoints) = last.expect("they have come");
     assert_eq!(endpoints, PartitionSet::first(8));
     assert!(trees.iter().all(|tree| tree.height() <= 1), "{trees:?}");
+}
+
+#[test]
+fn who_comes_to_a_stream_is_below_its_racks_relay() {
+    let plan = plan();
+    let mut world = World::empty(&plan);
+    let holds = |i: u32| PartitionSet::from_range(i..i + 1);
+    // Each rack has two members, and so a relay that folds: the even ones' is node 8.
+    for i in [0, 1, 2, 3, 8, 9] {
+        world.start(&plan, i, 1, if i < 8 { holds(i) } else { PartitionSet::new() });
+    }
+    world.introduce();
+    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), StreamOptions::default());
+    world.run_until_open(0, request);
+    for i in 4..8 {
+        world.start(&plan, i, 1, holds(i));
+        world.introduce();
+        world.run_for(Duration::from_secs(1));
+    }
+    let last = events(&world, request).iter().rev().find_map(|event| match event {
+        StreamEvent::Changed { trees, endpoints, .. } => Some((trees.clone(), endpoints.clone())),
+        _ => None,
+    });
+    let (trees, endpoints) = last.expect("they have come");
+    assert_eq!(endpoints, PartitionSet::first(8));
+    let other_rack = trees.iter().flat_map(Tree::children).find(|tree| tree.root().node == world.id(9));
+    let below: BTreeSet<NodeId> =
+        other_rack.expect("it folds").children().map(|child| child.root().node).collect();
+    assert_eq!(below, [1, 3, 5, 7].map(|i| world.id(i)).into(), "{trees:?}");
 }
