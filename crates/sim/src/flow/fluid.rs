@@ -31,7 +31,7 @@ pub struct Flow {
     pub path: Path,
     /// Its size.
     pub bytes: f64,
-    /// When it starts. Inputs of others start at zero.
+    /// When it starts. Inputs start with what they feed.
     pub starts_s: f64,
     /// The flow that it is an input of.
     pub into: Option<u32>,
