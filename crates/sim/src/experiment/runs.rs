@@ -56,11 +56,29 @@ pub fn averaged<T: Sync>(
     jobs: &[T],
     run: impl Fn(&T, u64) -> Vec<Point> + Sync,
 ) -> Vec<Point> {
-    let repeat = plan.repeat.max(1);
-    let runs: Vec<(usize, u64)> =
-        (0..jobs.len()).flat_map(|job| (0..repeat).map(move |nth| (job, seed_of(plan, nth)))).collect();
+    averaged_over(plan, progress, jobs, |_| plan.repeat, run)
+}
+
+/// The same with a number of seeds for each job, one at least: the first so many of the plan's.
+pub fn averaged_over<T: Sync>(
+    plan: &Plan,
+    progress: &dyn Progress,
+    jobs: &[T],
+    seeds: impl Fn(&T) -> u32,
+    run: impl Fn(&T, u64) -> Vec<Point> + Sync,
+) -> Vec<Point> {
+    let seeds: Vec<u32> = jobs.iter().map(|job| seeds(job).max(1)).collect();
+    let runs: Vec<(usize, u64)> = (seeds.iter().enumerate())
+        .flat_map(|(job, &seeds)| (0..seeds).map(move |nth| (job, seed_of(plan, nth))))
+        .collect();
     let points = in_parallel(plan, progress, &runs, |&(job, seed)| run(&jobs[job], seed));
-    points.chunks(repeat as usize).flat_map(means).collect()
+    let mut rest = points.as_slice();
+    let mut of_job = |&seeds: &u32| {
+        let (own, others) = rest.split_at(seeds as usize);
+        rest = others;
+        means(own)
+    };
+    seeds.iter().flat_map(&mut of_job).collect()
 }
 
 /// The seed of a plan's `nth` run of every point.

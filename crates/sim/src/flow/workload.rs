@@ -7,8 +7,12 @@
 //! What the paper leaves open, and what is taken here:
 //!
 //! - *Load in which time?* Where all flows start at once, a load is a time to work off. [`Workload::window_s`] says of how
-//!   long a time 15 % are sent. Flows are drawn until their bytes are that many: with a shape of 1.05 the mean of any
-//!   number of draws that fits here is far below 100 KB, so they are about twice as many as load and mean give.
+//!   long a time 15 % are sent; flows are as many as load and mean give. The paper had nearly the same times with flows
+//!   that arrive one after the other ([`Starts::OverTime`]), so it worked off few at once, and the time is short here.
+//! - *Whose size is it?* A job's: each of its workers sends as much as the others, as workers do that answer the same
+//!   request over equal parts of the data. Were every partial result drawn on its own ([`Partials::Each`]), a large job
+//!   would wait for its largest, which takes as long wherever it is aggregated, and the paper's gains would be out of
+//!   reach. So its figures, and not its words, decide here.
 //! - *The power law.* At least two workers (one has nothing to aggregate), at most a worker on all servers but one; the
 //!   61 % then give the exponent.
 //! - *Where masters are.* Anywhere, as only of workers is it said that they are near each other; [`Masters`].
@@ -21,7 +25,7 @@ use super::placement::Placer;
 use super::topology::{Fabric, GBPS};
 use treefold_core::random::Random;
 
-/// The workload of a run as a plain value.
+/// The workload of a run as a plain value. Flows are as many as their mean size makes the load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// The share of all servers' links that is sent, in `window_s` at 1 Gbit/s each.
@@ -30,10 +34,34 @@ pub struct Workload {
     pub window_s: f64,
     /// The share of the flows that can be aggregated.
     pub aggregatable: f64,
+    /// The most workers of a job, where servers are more.
+    pub workers_max: u32,
     /// The share of a job's workers that start late.
     pub stragglers: f64,
     /// Where masters are.
     pub masters: Masters,
+    /// How large the partial results of a job are.
+    pub partials: Partials,
+    /// When jobs and other flows start.
+    pub starts: Starts,
+}
+
+/// Whether a job's partial results are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partials {
+    /// One size is drawn for all of a job.
+    Alike,
+    /// Each has a size of its own.
+    Each,
+}
+
+/// When jobs and other flows start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starts {
+    /// All at zero.
+    AtOnce,
+    /// Each at any moment of [`Workload::window_s`].
+    OverTime,
 }
 
 /// Where a job's master is.
@@ -47,8 +75,16 @@ pub enum Masters {
 
 impl Workload {
     /// NetAgg's (§4.1).
-    pub const PAPER: Self =
-        Self { load: 0.15, window_s: 0.05, aggregatable: 0.46, stragglers: 0.0, masters: Masters::Anywhere };
+    pub const PAPER: Self = Self {
+        load: 0.15,
+        window_s: 0.02,
+        aggregatable: 0.46,
+        workers_max: u32::MAX,
+        stragglers: 0.0,
+        masters: Masters::Anywhere,
+        partials: Partials::Alike,
+        starts: Starts::AtOnce,
+    };
 }
 
 /// The mean and the shape of flow sizes.
@@ -75,8 +111,8 @@ pub struct Worker {
     pub server: u32,
     /// How large its partial result is.
     pub bytes: f64,
-    /// When it starts to send it.
-    pub starts_s: f64,
+    /// By how much it is later than its job.
+    pub late_s: f64,
 }
 
 /// Partial results and where they are to meet.
@@ -86,6 +122,8 @@ pub struct Job {
     pub number: u64,
     /// Where its result is wanted.
     pub master: u32,
+    /// When it starts.
+    pub starts_s: f64,
     /// What is aggregated: at least two, each at another server.
     pub workers: Vec<Worker>,
 }
@@ -106,6 +144,8 @@ pub struct Other {
     pub to: u32,
     /// Its size.
     pub bytes: f64,
+    /// When it starts.
+    pub starts_s: f64,
 }
 
 /// All that is sent in a run.
@@ -120,59 +160,93 @@ pub struct Traffic {
 impl Workload {
     /// The traffic that `seed` names. It depends on nothing of the fabric but how many servers there are and where.
     pub fn draw(&self, fabric: &Fabric, seed: u64) -> Traffic {
-        let mut random = Random::new(seed);
-        // A generator of its own, so that the same jobs straggle more or less.
-        let mut late = Random::new(seed ^ 0x6c61_7465);
-        let mut placer = Placer::new(fabric);
-        let bytes_wanted = self.load * f64::from(fabric.servers()) * GBPS * self.window_s;
-        let (mut bytes, mut in_jobs) = (0.0, 0_u32);
-        let mut traffic = Traffic::default();
-        while bytes < bytes_wanted {
-            let flows = in_jobs + traffic.others.len() as u32;
-            if f64::from(in_jobs) <= self.aggregatable * f64::from(flows) && self.aggregatable > 0.0 {
-                let number = traffic.jobs.len() as u64;
-                let job = self.job(number, fabric, &mut placer, &mut random, &mut late);
-                (bytes, in_jobs) = (bytes + job.bytes(), in_jobs + job.workers.len() as u32);
+        let flows_wanted = self.load * f64::from(fabric.servers()) * GBPS * self.window_s / MEAN_BYTES;
+        let mut draw = Draw::new(self, fabric, seed);
+        let (mut traffic, mut in_jobs) = (Traffic::default(), 0_u32);
+        loop {
+            let flows = f64::from(in_jobs + traffic.others.len() as u32);
+            if flows >= flows_wanted {
+                return traffic;
+            }
+            if f64::from(in_jobs) <= self.aggregatable * flows && self.aggregatable > 0.0 {
+                let job = draw.job(traffic.jobs.len() as u64);
+                in_jobs += job.workers.len() as u32;
                 traffic.jobs.push(job);
             } else {
-                let (from, apart) =
-                    (below(&mut random, fabric.servers()), 1 + below(&mut random, fabric.servers() - 1));
-                let other =
-                    Other { from, to: (from + apart) % fabric.servers(), bytes: size_bytes(&mut random) };
-                bytes += other.bytes;
-                traffic.others.push(other);
+                traffic.others.push(draw.other());
             }
         }
-        traffic
     }
+}
 
-    fn job(
-        &self,
-        number: u64,
-        fabric: &Fabric,
-        placer: &mut Placer<'_>,
-        random: &mut Random,
-        late: &mut Random,
-    ) -> Job {
-        let mut servers = placer.place(workers(fabric.servers() - 1, random), random);
-        let anywhere = below(random, fabric.servers());
-        let master = match self.masters {
-            Masters::Anywhere => anywhere,
-            Masters::Near => servers[0],
-        };
-        servers.retain(|&server| server != master);
-        let worker = |server| Worker { server, bytes: size_bytes(random), starts_s: self.starts_s(late) };
-        Job { number, master, workers: servers.into_iter().map(worker).collect() }
-    }
+/// What traffic is drawn with.
+struct Draw<'a> {
+    workload: &'a Workload,
+    fabric: &'a Fabric,
+    placer: Placer<'a>,
+    random: Random,
+    /// Generators of their own, so that the same jobs straggle more or less, and start at once or not.
+    late: Random,
+    start: Random,
+}
 
-    fn starts_s(&self, late: &mut Random) -> f64 {
-        let (straggles, most, by) = (late.unit(), late.unit(), late.unit());
-        if straggles >= self.stragglers {
-            return 0.0;
+impl<'a> Draw<'a> {
+    fn new(workload: &'a Workload, fabric: &'a Fabric, seed: u64) -> Self {
+        Self {
+            workload,
+            fabric,
+            placer: Placer::new(fabric),
+            random: Random::new(seed),
+            late: Random::new(seed ^ 0x6c61_7465),
+            start: Random::new(seed ^ 0x7374_6172),
         }
-        let (least, longest) = if most < MOST { LATE } else { VERY_LATE };
-        USUAL_S * (least + (longest - least) * by)
     }
+
+    fn job(&mut self, number: u64) -> Job {
+        let servers = self.fabric.servers();
+        let so_many = workers(self.workload.workers_max.min(servers - 1), &mut self.random);
+        let mut servers_of_job = self.placer.place(so_many, &mut self.random);
+        let anywhere = below(&mut self.random, servers);
+        let master = match self.workload.masters {
+            Masters::Anywhere => anywhere,
+            Masters::Near => servers_of_job[0],
+        };
+        servers_of_job.retain(|&server| server != master);
+        let alike = size_bytes(&mut self.random);
+        let worker = |server| {
+            let bytes = match self.workload.partials {
+                Partials::Alike => alike,
+                Partials::Each => size_bytes(&mut self.random),
+            };
+            Worker { server, bytes, late_s: late_s(self.workload.stragglers, &mut self.late) }
+        };
+        let workers = servers_of_job.into_iter().map(worker).collect();
+        Job { number, master, starts_s: self.starts_s(), workers }
+    }
+
+    fn other(&mut self) -> Other {
+        let servers = self.fabric.servers();
+        let (from, apart) = (below(&mut self.random, servers), 1 + below(&mut self.random, servers - 1));
+        let bytes = size_bytes(&mut self.random);
+        Other { from, to: (from + apart) % servers, bytes, starts_s: self.starts_s() }
+    }
+
+    fn starts_s(&mut self) -> f64 {
+        match self.workload.starts {
+            Starts::AtOnce => 0.0,
+            Starts::OverTime => self.workload.window_s * self.start.unit(),
+        }
+    }
+}
+
+/// By how much a worker is late where a share of them straggles.
+fn late_s(stragglers: f64, late: &mut Random) -> f64 {
+    let (straggles, most, by) = (late.unit(), late.unit(), late.unit());
+    if straggles >= stragglers {
+        return 0.0;
+    }
+    let (least, longest) = if most < MOST { LATE } else { VERY_LATE };
+    USUAL_S * (least + (longest - least) * by)
 }
 
 fn below(random: &mut Random, so_many: u32) -> u32 {
@@ -206,15 +280,44 @@ mod tests {
     }
 
     #[test]
-    fn the_load_and_the_share_that_can_be_aggregated_are_the_papers() {
+    fn flows_are_as_many_as_load_and_mean_give_and_the_papers_share_can_be_aggregated() {
         let traffic = traffic(&Workload::PAPER);
         let in_jobs: usize = traffic.jobs.iter().map(|job| job.workers.len()).sum();
-        let share = in_jobs as f64 / (in_jobs + traffic.others.len()) as f64;
-        assert!((share - 0.46).abs() < 0.01, "{share}");
-        let jobs: f64 = traffic.jobs.iter().map(Job::bytes).sum();
-        let bytes = jobs + traffic.others.iter().map(|other| other.bytes).sum::<f64>();
-        let wanted = 0.15 * 0.5 * 1_024.0 * GBPS;
-        assert!((1.0..1.5).contains(&(bytes / wanted)), "{bytes} of {wanted}");
+        let flows = (in_jobs + traffic.others.len()) as f64;
+        let share = in_jobs as f64 / flows;
+        assert!((share - 0.46).abs() < 0.02, "{share}");
+        let wanted = 0.15 * 0.5 * 1_024.0 * GBPS / 100e3;
+        assert!((1.0..1.02).contains(&(flows / wanted)), "{flows} of {wanted}");
+    }
+
+    #[test]
+    fn a_jobs_partial_results_are_alike_unless_each_is_drawn() {
+        let are_alike = |partials| {
+            let traffic = traffic(&Workload { partials, ..Workload::PAPER });
+            let mut jobs = traffic.jobs.iter().filter(|job| job.workers.len() > 1);
+            jobs.all(|job| job.workers.iter().all(|worker| worker.bytes == job.workers[0].bytes))
+        };
+        assert!(are_alike(Partials::Alike));
+        assert!(!are_alike(Partials::Each));
+    }
+
+    #[test]
+    fn over_time_the_same_is_sent_at_moments_of_its_own() {
+        let over_time = Workload { starts: Starts::OverTime, ..Workload::PAPER };
+        let starts = |traffic: &Traffic| -> Vec<f64> {
+            let jobs = traffic.jobs.iter().map(|job| job.starts_s);
+            jobs.chain(traffic.others.iter().map(|other| other.starts_s)).collect()
+        };
+        let (mut at_once, mut spread) = (traffic(&Workload::PAPER), traffic(&over_time));
+        assert!(starts(&at_once).iter().all(|&s| s == 0.0));
+        let starts = starts(&spread);
+        let mean_s = starts.iter().sum::<f64>() / starts.len() as f64;
+        assert!((0.24..0.26).contains(&mean_s) && starts.iter().all(|s| (0.0..0.5).contains(s)), "{mean_s}");
+        for traffic in [&mut at_once, &mut spread] {
+            traffic.jobs.iter_mut().for_each(|job| job.starts_s = 0.0);
+            traffic.others.iter_mut().for_each(|other| other.starts_s = 0.0);
+        }
+        assert_eq!((at_once.jobs, at_once.others), (spread.jobs, spread.others));
     }
 
     #[test]
@@ -231,16 +334,16 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_and_stragglers_change_nothing_but_starts() {
-        let (calm, late) =
+        let (calm, some_late) =
             (traffic(&Workload::PAPER), traffic(&Workload { stragglers: 0.3, ..Workload::PAPER }));
-        let starts = |traffic: &Traffic| -> Vec<f64> {
-            traffic.jobs.iter().flat_map(|job| job.workers.iter().map(|worker| worker.starts_s)).collect()
+        let late = |traffic: &Traffic| -> Vec<f64> {
+            traffic.jobs.iter().flat_map(|job| job.workers.iter().map(|worker| worker.late_s)).collect()
         };
-        assert!(starts(&calm).iter().all(|&s| s == 0.0));
+        assert!(late(&calm).iter().all(|&s| s == 0.0));
         let straggling =
-            starts(&late).iter().filter(|&&s| s > 0.0).count() as f64 / starts(&late).len() as f64;
+            late(&some_late).iter().filter(|&&s| s > 0.0).count() as f64 / late(&some_late).len() as f64;
         assert!((0.27..0.33).contains(&straggling), "{straggling}");
         let bytes = |traffic: &Traffic| traffic.jobs.iter().map(Job::bytes).sum::<f64>();
-        assert_eq!(bytes(&calm), bytes(&late));
+        assert_eq!(bytes(&calm), bytes(&some_late));
     }
 }

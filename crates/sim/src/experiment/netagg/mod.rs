@@ -3,7 +3,8 @@
 //! [`cases`] has what all of them share: a case is one run of a [`Scene`](crate::flow::scene::Scene) under a name, at a
 //! place on the x axis. Each other file is one curve of the paper, or several that are read off the same runs.
 //!
-//! In their points `fct_ms_*` are flow completion times; `relative_*` the same beside rack's in the same setting;
+//! In their points `fct_ms_*` are flow completion times, `hop_ms_*` those of hops (see
+//! [`scene`](crate::flow::scene)); `relative_*` the same beside rack's in the same setting;
 //! `response_ms_*` are jobs', until the whole result is at its master. There is no throughput.
 
 pub mod aggregatable;

@@ -47,8 +47,8 @@ pub struct Stop {
     pub to: Option<u32>,
     /// The bytes of its own partial result; zero for a relay.
     pub own_bytes: f64,
-    /// When it starts; later than zero only where nobody sends to it.
-    pub starts_s: f64,
+    /// By how much it is later than its job; later only where nobody sends to it.
+    pub late_s: f64,
     /// The way of all flows of its tree; without, each flow has a way of its own.
     pub way: Option<Way>,
 }
@@ -56,7 +56,7 @@ pub struct Stop {
 impl Plan {
     /// Adds one who sends to `to`, and says where in the plan.
     pub fn add(&mut self, at: Place, own_bytes: f64, to: Option<u32>) -> u32 {
-        self.stops.push(Stop { at, to, own_bytes, starts_s: 0.0, way: None });
+        self.stops.push(Stop { at, to, own_bytes, late_s: 0.0, way: None });
         self.stops.len() as u32 - 1
     }
 
@@ -82,7 +82,7 @@ impl Strategy {
     /// The plan of a job.
     pub fn plan(self, topology: &Topology, job: &Job, seed: u64) -> Plan {
         let (ready, late): (Vec<Worker>, Vec<Worker>) =
-            job.workers.iter().partition(|worker| worker.starts_s <= 0.0);
+            job.workers.iter().partition(|worker| worker.late_s <= 0.0);
         let mut plan = match self {
             Self::Nothing => return Plan::default(),
             Self::Rack(aggregators) => rack::plan(topology.fabric(), job, &ready, aggregators, seed),
@@ -91,7 +91,7 @@ impl Strategy {
         };
         for worker in late {
             let at = plan.add_worker(&worker, None);
-            plan.stops[at as usize].starts_s = worker.starts_s;
+            plan.stops[at as usize].late_s = worker.late_s;
         }
         plan
     }

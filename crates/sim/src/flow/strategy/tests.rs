@@ -11,8 +11,8 @@ fn topology(relays: Deployment) -> Topology {
 }
 
 fn job(master: u32, servers: &[u32]) -> Job {
-    let worker = |&server| Worker { server, bytes: 100.0, starts_s: 0.0 };
-    Job { number: 5, master, workers: servers.iter().map(worker).collect() }
+    let worker = |&server| Worker { server, bytes: 100.0, late_s: 0.0 };
+    Job { number: 5, master, starts_s: 0.0, workers: servers.iter().map(worker).collect() }
 }
 
 /// `3<(1<(0) 2)`: who sends to whom, servers by number, relays by their switch.
@@ -77,7 +77,7 @@ fn relays_stand_where_the_way_leads() {
 #[test]
 fn who_is_late_sends_to_the_master() {
     let mut job = job(0, &[4, 5, 6]);
-    job.workers[1].starts_s = 0.1;
+    job.workers[1].late_s = 0.1;
     for (strategy, expected) in [
         (Strategy::Edge(1), "4<(6) 5"),
         (Strategy::Rack(rack::Aggregators::PerJob), "4 5 6"),
