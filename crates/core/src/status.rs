@@ -73,6 +73,10 @@ pub struct TableSizes {
     pub sliced_locals: usize,
     /// Folds waiting for one, those of waves that have ended included.
     pub folds_queued: usize,
+    /// Requests of applications that are pushed for here, announced or not.
+    pub push_requests: usize,
+    /// Bytes of what was pushed for them and not asked for yet.
+    pub early_bytes: usize,
     /// Nodes in the largest of the tables that remember something of each: loads, latencies, failures.
     pub peers_remembered: usize,
 }

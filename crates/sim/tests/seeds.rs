@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 12] = [
+const KEPT: [(&str, &str); 15] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -36,6 +36,18 @@ const KEPT: [(&str, &str); 12] = [
         "when modelled links became faster, a cancellation overtook its call on a connection",
     ),
     ("dropped_future", "a modelled future that was dropped went on holding its processor"),
+    (
+        "book_that_is_never_empty",
+        "a worker kept an entry for what a node that is gone had asked for, for ever",
+    ),
+    (
+        "early_fills_the_room",
+        "pushes that were early filled the room, and their announcement was refused for it",
+    ),
+    (
+        "early_blocks_what_is_open",
+        "a large push that nobody had asked for kept a worker from pushing what was asked for",
+    ),
 ];
 
 /// All of them are small; one that takes more steps than this goes round in circles for a while.
@@ -85,4 +97,24 @@ fn sabotage_is_found() {
         let broken = (1..=500).find_map(|seed| play(&draw(seed), Some(sabotage), None).violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");
     }
+}
+
+#[test]
+fn a_push_that_counts_twice_is_found() {
+    // One partition's calls have nothing to fold: what is folded was pushed.
+    let scenarios = (1..=500).map(draw).filter(|scenario| scenario.pushing.is_some());
+    let broken = scenarios
+        .map(|scenario| Scenario { partitions: 1, calls: Vec::new(), ..scenario })
+        .find_map(|scenario| play(&scenario, Some(Sabotage::CountTwice), None).violation);
+    assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some("counted_once"));
+}
+
+#[test]
+fn pushes_come_to_nodes_and_are_asked_for() {
+    let scenario =
+        (1..).map(draw).find(|scenario| scenario.pushing.is_some()).expect("one of three has some");
+    let calls = scenario.calls.len() as u64;
+    let played = play(&scenario, None, None);
+    assert_eq!(played.violation, None);
+    assert!(played.pushes > 0 && played.calls > calls, "{played:?}");
 }

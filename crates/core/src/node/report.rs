@@ -40,6 +40,8 @@ impl<P: Payload> Node<P> {
             sliced_locals: self.sliced.len(),
             locals_queued: self.queue.locals(),
             folds_queued: self.queue.folds(),
+            push_requests: self.pushes.requests.len(),
+            early_bytes: self.pushes.early_bytes,
             peers_remembered: self.loads.len().max(self.replicas.remembered()),
         }
     }

@@ -17,10 +17,10 @@
 //!   come (`chain.rs`); the worker has contributed when the last one is in, and not before, so that it counts as a whole
 //!   or not at all. A push of no bytes has nothing to add, whatever the aggregation.
 //! - **Who is early waits.** What comes before its announcement is kept for [`EARLY_FOR`], within
-//!   [`Limits::early_bytes_max`](crate::limits::Limits::early_bytes_max).
+//!   [`Limits::early_bytes_max`](crate::limits::Limits::early_bytes_max) and its application's part of `held_bytes_max`.
 //! - **Nothing is resent that is here.** A worker that attaches is told, for each open request, the last of its pushes
 //!   that the node has. What has gone up to a parent is in the parent's contributors: it is not asked of anybody, and so
-//!   not of the worker. A worker keeps what it has pushed until it is told that the request has ended.
+//!   not of the worker. A worker keeps what it has pushed until it is told that the request has ended ([`book`]).
 //! - **Who is absent is waited for**, for the announcement's patience: a worker that is attached nowhere, or whose
 //!   connection, or relay, is lost. It is found again by the card of the node that it attaches to (`absent.rs`).
 //! - **Who floods is slowed.** A worker has a window of bytes that are not folded yet. What is sent beyond it is dropped
@@ -29,6 +29,7 @@
 pub(crate) mod absent;
 mod announcing;
 mod attaching;
+pub mod book;
 pub(crate) mod chain;
 mod ending;
 pub mod message;

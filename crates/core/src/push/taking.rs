@@ -195,12 +195,14 @@ impl<P: Payload> Node<P> {
         let bytes = push.payload.len() + PUSH_BYTES;
         let limits = &self.config.limits;
         let (window, early_bytes_max) = (limits.push_window_bytes, limits.early_bytes_max);
-        let has_room = self.pushes.early_bytes + bytes <= early_bytes_max;
+        let is_within = self.pushes.early_bytes + bytes <= early_bytes_max;
         if !self.may_be_early(worker, key) {
             return;
         }
         let lane = self.queue.lanes.of_service(&key.0);
         self.note_held(lane);
+        // What waits must not fill the application's part: its announcement would be refused for it.
+        let has_room = is_within && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane);
         let request = self.pushes.request(key, now + EARLY_FOR);
         let chain = request.early.entry(worker.1).or_default();
         let has_room = has_room && (chain.is_starved() || chain.waiting_bytes() + bytes <= window);

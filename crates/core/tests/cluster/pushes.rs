@@ -70,6 +70,21 @@ fn what_is_pushed_before_and_after_the_announcement_is_folded_once() {
 }
 
 #[test]
+fn what_comes_early_does_not_fill_the_room_that_its_announcement_needs() {
+    let limits = Limits { held_bytes_max: 400, ..plan().limits };
+    let mut world = attached(&Plan { limits, ..plan() });
+    (0..8).for_each(|worker| world.give(worker, 7, 3, 100));
+    world.run_for(Duration::from_millis(5));
+    for node in world.nodes() {
+        assert!(node.open_work().held_bytes <= 400, "{:?}", node.open_work());
+    }
+    let request = announce(&mut world, announced(8));
+    let outcome = outcome(&mut world, request);
+    assert_eq!(outcome.status, Status::Full, "{:?}", outcome.missing);
+    assert_eq!(outcome.value.expect("it is full").tags, all_pieces(8, 3));
+}
+
+#[test]
 fn relays_of_the_racks_fold_on_the_way() {
     let mut world = attached(&plan());
     (0..8).for_each(|worker| world.give(worker, 7, 1, 100));

@@ -5,6 +5,7 @@
 //! a hop and clocks that jump. Each ingredient is therefore drawn by itself, and each is left out of most scenarios,
 //! so that few of them hide each other.
 
+use super::draw_pushing::{draw_pushing, draw_relay_faults};
 use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
 use std::collections::BTreeMap;
 use treefold_core::config::Placement;
@@ -18,7 +19,7 @@ const CALLS: u64 = 0x6361_6c6c;
 const FAULTS: u64 = 0x6661_756c;
 const KNOBS: u64 = 0x6b6e_6f62;
 
-const SHAPES: [Shape; 9] = [
+pub(super) const SHAPES: [Shape; 9] = [
     Shape::Base,
     Shape::Flat,
     Shape::Chain,
@@ -29,7 +30,7 @@ const SHAPES: [Shape; 9] = [
     Shape::Adaptive,
     Shape::EarliestReady,
 ];
-const WAITING: [Waiting; 6] = [
+pub(super) const WAITING: [Waiting; 6] = [
     Waiting::Staged,
     Waiting::Uniform,
     Waiting::StagedReversed,
@@ -59,11 +60,11 @@ const PLACEMENTS: [Placement; 6] = [
 ];
 const DEADLINES_US: [u64; 10] = [1, 50, 400, 2_000, 8_000, 20_000, 60_000, 200_000, 600_000, 2_500_000];
 
-fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
+pub(super) fn pick<T: Clone>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len())].clone()
 }
 
-fn one_in(random: &mut Random, n: usize) -> bool {
+pub(super) fn one_in(random: &mut Random, n: usize) -> bool {
     random.below(n) == 0
 }
 
@@ -97,10 +98,16 @@ pub fn draw(seed: u64) -> Scenario {
         knobs: draw_knobs(seed),
         calls: Vec::new(),
         faults: Vec::new(),
+        pushing: None,
     };
     scenario.calls = draw_calls(&scenario, span_us);
     if is_stormy {
         scenario.faults = draw_faults(&scenario, span_us);
+    }
+    scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
+    if is_stormy {
+        scenario.faults.extend(draw_relay_faults(&scenario, span_us));
+        scenario.faults.sort_by_key(|planned| planned.at_us);
     }
     scenario
 }
@@ -267,6 +274,17 @@ mod tests {
     #[test]
     fn a_seed_is_a_scenario() {
         assert!((0..200).all(|seed| draw(seed) == draw(seed)));
+    }
+
+    #[test]
+    fn push_waves_come_in_all_kinds() {
+        let pushings: Vec<_> = (0..500).filter_map(|seed| draw(seed).pushing).collect();
+        assert!((100..250).contains(&pushings.len()), "{}", pushings.len());
+        let mishaps = pushings.iter().flat_map(|pushing| &pushing.mishaps);
+        let kinds: std::collections::BTreeSet<&str> = mishaps.map(|planned| planned.mishap.kind()).collect();
+        assert_eq!(kinds.len(), 3, "{kinds:?}");
+        assert!(pushings.iter().any(|pushing| pushing.relays > 0) && pushings.iter().any(|p| p.relays == 0));
+        assert!(pushings.iter().all(super::super::pushing::Pushing::is_sound));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! find what nobody built (a link of one byte a second never comes to rest), is refused before it is played, by field
 //! and bounds.
 
+use super::pushing::Pushing;
 use super::scenario::{Fault, Scenario, Weather};
 use std::fmt::Display;
 use thiserror::Error;
@@ -18,6 +19,11 @@ const TIME_MAX_US: u64 = 86_400_000_000;
 const PARTIAL_BYTES_MAX: u32 = 64 << 20;
 /// The narrowest link.
 const BYTES_PER_S_MIN: u64 = 1_000_000;
+/// Workers of an application, and pieces of a result.
+const WORKERS_MAX: u32 = 1_024;
+const PIECES_MAX: usize = 1_024;
+/// Numbers of requests; the last ones of a play come after them.
+const REQUEST_MAX: u64 = 999;
 const PERMILLE_MAX: u32 = 1_000;
 /// How many times as long as usual work may take, by call or by node.
 const TIMES_MAX: u32 = 1_000;
@@ -78,8 +84,36 @@ impl Scenario {
                 _ => {}
             }
         }
-        Ok(())
+        self.pushing.as_ref().map_or(Ok(()), check_pushing)
     }
+}
+
+fn check_pushing(pushing: &Pushing) -> Result<(), UnplayableScenario> {
+    within("pushing.workers", pushing.workers, 1, WORKERS_MAX)?;
+    within("pushing.homes", pushing.homes, 1, NODES_MAX)?;
+    within("pushing.relays", pushing.relays, 0, NODES_MAX)?;
+    for (at, announced) in pushing.announcements.iter().enumerate() {
+        let field = |name: &str| format!("pushing.announcements[{at}].{name}");
+        within(field("request"), announced.request, 1, REQUEST_MAX)?;
+        within(field("at_us"), announced.at_us, 0, TIME_MAX_US)?;
+        within(field("patience_us"), announced.patience_us, 0, TIME_MAX_US)?;
+        within(field("cancelled_after_us"), announced.cancelled_after_us.unwrap_or(0), 0, TIME_MAX_US)?;
+        within(field("wish.deadline_us"), announced.wish.deadline_us, 0, TIME_MAX_US)?;
+    }
+    for (at, result) in pushing.results.iter().enumerate() {
+        let field = |name: &str| format!("pushing.results[{at}].{name}");
+        within(field("request"), result.request, 1, REQUEST_MAX)?;
+        within(field("at_us"), result.at_us, 0, TIME_MAX_US)?;
+        within(field("every_us"), result.every_us, 0, TIME_MAX_US)?;
+        within(field("pieces.length"), result.pieces.len(), 1, PIECES_MAX)?;
+        within(field("pieces[0]"), result.pieces[0], 1, PARTIAL_BYTES_MAX)?;
+        let largest = result.pieces.iter().copied().max().unwrap_or(0);
+        within(field("pieces.largest"), largest, 1, PARTIAL_BYTES_MAX)?;
+    }
+    for (at, planned) in pushing.mishaps.iter().enumerate() {
+        within(format!("pushing.mishaps[{at}].at_us"), planned.at_us, 0, TIME_MAX_US)?;
+    }
+    Ok(())
 }
 
 fn check_weather(at: &str, weather: &Weather) -> Result<(), UnplayableScenario> {
@@ -123,7 +157,10 @@ mod tests {
     /// What is said of a scenario with one field changed.
     fn refusal(pointer: &str, value: Value) -> String {
         let mut scenario = serde_json::to_value(draw(4)).expect("plain values");
-        *scenario.pointer_mut(pointer).expect("there is such a field") = value;
+        match scenario.pointer_mut(pointer) {
+            Some(field) => *field = value,
+            None => scenario[&pointer[1..]] = value,
+        }
         Scenario::from_json(&scenario.to_string()).expect_err("it makes no sense").to_string()
     }
 
@@ -142,6 +179,10 @@ mod tests {
         assert!(
             refusal("/faults", narrow).starts_with("faults[0].fault.bytes_per_s is 0; allowed: 1000000 to ")
         );
+        let pushes = serde_json::to_value((0..).find_map(|seed| draw(seed).pushing)).expect("plain values");
+        let mut nobody = pushes;
+        nobody["workers"] = json!(0);
+        assert_eq!(refusal("/pushing", nobody), "pushing.workers is 0; allowed: 1 to 1024");
         assert!(refusal("/seed", json!("four")).starts_with("no scenario: "));
     }
 }

@@ -50,8 +50,10 @@ pub struct Hunt {
 pub struct Tally {
     /// Scenarios played.
     pub scenarios: u64,
-    /// Calls made in them.
+    /// Calls made in them, announcements included.
     pub calls: u64,
+    /// Pushes that came to a node.
+    pub pushes: u64,
     /// Simulated seconds.
     pub simulated_s: f64,
     /// Things that happened.
@@ -95,6 +97,7 @@ impl Tally {
     fn add(&mut self, played: &Played) {
         self.scenarios += 1;
         self.calls += played.calls;
+        self.pushes += played.pushes;
         self.simulated_s += played.simulated.as_millis_f64() / 1_000.0;
         self.steps += played.steps;
         for (kind, count) in &played.faults {
@@ -273,6 +276,7 @@ pub fn attempt(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option
         Played {
             violation: Some(violation),
             calls: 0,
+            pushes: 0,
             faults: BTreeMap::new(),
             simulated: treefold_core::time::Duration::ZERO,
             steps: 0,

@@ -5,8 +5,9 @@
 //! that found something are kept so, as tests.
 //!
 //! Nodes are named by numbers that count round: number 7 of five nodes is the second. So a scenario stays a scenario
-//! whatever is taken out of it. Members come first, then observers, then those that join later.
+//! whatever is taken out of it. Members come first, then observers, then relays, then those that join later.
 
+use super::pushing::{ANNOUNCED, Pushing};
 use crate::world::network::Links;
 use crate::world::place::Operators;
 use crate::world::{Polling, Sabotage, Setting, distribution::Distribution};
@@ -61,6 +62,9 @@ pub struct Scenario {
     pub calls: Vec<PlannedCall>,
     /// What goes wrong, in any order. Everything is healed when the last call has been made and the last fault is in.
     pub faults: Vec<PlannedFault>,
+    /// An application whose workers push, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushing: Option<Pushing>,
 }
 
 /// How the network behaves.
@@ -337,6 +341,9 @@ impl Scenario {
         let (mut tuning, mut limits) = (Tuning::LAN, Limits::DEFAULT);
         tuning.replica_policy = self.policy;
         self.knobs.iter().for_each(|(knob, &value)| knob.turn(value, &mut tuning, &mut limits));
+        if let Some(pushing) = &self.pushing {
+            pushing.limit(&mut limits);
+        }
         (tuning, limits)
     }
 
@@ -345,7 +352,8 @@ impl Scenario {
         let limits = self.habits().1;
         let refuses = [Knob::WavesOpenMax, Knob::JobsQueuedMax, Knob::CallsOpenMax];
         let drops = [Knob::WavesKeptMax, Knob::KeptBytesMax];
-        let is_offered = self.partial_bytes as usize > limits.eager_bytes_max;
+        let piece_max = self.pushing.as_ref().map_or(0, Pushing::piece_max);
+        let is_offered = self.partial_bytes.max(piece_max) as usize > limits.eager_bytes_max;
         let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
         refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }
@@ -356,17 +364,19 @@ impl Scenario {
             let ms = us as f64 / 1_000.0;
             if self.is_exponential { Distribution::Exponential(ms) } else { Distribution::Fixed(ms) }
         };
+        let fold = Operators {
+            name: "s/fold".into(),
+            local: time(self.local_us),
+            reduce: time(self.reduce_us),
+            partial_bytes: self.partial_bytes,
+            placement: self.placement,
+        };
+        let announced = self.pushing.as_ref().map(|_| Operators { name: ANNOUNCED.into(), ..fold.clone() });
         Setting {
             seed: self.seed,
             workload_seed: self.seed,
             links: self.weather.links(),
-            operators: vec![Operators {
-                name: "s/fold".into(),
-                local: time(self.local_us),
-                reduce: time(self.reduce_us),
-                partial_bytes: self.partial_bytes,
-                placement: self.placement,
-            }],
+            operators: [fold].into_iter().chain(announced).collect(),
             partitions: self.partitions,
             polling: Polling::FREE,
             sabotage,
@@ -383,12 +393,17 @@ impl Scenario {
     /// When everything is healed, in µs: the last call is made and the last fault is in.
     pub fn healed_at_us(&self) -> u64 {
         let calls = self.calls.iter().map(|call| call.at_us);
-        calls.chain(self.faults.iter().map(|fault| fault.at_us)).max().unwrap_or(0) + 1
+        let faults = self.faults.iter().map(|fault| fault.at_us);
+        let pushes = self.pushing.as_ref().map_or(0, Pushing::over_at_us);
+        calls.chain(faults).max().unwrap_or(0).max(pushes) + 1
     }
 
     /// The longest that any call may take.
     pub fn deadline_max(&self) -> Duration {
-        Duration::from_micros(self.calls.iter().map(|call| call.wish.deadline_us).max().unwrap_or(0))
+        let calls = self.calls.iter().map(|call| call.wish.deadline_us);
+        let announced = self.pushing.iter().flat_map(|pushing| &pushing.announcements);
+        let deadlines = calls.chain(announced.map(|announced| announced.wish.deadline_us));
+        Duration::from_micros(deadlines.max().unwrap_or(0))
     }
 
     /// How much longer than usual work can take at the slowest node.

@@ -4,6 +4,7 @@
 //! is large is made small and what is odd plain. Each is tried alone and kept when the failure stays. It goes round
 //! until nothing helps any more or the time is up; whatever it has by then fails just as well.
 
+use super::pushing::Pushing;
 use super::scenario::{Scenario, Weather};
 use std::time::Instant;
 use treefold_core::config::Placement;
@@ -25,6 +26,7 @@ pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenar
         };
         thin_out(&mut best, |scenario| &mut scenario.faults, &mut keep);
         thin_out(&mut best, |scenario| &mut scenario.calls, &mut keep);
+        thin_out_pushing(&mut best, &mut keep);
         for simpler in simplifications() {
             let mut candidate = best.clone();
             simpler(&mut candidate);
@@ -46,6 +48,51 @@ pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenar
             return best;
         }
     }
+}
+
+/// The push waves are left out, or their rows are made shorter.
+fn thin_out_pushing(best: &mut Scenario, keep: &mut impl FnMut(&mut Scenario, Scenario) -> bool) {
+    if best.pushing.is_none() || keep(best, Scenario { pushing: None, ..best.clone() }) {
+        return;
+    }
+    thin_out(best, |scenario| &mut pushing_of(scenario).mishaps, keep);
+    thin_out(best, |scenario| &mut pushing_of(scenario).announcements, keep);
+    thin_out(best, |scenario| &mut pushing_of(scenario).results, keep);
+    for result in 0..pushing_of(best).results.len() {
+        thin_out(
+            best,
+            |scenario| &mut pushing_of(scenario).results[result].pieces,
+            &mut |best, candidate| {
+                let has_pieces = candidate.pushing.as_ref().is_some_and(Pushing::is_sound);
+                has_pieces && keep(best, candidate)
+            },
+        );
+    }
+    for simpler in pushing_simplifications() {
+        let mut candidate = best.clone();
+        simpler(pushing_of(&mut candidate));
+        keep(best, candidate);
+    }
+}
+
+fn pushing_of(scenario: &mut Scenario) -> &mut Pushing {
+    scenario.pushing.as_mut().expect("invariant: only what has push waves has them made smaller")
+}
+
+/// Every way to make push waves simpler as a whole.
+fn pushing_simplifications() -> [fn(&mut Pushing); 10] {
+    [
+        |p| p.workers = (p.workers / 2).max(1),
+        |p| p.workers = (p.workers - 1).max(1),
+        |p| p.relays = p.relays.saturating_sub(1),
+        |p| p.racks = 0,
+        |p| p.homes = 1,
+        |p| p.window_bytes = 1 << 20,
+        |p| p.early_bytes_max = 64 << 20,
+        |p| p.kept_bytes_max = 64 << 20,
+        |p| p.announcements.iter_mut().for_each(|announced| announced.cancelled_after_us = None),
+        |p| p.results.iter_mut().for_each(|result| result.every_us = 0),
+    ]
 }
 
 /// Takes out halves, then quarters, down to single entries.

@@ -1,11 +1,13 @@
 //! What the nodes said about a call, for whoever has to find out why it went wrong.
 
 use crate::world::ink::Ink;
+use crate::world::workers::worker_of;
 use std::collections::{BTreeMap, VecDeque};
 use treefold_core::effect::{Effect, Event, TracePoint, Work};
 use treefold_core::id::{NodeId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::push::message::PushMessage;
 use treefold_core::time::Instant;
 
 /// No more lines are kept than this; the oldest go first.
@@ -146,8 +148,21 @@ impl Timeline {
 
 /// A node as people count them.
 fn name(node: NodeId) -> String {
+    if let Some((worker, connection)) = worker_of(node) {
+        return format!("w{worker}.{connection}");
+    }
     let (place, life) = (node.generation & 0xffff_ffff, node.generation >> 32);
     if life == 1 { format!("{place}") } else { format!("{place}′{life}") }
+}
+
+/// What workers and nodes say to each other, without the payload.
+fn said_of_pushes(word: &PushMessage<Ink>) -> String {
+    match word {
+        PushMessage::Push { request, sequence, last, .. } => {
+            format!("push {request}: {sequence}{}", if *last { ", last" } else { "" })
+        }
+        word => format!("{word:?}"),
+    }
 }
 
 /// What a message says, if it is about a call.
@@ -178,6 +193,7 @@ fn said(message: &Message<Ink>) -> Option<(About, String)> {
             (About::Call(*id), format!("reply {id}: {} {}", outcome.status.name(), outcome.contributed))
         }
         Message::CancelRequest { id } => (About::Call(*id), format!("cancel request {id}")),
+        Message::Push(word) => (About::Everyone, said_of_pushes(word)),
         _ => return None,
     };
     Some(said)

@@ -4,6 +4,7 @@ use super::ink::{Ink, mixed};
 use super::network::message_bytes;
 use super::place::{Life, place_at, place_of};
 use super::processors::Task;
+use super::workers::worker_of;
 use super::{Happening, Sabotage, Watch, World};
 use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
 use treefold_core::error::JobError;
@@ -66,6 +67,8 @@ impl World {
                 }
             }
             Happening::Timer { at } => self.ring(at, watch),
+            Happening::Pushed { from, to, message } => self.hear_worker(from, to, message, watch),
+            Happening::Worker { worker, news } => self.inform_worker(worker, news),
             Happening::Call { at, request, params, options } => {
                 self.note(6, at as u64);
                 let name = self.names[0].clone();
@@ -126,6 +129,9 @@ impl World {
     pub(super) fn send(&mut self, from_at: usize, to: NodeId, mut message: Message<Ink>) {
         if self.is_sabotaged(&message) {
             return;
+        }
+        if worker_of(to).is_some() {
+            return self.tell_worker(from_at, to, message);
         }
         if let (Message::Partial(partial), Some(_)) =
             (&mut message, self.places[from_at].spec.blocking_threads)
@@ -196,6 +202,9 @@ impl World {
     }
 
     fn disconnect(&mut self, from_at: usize, peer: NodeId) {
+        if worker_of(peer).is_some() {
+            return self.let_worker_go(from_at, peer);
+        }
         let (to_at, _) = place_of(peer);
         self.break_connection(from_at, to_at, Some(from_at));
     }

@@ -19,6 +19,7 @@ impl World {
             .filter_map(|&(a, b)| if a == at { Some(b) } else { (b == at).then_some(a) })
             .collect();
         peers.into_iter().for_each(|peer| self.break_connection(at, peer, None));
+        self.lose_workers_at(at);
     }
 
     /// Another process begins at a place whose last one is gone. It knows nobody until it joins.

@@ -4,6 +4,9 @@
 //! how many they are, so folding is one addition, and a value that holds each of its contributors exactly once is
 //! told from every other with certainty for all purposes. As parameters of a call it says which call it is, and by
 //! how much this call's work differs from the usual.
+//!
+//! What a worker pushes comes in pieces. The marks of all of them add up to the worker's, which is another for each
+//! request, so that a piece that is lacking, counts twice, or has come to another request shows just as well.
 
 use treefold_core::id::PartitionId;
 use treefold_core::message::Payload;
@@ -32,7 +35,21 @@ impl Ink {
 
     /// What `partition` alone brings, `bytes` large.
     pub fn of(partition: PartitionId, params: &Self, bytes: u32) -> Self {
-        Self { marks: mark(partition), count: 1, bytes, ..*params }
+        Self { marks: mark(partition.into()), count: 1, bytes, ..*params }
+    }
+
+    /// Piece `number`, from 0, of the `pieces` that a worker pushes for a request; all but the first may be empty.
+    pub fn piece(worker: PartitionId, request: u64, number: usize, pieces: &[u32]) -> Self {
+        let call = pushed(request, 0);
+        let of = |number: usize| match pieces[number] {
+            0 => 0,
+            _ => mark(PUSHED | mixed(request << 32 ^ (number as u64) << 16 ^ u64::from(worker))),
+        };
+        let marks = match number {
+            0 => (1..pieces.len()).fold(mark(marked(call, worker)), |sum, other| sum.wrapping_sub(of(other))),
+            number => of(number),
+        };
+        Self { marks, count: u32::from(number == 0), bytes: pieces[number], call, scale: 1.0 }
     }
 
     /// Two partials in one, as large as the larger.
@@ -57,7 +74,9 @@ impl Ink {
 
     /// True when it holds each of `partitions` once, and nothing else.
     pub fn holds_exactly(&self, partitions: &PartitionSet) -> bool {
-        let marks = partitions.iter().fold(0_u128, |sum, partition| sum.wrapping_add(mark(partition)));
+        let marks = partitions
+            .iter()
+            .fold(0_u128, |sum, partition| sum.wrapping_add(mark(marked(self.call, partition))));
         self.count as usize == partitions.len() && self.marks == marks
     }
 }
@@ -68,8 +87,24 @@ impl Payload for Ink {
     }
 }
 
-fn mark(partition: PartitionId) -> u128 {
-    let half = |purpose: u64| u128::from(mixed(u64::from(partition) ^ purpose));
+/// Set in the numbers of calls that announce a request.
+const PUSHED: u64 = 1 << 63;
+/// Where the request stands in such a number.
+const REQUEST_AT: u32 = 20;
+
+/// The number of the `nth` call, from 1, that announces a request; of none of them at 0.
+pub fn pushed(request: u64, nth: u64) -> u64 {
+    PUSHED | request << REQUEST_AT | nth
+}
+
+/// What is marked of a partition in a call: itself, or a worker with its request.
+fn marked(call: u64, partition: PartitionId) -> u64 {
+    let partition = u64::from(partition);
+    if call & PUSHED == 0 { partition } else { PUSHED | mixed(call >> REQUEST_AT << REQUEST_AT ^ partition) }
+}
+
+fn mark(what: u64) -> u128 {
+    let half = |purpose: u64| u128::from(mixed(what ^ purpose));
     half(0x6d61_726b) << 64 | half(0x696e_6b00_0000_0000)
 }
 
@@ -84,6 +119,19 @@ pub(crate) const fn mixed(x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_piece_that_is_lacking_counts_twice_or_is_of_another_request_shows() {
+        let pieces = [100, 0, 30];
+        let piece = |number| Ink::piece(4, 7, number, &pieces);
+        let worker: PartitionSet = [4].into_iter().collect();
+        let all = piece(0).folded(piece(1)).folded(piece(2));
+        assert!(all.holds_exactly(&worker));
+        assert!(!piece(0).folded(piece(1)).holds_exactly(&worker));
+        assert!(!all.folded(piece(2)).holds_exactly(&worker));
+        let other = piece(0).folded(Ink::piece(4, 8, 2, &pieces));
+        assert!(!other.holds_exactly(&worker));
+    }
 
     #[test]
     fn a_partition_that_counts_twice_or_is_missing_shows() {

@@ -14,7 +14,7 @@
 //!
 //! - [`agenda`]: what is still to happen. [`place`]: where a node lives. [`ink`]: the payload, which shows a
 //!   partition that counts twice. [`distribution`]: how long work takes, and when requests come.
-//! - `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
+//! - [`workers`]: an application's own programs, which push. `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
 
 pub mod agenda;
 mod carry;
@@ -25,6 +25,7 @@ pub mod network;
 pub mod place;
 pub mod processors;
 mod truth;
+pub mod workers;
 
 use agenda::Agenda;
 use ink::{Ink, mixed};
@@ -41,6 +42,7 @@ use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::time::{Duration, Instant};
+use workers::{News, Worker};
 
 /// Sees what happens. Every method has an empty default.
 pub trait Watch {
@@ -66,7 +68,7 @@ pub struct Setting {
     pub workload_seed: u64,
     /// How the links behave.
     pub links: Links,
-    /// The aggregations that every node can run, all of service `s`.
+    /// The aggregations that every node can run, all of service `s` but those that are pushed.
     pub operators: Vec<Operators>,
     /// Partitions of the service.
     pub partitions: u32,
@@ -153,6 +155,17 @@ enum Happening {
         params: Ink,
         options: Box<CallOptions>,
     },
+    /// A worker's word arrives at a node.
+    Pushed {
+        from: NodeId,
+        to: NodeId,
+        message: Message<Ink>,
+    },
+    /// A worker learns something.
+    Worker {
+        worker: usize,
+        news: News,
+    },
 }
 
 /// Nodes, links and a clock.
@@ -169,6 +182,7 @@ pub struct World {
     held_up: BTreeMap<(usize, usize), Vec<Happening>>,
     requests: u64,
     names: Vec<Arc<str>>,
+    workers: Vec<Worker>,
     random: treefold_core::random::Random,
     trace: u64,
     folds: u64,
@@ -189,6 +203,7 @@ impl World {
             held_up: BTreeMap::new(),
             requests: 0,
             names: setting.operators.iter().map(|one| one.name.as_str().into()).collect(),
+            workers: Vec::new(),
             random: treefold_core::random::Random::new(mixed(seed ^ 2)),
             trace: mixed(seed),
             folds: 0,
@@ -255,8 +270,20 @@ impl World {
 
     /// Makes a call at `at`, now.
     pub fn call(&mut self, at: usize, params: Ink, options: CallOptions, watch: &mut dyn Watch) -> RequestId {
+        self.call_operator(at, 0, params, options, watch)
+    }
+
+    /// Makes a call of the `operator`-th aggregation at `at`, now.
+    pub fn call_operator(
+        &mut self,
+        at: usize,
+        operator: usize,
+        params: Ink,
+        options: CallOptions,
+        watch: &mut dyn Watch,
+    ) -> RequestId {
         let request = self.next_request();
-        let name = self.names[0].clone();
+        let name = self.names[operator].clone();
         self.feed(at, Input::Command(Command::Call { request, name, params, options }), watch);
         request
     }

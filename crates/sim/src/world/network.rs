@@ -6,6 +6,7 @@
 use super::ink::Ink;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::message::{Message, Payload};
+use treefold_core::push::message::PushMessage;
 use treefold_core::random::Random;
 use treefold_core::time::{Duration, Instant};
 
@@ -172,6 +173,10 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
         Message::Partial(partial) => partial.payload.map_or(0, |payload| payload.len()),
         Message::Request(request) => request.params.len(),
         Message::Reply { outcome, .. } => outcome.value.map_or(0, |value| value.len()),
+        Message::Push(word) => match &**word {
+            PushMessage::Push { payload, .. } => payload.len(),
+            _ => 0,
+        },
         Message::Cards(cards) => cards.len() * HEADER_BYTES,
         _ => 0,
     };

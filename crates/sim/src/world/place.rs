@@ -3,6 +3,7 @@
 use super::ink::Ink;
 use super::processors::Processors;
 use core::net::SocketAddr;
+use std::collections::BTreeSet;
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
 use treefold_core::error::JobError;
 use treefold_core::id::NodeId;
@@ -60,6 +61,12 @@ pub struct Spec {
     pub limits: Limits,
     /// True for a client, which no one can call on.
     pub is_client: bool,
+    /// The rack it stands in; empty where nobody said.
+    pub rack: String,
+    /// True for a relay, which holds nothing.
+    pub is_relay: bool,
+    /// Applications whose workers may attach to it.
+    pub accepts: BTreeSet<String>,
 }
 
 impl Spec {
@@ -73,6 +80,9 @@ impl Spec {
             tuning: Tuning::LAN,
             limits: Limits::DEFAULT,
             is_client: false,
+            rack: String::new(),
+            is_relay: false,
+            accepts: BTreeSet::new(),
         }
     }
 
@@ -90,6 +100,8 @@ impl Spec {
             Some(_) => Self::PROCESSORS_SAID_WHEN_BLOCKING,
             None => self.processors,
         };
+        card.rack.clone_from(&self.rack);
+        card.roles.relay = self.is_relay;
         if !self.partitions.is_empty() {
             let service = ServiceCard { partitions: self.partitions.clone(), total };
             card.services.insert("s".into(), service);
@@ -105,7 +117,7 @@ impl Spec {
             tuning: self.tuning.clone(),
             limits: self.limits.clone(),
             shares: Default::default(),
-            pushed: Default::default(),
+            pushed: self.accepts.clone(),
             seed,
         }
     }

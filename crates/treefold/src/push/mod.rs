@@ -37,7 +37,6 @@
 //! [`Service::pushed`] with an aggregation whose local is never run. How it works below is told in
 //! [`treefold_core::push`], and how it looks on the wire in docs/protocol.md.
 
-mod book;
 mod connection;
 mod worker;
 

@@ -1,10 +1,9 @@
 //! One of an application's workers, as its program holds it.
 //!
-//! A task on the program's runtime owns the connection and the [book](super::book) of what was pushed. Whoever pushes
+//! A task on the program's runtime owns the connection and the [book](treefold_core::push::book) of what was pushed. Whoever pushes
 //! waits only while the book is full, so a relay that is busy slows its workers, and a relay that is lost does not show:
 //! the task attaches elsewhere, and sends what it is asked for.
 
-use super::book::{Book, Over};
 use super::connection::{Came, Connection, Way};
 use crate::node::CLUSTER_DEFAULT;
 use crate::transport::Identity;
@@ -12,10 +11,12 @@ use crate::wire::Token;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
+use treefold_core::push::book::{Book, Over};
+use treefold_core::time::Instant;
 
 /// How long attaching may take unless it is said.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
@@ -161,7 +162,14 @@ impl WorkerBuilder {
         let (asks, asked) = mpsc::channel(ASKS_QUEUED_MAX);
         let (idle, is_idle) = watch::channel(true);
         let (end, ended) = watch::channel(None);
-        let task = Task { way, book: Book::new(self.kept_bytes_max), asked, idle, end };
+        let task = Task {
+            way,
+            book: Book::new(self.kept_bytes_max),
+            began: std::time::Instant::now(),
+            asked,
+            idle,
+            end,
+        };
         tokio::spawn(task.run(connection));
         Ok(Worker { asks, is_idle, ended, payload_bytes_max })
     }
@@ -256,7 +264,9 @@ impl Worker {
 /// The task that owns the connection.
 struct Task {
     way: Way,
-    book: Book,
+    book: Book<Bytes>,
+    /// When the book's clock began.
+    began: std::time::Instant,
     asked: mpsc::Receiver<Ask>,
     idle: watch::Sender<bool>,
     end: watch::Sender<Option<Arc<str>>>,
@@ -272,7 +282,7 @@ enum Served {
 impl Task {
     async fn run(mut self, mut connection: Connection) {
         loop {
-            self.book.attached(Instant::now(), connection.window);
+            self.book.attached(now_since(self.began), connection.window);
             match self.serve(connection).await {
                 Served::Unwanted => return,
                 Served::Thrown(why) => return self.end.send_modify(|end| *end = Some(why)),
@@ -314,7 +324,7 @@ impl Task {
                     Came::Thrown(problem) => return Served::Thrown(problem),
                     Came::Lost => return Served::Lost,
                 },
-                _ = ticks.tick() => self.book.expire(Instant::now()),
+                _ = ticks.tick() => self.book.expire(now_since(self.began)),
                 ask = self.asked.recv(), if has_room => match ask {
                     Some(ask) => take(&mut self.book, &self.idle, ask),
                     None => return Served::Unwanted,
@@ -324,8 +334,13 @@ impl Task {
     }
 }
 
+/// The time on a book's clock.
+fn now_since(began: std::time::Instant) -> Instant {
+    Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Enters what was asked into the book.
-fn take(book: &mut Book, idle: &watch::Sender<bool>, ask: Ask) {
+fn take(book: &mut Book<Bytes>, idle: &watch::Sender<bool>, ask: Ask) {
     match ask {
         Ask::Push { request, payload, last, answer } => {
             let booked = book.push(request, payload, last);

@@ -21,10 +21,11 @@ const THREADS_MAX: i64 = 1_024;
 
 /// Break simulated clusters at random, and see whether what must hold still does
 ///
-/// Each seed is a scenario: a cluster, calls, and faults (crashes, stalls, cuts, losses, tiny limits, clocks that
-/// jump, …), played on modelled time by the core that nodes run. After every step the invariants are checked: a call
-/// ends once and in time, nothing counts twice, coverage is honest, tables are bounded, nothing is left behind. What
-/// breaks one is made smaller and printed with its seed, as JSON, with what the nodes said before.
+/// Each seed is a scenario: a cluster, calls, often an application whose workers push, and faults (crashes, stalls,
+/// cuts, losses, tiny limits, clocks that jump, workers that die or come twice, …), played on modelled time by the core
+/// that nodes run. After every step the invariants are checked: a call ends once and in time, nothing counts twice,
+/// coverage is honest, tables are bounded, nothing is left behind. What breaks one is made smaller and printed with its
+/// seed, as JSON, with what the nodes said before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explore {

@@ -17,6 +17,7 @@ use super::Finding;
 use crate::world::World;
 use treefold_core::error::Missing;
 use treefold_core::limits::STALE_FOLDS_MAX;
+use treefold_core::push::PUSH_BYTES;
 
 /// What is needed to judge a node.
 #[derive(Debug)]
@@ -25,6 +26,12 @@ pub struct Bounded {
     pub partial_bytes: usize,
     /// How many partitions there are.
     pub partitions: usize,
+    /// How many workers an application has; none where there is none.
+    pub workers: usize,
+    /// The size of the largest piece that they push.
+    pub piece_bytes: usize,
+    /// What each may have at a node that is not folded.
+    pub window_bytes: usize,
     /// How many losses an answer may list.
     pub missing_max: usize,
 }
@@ -46,15 +53,35 @@ impl Bounded {
         let at_work = tables.locals_queued + open.jobs_running + open.jobs_stuck;
         within("sliced locals", tables.sliced_locals, limits.waves_open_max.saturating_add(at_work))?;
         within("jobs_queued_max", tables.locals_queued, limits.jobs_queued_max)?;
-        within("folds that wait", tables.folds_queued, open.waves * self.partitions + STALE_FOLDS_MAX)?;
+        // An announced wave has a fold for each worker's pieces, and those of their results.
+        let folds = self.partitions.max(2 * self.workers);
+        within("folds that wait", tables.folds_queued, open.waves * folds + STALE_FOLDS_MAX)?;
         within("peers_max", tables.peers_remembered, limits.peers_max.max(1))?;
         within("waves in the load index", place.node().load_figure().in_flight as usize, open.waves)?;
+        if self.workers > 0 {
+            return self.pushed(world, at);
+        }
         if self.partial_bytes > limits.eager_bytes_max {
             let most = place.spec().partitions.len() + self.partitions;
             let uninvited = open.waves * most * self.partial_bytes;
             within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(uninvited))?;
         }
         Ok(())
+    }
+
+    /// Holds a node to its limits for what is pushed. A worker's first piece is always taken, so that each gets on.
+    fn pushed(&self, world: &World, at: usize) -> Finding {
+        let place = world.place(at);
+        let (tables, limits) = (place.node().table_sizes(), &place.spec().limits);
+        let within = |name: &str, value: usize, most: usize| {
+            if value <= most { Ok(()) } else { Err(format!("{name}: {value}, at most {most}: {tables:?}")) }
+        };
+        within("early_bytes_max", tables.early_bytes, limits.early_bytes_max)?;
+        let open = place.node().open_work();
+        let of_one = self.window_bytes + 2 * (self.piece_bytes + PUSH_BYTES);
+        let folded = open.waves * (place.spec().partitions.len() + self.partitions) * self.partial_bytes;
+        let most = open.waves * self.workers * of_one + tables.early_bytes + folded;
+        within("held_bytes_max", open.held_bytes, limits.held_bytes_max.saturating_add(most))
     }
 
     /// Holds one answer to its limit.

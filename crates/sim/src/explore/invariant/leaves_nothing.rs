@@ -1,7 +1,7 @@
 //! What is over leaves nothing behind.
 //!
 //! When all calls are over, past every deadline, a node is as new: no call, no wave, no kept wave, no byte held, no
-//! job, a load index of exactly zero. And a call that is *cancelled* while messages get through is gone from every
+//! job, no request that was pushed for, a load index of exactly zero. And a call that is *cancelled* while messages get through is gone from every
 //! node within the time that word takes to reach the foot of the deepest tree; a deadline need not come first.
 //! Where messages are lost, as when a parent dies, its children go on until their deadline, by design: somebody else
 //! may ask for what they have.
@@ -70,14 +70,20 @@ pub fn at_rest(world: &World, idle: &BTreeSet<usize>, is_over: bool) -> Finding 
         let node = world.place(at).node();
         let (open, load) = (node.open_work(), node.load_figure());
         let kept = if is_over { [open.waves_kept, open.kept_bytes] } else { [0; 2] };
-        let left = [open.calls, open.waves, open.held_bytes, kept[0], kept[1]];
-        let is_idle = left == [0; 5] && load.queued.is_zero() && load.in_flight == 0;
+        let tables = node.table_sizes();
+        // What nobody has asked for of what was pushed waits for a while.
+        let early = if is_over { [tables.push_requests, tables.early_bytes] } else { [0; 2] };
+        let held_bytes = open.held_bytes - tables.early_bytes;
+        let left = [open.calls, open.waves, held_bytes, kept[0], kept[1], early[0], early[1]];
+        let is_idle = left == [0; 7] && load.queued.is_zero() && load.in_flight == 0;
         // A processor that never comes back keeps its job, and what waits for it.
         let hung = world.place(at).hung() as usize;
         let jobs = open.jobs_running + open.jobs_stuck;
         let has_work = jobs > hung || (open.jobs_queued > 0 && open.jobs_running == 0);
         if !is_idle || has_work {
-            return Err(format!("place {at} is not idle, {hung} jobs hang there: {open:?}, {load:?}"));
+            return Err(format!(
+                "place {at} is not idle, {hung} jobs hang there: {open:?}, {tables:?}, {load:?}"
+            ));
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ pub mod ends_once;
 pub mod leaves_nothing;
 pub mod partitioned;
 pub mod silent;
+pub mod workers_heard;
 
 use super::scenario::Scenario;
 use crate::world::ink::Ink;
@@ -23,6 +24,7 @@ use treefold_core::effect::{Effect, Event};
 use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::push::message::PushMessage;
 use treefold_core::time::{Duration, Instant};
 
 /// A broken invariant.
@@ -76,6 +78,7 @@ pub struct Inspection {
     waves: BTreeMap<u64, WaveId>,
     drained: Vec<usize>,
     calls: u64,
+    pushes: u64,
     found: Option<Violation>,
 }
 
@@ -90,11 +93,15 @@ impl Inspection {
             bounded: bounded::Bounded {
                 partial_bytes: scenario.partial_bytes as usize,
                 partitions: scenario.partitions as usize,
+                workers: scenario.pushing.as_ref().map_or(0, |pushing| pushing.workers as usize),
+                piece_bytes: scenario.pushing.as_ref().map_or(0, |pushing| pushing.piece_max() as usize),
+                window_bytes: scenario.habits().1.push_window_bytes,
                 missing_max: scenario.habits().1.missing_max,
             },
             waves: BTreeMap::new(),
             drained: Vec::new(),
             calls: 0,
+            pushes: 0,
             found: None,
         }
     }
@@ -112,6 +119,11 @@ impl Inspection {
     /// How many calls have been made.
     pub fn calls(&self) -> u64 {
         self.calls
+    }
+
+    /// How many pushes have come to a node.
+    pub fn pushes(&self) -> u64 {
+        self.pushes
     }
 
     /// Places whose node has drained since the last question.
@@ -174,6 +186,9 @@ impl Inspection {
     /// Nothing more should be open anywhere; `idle` are the places that must be as new.
     pub fn hold_at_rest(&mut self, world: &World, idle: &BTreeSet<usize>, is_over: bool) {
         self.hold("leaves_nothing", world.now(), None, None, leaves_nothing::at_rest(world, idle, is_over));
+        if is_over {
+            self.hold("workers_heard", world.now(), None, None, workers_heard::at_rest(world));
+        }
     }
 
     /// No call may be open that is past its time, at any place that runs.
@@ -237,6 +252,9 @@ impl Watch for Inspection {
             Input::Message { from, message: Message::CancelRequest { id } } => {
                 self.dropped(now, at, Asker::Client(*from, *id));
             }
+            Input::Message { message: Message::Push(word), .. } => {
+                self.pushes += u64::from(matches!(**word, PushMessage::Push { .. }));
+            }
             Input::Lost { peer } if peer.is_client() => {
                 let of_peer = (at, Asker::Client(*peer, 0))..=(at, Asker::Client(*peer, u64::MAX));
                 let gone: Vec<Asker> = self.open.range(of_peer).map(|(&(_, asker), _)| asker).collect();
@@ -248,6 +266,7 @@ impl Watch for Inspection {
 
     fn effect(&mut self, now: Instant, at: usize, effect: &Effect<Ink>) {
         self.hold("silent", now, Some(at), None, self.silent.effect(at, effect));
+        self.hold("workers_heard", now, Some(at), None, workers_heard::of_effect(effect));
         match effect {
             Effect::Deliver(Event::Drained) => {
                 self.drained.push(at);

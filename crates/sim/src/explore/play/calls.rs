@@ -19,8 +19,8 @@ const LAST_CALLS_MAX: usize = 12;
 pub(super) enum Made {
     /// The node at `front` made it for its own user.
     Itself { front: usize, request: RequestId },
-    /// The client asked `member` to make it.
-    Through { member: usize, client: usize },
+    /// The client asked `member` to make it, by this number.
+    Through { member: usize, client: usize, id: u64 },
 }
 
 /// How a call is numbered in its parameters, and by a client: nought is nobody's number.
@@ -37,7 +37,7 @@ impl Stage<'_> {
             Some(member) if self.is_client(front) => {
                 let request = Request { id: name_of(number), name: "s/fold".into(), params, options };
                 self.world.say(front, member, Message::Request(Box::new(request)));
-                Made::Through { member, client: front }
+                Made::Through { member, client: front, id: name_of(number) }
             }
             _ => {
                 let request = self.world.call(front, params, options, &mut self.watch);
@@ -48,14 +48,19 @@ impl Stage<'_> {
     }
 
     pub(super) fn cancel(&mut self, number: usize) {
-        match self.made.get(&number) {
-            Some(&Made::Itself { front, request }) => {
+        if let Some(&made) = self.made.get(&number) {
+            self.cancel_made(made);
+        }
+    }
+
+    pub(super) fn cancel_made(&mut self, made: Made) {
+        match made {
+            Made::Itself { front, request } => {
                 self.world.feed(front, Input::Command(Command::Cancel { request }), &mut self.watch);
             }
-            Some(&Made::Through { member, client }) => {
-                self.world.say(client, member, Message::CancelRequest { id: name_of(number) });
+            Made::Through { member, client, id } => {
+                self.world.say(client, member, Message::CancelRequest { id });
             }
-            None => {}
         }
     }
 

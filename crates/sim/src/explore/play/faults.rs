@@ -98,7 +98,8 @@ impl Stage<'_> {
     fn arrive(&mut self, holding: &PartitionSet) -> bool {
         let all = PartitionSet::first(self.scenario.partitions);
         let held = holding.difference(&holding.difference(&all));
-        let at = self.world.start(self.spec(held, false));
+        let spec = self.accepting(self.world.places() as u32, self.spec(held, false));
+        let at = self.world.start(spec);
         self.join(at);
         true
     }

@@ -5,15 +5,17 @@
 //! ```
 //!
 //! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
-//! `calls` that are made, `faults` that strike, and the `recovery` from them. Whatever breaks an invariant ends the
+//! `calls` that are made, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery` from them. Whatever breaks an invariant ends the
 //! play where it is.
 
 mod audience;
 mod calls;
 mod faults;
+mod pushes;
 mod recovery;
 
 use super::invariant::{Inspection, Violation};
+use super::pushing::Pushing;
 use super::scenario::Scenario;
 use super::timeline::Timeline;
 use crate::world::place::{Life, Spec};
@@ -38,8 +40,10 @@ const SEEDS: usize = 3;
 pub struct Played {
     /// The first broken invariant, if any.
     pub violation: Option<Violation>,
-    /// Calls that were made.
+    /// Calls that were made, announcements included.
     pub calls: u64,
+    /// Pushes that came to a node.
+    pub pushes: u64,
     /// Faults that struck, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// How long it took, on the world's clock.
@@ -63,10 +67,26 @@ pub fn play(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&m
     Played {
         violation,
         calls: stage.watch.inspection.calls(),
+        pushes: stage.watch.inspection.pushes(),
         faults: stage.faults,
         simulated: stage.world.now().since(Instant::START),
         steps: stage.steps,
         trace_hash: stage.world.trace_hash(),
+    }
+}
+
+fn add_pushes(deeds: &mut Vec<(u64, Deed)>, pushing: &Pushing) {
+    for (number, announced) in pushing.announcements.iter().enumerate() {
+        deeds.push((announced.at_us, Deed::Announce(number)));
+        let cancelled = announced.cancelled_after_us.map(|after| announced.at_us + after);
+        deeds.extend(cancelled.map(|at_us| (at_us, Deed::CancelAnnounced(number))));
+    }
+    for (number, result) in pushing.results.iter().enumerate() {
+        let pieces = 0..result.pieces.len();
+        deeds.extend(pieces.map(|piece| (result.piece_at_us(piece), Deed::Push(number, piece))));
+    }
+    for (number, planned) in pushing.mishaps.iter().enumerate() {
+        deeds.push((planned.at_us, Deed::Mishap(number)));
     }
 }
 
@@ -79,6 +99,11 @@ enum Deed {
     Call(usize),
     Cancel(usize),
     Fault(usize),
+    Announce(usize),
+    CancelAnnounced(usize),
+    /// A piece of a result is there.
+    Push(usize, usize),
+    Mishap(usize),
 }
 
 struct Stage<'a> {
@@ -95,6 +120,8 @@ struct Stage<'a> {
     late: BTreeSet<usize>,
     /// The scenario's calls as they were made, by their number.
     made: BTreeMap<usize, Made>,
+    /// The same of its announcements.
+    announced: BTreeMap<usize, Made>,
     steps: u64,
 }
 
@@ -113,6 +140,7 @@ impl<'a> Stage<'a> {
             exits: Vec::new(),
             late: BTreeSet::new(),
             made: BTreeMap::new(),
+            announced: BTreeMap::new(),
             steps: 0,
         }
     }
@@ -132,14 +160,19 @@ impl<'a> Stage<'a> {
     fn begin(&mut self) {
         let scenario = self.scenario;
         let members: Vec<usize> = (0..scenario.nodes.max(1))
-            .map(|at| self.world.start(self.spec(scenario.held_by(at), false)))
+            .map(|at| self.accepting(at, self.spec(scenario.held_by(at), false)))
+            .collect::<Vec<Spec>>()
+            .into_iter()
+            .map(|spec| self.world.start(spec))
             .collect();
         let observers: Vec<usize> =
             (0..scenario.observers).map(|_| self.world.start(self.spec(PartitionSet::new(), true))).collect();
+        let relays = self.begin_relays();
         if scenario.is_introduced {
-            members.iter().chain(&observers).for_each(|&at| self.world.introduce(at, &members));
+            let all = [&members[..], &relays].concat();
+            all.iter().chain(&observers).for_each(|&at| self.world.introduce(at, &all));
         } else {
-            for &at in &members[1..] {
+            for &at in members[1..].iter().chain(&relays) {
                 self.world.join(at, &[0], &mut self.watch);
                 self.late.insert(at);
             }
@@ -150,6 +183,7 @@ impl<'a> Stage<'a> {
         if scenario.weather.is_trouble() {
             self.watch.inspection.troubled();
         }
+        self.begin_workers(&members, &relays);
     }
 
     fn acts(&mut self) -> Result<(), Found> {
@@ -159,6 +193,10 @@ impl<'a> Stage<'a> {
                 Deed::Call(number) => self.call(number),
                 Deed::Cancel(number) => self.cancel(number),
                 Deed::Fault(number) => self.strike(&self.scenario.faults[number].fault),
+                Deed::Announce(number) => self.announce(number),
+                Deed::CancelAnnounced(number) => self.cancel_announced(number),
+                Deed::Push(result, piece) => self.push(result, piece),
+                Deed::Mishap(number) => self.befall(number),
             }
         }
         self.run_until(Instant::START + Duration::from_micros(self.scenario.healed_at_us()))?;
@@ -167,6 +205,7 @@ impl<'a> Stage<'a> {
         self.restart_crippled();
         self.converge()?;
         self.last_calls()?;
+        self.last_announcements()?;
         self.rest(None)
     }
 
@@ -179,6 +218,9 @@ impl<'a> Stage<'a> {
         }
         for (number, planned) in self.scenario.faults.iter().enumerate() {
             deeds.push((planned.at_us, Deed::Fault(number)));
+        }
+        if let Some(pushing) = &self.scenario.pushing {
+            add_pushes(&mut deeds, pushing);
         }
         deeds.sort_by_key(|(at_us, _)| *at_us);
         deeds

@@ -1,16 +1,20 @@
 //! The recovery of a play: everything is healed, comes to rest, and sees everyone.
 
 use super::{Found, LOOK_EVERY, Stage};
-use crate::explore::invariant::{converges, leaves_nothing};
+use crate::explore::invariant::{converges, leaves_nothing, workers_heard};
+use crate::explore::pushing::Pushing;
 use crate::explore::scenario::Weather;
 use crate::world::place::{Failing, Life};
 use std::collections::BTreeSet;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::push::EARLY_FOR;
 use treefold_core::time::Duration;
 
 /// What follows the last deadline: cancels and last words travel, kept waves expire every 100 ms, stuck jobs are
 /// given up after a second.
 const REST_AFTER: Duration = Duration::from_secs(3);
+/// A worker pushes for so many requests at most, all of which may wait for each other.
+const EARLY_ROUNDS_MAX: usize = 8;
 /// Work in hand may take so many times its mean.
 const TAIL: f64 = 30.0;
 
@@ -47,6 +51,7 @@ impl Stage<'_> {
         let by = self.world.now()
             + deadline.unwrap_or(Duration::ZERO)
             + REST_AFTER
+            + if deadline.is_some() { self.pushes_rest_after() } else { Duration::ZERO }
             + Duration::from_millis_f64(tail_ms);
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
@@ -63,11 +68,19 @@ impl Stage<'_> {
                 self.watch.inspection.hold_at_rest(&self.world, &idle, deadline.is_some());
             }
             self.look()?;
-            let rests = leaves_nothing::at_rest(&self.world, &idle, deadline.is_some()).is_ok();
+            let rests = leaves_nothing::at_rest(&self.world, &idle, deadline.is_some()).is_ok()
+                && (deadline.is_none() || workers_heard::at_rest(&self.world).is_ok());
             if is_over || (rests && have_left && self.watch.inspection.has_none_open()) {
                 return Ok(());
             }
         }
+    }
+
+    /// What is pushed for requests that nobody announces waits for a while; so does what a worker has pushed to a node
+    /// that is gone. One after the other, where the window lets no more pass.
+    pub(super) fn pushes_rest_after(&self) -> Duration {
+        let results = |pushing: &Pushing| pushing.results.len().min(EARLY_ROUNDS_MAX) as f64 + 2.0;
+        self.scenario.pushing.as_ref().map_or(Duration::ZERO, |pushing| EARLY_FOR.mul_f64(results(pushing)))
     }
 
     /// A node whose processors have not come back is started anew, as its owner would: they hang, or they are still at

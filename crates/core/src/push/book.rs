@@ -1,24 +1,29 @@
 //! What a worker has pushed, and how far that has come: to be sent, on its way, folded, and kept until its request ends.
 //!
+//! A worker is a program of an application, and no node. What its library decides is decided here all the same, so that
+//! the simulator's workers keep the very book that real ones keep.
+//!
 //! Invariants: of each request, `taken ≤ sent`; what lies between them is on its way and within the node's window, but
-//! for one push that is larger than that. What was pushed over a connection that is lost is *held*: it is sent again only
+//! for one push that is larger than that: one of a request that is open, and one of those that are not. What was pushed over a connection that is lost is *held*: it is sent again only
 //! when a node asks for it, since it may have gone up already.
 
-use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use treefold_core::push::message::PushMessage;
-use treefold_core::push::{EARLY_FOR, ENDED_MAX, PUSH_BYTES};
+use super::message::PushMessage;
+use super::{EARLY_FOR, ENDED_MAX, PUSH_BYTES};
+use crate::message::Payload;
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// What is held after a connection was lost, and nobody asks for, is given up after this: it has gone up.
-const HOLD_FOR: Duration = Duration::from_secs(EARLY_FOR.as_millis() / 1_000);
+pub const HOLD_FOR: Duration = EARLY_FOR;
 
 /// One request's pushes.
-#[derive(Debug, Default)]
-struct Kept {
+#[derive(Debug)]
+struct Kept<P> {
     /// Those that are still here; the first has the sequence `gone + 1`.
-    pushes: VecDeque<Bytes>,
+    pushes: VecDeque<P>,
     /// So many at the front have made room.
     gone: u32,
     sent: u32,
@@ -31,7 +36,21 @@ struct Kept {
     held_since: Option<Instant>,
 }
 
-impl Kept {
+impl<P> Default for Kept<P> {
+    fn default() -> Self {
+        Self {
+            pushes: VecDeque::new(),
+            gone: 0,
+            sent: 0,
+            taken: 0,
+            is_whole: false,
+            is_open: false,
+            held_since: None,
+        }
+    }
+}
+
+impl<P: Payload> Kept<P> {
     /// The sequence of the last push that there is.
     fn end(&self) -> u32 {
         self.gone + self.pushes.len() as u32
@@ -41,18 +60,18 @@ impl Kept {
     fn cost(&self, from: u32, upto: u32) -> usize {
         let skipped = from.saturating_sub(self.gone) as usize;
         let count = upto.saturating_sub(from.max(self.gone)) as usize;
-        self.pushes.iter().skip(skipped).take(count).map(cost_of).sum()
+        self.pushes.iter().skip(skipped).take(count).map(cost_of::<P>).sum()
     }
 }
 
-fn cost_of(push: &Bytes) -> usize {
+fn cost_of<P: Payload>(push: &P) -> usize {
     push.len() + PUSH_BYTES
 }
 
 /// All that a worker keeps.
 #[derive(Debug)]
-pub(super) struct Book {
-    requests: BTreeMap<u64, Kept>,
+pub struct Book<P> {
+    requests: BTreeMap<u64, Kept<P>>,
     ended: BTreeSet<u64>,
     ended_row: VecDeque<u64>,
     /// What a request's result will not come for, to be said.
@@ -65,10 +84,11 @@ pub(super) struct Book {
 
 /// Nobody wants anything of the request any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Over;
+pub struct Over;
 
-impl Book {
-    pub(super) fn new(kept_bytes_max: usize) -> Self {
+impl<P: Payload> Book<P> {
+    /// An empty one, of a worker that is attached nowhere yet and keeps up to so many bytes.
+    pub fn new(kept_bytes_max: usize) -> Self {
         Self {
             requests: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -83,9 +103,9 @@ impl Book {
 
     /// True while more may be pushed. What has been folded makes room first: should it be asked for again, the worker
     /// has to say that it is gone.
-    pub(super) fn has_room(&mut self) -> bool {
+    pub fn has_room(&mut self) -> bool {
         while self.kept_bytes >= self.kept_bytes_max {
-            let has_gone_up = |kept: &Kept| kept.taken > kept.gone || kept.held_since.is_some();
+            let has_gone_up = |kept: &Kept<P>| kept.taken > kept.gone || kept.held_since.is_some();
             let gone_up =
                 self.requests.values_mut().find(|kept| has_gone_up(kept) && !kept.pushes.is_empty());
             let Some(kept) = gone_up else { return false };
@@ -99,12 +119,15 @@ impl Book {
     }
 
     /// True when nothing is kept of any request.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.failures.is_empty()
     }
 
     /// The worker pushes.
-    pub(super) fn push(&mut self, request: u64, payload: Bytes, last: bool) -> Result<(), Over> {
+    ///
+    /// # Errors
+    /// When the request has ended, or its last push is in the book: nothing has changed.
+    pub fn push(&mut self, request: u64, payload: P, last: bool) -> Result<(), Over> {
         if self.ended.contains(&request) {
             return Err(Over);
         }
@@ -119,7 +142,7 @@ impl Book {
     }
 
     /// The worker's result will not come.
-    pub(super) fn fail(&mut self, request: u64, problem: Arc<str>) {
+    pub fn fail(&mut self, request: u64, problem: Arc<str>) {
         if !self.ended.contains(&request) {
             self.forget(request);
             self.note_ended(request);
@@ -128,10 +151,13 @@ impl Book {
     }
 
     /// A node has taken the worker in, with this window.
-    pub(super) fn attached(&mut self, now: Instant, window: u64) {
+    pub fn attached(&mut self, now: Instant, window: u64) {
         self.window = usize::try_from(window).unwrap_or(usize::MAX);
         self.in_flight = 0;
         self.expire(now);
+        // Whoever asked for it is gone, and may never say that it has ended.
+        self.requests.retain(|_, kept| kept.end() > 0);
+        self.requests.values_mut().for_each(|kept| kept.is_open = false);
         for kept in self.requests.values_mut().filter(|kept| kept.sent > 0) {
             (kept.sent, kept.taken) = (kept.gone, kept.gone);
             kept.held_since.get_or_insert(now);
@@ -139,15 +165,15 @@ impl Book {
     }
 
     /// Gives up what nobody asks for.
-    pub(super) fn expire(&mut self, now: Instant) {
-        let is_old = |kept: &Kept| kept.held_since.is_some_and(|since| now.duration_since(since) >= HOLD_FOR);
+    pub fn expire(&mut self, now: Instant) {
+        let is_old = |kept: &Kept<P>| kept.held_since.is_some_and(|since| now.since(since) >= HOLD_FOR);
         let old: Vec<u64> =
             self.requests.iter().filter(|(_, kept)| is_old(kept)).map(|(&request, _)| request).collect();
         old.into_iter().for_each(|request| self.forget(request));
     }
 
     /// What a node says. What workers say is ignored.
-    pub(super) fn hear(&mut self, message: &PushMessage<Bytes>) {
+    pub fn hear(&mut self, message: &PushMessage<P>) {
         match *message {
             PushMessage::Wanted { request, after, again } => self.want(request, after, again),
             PushMessage::Taken { request, upto } => {
@@ -186,7 +212,7 @@ impl Book {
     }
 
     /// What is to be sent next, if anything may be.
-    pub(super) fn next(&mut self) -> Option<PushMessage<Bytes>> {
+    pub fn next(&mut self) -> Option<PushMessage<P>> {
         if let Some((request, problem)) = self.failures.pop_front() {
             return Some(PushMessage::Failed { request, problem });
         }
@@ -194,19 +220,28 @@ impl Book {
         self.next_of(true, self.window).or_else(|| self.next_of(false, self.window / 2))
     }
 
-    fn next_of(&mut self, is_open: bool, window: usize) -> Option<PushMessage<Bytes>> {
+    fn next_of(&mut self, is_open: bool, window: usize) -> Option<PushMessage<P>> {
         let is_ready =
-            |kept: &Kept| kept.is_open == is_open && kept.held_since.is_none() && kept.sent < kept.end();
-        let (&request, kept) = self.requests.iter_mut().find(|(_, kept)| is_ready(kept))?;
+            |kept: &Kept<P>| kept.is_open == is_open && kept.held_since.is_none() && kept.sent < kept.end();
+        let (&request, kept) = self.requests.iter().find(|(_, kept)| is_ready(kept))?;
         let payload = kept.pushes.get((kept.sent - kept.gone) as usize)?;
-        let cost = cost_of(payload);
-        if self.in_flight > 0 && self.in_flight + cost > window {
+        let (cost, payload) = (cost_of(payload), payload.clone());
+        let sequence = kept.sent + 1;
+        let last = kept.is_whole && sequence == kept.end();
+        if self.in_flight + cost > window && self.is_on_its_way(is_open) {
             return None;
         }
+        let kept = self.requests.get_mut(&request)?;
         self.in_flight += cost;
-        kept.sent += 1;
-        let last = kept.is_whole && kept.sent == kept.end();
-        Some(PushMessage::Push { request, sequence: kept.sent, last, payload: payload.clone() })
+        kept.sent = sequence;
+        Some(PushMessage::Push { request, sequence, last, payload })
+    }
+
+    /// True when something is on its way already. What nobody has asked for, and may not for long, does not count where
+    /// it is asked for requests that are open: it is larger than its half of the window.
+    fn is_on_its_way(&self, of_open: bool) -> bool {
+        let is_counted = |kept: &&Kept<P>| kept.is_open || !of_open;
+        self.requests.values().filter(is_counted).any(|kept| kept.taken < kept.sent)
     }
 
     fn forget(&mut self, request: u64) {
@@ -231,10 +266,12 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
+    use bytes::Bytes;
 
-    fn book() -> Book {
+    fn book() -> Book<Bytes> {
         let mut book = Book::new(1 << 20);
-        book.attached(Instant::now(), 4 * 1_256);
+        book.attached(Instant::START, 4 * 1_256);
         book
     }
 
@@ -243,8 +280,8 @@ mod tests {
     }
 
     /// Everything that may be sent now, as sequences.
-    fn sent(book: &mut Book) -> Vec<u32> {
-        std::iter::from_fn(|| book.next())
+    fn sent(book: &mut Book<Bytes>) -> Vec<u32> {
+        core::iter::from_fn(|| book.next())
             .map(|message| match message {
                 PushMessage::Push { sequence, .. } => sequence,
                 message => panic!("{message:?}"),
@@ -273,7 +310,7 @@ mod tests {
         book.push(8, piece(9), true).unwrap();
         book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
         assert_eq!(sent(&mut book), [1, 2, 3]);
-        book.attached(Instant::now(), 4 * 1_256);
+        book.attached(Instant::START, 4 * 1_256);
         book.push(9, piece(1), true).unwrap();
         assert_eq!(sent(&mut book), [1, 1], "of requests that no node has had anything of");
         book.hear(&PushMessage::Wanted { request: 7, after: 2, again: true });
@@ -283,17 +320,39 @@ mod tests {
     #[test]
     fn what_has_been_folded_makes_room_and_is_then_gone_for_good() {
         let mut book = Book::new(3 * 1_256);
-        book.attached(Instant::now(), 1 << 20);
+        book.attached(Instant::START, 1 << 20);
         (1..=3).for_each(|byte| book.push(7, piece(byte), false).unwrap());
         assert!(!book.has_room());
         sent(&mut book);
         book.hear(&PushMessage::Taken { request: 7, upto: 2 });
         assert!(book.has_room());
-        book.attached(Instant::now(), 1 << 20);
+        book.attached(Instant::START, 1 << 20);
         book.hear(&PushMessage::Wanted { request: 7, after: 0, again: true });
         let said = book.next();
         assert!(matches!(said, Some(PushMessage::Failed { request: 7, .. })), "{said:?}");
         assert!(book.is_empty());
+    }
+
+    #[test]
+    fn what_was_asked_for_by_a_node_that_is_gone_and_never_pushed_is_not_kept() {
+        let mut book = book();
+        book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
+        assert!(!book.is_empty(), "the node waits for it");
+        book.attached(Instant::START, 4 * 1_256);
+        assert!(book.is_empty());
+    }
+
+    #[test]
+    fn what_is_asked_for_does_not_wait_for_what_nobody_asks_for() {
+        let mut book = book();
+        book.push(6, Bytes::from(vec![6; 20_000]), true).unwrap();
+        assert_eq!(sent(&mut book), [1], "larger than the window, and alone");
+        (1..=3).for_each(|byte| book.push(7, piece(byte), byte == 3).unwrap());
+        assert!(sent(&mut book).is_empty());
+        book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
+        assert_eq!(sent(&mut book), [1], "one at a time");
+        book.hear(&PushMessage::Taken { request: 7, upto: 1 });
+        assert_eq!(sent(&mut book), [2]);
     }
 
     #[test]
