@@ -1,8 +1,9 @@
 //! A word count of sorted runs (NetAgg §4.2.2): eight mappers, one reducer, one relay.
 //!
-//! What is timed is what follows the map: mappers' runs, each occurrence an entry, as a map without a combiner leaves them,
-//! go to the reducer and are merged on their way or there. The share that is left is the text's own: of single words few are
-//! left, of phrases the more, the longer they are, and nearly all where mappers have combined long ones themselves. The caller sits at the reducer, since that is where a job's result stays.
+//! What is timed is what follows the map: mappers' runs, each occurrence an entry, as a map without a combiner leaves
+//! them, go to the reducer and are merged on their way or there. The share that is left is the text's own: of single
+//! words few are left, of phrases the more, the longer they are, and nearly all where mappers have combined long ones
+//! themselves. The caller sits at the reducer, since that is where a job's result stays.
 
 use crate::bed::{Bed, Plan, progress};
 use crate::report::{aligned, median};

@@ -140,7 +140,8 @@ impl<P: Payload> Node<P> {
             self.send(from, Message::Cancel { tag });
             return;
         };
-        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled, if there is room.
+        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled,
+        // if there is room.
         if let Some(lane) = self.waves.get(&own_tag).map(|wave| wave.lane) {
             self.note_held(lane);
             let key = own_and_child(own_tag, from, tag.branch);

@@ -1,9 +1,9 @@
 //! Hedging: asking a replica too, before the first asked is given up (Dean and Barroso, The Tail at Scale, 2013).
 //!
-//! Repair is for the silent; a hedge is for the slow. When a call asks for it, and a leaf has been at work for
-//! longer than nineteen of twenty leaves of that aggregation take here, its parent asks replicas for what the
-//! leaf has not given; and a node that has children asks them for its own partitions. The first answer wins and the other's sender gets
-//! `Cancel`. A replica is asked as in a retry, by a branch of its own, and it counts as a try; that nothing
+//! Repair is for the silent; a hedge is for the slow. When a call asks for it, and a leaf has been at work for longer
+//! than nineteen of twenty leaves of that aggregation take here, its parent asks replicas for what the leaf has not
+//! given; and a node that has children asks them for its own partitions. The first answer wins and the other's sender
+//! gets `Cancel`. A replica is asked as in a retry, by a branch of its own, and it counts as a try; that nothing
 //! counts twice is the business of [`crate::wave::contributors`].
 //!
 //! Inner children are not hedged: their time is their children's, who are watched by them. How many hedges there

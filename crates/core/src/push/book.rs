@@ -4,8 +4,9 @@
 //! the simulator's workers keep the very book that real ones keep.
 //!
 //! Invariants: of each request, `taken ≤ sent`; what lies between them is on its way and within the node's window, but
-//! for one push that is larger than that: one of a request that is open, and one of those that are not. What was pushed over a connection that is lost is *held*: it is sent again only
-//! when a node asks for it, since it may have gone up already.
+//! for one push that is larger than that: one of a request that is open, and one of those that are not. What was pushed
+//! over a connection that is lost is *held*: it is sent again only when a node asks for it, since it may have gone up
+//! already.
 
 use super::message::PushMessage;
 use super::{EARLY_FOR, ENDED_MAX, PUSH_BYTES};

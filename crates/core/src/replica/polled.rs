@@ -1,10 +1,10 @@
 //! The least loaded of a few that were asked (random polling paper §2.2, §3.2; DESIGN 4.3).
 //!
-//! Before a call sets out, d random replicas of each partition are asked how busy they are: two choices take
-//! most of what there is to gain over none, and each further poll costs more than it brings. One answer
-//! serves every partition that the node holds, so the polls of a call are shared, and bounded. An answer that
-//! is not there after `Tuning::poll_timeout` (10 ms) is not waited for: it would be stale, and it comes from a node that is busy, or
-//! it would have come.
+//! Before a call sets out, d random replicas of each partition are asked how busy they are: two choices take most of
+//! what there is to gain over none, and each further poll costs more than it brings. One answer serves every
+//! partition that the node holds, so the polls of a call are shared, and bounded. An answer that is not there after
+//! `Tuning::poll_timeout` (10 ms) is not waited for: it would be stale, and it comes from a node that is busy, or it
+//! would have come.
 //!
 //! ```text
 //! begin ──► targets asked ──► handle_answer … ──► is_complete, or now past give_up_at ──► choose

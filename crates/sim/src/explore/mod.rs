@@ -10,8 +10,8 @@
 //! networks that lose, double, delay and divide, limits of one, deadlines of nothing. A failure is a seed, and a
 //! seed is a failure again whenever it is played. Source: the practice of TigerBeetle's and FoundationDB's simulators.
 //!
-//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves; [`draw`]: from a seed; [`kept`]: from a file. [`play()`]: in a world,
-//!   healed at its end.
+//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves; [`draw`]: from a seed; [`kept`]:
+//!   from a file. [`play()`]: in a world, healed at its end.
 //! - [`invariant`]: what must hold, one file each.
 //! - [`runner`]: seed after seed on several threads. [`shrink`]: the same failure from less. [`timeline`]: what the
 //!   nodes said about it.

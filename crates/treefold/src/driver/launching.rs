@@ -1,7 +1,8 @@
 //! What a launcher ([`crate::network`]) asks of its node's loop, and hears from it.
 //!
-//! A launcher lives on its user's runtime, or, where the user has none, on the loop's. Its words travel over the very connections that streams will use: a child
-//! that has attached needs no further dial to take part in one. A node that no launcher listens on drops such words.
+//! A launcher lives on its user's runtime, or, where the user has none, on the loop's. Its words travel over the very
+//! connections that streams will use: a child that has attached needs no further dial to take part in one. A node
+//! that no launcher listens on drops such words.
 
 use super::Loop;
 use super::link::{End, Route};

@@ -26,6 +26,8 @@ const FILES_PER_CHILD: usize = 4;
 const STARTED_AT_A_TIME: usize = 8;
 /// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
 const TIME_SHARE: f64 = 0.9;
+/// How long a process that has closed its connection may take to exit.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// What is said of a process that went because it wanted to.
 pub(super) const HAS_LEFT: &str = "has left";
@@ -364,6 +366,9 @@ impl Foreman {
         };
         // Who is slower than that is killed, or finds its parent gone.
         let _ = tokio::time::timeout(grace, all_gone).await;
+        // Who has closed its connection is about to exit; whoever ends the network is not to find it there still.
+        let all_exited = async { while self.processes.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(EXIT_GRACE, all_exited).await;
         self.processes.shutdown().await;
     }
 }

@@ -1,8 +1,8 @@
 //! One of an application's workers, as its program holds it.
 //!
-//! A task on the program's runtime owns the connection and the [book](treefold_core::push::book) of what was pushed. Whoever pushes
-//! waits only while the book is full, so a relay that is busy slows its workers, and a relay that is lost does not show:
-//! the task attaches elsewhere, and sends what it is asked for.
+//! A task on the program's runtime owns the connection and the [book](treefold_core::push::book) of what was pushed.
+//! Whoever pushes waits only while the book is full, so a relay that is busy slows its workers, and a relay that is
+//! lost does not show: the task attaches elsewhere, and sends what it is asked for.
 
 use super::connection::{Came, Connection, Way};
 use crate::node::CLUSTER_DEFAULT;

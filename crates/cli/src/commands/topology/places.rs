@@ -14,7 +14,8 @@ use treefold::topology::write::Form;
 /// The hosts of the back-ends, by flag.
 #[derive(Debug, Args)]
 pub(super) struct HostsFlag {
-    /// Where back-ends run: node[01-16]:2,gpu1 (ranges; slots behind a colon), or @FILE with hosts line by line, @- being standard input [default: all on localhost]
+    /// Where back-ends run: node[01-16]:2,gpu1 (ranges; slots behind a colon), or @FILE with hosts line by line, @-
+    /// being standard input [default: all on localhost]
     #[arg(long, value_name = "LIST|@FILE")]
     hosts: Option<String>,
 }

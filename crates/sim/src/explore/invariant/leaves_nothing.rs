@@ -1,10 +1,10 @@
 //! What is over leaves nothing behind.
 //!
 //! When all calls are over, past every deadline, a node is as new: no call, no wave, no kept wave, no byte held, no
-//! job, no request that was pushed for, a load index of exactly zero. And a call that is *cancelled* while messages get through is gone from every
-//! node within the time that word takes to reach the foot of the deepest tree; a deadline need not come first.
-//! Where messages are lost, as when a parent dies, its children go on until their deadline, by design: somebody else
-//! may ask for what they have.
+//! job, no request that was pushed for, a load index of exactly zero. And a call that is *cancelled* while messages
+//! get through is gone from every node within the time that word takes to reach the foot of the deepest tree; a
+//! deadline need not come first. Where messages are lost, as when a parent dies, its children go on until their
+//! deadline, by design: somebody else may ask for what they have.
 
 use super::Finding;
 use crate::world::World;

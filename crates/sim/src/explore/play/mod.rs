@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
-//! `calls` that are made, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery` from them. Whatever breaks an invariant ends the
-//! play where it is.
+//! `calls` that are made, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery`
+//! from them. Whatever breaks an invariant ends the play where it is.
 
 mod audience;
 mod calls;
