@@ -213,7 +213,7 @@ impl<P: Payload> Book<P> {
     }
 
     /// What is to be sent next, if anything may be.
-    pub fn next(&mut self) -> Option<PushMessage<P>> {
+    pub fn poll_word(&mut self) -> Option<PushMessage<P>> {
         if let Some((request, problem)) = self.failures.pop_front() {
             return Some(PushMessage::Failed { request, problem });
         }
@@ -282,7 +282,7 @@ mod tests {
 
     /// Everything that may be sent now, as sequences.
     fn sent(book: &mut Book<Bytes>) -> Vec<u32> {
-        core::iter::from_fn(|| book.next())
+        core::iter::from_fn(|| book.poll_word())
             .map(|message| match message {
                 PushMessage::Push { sequence, .. } => sequence,
                 message => panic!("{message:?}"),
@@ -329,7 +329,7 @@ mod tests {
         assert!(book.has_room());
         book.attached(Instant::START, 1 << 20);
         book.hear(&PushMessage::Wanted { request: 7, after: 0, again: true });
-        let said = book.next();
+        let said = book.poll_word();
         assert!(matches!(said, Some(PushMessage::Failed { request: 7, .. })), "{said:?}");
         assert!(book.is_empty());
     }

@@ -358,7 +358,7 @@ impl World {
                 }
             }
             let Link::Attached(node) = state.link else { break };
-            let Some(word) = state.book.next() else { break };
+            let Some(word) = state.book.poll_word() else { break };
             self.worker_says(worker, node, word);
         }
         let state = &mut self.workers[worker];

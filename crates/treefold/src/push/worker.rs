@@ -307,7 +307,7 @@ impl Task {
     async fn serve(&mut self, mut connection: Connection) -> Served {
         let mut ticks = tokio::time::interval(EXPIRE_EVERY);
         loop {
-            while let Some(word) = self.book.next() {
+            while let Some(word) = self.book.poll_word() {
                 if let Err(error) = connection.say(word) {
                     tracing::warn!(%error, "a push can't be sent");
                     return Served::Lost;

@@ -21,6 +21,8 @@ const LAST_REQUESTS_FROM: u64 = 1_000;
 const LAST_ANNOUNCEMENTS: usize = 3;
 /// They have all the time they need.
 const LAST_DEADLINE: Duration = Duration::from_secs(60);
+/// Who keeps so many bytes is not kept from pushing by what nobody asks for.
+const KEPT_AMPLE: u64 = 1 << 20;
 /// Whoever is missed for so long is not there.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// The second aggregation of the world is the one that is announced.
@@ -195,9 +197,12 @@ impl Stage<'_> {
         }
     }
 
-    /// Workers have heard the end of what they have pushed. What nobody asks for fills a small book until then: of two
+    /// Workers that keep little have heard the end of what they have pushed. What nobody asks for fills a small book until then: of two
     /// with one number only one is asked, and who attaches late pushes for requests that are long over.
     fn all_are_heard(&mut self) -> Result<(), Found> {
+        if self.pushing().kept_bytes_max >= KEPT_AMPLE {
+            return self.look();
+        }
         let by = self.world.now() + self.pushes_rest_after();
         loop {
             let says = workers_heard::at_rest(&self.world);
