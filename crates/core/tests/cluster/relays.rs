@@ -147,18 +147,18 @@ fn streams_use_relays_and_survive_them() {
     }
 }
 
-#[test]
-fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
+/// A stream opened while some of the nodes are there; the others come one by one. The tree as it is then.
+fn stream_over(first: &[u32], later: &[u32]) -> (World, Vec<Tree>) {
     let plan = plan();
     let mut world = World::empty(&plan);
-    let holds = |i: u32| PartitionSet::from_range(i..i + 1);
-    world.start(&plan, 0, 1, holds(0));
-    world.start(&plan, 1, 1, holds(1));
-    world.start(&plan, 8, 1, PartitionSet::new());
+    let holds = |i: u32| if i < 8 { PartitionSet::from_range(i..i + 1) } else { PartitionSet::new() };
+    for &i in first {
+        world.start(&plan, i, 1, holds(i));
+    }
     world.introduce();
     let request = world.open_stream(0, spec(Synchronisation::WaitForAll), StreamOptions::default());
     world.run_until_open(0, request);
-    for i in 2..8 {
+    for &i in later {
         world.start(&plan, i, 1, holds(i));
         world.introduce();
         world.run_for(Duration::from_secs(1));
@@ -169,32 +169,19 @@ fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
     });
     let (trees, endpoints) = last.expect("they have come");
     assert_eq!(endpoints, PartitionSet::first(8));
+    (world, trees)
+}
+
+#[test]
+fn who_comes_to_a_stream_that_began_small_makes_no_chain() {
+    let (_, trees) = stream_over(&[0, 1, 8], &[2, 3, 4, 5, 6, 7]);
     assert!(trees.iter().all(|tree| tree.height() <= 1), "{trees:?}");
 }
 
 #[test]
 fn who_comes_to_a_stream_is_below_its_racks_relay() {
-    let plan = plan();
-    let mut world = World::empty(&plan);
-    let holds = |i: u32| PartitionSet::from_range(i..i + 1);
-    // Each rack has two members, and so a relay that folds: the even ones' is node 8.
-    for i in [0, 1, 2, 3, 8, 9] {
-        world.start(&plan, i, 1, if i < 8 { holds(i) } else { PartitionSet::new() });
-    }
-    world.introduce();
-    let request = world.open_stream(0, spec(Synchronisation::WaitForAll), StreamOptions::default());
-    world.run_until_open(0, request);
-    for i in 4..8 {
-        world.start(&plan, i, 1, holds(i));
-        world.introduce();
-        world.run_for(Duration::from_secs(1));
-    }
-    let last = events(&world, request).iter().rev().find_map(|event| match event {
-        StreamEvent::Changed { trees, endpoints, .. } => Some((trees.clone(), endpoints.clone())),
-        _ => None,
-    });
-    let (trees, endpoints) = last.expect("they have come");
-    assert_eq!(endpoints, PartitionSet::first(8));
+    // Each rack has two members, and so a relay that folds: the odd ones' is node 9.
+    let (world, trees) = stream_over(&[0, 1, 2, 3, 8, 9], &[4, 5, 6, 7]);
     let other_rack = trees.iter().flat_map(Tree::children).find(|tree| tree.root().node == world.id(9));
     let below: BTreeSet<NodeId> =
         other_rack.expect("it folds").children().map(|child| child.root().node).collect();
