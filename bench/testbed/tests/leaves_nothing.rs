@@ -75,7 +75,7 @@ fn whatever_ends_a_testbed_nothing_of_it_is_left() {
         return skip("there is no treefold beside treefold-testbed: cargo build -p treefold-cli");
     };
     let own = interfaces();
-    for signal in ["KILL", "INT"] {
+    for signal in ["KILL", "TERM"] {
         let (mut child, shown) = match up(&treefold) {
             Ok(up) => up,
             Err(CANT_RUN_HERE) => return skip("this machine, or this user, can't make network namespaces"),
