@@ -130,8 +130,8 @@ Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --serve search=/srv/docs:partitions=6-11/12
   treefold node --config /etc/treefold.toml --rack r2
-  treefold node --relay --rack r2 --join 127.0.0.1:7700
-  treefold node --relay --rack r2 --join 127.0.0.1:7700 --accept words";
+  treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2
+  treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2 --accept words";
 
 /// Flags and file as one.
 struct Settings {
