@@ -44,11 +44,9 @@ impl<P: Payload> Node<P> {
         share.life = share.life.saturating_add(1);
         let leaf = Tree::leaf(node, endpoints.clone());
         let sits = there(share).find_map(|branch| with_more(&branch.tree, node, endpoints));
+        let below_another = || self.below_relay(share, &leaf).or_else(|| below_smallest(share, &leaf));
         let is_new = share.branch_at(node).is_none();
-        let tree = sits
-            .or_else(|| self.below_relay(share, &leaf).filter(|_| is_new))
-            .or_else(|| below_smallest(share, &leaf).filter(|_| is_new))
-            .unwrap_or(leaf);
+        let tree = sits.or_else(|| is_new.then(below_another).flatten()).unwrap_or(leaf);
         self.graft(now, share, &tree, true);
     }
 

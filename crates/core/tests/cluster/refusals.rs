@@ -95,27 +95,31 @@ fn answers_to_nothing_are_counted_and_dropped() {
     assert_eq!(world.node(0).open_work(), Default::default());
 }
 
+/// A call of one partition at `root`, from a stranger.
+fn stray_call(root: NodeId) -> Call<Sum> {
+    Call {
+        tag: stray(0),
+        name: "s/sum".into(),
+        params: Some(Sum::default()),
+        deadline_left: Duration::from_secs(1),
+        answer_left: Duration::from_secs(1),
+        waiting: Waiting::Staged,
+        losses_max: 0,
+        spare: 0,
+        hedge: false,
+        tree: Tree::leaf(root, PartitionSet::first(1)),
+        explain: false,
+        loads_wanted: false,
+        slice: Slice::WHOLE,
+        push: None,
+    }
+}
+
 #[test]
 fn a_call_for_another_node_or_without_parameters_starts_nothing() {
     let mut world = World::new(&Plan::default());
     let (me, from) = (world.id(0), NodeId::new(addr(99), 5));
-    for (root, params) in [(world.id(3), Some(Sum::default())), (me, None)] {
-        let call = Call {
-            tag: stray(0),
-            name: "s/sum".into(),
-            params,
-            deadline_left: Duration::from_secs(1),
-            answer_left: Duration::from_secs(1),
-            waiting: Waiting::Staged,
-            losses_max: 0,
-            spare: 0,
-            hedge: false,
-            tree: Tree::leaf(root, PartitionSet::first(1)),
-            explain: false,
-            loads_wanted: false,
-            slice: Slice::WHOLE,
-            push: None,
-        };
+    for call in [stray_call(world.id(3)), Call { params: None, ..stray_call(me) }] {
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         assert_eq!(world.node(0).open_work(), Default::default());
     }
@@ -127,22 +131,8 @@ fn a_slice_of_a_wave_that_no_call_can_have_starts_nothing() {
     let (me, from) = (world.id(0), NodeId::new(addr(99), 5));
     for (sequence, index) in [(2, 5), (u64::MAX - 1, 0), (u64::MAX, 7)] {
         let wave = WaveId { sequence, ..stray(0).wave };
-        let call = Call {
-            tag: Tag { wave, branch: 0 },
-            name: "s/sum".into(),
-            params: Some(Sum::default()),
-            deadline_left: Duration::from_secs(1),
-            answer_left: Duration::from_secs(1),
-            waiting: Waiting::Staged,
-            losses_max: 0,
-            spare: 0,
-            hedge: false,
-            tree: Tree::leaf(me, PartitionSet::first(1)),
-            explain: false,
-            loads_wanted: false,
-            slice: Slice::new(index, 8).expect("it is one of eight"),
-            push: None,
-        };
+        let slice = Slice::new(index, 8).expect("it is one of eight");
+        let call = Call { tag: Tag { wave, branch: 0 }, slice, ..stray_call(me) };
         world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
         world.run_for(Duration::from_millis(100));
         assert_eq!(world.node(0).open_work(), Default::default(), "{sequence} {index}");

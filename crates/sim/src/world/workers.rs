@@ -63,7 +63,7 @@ pub struct Worker {
 /// How a worker is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// Not, for now.
+    /// It has no connection, and tries its addresses in turn.
     Away,
     /// Its node has not said yet whether it takes it in.
     Attaching(NodeId),

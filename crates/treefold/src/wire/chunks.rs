@@ -18,7 +18,7 @@ use treefold_core::message::Message;
 
 /// What a stream's memory starts with, unless less was announced.
 const FIRST_BYTES: usize = 128 << 10;
-/// How many times larger it gets when it is full. What is not written to takes no memory but in name.
+/// How many times larger it gets when it is full. Of what is reserved the system gives pages as they are written to.
 const GROWTH: usize = 8;
 
 #[derive(Debug)]
