@@ -130,6 +130,11 @@ impl PartitionSet {
         Self { runs: rest }
     }
 
+    /// What is in both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.difference(&self.difference(other))
+    }
+
     /// True when some partition is in both.
     pub fn intersects(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self.runs.iter().peekable(), other.runs.iter().peekable());

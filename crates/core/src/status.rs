@@ -120,7 +120,7 @@ counters! {
     reductions_run,
     /// Locals that failed or panicked.
     locals_failed,
-    /// Partials dropped because they overlap what was merged.
+    /// Partials dropped because they overlap what was merged, or hold more than was asked for.
     partials_overlapping,
     /// Partials dropped because their wave was answered or unknown.
     partials_late,

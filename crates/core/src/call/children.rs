@@ -9,6 +9,7 @@ use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::{Phase, Wave};
+use alloc::vec::Vec;
 
 /// What is offered counts for no more than this, so that sums of it are numbers.
 const OFFER_BYTES_MAX: usize = usize::MAX / 8;
@@ -33,12 +34,8 @@ impl<P: Payload> Node<P> {
             return;
         };
         let mut wave = self.waves.remove(&own_tag).expect("parent_tag names a wave of the table");
-        let claims = partial.missing.iter().map(|loss| &loss.partitions).chain([&partial.contributors]);
-        if !claims.into_iter().all(|set| set.is_subset(&wave.asked)) {
-            self.note_bad_message(
-                from,
-                "partial.contributors, partial.missing: partitions that nobody asked for",
-            );
+        if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {
+            self.note_bad_message(from, "partial.contributors: partitions that nobody asked for");
             self.waves.insert(own_tag, wave);
             return;
         }
@@ -51,12 +48,14 @@ impl<P: Payload> Node<P> {
         let Partial { tag, payload, contributors, missing, last, report, load, loads, given_up, .. } =
             partial;
         let mut accounted = contributors.clone();
+        let mut crossing = PartitionSet::new();
         let has_payload = payload.is_some();
         let is_answer = last && has_payload;
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
             self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
-            self.take_part(now, wave, from, Part { payload, contributors });
+            crossing = self.take_part(wave, from, tag.branch, Part { payload, contributors });
         }
+        let missing = missing_of(&wave.asked, missing);
         for loss in &missing {
             accounted.union_with(&loss.partitions);
             wave.note_loss(loss.clone(), self.config.limits.missing_max);
@@ -88,6 +87,9 @@ impl<P: Payload> Node<P> {
             given_up.into_iter().for_each(|relay| wave.give_up(relay, self.config.limits.missing_max));
             self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
         }
+        if !crossing.is_empty() {
+            self.ask_again(now, wave, &crossing, from);
+        }
         for loss in
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
         {
@@ -99,17 +101,26 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Takes a child's part. What is lost because it overlaps is asked for again, of the same node if need be:
-    /// it answers it by itself then.
-    fn take_part(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, part: Part<P>) {
+    /// Takes a child's part, or gives what of it is to be asked for again: the same node, if need be, answers for
+    /// that by itself then.
+    ///
+    /// A part can't be taken apart. It is not taken if it overlaps what is here; nor if it holds more than was asked
+    /// for, as of a child that headed a wider tree before this node asked it for itself alone: the rest comes by
+    /// another way, and the two would cross further up.
+    fn take_part(&mut self, wave: &mut Wave<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
-        if wave.parts.take_in(part) == Taken::Overlaps {
-            self.counters.partials_overlapping += 1;
-            let partitions = contributors.difference(wave.parts.claimed());
-            let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
-            wave.note_loss(loss, self.config.limits.missing_max);
-            self.ask_again(now, wave, &partitions, from);
+        let was_asked = contributors.is_subset(&wave.asked)
+            || wave
+                .child_mut(from, branch)
+                .is_some_and(|child| contributors.is_subset(&child.tree.partitions()));
+        if was_asked && wave.parts.take_in(part) != Taken::Overlaps {
+            return PartitionSet::new();
         }
+        self.counters.partials_overlapping += 1;
+        let partitions = contributors.intersection(&wave.asked).difference(wave.parts.claimed());
+        let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
+        wave.note_loss(loss, self.config.limits.missing_max);
+        partitions
     }
 
     /// Whatever a child neither gave nor accounted for, it did not pass its call on to: its children become
@@ -129,7 +140,7 @@ impl<P: Payload> Node<P> {
         if rest.is_empty() {
             return;
         }
-        let orphans: alloc::vec::Vec<Tree> =
+        let orphans: Vec<Tree> =
             subtree.children().filter(|tree| tree.partitions().intersects(&rest)).collect();
         self.adopt(now, wave, branch, &orphans);
     }
@@ -171,6 +182,12 @@ impl<P: Payload> Node<P> {
 }
 
 /// What names a child's offer: this node's part in the wave, the child, and the child's branch.
-fn own_and_child(own: Tag, child: NodeId, branch: u32) -> (Tag, NodeId, u32) {
+pub(crate) fn own_and_child(own: Tag, child: NodeId, branch: u32) -> (Tag, NodeId, u32) {
     (own, child, branch)
+}
+
+/// What of a child's losses was asked for: one that headed a wider tree has lost more.
+fn missing_of(asked: &PartitionSet, missing: Vec<Missing>) -> Vec<Missing> {
+    let of_asked = |loss: Missing| Missing { partitions: loss.partitions.intersection(asked), ..loss };
+    missing.into_iter().map(of_asked).filter(|loss| !loss.partitions.is_empty()).collect()
 }

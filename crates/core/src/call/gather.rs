@@ -63,7 +63,7 @@ impl<P: Payload> Gathered<P> {
         self.values[wave.slice.index() as usize] =
             wave.parts.resting().first().map(|part| part.payload.clone());
         for Missing { partitions, node, reason } in missing {
-            let fresh = partitions.difference(&partitions.difference(&self.contributed));
+            let fresh = partitions.intersection(&self.contributed);
             self.contributed = self.contributed.difference(&fresh);
             if !fresh.is_empty() {
                 list(&mut self.missing, Missing { partitions: fresh, node, reason }, missing_max);

@@ -235,7 +235,7 @@ impl<P: Payload> Node<P> {
         }
         wave.own.union_with(own);
         let hosted = self.hosted(&wave.name);
-        let here = own.difference(&own.difference(&hosted));
+        let here = own.intersection(&hosted);
         self.lose_own(wave, own.difference(&hosted), Reason::NotHosted);
         let Some(kind) = wave.kind else {
             return self.lose_own(wave, here, Reason::UnknownAggregation);
@@ -323,7 +323,7 @@ impl<P: Payload> Node<P> {
         }
         let unsaid = core::mem::take(&mut wave.unsaid);
         let of_unsaid = |loss: &Missing| {
-            let partitions = unsaid.difference(&unsaid.difference(&loss.partitions));
+            let partitions = unsaid.intersection(&loss.partitions);
             (!partitions.is_empty()).then(|| Missing { partitions, ..loss.clone() })
         };
         let missing = wave.losses.iter().filter_map(of_unsaid).collect();

@@ -13,6 +13,7 @@
 //! A caller does not fold, so it mends the loss of its root otherwise: it *promotes* the largest of the root's
 //! subtrees, whose head becomes the root over the others and over the old root's seat, and mends the rest.
 
+use crate::call::children::own_and_child;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -117,7 +118,10 @@ impl<P: Payload> Node<P> {
             child.tree = Tree::leaf(node, own.clone());
         }
         self.adopt(now, wave, branch, &orphans);
-        if !is_lost && !orphans.is_empty() {
+        // Whoever has nobody below is asked once more too: a parent that was stopped passes its call on when it wakes,
+        // and may have made it answer there. What it has offered is on its way.
+        let has_offered = self.credit.knows(own_and_child(wave.tag, node, branch));
+        if !is_lost && !(orphans.is_empty() && (own.is_empty() || has_offered)) {
             let alone = Tree::leaf(node, own.clone());
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &alone, wave.answer_at, false);
         }

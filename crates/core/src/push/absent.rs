@@ -49,7 +49,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn give_up_absent(&mut self, wave: &mut Wave<P>) {
         wave.absent_until = None;
         let gone = core::mem::take(&mut wave.absent);
-        let own = gone.difference(&gone.difference(&wave.own));
+        let own = gone.intersection(&wave.own);
         self.lose_own(wave, own, Reason::Lost);
     }
 }

@@ -80,7 +80,7 @@ impl<P> Branch<P> {
         if !self.endpoints.intersects(gone) {
             return;
         }
-        self.formerly.union_with(&common(&self.endpoints, gone));
+        self.formerly.union_with(&self.endpoints.intersection(gone));
         self.endpoints = self.endpoints.difference(gone);
         self.tree = without(&self.tree, gone);
         self.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
@@ -106,11 +106,6 @@ pub(crate) struct Own {
     pub(crate) unmarked_bytes: usize,
     /// Packets that it has been given and not taken.
     pub(crate) to_take: VecDeque<u64>,
-}
-
-/// What is in both.
-pub(crate) fn common(a: &PartitionSet, b: &PartitionSet) -> PartitionSet {
-    a.difference(&a.difference(b))
 }
 
 /// The same tree, where these endpoints are nobody's.

@@ -1,7 +1,6 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
-use super::branch::common;
 use super::layout;
 use super::share::{Beginning, Front, Parent, Share};
 use super::spec::StreamEvent;
@@ -192,7 +191,7 @@ impl<P: Payload> Node<P> {
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
         }
-        let fresh = common(&hosted, &front.wanted).difference(&share.present());
+        let fresh = hosted.intersection(&front.wanted).difference(&share.present());
         self.give_places(now, share, node, &fresh);
     }
 
@@ -207,7 +206,7 @@ impl<P: Payload> Node<P> {
         front.looked_at = now;
         let missed = front.wanted.difference(&present);
         let before = core::mem::replace(&mut front.missed, missed);
-        let fresh = common(&before, &front.missed);
+        let fresh = before.intersection(&front.missed);
         if front.missed.is_empty() {
             front.seated.clear();
         }
@@ -250,7 +249,7 @@ impl<P: Payload> Node<P> {
         let first_tag = share.next_tag();
         self.open_own(share, &fresh, first_tag);
         share.regroup();
-        let opened = common(&fresh, &share.own_set);
+        let opened = fresh.intersection(&share.own_set);
         // Until then they were away.
         share.put_away(Missing { partitions: opened.clone(), node: Some(self.me), reason: Reason::Late });
         share.begin_with(&opened, first_tag);

@@ -4,7 +4,7 @@
 //! it or excused; with time-outs, when its time is up; where nobody is waited for, at once. Whatever comes for a tag
 //! that was sent already is dropped if it was in it, and sent after it if it was not.
 
-use super::branch::{Standing, common};
+use super::branch::Standing;
 use super::error::StreamError;
 use super::lane::{GATHERED, Lane, PACKET_BYTES, Piece, Slot, piece_bytes_max};
 use super::late::{Past, past_of};
@@ -256,7 +256,7 @@ impl<P: Payload> Node<P> {
 /// Leaves of losses those of these endpoints.
 fn clip(missing: &mut Vec<Missing>, endpoints: &PartitionSet) {
     for loss in missing.iter_mut().filter(|loss| !loss.partitions.is_subset(endpoints)) {
-        loss.partitions = common(&loss.partitions, endpoints);
+        loss.partitions = loss.partitions.intersection(endpoints);
     }
     missing.retain(|loss| !loss.partitions.is_empty());
 }

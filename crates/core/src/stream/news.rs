@@ -1,6 +1,6 @@
 //! What a child says of its subtree, and what this node says of its own.
 
-use super::branch::{Branch, Standing, common, without};
+use super::branch::{Branch, Standing, without};
 use super::error::StreamError;
 use super::message::{StreamMessage, StreamNews, StreamSettled};
 use super::open::TERM_LEAP_MAX;
@@ -64,7 +64,7 @@ impl<P: Payload> Node<P> {
         self.note_subtree(share, at, news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
-            let endpoints = common(endpoints, &share.branches[at].endpoints);
+            let endpoints = endpoints.intersection(&share.branches[at].endpoints);
             share.bring_back(&endpoints, &were_away, *first_tag);
         }
         share.news_due = true;
@@ -81,7 +81,7 @@ impl<P: Payload> Node<P> {
     fn note_subtree(&mut self, share: &mut Share<P>, at: usize, news: &StreamNews) {
         let mut claimed = news.tree.partitions();
         news.away.iter().for_each(|loss| claimed.union_with(&loss.partitions));
-        let unclaimed = common(&claimed, &share.nobodys());
+        let unclaimed = claimed.intersection(&share.nobodys());
         let branch = &mut share.branches[at];
         branch.grant(&unclaimed);
         let excess = claimed.difference(&branch.endpoints);
@@ -89,7 +89,7 @@ impl<P: Payload> Node<P> {
         branch.away.clear();
         let mut away = PartitionSet::new();
         for loss in &news.away {
-            let partitions = common(&loss.partitions, &branch.endpoints).difference(&away);
+            let partitions = loss.partitions.intersection(&branch.endpoints).difference(&away);
             away.union_with(&partitions);
             branch.away.push(Missing { partitions, ..loss.clone() });
         }

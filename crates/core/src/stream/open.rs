@@ -4,7 +4,7 @@
 //! ([`super::message::StreamNews`]): opening is itself a wave. Each `Open` bears a later term than all before it, and
 //! what is said in answer bears that term or a later one: so a parent tells the answer from what was said before.
 
-use super::branch::{Branch, Own, Standing, common};
+use super::branch::{Branch, Own, Standing};
 use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
@@ -110,7 +110,7 @@ impl<P: Payload> Node<P> {
         // Those of a former process are told from these by the life, those of this process by counting on.
         let life = u64::from(share.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
         let next_serial = (life << LIFE_BITS) + self.serials_used + 1;
-        for endpoint in common(endpoints, &hosted).iter() {
+        for endpoint in endpoints.intersection(&hosted).iter() {
             let Err(at) = share.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
             let own = Own {
                 endpoint,

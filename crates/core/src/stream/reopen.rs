@@ -4,7 +4,7 @@
 //! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
 //! the term, by news of an empty tree, and asks again.
 
-use super::branch::{Branch, Standing, common, without};
+use super::branch::{Branch, Standing, without};
 use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
@@ -65,7 +65,7 @@ impl<P: Payload> Node<P> {
         if !fresh.is_empty() {
             self.open_own(share, &fresh, first_tag);
             share.regroup();
-            let opened = common(&fresh, &share.own_set);
+            let opened = fresh.intersection(&share.own_set);
             share.begin_with(&opened, first_tag);
         }
         for tree in open.tree.children() {
@@ -139,7 +139,7 @@ impl<P: Payload> Node<P> {
             _ if fresh.is_empty() => return Vec::new(),
             // The parent does not know yet that this one has been given up here, and its children are this node's own.
             _ if tree.root().size > 1 && fresh != endpoints => {
-                let own = common(&tree.root().partitions, &fresh);
+                let own = tree.root().partitions.intersection(&fresh);
                 let is_lost = !own.is_empty() && share.branch_at(node).is_none();
                 return is_lost.then(|| Tree::leaf(node, own)).into_iter().chain(tree.children()).collect();
             }

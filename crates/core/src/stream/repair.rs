@@ -14,7 +14,7 @@
 //! [`Tuning::stream_beat`]: crate::config::Tuning::stream_beat
 
 use super::StreamError;
-use super::branch::{Branch, Standing, common};
+use super::branch::{Branch, Standing};
 use super::down::is_for;
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
@@ -151,7 +151,7 @@ impl<P: Payload> Node<P> {
     /// Gives a child up: its endpoints are away, its children are adopted.
     fn lose_branch(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
         let lost = share.branches.remove(at);
-        let own = common(&lost.tree.root().partitions, &lost.endpoints);
+        let own = lost.tree.root().partitions.intersection(&lost.endpoints);
         // Where an endpoint's seat is another's by now, its own is empty.
         let is_orphan = |tree: &Tree| tree.root().node != self.me && !tree.partitions().is_empty();
         let orphans: Vec<Tree> = lost.tree.children().filter(is_orphan).collect();

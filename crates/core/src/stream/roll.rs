@@ -5,7 +5,6 @@
 //! again or for the first time, does so from a tag on, and sends all tags from there on: waves before it don't wait
 //! for it, and those after it wait for nobody in vain.
 
-use super::branch::common;
 use super::lane::{GATHERED, Slot};
 use super::share::Share;
 use super::spec::Synchronisation;
@@ -91,7 +90,7 @@ impl<P: Payload> Share<P> {
         self.away.iter().for_each(|loss| self.away_set.union_with(&loss.partitions));
         let group = &self.group;
         for cohort in &mut self.cohorts {
-            cohort.endpoints = common(&cohort.endpoints, group);
+            cohort.endpoints = cohort.endpoints.intersection(group);
         }
         self.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
     }
@@ -131,10 +130,10 @@ impl<P: Payload> Share<P> {
 
     /// Endpoints, of whom these were away, take part from `first_tag` on.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, were_away: &PartitionSet, first_tag: u64) {
-        let mut rest = common(endpoints, &self.group);
+        let mut rest = endpoints.intersection(&self.group);
         if self.is_past(first_tag) {
             // For those who were not away that is no news: no wave is older.
-            rest = common(&rest, were_away);
+            rest = rest.intersection(were_away);
         }
         for known in self.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
@@ -161,7 +160,7 @@ impl<P: Payload> Share<P> {
             self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
         // Of those whom others had given up, the reason was theirs to tell.
-        let returned = common(&rest, were_away);
+        let returned = rest.intersection(were_away);
         for (endpoints, was) in [(rest.difference(&returned), None), (returned, Some((None, Reason::Late)))] {
             if !endpoints.is_empty() {
                 self.cohorts.push(Cohort { first_tag, endpoints, was });
@@ -183,7 +182,7 @@ impl<P: Payload> Share<P> {
         let mut rest = present.clone();
         self.joined.clear();
         for cohort in &self.cohorts {
-            let endpoints = common(&cohort.endpoints, &present);
+            let endpoints = cohort.endpoints.intersection(&present);
             rest = rest.difference(&endpoints);
             if !endpoints.is_empty() {
                 self.joined.push((endpoints, cohort.first_tag));

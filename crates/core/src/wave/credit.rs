@@ -140,6 +140,13 @@ impl Credit {
         self.waiting += 1;
     }
 
+    /// True when an offer waits for room or is on its way.
+    pub(crate) fn knows(&self, key: OfferKey) -> bool {
+        let waits =
+            |room: &Room| room.to_begun.iter().chain(&room.to_new).any(|&(waiting, _)| waiting == key);
+        self.granted.contains_key(&key) || self.rooms.iter().any(waits)
+    }
+
     /// An offer that may come now; to be asked until there is none. A wave is starved that has nothing to fold.
     pub(crate) fn grant_next(&mut self, is_starved: impl Fn(Tag) -> bool) -> Option<OfferKey> {
         if self.waiting == 0 {

@@ -1,14 +1,15 @@
 //! Relays: nodes that hold nothing and fold what passes.
 
 use crate::streams::{self, events, spec, waves};
-use crate::world::{Plan, World, assert_honest, whole};
+use crate::world::{Plan, World, assert_honest, seeds, whole};
 use std::collections::BTreeSet;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::id::NodeId;
 use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::random::Random;
 use treefold_core::stream::{StreamEvent, StreamOptions, Synchronisation};
-use treefold_core::time::Duration;
+use treefold_core::time::{Duration, Instant};
 use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 
@@ -70,8 +71,10 @@ fn a_relay_that_stops_or_dies_costs_nobody() {
                 let request = world.call(0, explained());
                 world.run_for(Duration::from_micros(after_us));
                 if kills {
+                    println!("LOG {:?} kill {victim}", world.now);
                     world.kill(victim);
                 } else {
+                    println!("LOG {:?} stop {victim}", world.now);
                     world.stop(victim);
                 }
                 world.run_for(Duration::from_millis(300));
@@ -102,6 +105,7 @@ fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself(
         };
         let (used, usual) = is_used(&mut world);
         assert!(used);
+        println!("LOG {:?} stop {victim}", world.now);
         world.stop(victim);
         for _ in 0..5 {
             let (used, took) = is_used(&mut world);
@@ -109,9 +113,11 @@ fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself(
         }
         let (used, took) = is_used(&mut world);
         assert!(!used && took < usual.mul_f64(2.0), "it is passed over: {took:?}");
+        println!("LOG {:?} resume {victim}", world.now);
         world.resume(victim);
         world.run_for(Duration::from_millis(1_500));
         assert!(is_used(&mut world).0, "it is tried again");
+        println!("LOG {:?} stop {victim}", world.now);
         world.stop(victim);
         assert!(is_used(&mut world).1 > usual.mul_f64(2.0));
         assert!(
@@ -138,6 +144,7 @@ fn streams_use_relays_and_survive_them() {
         let roots: Vec<NodeId> = trees.expect("it is open").iter().map(|tree| tree.root().node).collect();
         assert_eq!(roots, [world.id(8)], "all comes by the relay of the front-end's rack");
         world.run_for(Duration::from_millis(200));
+        println!("LOG {:?} kill {victim}", world.now);
         world.kill(victim);
         world.run_for(Duration::from_secs(2));
         let waves = waves(&world, request);
@@ -186,4 +193,69 @@ fn who_comes_to_a_stream_is_below_its_racks_relay() {
     let below: BTreeSet<NodeId> =
         other_rack.expect("it folds").children().map(|child| child.root().node).collect();
     assert_eq!(below, [1, 3, 5, 7].map(|i| world.id(i)).into(), "{trees:?}");
+}
+
+/// What happens to a relay, again and again.
+#[derive(Clone, Copy, PartialEq)]
+enum Health {
+    Well,
+    Dead,
+    Stopped,
+}
+
+/// Kills a relay or stops it; or gives back one that is away.
+fn strike(world: &mut World, plan: &Plan, relay: u32, health: Health, random: &mut Random) -> Health {
+    match health {
+        Health::Dead => {
+            let generation = world.now.since(Instant::START).as_micros();
+            world.start(plan, relay, generation, PartitionSet::new());
+            world.introduce();
+            Health::Well
+        }
+        Health::Stopped => {
+            world.resume(relay);
+            Health::Well
+        }
+        Health::Well if random.below(2) == 0 => {
+            world.kill(relay);
+            Health::Dead
+        }
+        Health::Well => {
+            world.stop(relay);
+            Health::Stopped
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_to_relays_costs_nobody_and_accuses_nobody() {
+    let deadline = Duration::from_millis(300);
+    for seed in seeds(0..25) {
+        let mut random = Random::new(seed);
+        let replicas = 1 + random.below(2) as u32;
+        let plan = Plan { racks: 2, relays: 4, replicas, seed, partitions: 32, ..Plan::default() };
+        let mut world = World::new(&plan);
+        world.log_effects = true;
+        world.behaviour.local = Duration::from_micros(100 + random.below(800) as u64);
+        let mut healths = [Health::Well; 4];
+        let mut calls = Vec::new();
+        for _ in 0..200 {
+            let front = random.below(8) as u32;
+            let options = CallOptions { deadline, min_coverage: 0.0, ..CallOptions::default() };
+            calls.push((front, world.call(front, options)));
+            world.run_for(Duration::from_micros(random.below(20_000) as u64));
+            if random.below(12) == 0 {
+                let at = random.below(4);
+                healths[at] = strike(&mut world, &plan, 8 + at as u32, healths[at], &mut random);
+            }
+        }
+        world.run_for(deadline);
+        for (front, request) in calls {
+            let outcome = world.outcome(front, request).expect("the deadline has passed");
+            assert_honest(&outcome);
+            assert_eq!(outcome.status, Status::Full, "seed {seed}, called {request:?}: {outcome:?}");
+        }
+        let accused = world.log.iter().find(|line| line.contains("nobody asked for"));
+        assert_eq!(accused, None, "seed {seed}");
+    }
 }

@@ -568,6 +568,14 @@ impl World {
     }
 }
 
+/// The seeds that `TREEFOLD_SEEDS` asks for, as `100..200`; these, if it asks for none.
+pub fn seeds(usual: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let Ok(range) = std::env::var("TREEFOLD_SEEDS") else { return usual.into_iter().collect() };
+    let (from, to) = range.split_once("..").expect("TREEFOLD_SEEDS is like 100..200");
+    let number = |text: &str| text.parse::<u64>().expect("TREEFOLD_SEEDS has numbers");
+    (number(from)..number(to)).collect()
+}
+
 /// The sum a single process would have computed: every partition of `0..total` once.
 pub fn whole(total: u32) -> BTreeMap<u32, u32> {
     (0..total).map(|p| (p, 1)).collect()

@@ -139,7 +139,7 @@ pub(super) fn changed(before: &PartitionSet, trees: &[Tree], present: &Partition
     let gone = before.difference(present);
     for missing in away.iter().filter(|missing| missing.partitions.intersects(&gone)) {
         let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
-        let whose = missing.partitions.difference(&missing.partitions.difference(&gone));
+        let whose = missing.partitions.intersection(&gone);
         let line = format!("away: {}{place}: {}", endpoints(&whose), missing.reason);
         eprintln!("{}", style.warning(line));
     }

@@ -20,7 +20,7 @@ pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
             return Err(format!("nothing is missing for the reason {}", loss.reason));
         }
         if seen.intersects(&loss.partitions) {
-            let twice = loss.partitions.difference(&loss.partitions.difference(&seen));
+            let twice = loss.partitions.intersection(&seen);
             return Err(format!(
                 "{twice} is missing, and also contributed or missing otherwise: {outcome:?}"
             ));

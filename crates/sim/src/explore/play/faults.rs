@@ -97,7 +97,7 @@ impl Stage<'_> {
     /// A node joins that holds as much of `holding` as there is.
     fn arrive(&mut self, holding: &PartitionSet) -> bool {
         let all = PartitionSet::first(self.scenario.partitions);
-        let held = holding.difference(&holding.difference(&all));
+        let held = holding.intersection(&all);
         let spec = self.accepting(self.world.places() as u32, self.spec(held, false));
         let at = self.world.start(spec);
         self.join(at);
