@@ -30,8 +30,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn handle_partial(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
         self.learn_from(now, from, &partial);
         let Some(own_tag) = self.parent_tag(from, partial.tag) else {
-            self.counters.partials_late += 1;
-            return;
+            return self.take_from_deposed(now, from, partial);
         };
         let mut wave = self.waves.remove(&own_tag).expect("parent_tag names a wave of the table");
         if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {

@@ -13,15 +13,17 @@
 //! A caller does not fold, so it mends the loss of its root otherwise: it *promotes* the largest of the root's
 //! subtrees, whose head becomes the root over the others and over the old root's seat, and mends the rest.
 
+use crate::call::caller::CALLER_BRANCH;
 use crate::call::children::own_and_child;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
-use crate::message::Payload;
+use crate::message::{Partial, Payload};
 use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
+use crate::wave::contributors::Part;
 use crate::wave::state::{Parent, Phase, Try, Wave};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -159,6 +161,25 @@ impl<P: Payload> Node<P> {
         wave.deposed.push((old.node, branch));
         self.adopt(now, wave, branch, &[promoted]);
         true
+    }
+
+    /// Who was root before another was promoted answers after all. If it does for everyone, that ends the call; who
+    /// took its place gives more than any less.
+    pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
+        let Partial { tag, payload, contributors, report, .. } = partial;
+        let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
+        let is_whole =
+            |wave: &Wave<P>| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors;
+        let is_awaited = self.waves.get(&own_tag).is_some_and(|wave| is_whole(wave));
+        let Some(payload) = payload.filter(|_| is_awaited) else {
+            self.counters.partials_late += 1;
+            return;
+        };
+        let mut wave = self.waves.remove(&own_tag).expect("it was just found");
+        wave.parts.take_in(Part { payload, contributors });
+        wave.reports.extend(report.map(|report| *report));
+        self.answer(now, &mut wave, &Reason::Late);
+        self.settle(now, wave);
     }
 
     pub(crate) fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
