@@ -64,8 +64,7 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
     let waves = FOLDED_BYTES.div_ceil(bytes_of_wave);
     // Nobody else may hold a partial, as in a node.
     let fresh = || templates.iter().map(|partial| Bytes::copy_from_slice(partial)).collect();
-    let state =
-        Mutex::new((0..waves).map(|_| Wave { at_hand: fresh(), folds: inputs - 1 }).collect::<Vec<_>>());
+    let state = Mutex::new((0..waves).map(|_| Wave::of(fresh())).collect::<Vec<_>>());
     let params = Bytes::from_static(&[0]);
     let work = || {
         loop {
@@ -79,7 +78,7 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
                     let folded =
                         operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
                     let folded = folded.expect("invariant: these partials can be folded");
-                    state.lock().expect("invariant: no fold panics")[wave].at_hand.push_back(folded);
+                    state.lock().expect("invariant: no fold panics")[wave].take(folded);
                 }
             }
         }
@@ -92,6 +91,23 @@ struct Wave {
     at_hand: VecDeque<Bytes>,
     /// Folds that are still to begin.
     folds: u32,
+    /// Folds that are still to end.
+    open: u32,
+}
+
+impl Wave {
+    fn of(partials: VecDeque<Bytes>) -> Self {
+        let folds = partials.len() as u32 - 1;
+        Self { at_hand: partials, folds, open: folds }
+    }
+
+    /// A fold has ended. The last one's result is sent up, and gone.
+    fn take(&mut self, folded: Bytes) {
+        self.open -= 1;
+        if self.open > 0 {
+            self.at_hand.push_back(folded);
+        }
+    }
 }
 
 /// What a worker does next.

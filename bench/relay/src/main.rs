@@ -9,6 +9,9 @@
 //! - [`path`]: over the network. Leaves, each a process, answer calls with bulky partials that a relay process folds;
 //!   beside them the same number of processes write into a plain TCP sink.
 //!
+//! Freed memory is kept for what comes next, as `treefold node` keeps it; with `TREEFOLD_BENCH_GIVE_BACK=1` it is the C
+//! library's to decide, for comparison.
+//!
 //! Rates are of the bytes that go in: partials taken in, bytes copied, bytes received. Everything is interleaved, round by
 //! round, and medians count, since the machine is shared.
 
@@ -59,6 +62,9 @@ struct Report {
     network: Vec<path::Figure>,
 }
 
+/// The variable that leaves freed memory to the C library, here and in the processes of [`path`].
+const GIVE_BACK: &str = "TREEFOLD_BENCH_GIVE_BACK";
+
 type Failure = Box<dyn std::error::Error>;
 
 /// The value in the middle.
@@ -73,6 +79,10 @@ fn gb_per_s(bytes: usize, seconds: f64) -> f64 {
 }
 
 fn main() -> Result<(), Failure> {
+    if std::env::var_os(GIVE_BACK).is_none() {
+        // As `treefold node` does.
+        let _ = treefold::memory::keep_freed(treefold::Limits::DEFAULT.held_bytes_max);
+    }
     if let Some(part) = process::Part::of_environment() {
         return part.play();
     }

@@ -75,14 +75,15 @@ fn until_let_go() -> std::io::Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new()).map(drop)
 }
 
+/// A node on the program's first thread, as `treefold node` has it.
 fn serve(node: treefold::NodeBuilder) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let _node = runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
         let node = node.start().await?;
         println!("{}", node.addr());
-        Ok::<_, Failure>(node)
-    })?;
-    Ok(until_let_go()?)
+        tokio::task::spawn_blocking(until_let_go).await??;
+        Ok(())
+    })
 }
 
 /// Takes whatever comes by any connection, a thread each, and says how many bytes came whenever it is asked.

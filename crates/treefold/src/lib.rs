@@ -49,7 +49,8 @@
 //! [`attach`](mod@attach) (a tool's daemon that is a stream's back-end),
 //! [`cluster`] (many nodes in one process), [`topology`] (which
 //! processes a stream network is made of), [`network`] (which starts them), [`foreign`] (operators that are sent
-//! while nodes run), [`push`] (applications whose workers push what is folded), [`replay`] (what happened to a node, again), [`error`].
+//! while nodes run), [`push`] (applications whose workers push what is folded), [`replay`] (what happened to a node, again),
+//! [`memory`] (what becomes of it once it is free), [`error`].
 //!
 //! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
 //! operators, `shelf` keeps those that were sent; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
@@ -66,6 +67,7 @@ pub mod error;
 mod filter;
 pub mod foreign;
 mod job;
+pub mod memory;
 pub mod network;
 pub mod node;
 mod park;

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::network::Token;
 use treefold::network::command::TOKEN_VARIABLE;
 use treefold::push::application;
-use treefold::{Node, NodeBuilder, Service, ServiceShare, ShareSetting};
+use treefold::{Limits, Node, NodeBuilder, Service, ServiceShare, ShareSetting};
 
 mod attached;
 
@@ -234,6 +234,8 @@ async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
 
 async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Failure> {
     let file = &settings.file;
+    // Where it can't be said, nothing is worse than it was.
+    let _ = treefold::memory::keep_freed(file.limits.as_ref().unwrap_or(&Limits::DEFAULT).held_bytes_max);
     let attached = settings.attached.as_ref();
     let listen = attached.map_or(LISTEN_DEFAULT, Attached::listens_at);
     let mut builder = Node::builder()
