@@ -20,6 +20,7 @@ use crate::sockets;
 use crate::stream::StreamBuilder;
 use crate::transport::Identity;
 use crate::wire::Token;
+use crate::wire::blocks::Blocks;
 use bytes::Bytes;
 use front::Front;
 use std::future::Future;
@@ -156,6 +157,7 @@ impl ClientBuilder {
                 token: self.token,
                 limits: self.limits,
                 by_launcher: false,
+                blocks: Blocks::default(),
             },
             registry,
             foreign: self.foreign,

@@ -10,6 +10,7 @@ use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
 use crate::wire::Token;
+use crate::wire::blocks::Blocks;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -182,7 +183,7 @@ impl NodeBuilder {
     pub(crate) fn identity(&self, node: NodeId) -> Identity {
         let (cluster, token, limits) = (self.cluster.clone(), self.token.clone(), self.limits.clone());
         let by_launcher = !self.tuning.membership.gossips;
-        Identity { node, cluster, token, limits, by_launcher }
+        Identity { node, cluster, token, limits, by_launcher, blocks: Blocks::default() }
     }
 
     /// Starts the node. It listens when this returns; who else is there it learns from then on.
@@ -239,6 +240,7 @@ impl NodeBuilder {
                 token: self.token,
                 limits: self.limits,
                 by_launcher,
+                blocks: Blocks::default(),
             },
             registry,
             foreign: self.foreign,

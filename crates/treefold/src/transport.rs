@@ -6,6 +6,7 @@
 //!
 //! Nodes and clients share this file; what they do with a connection afterwards differs.
 
+use crate::wire::blocks::Blocks;
 use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Side, Token, WireError};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -43,6 +44,8 @@ pub(crate) struct Identity {
     pub(crate) limits: Limits,
     /// See [`Hello::by_launcher`].
     pub(crate) by_launcher: bool,
+    /// Where large payloads have their memory from.
+    pub(crate) blocks: Blocks,
 }
 
 /// A connection that is ready for messages.
@@ -92,7 +95,7 @@ pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greete
     let greet = async {
         let (mut read, write) = prepare(TcpStream::connect(addr).await?)?;
         identity.greet(&write, Side::Dials).await?;
-        let mut inbox = Inbox::new(identity.limits.clone());
+        let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Listens)?;
         if hello.node == identity.node {
@@ -110,7 +113,7 @@ pub(crate) async fn welcome(
     is_full: impl Fn() -> bool,
 ) -> Result<Greeted, GreetError> {
     let (mut read, write) = prepare(stream)?;
-    let mut inbox = Inbox::new(identity.limits.clone());
+    let mut inbox = Inbox::with_blocks(identity.limits.clone(), identity.blocks.clone());
     let greet = async {
         let hello = read_hello(&mut read, &mut inbox).await?;
         identity.check(&hello, Side::Dials)?;

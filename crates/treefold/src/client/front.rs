@@ -10,6 +10,7 @@ use crate::driver::asks::SharesAnswer;
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
 use crate::transport::{self, GreetError, Greeted, Identity, write_some};
+use crate::wire::blocks::Blocks;
 use crate::wire::{Inbox, Incoming, Outbox, Token, WireError};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -90,7 +91,14 @@ impl Front {
         let addr = Arc::new(Mutex::new(None));
         let mut task = Task {
             addrs,
-            identity: Identity { node: client_id(), cluster, token, limits, by_launcher: false },
+            identity: Identity {
+                node: client_id(),
+                cluster,
+                token,
+                limits,
+                by_launcher: false,
+                blocks: Blocks::default(),
+            },
             asks: asks_end,
             cancels: cancels_end,
             addr: Arc::clone(&addr),

@@ -8,6 +8,7 @@ use super::connection::{Came, Connection, Way};
 use crate::node::CLUSTER_DEFAULT;
 use crate::transport::Identity;
 use crate::wire::Token;
+use crate::wire::blocks::Blocks;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -150,6 +151,7 @@ impl WorkerBuilder {
             token: self.token,
             limits: self.limits,
             by_launcher: false,
+            blocks: Blocks::default(),
         };
         let mut way =
             Way { addrs: self.addrs, identity, application: self.application.into(), worker: self.worker };

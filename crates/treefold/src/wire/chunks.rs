@@ -4,9 +4,11 @@
 //! A chunk is taken in as it comes, not when it is whole: what of it is in the inbox's buffer already is moved to its
 //! payload, and the rest is read from the socket straight into it.
 //!
-//! An announcement reserves nothing: memory grows with what has arrived, up to what was announced. When the announcing
+//! An announcement reserves nothing: a payload gets memory that is free already, if some [`blocks`](crate::wire::blocks)
+//! fits; else its memory grows with what has arrived, up to what was announced. When the announcing
 //! message is refused, its stream is *drained*: its chunks are counted and dropped, and the connection goes on.
 
+use crate::wire::blocks::Blocks;
 use crate::wire::decode::put_payload;
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::Announcement;
@@ -60,9 +62,15 @@ struct Chunk {
 pub(super) struct ChunkStreams {
     open: Vec<ChunkStream>,
     chunk: Option<Chunk>,
+    blocks: Blocks,
 }
 
 impl ChunkStreams {
+    /// None yet; payloads have their memory from there.
+    pub(super) fn new(blocks: Blocks) -> Self {
+        Self { blocks, ..Self::default() }
+    }
+
     /// True while nothing of any payload is to come.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
@@ -96,7 +104,8 @@ impl ChunkStreams {
     /// The message that the payload of the stream opened last belongs to.
     pub(super) fn keep(&mut self, message: Message<Bytes>) {
         let stream = self.open.last_mut().expect("invariant: a stream was opened just before");
-        stream.content = Content::Kept(message, Vec::new());
+        let block = usize::try_from(stream.announced).ok().and_then(|bytes| self.blocks.take(bytes));
+        stream.content = Content::Kept(message, block.unwrap_or_default());
     }
 
     /// Begins to take in a chunk of so many bytes, none of which has been taken yet.
@@ -167,7 +176,7 @@ impl ChunkStreams {
         }
         match self.open.swap_remove(at).content {
             Content::Kept(mut message, payload) => {
-                put_payload(&mut message, payload.into());
+                put_payload(&mut message, self.blocks.lend(payload));
                 Some(message)
             }
             Content::Drained(_) => None,

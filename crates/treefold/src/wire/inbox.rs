@@ -5,6 +5,7 @@
 //! of it. While a chunk is under way, what is read goes to its payload instead, without another copy; so that this is
 //! most of it, little is read beyond a chunk's end.
 
+use crate::wire::blocks::Blocks;
 use crate::wire::chunks::ChunkStreams;
 use crate::wire::decode::{Decoder, decoded};
 use crate::wire::error::{WireError, malformed, within};
@@ -73,10 +74,15 @@ enum Taken {
 impl Inbox {
     /// An empty inbox.
     pub fn new(limits: Limits) -> Self {
+        Self::with_blocks(limits, Blocks::default())
+    }
+
+    /// An empty inbox whose large payloads have their memory from there.
+    pub(crate) fn with_blocks(limits: Limits, blocks: Blocks) -> Self {
         Self {
             decoder: Decoder::new(limits),
             buffer: BytesMut::new(),
-            streams: ChunkStreams::default(),
+            streams: ChunkStreams::new(blocks),
             is_greeted: false,
             broken: None,
         }

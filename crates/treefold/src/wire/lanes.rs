@@ -1,9 +1,12 @@
 //! What goes in chunks, and what must not overtake it.
 //!
 //! Each wave, request and stream with a large payload has a *lane*, in which its messages keep their order. Up
-//! to [`STREAMS_OPEN_MAX`] lanes are *open* and send a chunk each in turn, so a payload of a megabyte does
-//! not wait for one of sixty; the others wait for a place in the order they came. The sum of open payloads is
-//! bounded too, by [`announced_bytes_max`], and these are the very bounds that the receiver enforces.
+//! to [`STREAMS_OPEN_MAX`] lanes are *open*; the others wait for a place in the order they came. The sum of open payloads
+//! is bounded too, by [`announced_bytes_max`], and these are the very bounds that the receiver enforces.
+//!
+//! Of the open lanes, the one that has been open longest and the one with the least left send a chunk in turn. So a
+//! payload of a megabyte does not wait for one of sixty, nor that one for ever; and payloads of one length go one after
+//! the other: the receiver folds the first while the second comes, and would have nothing to fold if all came at once.
 //!
 //! Chunks are cut one at a time, when the one before has been written: hence a message that does not belong
 //! to a lane never waits for more than one.
@@ -72,8 +75,10 @@ struct Piece {
 #[derive(Debug)]
 pub(super) struct Lanes {
     parcels: HashMap<Lane, VecDeque<Parcel>>,
-    /// Lanes whose first parcel may send, in turn.
-    open: VecDeque<Lane>,
+    /// Lanes whose first parcel may send, in the order they were opened.
+    open: Vec<Lane>,
+    /// True when it is the turn of the lane with the least left, and not of the oldest.
+    is_shortest_next: bool,
     /// Lanes whose first parcel waits for a place among the open.
     waiting: VecDeque<Lane>,
     /// The piece to write now. There is one whenever there is a parcel.
@@ -91,7 +96,8 @@ impl Lanes {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             parcels: HashMap::new(),
-            open: VecDeque::new(),
+            open: Vec::new(),
+            is_shortest_next: false,
             waiting: VecDeque::new(),
             piece: None,
             announced: HashMap::new(),
@@ -168,7 +174,8 @@ impl Lanes {
             return;
         }
         self.open_waiting();
-        let Some(lane) = self.open.pop_front() else { return };
+        let Some(at) = self.next_open() else { return };
+        let lane = self.open[at];
         let parcels = self.parcels.get_mut(&lane).expect("invariant: an open lane has a parcel");
         let parcel = parcels.front_mut().expect("invariant: a lane without parcels is removed");
         let before = parcel.len();
@@ -177,9 +184,9 @@ impl Lanes {
         self.parcel_bytes -= before - after;
         self.piece = Some(piece);
         if after > 0 {
-            self.open.push_back(lane);
             return;
         }
+        self.open.remove(at);
         parcels.pop_front();
         self.announced_bytes -= self.announced.remove(&lane).unwrap_or(0);
         if parcels.is_empty() {
@@ -203,7 +210,18 @@ impl Lanes {
             self.waiting.pop_front();
             self.announced_bytes += bytes;
             self.announced.insert(lane, bytes);
-            self.open.push_back(lane);
+            self.open.push(lane);
         }
+    }
+
+    /// Which open lane sends a chunk now.
+    fn next_open(&mut self) -> Option<usize> {
+        let left = |&at: &usize| {
+            let parcel = self.parcels.get(&self.open[at]).and_then(|parcels| parcels.front());
+            parcel.map(Parcel::len)
+        };
+        let shortest = (0..self.open.len()).min_by_key(left)?;
+        self.is_shortest_next = !self.is_shortest_next;
+        Some(if self.is_shortest_next { 0 } else { shortest })
     }
 }

@@ -16,13 +16,14 @@
 //! * Messages about one wave, one request or one stream arrive in the order they were pushed. Apart from that a
 //!   small message overtakes a large payload: it waits for the chunk under way at most.
 //! * Whatever bytes arrive, an inbox neither panics nor holds more than its limits say. What is announced
-//!   reserves nothing; memory follows the bytes that came.
+//!   reserves nothing but memory that lay free; else memory follows the bytes that came.
 //! * In the steady state a message costs no allocation but those it is made of.
 //!
 //! Why not an off-the-shelf RPC: a partial is a few dozen bytes, and a node's whole budget for a wave is a
 //! few microseconds; HTTP/2 framing, flow control and header tables alone cost more. Why protobuf for
 //! headers: it is specified, other languages read it, and fields can be added.
 
+pub(crate) mod blocks;
 mod chunks;
 mod columns;
 mod decode;

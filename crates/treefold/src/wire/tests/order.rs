@@ -120,6 +120,26 @@ fn large_payloads_take_turns() {
 }
 
 #[test]
+fn payloads_of_one_length_go_one_after_the_other() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    (0..4).for_each(|n| outbox.push(&partial_of(n, 50_000, true)).unwrap());
+    let bytes = written(&mut outbox, 7_777);
+    let (half, rest) = bytes.split_at(bytes.len() / 2 + 500);
+    assert_eq!(waves(&feed(&mut inbox, half)), [(0, true), (1, true)], "half the bytes are two of four");
+    assert_eq!(waves(&feed(&mut inbox, rest)), [(2, true), (3, true)]);
+}
+
+#[test]
+fn a_long_payload_has_half_of_what_shorter_ones_leave_no_room_for() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    outbox.push(&partial_of(1, 100_000, true)).unwrap();
+    (2..12).for_each(|n| outbox.push(&partial_of(n, 20_000, true)).unwrap());
+    let came = waves(&feed(&mut inbox, &written(&mut outbox, usize::MAX)));
+    let at = came.iter().position(|&(wave, _)| wave == 1);
+    assert_eq!(at, Some(4), "the fifth is not yet whole when as many bytes of theirs are there: {came:?}");
+}
+
+#[test]
 fn more_payloads_than_streams_wait_for_a_place() {
     let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
     let count = 3 * STREAMS_OPEN_MAX as u64;
