@@ -195,6 +195,24 @@ fn who_comes_to_a_stream_is_below_its_racks_relay() {
     assert_eq!(below, [1, 3, 5, 7].map(|i| world.id(i)).into(), "{trees:?}");
 }
 
+#[test]
+fn who_was_root_before_ends_the_call_if_it_answers_for_everyone() {
+    for resumed_ms in 175..290 {
+        let mut world = World::new(&plan());
+        (8..10).for_each(|relay| world.stop(relay));
+        let request = world.call(0, CallOptions { min_coverage: 0.0, ..explained() });
+        world.run_for(Duration::from_millis(resumed_ms));
+        // The front has given up the relay of its rack, then this one, and then made a leaf the root.
+        world.resume(9);
+        world.run_for(Duration::from_millis(300 - resumed_ms));
+        let outcome = world.outcome(0, request).expect("the deadline has passed");
+        assert_honest(&outcome);
+        assert_eq!(outcome.status, Status::Full, "resumed after {resumed_ms} ms: {outcome:?}");
+        let waited = outcome.elapsed.saturating_sub(Duration::from_millis(resumed_ms));
+        assert!(waited < Duration::from_millis(20), "resumed after {resumed_ms} ms: {outcome:?}");
+    }
+}
+
 /// What happens to a relay, again and again.
 #[derive(Clone, Copy, PartialEq)]
 enum Health {
