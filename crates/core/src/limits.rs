@@ -18,7 +18,8 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Bytes of one payload: the parameters of a call, one partial.
     pub payload_bytes_max: usize,
-    /// A payload longer than this goes in chunks of this size, so that control frames never wait long.
+    /// A payload longer than this goes in chunks of this size, and of up to four times as much where it is long, so that
+    /// control frames never wait long.
     pub chunk_bytes: usize,
     /// Bytes that wait to be written to one peer; past it, the peer counts as lost.
     pub outbox_bytes_max: usize,

@@ -21,6 +21,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use treefold_core::limits::Limits;
 
+/// A payload that would have more chunks than this has longer ones, since each costs a system call on either side.
+const CHUNKS_FEW: usize = 16;
+/// A chunk is so many times the usual length at most, since small frames wait for one.
+pub(super) const CHUNK_GROWTH_MAX: usize = 4;
+
 /// A message in a lane.
 #[derive(Debug)]
 pub(super) struct Parcel {
@@ -179,7 +184,10 @@ impl Lanes {
         let parcels = self.parcels.get_mut(&lane).expect("invariant: an open lane has a parcel");
         let parcel = parcels.front_mut().expect("invariant: a lane without parcels is removed");
         let before = parcel.len();
-        let piece = parcel.cut(lane, self.chunk_bytes);
+        let announced = self.announced.get(&lane).copied().unwrap_or(0);
+        let chunk_bytes =
+            (announced / CHUNKS_FEW).clamp(self.chunk_bytes, self.chunk_bytes * CHUNK_GROWTH_MAX);
+        let piece = parcel.cut(lane, chunk_bytes);
         let after = parcel.len();
         self.parcel_bytes -= before - after;
         self.piece = Some(piece);

@@ -6,7 +6,7 @@ use crate::wire::error::{WireError, within};
 use crate::wire::frame::{FLAG_CHUNKED, FLAG_PAYLOAD, Kind, LENGTH_BYTES, PREFIX_BYTES, Prefix};
 use crate::wire::header::Announcement;
 use crate::wire::hello::{Fault, Hello};
-use crate::wire::lanes::{Lanes, Parcel};
+use crate::wire::lanes::{CHUNK_GROWTH_MAX, Lanes, Parcel};
 use crate::wire::launch::Launch;
 use crate::wire::line::Line;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,8 +15,8 @@ use std::io::IoSlice;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
-/// No chunk is longer than this, whatever the limits say: its frame's length must be a u32.
-const CHUNK_BYTES_CEILING: usize = 1 << 30;
+/// The usual chunk is no longer than this, whatever the limits say: the length of the longest one's frame must be a u32.
+const CHUNK_BYTES_CEILING: usize = (1 << 30) / CHUNK_GROWTH_MAX;
 
 /// Messages on their way to a peer, as bytes.
 ///

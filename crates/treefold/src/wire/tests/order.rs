@@ -120,6 +120,17 @@ fn large_payloads_take_turns() {
 }
 
 #[test]
+fn a_long_payload_has_longer_chunks() {
+    let limits = Limits { chunk_bytes: 1_000, ..LIMITS };
+    for (bytes, chunks) in [(1_000, 1), (1_001, 2), (16_000, 16), (24_000, 16), (64_000, 16), (100_000, 25)] {
+        let mut outbox = Outbox::new(limits.clone());
+        outbox.push(&partial_of(1, bytes, true)).unwrap();
+        let writes = std::iter::from_fn(|| (!outbox.is_empty()).then(|| write_once(&mut outbox, usize::MAX)));
+        assert_eq!(writes.count(), chunks, "of {bytes} bytes");
+    }
+}
+
+#[test]
 fn payloads_of_one_length_go_one_after_the_other() {
     let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
     (0..4).for_each(|n| outbox.push(&partial_of(n, 50_000, true)).unwrap());
