@@ -18,7 +18,8 @@ fn set(bytes_max: usize) -> bool {
     /// The largest that the C library takes: larger blocks are the kernel's business always.
     const BLOCK_BYTES_MAX: libc::c_int = 32 << 20;
     let bytes_max = libc::c_int::try_from(bytes_max).unwrap_or(libc::c_int::MAX);
-    // SAFETY: mallopt takes its own lock; it changes what is done with memory from now on, and none that is in use.
+    // SAFETY: mallopt sets two numbers that malloc goes by from now on, and touches no memory that is in use; a thread
+    // that allocates meanwhile goes by the old or the new ones.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, BLOCK_BYTES_MAX) == 1
             && libc::mallopt(libc::M_TRIM_THRESHOLD, bytes_max) == 1

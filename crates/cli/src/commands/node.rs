@@ -148,6 +148,9 @@ impl NodeArgs {
         let settings = self.settings()?;
         // Both signals are caught from here on: an impatient stop while a folder is being indexed ends the process.
         let mut signals = Signals::catch()?;
+        // Before there are other threads. Where it can't be said, nothing is worse than it was.
+        let limits = settings.file.limits.as_ref().unwrap_or(&Limits::DEFAULT);
+        let _ = treefold::memory::keep_freed(limits.held_bytes_max);
         let services = tokio::select! {
             services = open_services(settings.serve.clone()) => services?,
             () = signals.next() => return Ok(Verdict::Full),
@@ -234,8 +237,6 @@ async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
 
 async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Failure> {
     let file = &settings.file;
-    // Where it can't be said, nothing is worse than it was.
-    let _ = treefold::memory::keep_freed(file.limits.as_ref().unwrap_or(&Limits::DEFAULT).held_bytes_max);
     let attached = settings.attached.as_ref();
     let listen = attached.map_or(LISTEN_DEFAULT, Attached::listens_at);
     let mut builder = Node::builder()

@@ -123,7 +123,8 @@ impl<P: Payload> Node<P> {
         // Whoever has nobody below is asked once more too: a parent that was stopped passes its call on when it wakes,
         // and may have made it answer there. What it has offered is on its way.
         let has_offered = self.credit.knows(own_and_child(wave.tag, node, branch));
-        if !is_lost && !(orphans.is_empty() && (own.is_empty() || has_offered)) {
+        let owes_its_own = !own.is_empty() && !has_offered;
+        if !is_lost && (owes_its_own || !orphans.is_empty()) {
             let alone = Tree::leaf(node, own.clone());
             self.send_call(now, wave, Tag { branch, ..wave.tag }, &alone, wave.answer_at, false);
         }
@@ -168,9 +169,10 @@ impl<P: Payload> Node<P> {
     pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, report, .. } = partial;
         let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
-        let is_whole =
-            |wave: &Wave<P>| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors;
-        let is_awaited = self.waves.get(&own_tag).is_some_and(|wave| is_whole(wave));
+        let is_awaited = self
+            .waves
+            .get(&own_tag)
+            .is_some_and(|wave| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors);
         let Some(payload) = payload.filter(|_| is_awaited) else {
             self.counters.partials_late += 1;
             return;

@@ -71,10 +71,8 @@ fn a_relay_that_stops_or_dies_costs_nobody() {
                 let request = world.call(0, explained());
                 world.run_for(Duration::from_micros(after_us));
                 if kills {
-                    println!("LOG {:?} kill {victim}", world.now);
                     world.kill(victim);
                 } else {
-                    println!("LOG {:?} stop {victim}", world.now);
                     world.stop(victim);
                 }
                 world.run_for(Duration::from_millis(300));
@@ -105,7 +103,6 @@ fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself(
         };
         let (used, usual) = is_used(&mut world);
         assert!(used);
-        println!("LOG {:?} stop {victim}", world.now);
         world.stop(victim);
         for _ in 0..5 {
             let (used, took) = is_used(&mut world);
@@ -113,11 +110,9 @@ fn a_relay_that_is_silent_again_and_again_is_passed_over_until_it_proves_itself(
         }
         let (used, took) = is_used(&mut world);
         assert!(!used && took < usual.mul_f64(2.0), "it is passed over: {took:?}");
-        println!("LOG {:?} resume {victim}", world.now);
         world.resume(victim);
         world.run_for(Duration::from_millis(1_500));
         assert!(is_used(&mut world).0, "it is tried again");
-        println!("LOG {:?} stop {victim}", world.now);
         world.stop(victim);
         assert!(is_used(&mut world).1 > usual.mul_f64(2.0));
         assert!(
@@ -144,7 +139,6 @@ fn streams_use_relays_and_survive_them() {
         let roots: Vec<NodeId> = trees.expect("it is open").iter().map(|tree| tree.root().node).collect();
         assert_eq!(roots, [world.id(8)], "all comes by the relay of the front-end's rack");
         world.run_for(Duration::from_millis(200));
-        println!("LOG {:?} kill {victim}", world.now);
         world.kill(victim);
         world.run_for(Duration::from_secs(2));
         let waves = waves(&world, request);
