@@ -25,6 +25,9 @@ pub struct StreamOpen<P> {
     pub window_bytes: u64,
     /// Endpoints that are new begin with this tag, or a later one.
     pub first_tag: u64,
+    /// Packets of the front-end that had come to the parent by then, counted from 1. A child that knows nothing of the
+    /// stream is given those after them: its endpoints may have taken the others in a former life.
+    pub packets_before: u64,
     /// Counts the places that the front-end has given since it opened the stream.
     pub life: u32,
     /// Later than all that the sender has sent or heard of: of two who both believe to be the parent, the one with the

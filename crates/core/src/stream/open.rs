@@ -66,6 +66,8 @@ impl<P: Payload> Node<P> {
         share.term = open.term;
         share.first_tag = open.first_tag.max(1);
         share.tag_max = share.first_tag - 1;
+        share.packets_before = open.packets_before;
+        share.down.received = open.packets_before;
         let children: Vec<Tree> = open.tree.children().collect();
         self.lay_out(now, &mut share, &open.tree.root().partitions, &children);
         let (own, first_tag) = (share.own_set.clone(), share.first_tag);
@@ -267,6 +269,7 @@ impl<P: Payload> Node<P> {
             levels: share.levels,
             window_bytes: window_bytes as u64,
             first_tag: share.first_tag_for_others(),
+            packets_before: share.packets_before_others(rejoin),
             life: share.life,
             term: share.term,
             rejoin,

@@ -222,6 +222,8 @@ pub(crate) struct Share<P> {
     /// With which tag its endpoints began.
     pub(crate) first_tag: u64,
     /// True when something went up since the last tick.
+    /// Packets on the way down that were none of this node's when it was asked to take part.
+    pub(crate) packets_before: u64,
     pub(crate) has_spoken: bool,
     /// True when the subtree has changed and the parent is to hear of it.
     pub(crate) news_due: bool,
@@ -287,6 +289,7 @@ impl<P: Payload> Share<P> {
             life: 0,
             term: 0,
             first_tag: 1,
+            packets_before: 0,
             has_spoken: false,
             news_due: false,
             ticked_at: now,
@@ -319,6 +322,13 @@ impl<P: Payload> Share<P> {
     /// no wave has gone up: all who are asked meanwhile, at first or in the place of others, are in all of them.
     pub(crate) fn first_tag_for_others(&self) -> u64 {
         if self.is_opening { self.first_tag } else { self.next_tag() }
+    }
+
+    /// After which packets a child begins that is sent its part now, if it knows nothing of the stream. It goes by the
+    /// same rule; but where nobody is waited for, nobody need answer what a former life may have.
+    pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
+        let may_be_answered = begins_anew && !self.gathers();
+        if self.is_opening && !may_be_answered { self.packets_before } else { self.down.received }
     }
 
     /// The subtree as it is, without those who have yet to come back.

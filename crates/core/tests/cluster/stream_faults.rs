@@ -423,6 +423,7 @@ impl Trial {
         waves.iter().for_each(|wave| crate::streams::assert_honest(wave));
         if self.streams[at].mode == Synchronisation::DoNotWait {
             self.assert_every_packet_once(at, &waves);
+            self.assert_answered_once(at, &waves);
         } else {
             crate::streams::assert_tags_once(&waves);
             self.assert_nobody_is_passed_over(at, &waves);
@@ -483,6 +484,18 @@ impl Trial {
                 let is_next = |(came, sent): (&u64, &u64)| came == sent || *came == 0;
                 assert!(came.iter().zip(&all).all(is_next), "stream {at}, endpoint {endpoint}: {came:?}");
             }
+        }
+    }
+
+    /// However often an endpoint's node died, and wherever the endpoint is now: it has answered no packet twice.
+    fn assert_answered_once(&self, at: usize, waves: &[&StreamWave<Sum>]) {
+        if self.streams[at].habit != Habit::Answer {
+            return;
+        }
+        let mut answered = BTreeSet::new();
+        for wave in waves.iter().filter(|wave| !wave.packets.is_empty()) {
+            let endpoint = wave.contributors.least().expect("one endpoint's answer");
+            assert!(answered.insert((endpoint, wave.tag)), "stream {at}, endpoint {endpoint}: {wave:?}");
         }
     }
 

@@ -124,6 +124,7 @@ impl Lone {
             levels: 3,
             window_bytes: 1 << 20,
             first_tag: 1,
+            packets_before: 0,
             life: 0,
             term: self.terms.values().max().copied().unwrap_or(0) + 1,
             rejoin: false,

@@ -365,6 +365,42 @@ fn who_starts_again_takes_part_again() {
     waves.iter().for_each(|wave| assert_honest(wave));
 }
 
+/// Its former life may have answered them: where nobody is waited for, such an answer would come twice.
+#[test]
+fn who_starts_again_is_not_given_packets_that_were_sent_before() {
+    let plan = Plan::default();
+    let mut world = World::new(&plan);
+    world.run_for(Duration::from_millis(10));
+    // The others are not through with what they were given, so nodes keep it.
+    world.take_after = Duration::from_secs(2);
+    let request = world.open_stream(0, spec(Synchronisation::DoNotWait), options(2));
+    world.run_until_open(0, request);
+    let ask = |world: &mut World, tags: core::ops::RangeInclusive<u64>| {
+        for tag in tags {
+            let send = Command::StreamSend { request, tag, to: None, payload: Sum::default() };
+            world.input(world.id(0), Input::Command(send));
+            world.run_for(Duration::from_millis(5));
+        }
+    };
+    ask(&mut world, 1..=5);
+    world.kill(3);
+    world.run_for(Duration::from_millis(10));
+    world.start(&plan, 3, 2, [3, 11].into_iter().collect());
+    world.introduce();
+    ask(&mut world, 6..=100);
+    world.run_for(Duration::from_secs(1));
+    let mut answered = BTreeMap::<u32, Vec<u64>>::new();
+    for wave in waves(&world, request) {
+        answered.entry(wave.contributors.least().expect("one endpoint's")).or_default().push(wave.tag);
+    }
+    for endpoint in [3, 11] {
+        let tags = &answered[&endpoint];
+        assert!(tags.is_sorted_by(|earlier, later| earlier < later), "{endpoint}: {tags:?}");
+        assert!(tags.contains(&100), "{endpoint}: {tags:?}");
+    }
+    assert_eq!(answered[&4], (1..=100).collect::<Vec<_>>(), "nobody else is concerned");
+}
+
 #[test]
 fn a_client_can_be_the_front_end() {
     let plan = Plan::default();

@@ -186,6 +186,7 @@ fn open_of(
         levels: header.levels,
         window_bytes: header.window_bytes,
         first_tag: header.first_tag,
+        packets_before: header.packets_before,
         rejoin: header.rejoin,
         gone: set_alone(&header.gone, limits.partitions_max, "gone")?,
         life: header.life,

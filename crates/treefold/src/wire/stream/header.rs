@@ -43,6 +43,8 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) life: u32,
     #[prost(uint64, tag = "18")]
     pub(in crate::wire) term: u64,
+    #[prost(uint64, tag = "19")]
+    pub(in crate::wire) packets_before: u64,
 }
 
 /// `StreamUp`.

@@ -52,6 +52,7 @@ pub(super) fn open() -> StreamOpen<Bytes> {
         levels: 3,
         window_bytes: 1 << 20,
         first_tag: 1,
+        packets_before: 0,
         rejoin: false,
         gone: PartitionSet::new(),
         life: 0,
@@ -100,6 +101,7 @@ pub(super) fn closed(reason: StreamError) -> Message<Bytes> {
 /// Each kind of message about a stream, by name.
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let rejoin = StreamOpen { rejoin: true, first_tag: 301, gone: set([8, 9]), life: 3, term: 2, ..open() };
+    let late = StreamOpen { first_tag: 301, packets_before: 300, life: 3, term: 2, ..open() };
     let failed = Missing { reason: Reason::FilterFailed("nan".into()), ..loss() };
     let held = StreamUp { payload: None, missing: vec![failed], holds_from: Some(298), ..up("") };
     let of_one =
@@ -110,6 +112,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     vec![
         ("stream-open", about(StreamMessage::Open(open()))),
         ("stream-open-again", about(StreamMessage::Open(rejoin))),
+        ("stream-open-late", about(StreamMessage::Open(late))),
         ("stream-up", about(StreamMessage::Up(up("sum")))),
         ("stream-up-of-nothing", about(StreamMessage::Up(held))),
         ("stream-up-of-one", about(StreamMessage::Up(of_one))),
@@ -169,9 +172,15 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
 }
 
 fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
-    let numbers = (any::<[u32; 2]>(), any::<[u64; 3]>(), any::<bool>());
+    let numbers = (any::<[u32; 2]>(), any::<[u64; 4]>(), any::<bool>());
     (any_id(), any_spec(), strategies::tree(), numbers, strategies::set()).prop_map(
-        |(stream, spec, tree, ([levels, life], [window_bytes, first_tag, term], rejoin), gone)| {
+        |(
+            stream,
+            spec,
+            tree,
+            ([levels, life], [window_bytes, first_tag, packets_before, term], rejoin),
+            gone,
+        )| {
             let spec = Arc::new(spec);
             StreamMessage::Open(StreamOpen {
                 stream,
@@ -180,6 +189,7 @@ fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
                 levels,
                 window_bytes,
                 first_tag,
+                packets_before,
                 life,
                 term,
                 rejoin,
