@@ -48,7 +48,7 @@ pub(crate) struct Branch<P> {
     pub(crate) carries: Option<(u64, u64)>,
     /// Up to which wave it has been told that it is behind.
     pub(crate) told_ahead: u64,
-    /// The term of what it was last asked. What it says with an earlier one it said before it heard of that.
+    /// The term of what it was last asked. What answers an earlier one it said before it heard of that.
     pub(crate) asked_term: u64,
     /// When it was last asked to come back, and how often in vain.
     pub(crate) asked_back_at: Instant,

@@ -103,6 +103,8 @@ pub struct StreamNews {
     pub tree: Tree,
     /// The latest term heard of below.
     pub term: u64,
+    /// The term of the last [`StreamOpen`] from whom this goes to: what was asked later was not heard yet.
+    pub answers: u64,
     /// The last packet that has come from above.
     pub received: u64,
     /// Endpoints that begin with some tag; 0 for those who have been there all along.

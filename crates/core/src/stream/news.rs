@@ -47,12 +47,12 @@ impl<P: Payload> Node<P> {
             self.call_back(now, share, at);
             return Ok(());
         }
-        if is_refusal(news) && branch.standing == Standing::Asked {
-            self.insist(share, at, news.term);
+        // What was said before the child heard what it is asked now is no answer to that.
+        if news.answers < branch.asked_term {
             return Ok(());
         }
-        // What was said before the child heard what it is asked now is no answer to that.
-        if news.term < branch.asked_term {
+        if is_refusal(news) && branch.standing == Standing::Asked {
+            self.insist(share, at, news.term);
             return Ok(());
         }
         let is_first = branch.standing == Standing::Asked;
@@ -60,12 +60,12 @@ impl<P: Payload> Node<P> {
         branch.rejoins = false;
         branch.asks = 0;
         share.term = share.term.max(news.term);
-        let were_away = share.group.difference(&share.present());
+        let before = share.attendance();
         self.note_subtree(share, at, news);
         share.regroup();
         for (endpoints, first_tag) in &news.joined {
             let endpoints = endpoints.intersection(&share.branches[at].endpoints);
-            share.bring_back(&endpoints, &were_away, *first_tag);
+            share.bring_back(&endpoints, &before, *first_tag);
         }
         share.news_due = true;
         if is_first {
@@ -148,6 +148,7 @@ impl<P: Payload> Node<P> {
                     stream: share.id,
                     tree: share.tree(self.me),
                     term: share.term,
+                    answers: share.asked_term,
                     received: share.down.received,
                     joined: core::mem::take(&mut share.joined),
                     away,

@@ -2,7 +2,7 @@
 //!
 //! The parent sends each child its subtree; the child opens it the same way, and says so when everyone below has
 //! ([`super::message::StreamNews`]): opening is itself a wave. Each `Open` bears a later term than all before it, and
-//! what is said in answer bears that term or a later one: so a parent tells the answer from what was said before.
+//! what is said in answer names that term: so a parent tells the answer from what was said before.
 
 use super::branch::{Branch, Own, Standing};
 use super::error::StreamError;
@@ -64,6 +64,7 @@ impl<P: Payload> Node<P> {
         let mut share = Box::new(Share::begin(now, beginning));
         share.life = open.life;
         share.term = open.term;
+        share.asked_term = open.term;
         share.first_tag = open.first_tag.max(1);
         share.tag_max = share.first_tag - 1;
         share.packets_before = open.packets_before;

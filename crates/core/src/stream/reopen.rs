@@ -38,9 +38,13 @@ impl<P: Payload> Node<P> {
             self.note_bad_message(from, "open.term: far beyond the latest");
             return Ok(());
         }
+        if share.parent != Parent::Node(from) && open.tree.partitions().is_empty() {
+            // It lets go of what is somebody else's already.
+            return Ok(());
+        }
         let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
         if has_moved && open.term <= share.term && !was_orphan {
-            self.name_term(share, from);
+            self.name_term(share, from, open.term);
             return Ok(());
         }
         // Whoever was a child of this node and is its parent now has been found a better place.
@@ -54,6 +58,7 @@ impl<P: Payload> Node<P> {
         share.orphan_since = None;
         share.life = share.life.max(open.life);
         share.term = share.term.max(open.term);
+        share.asked_term = open.term;
         share.tag_max = share.tag_max.max(open.first_tag.saturating_sub(1));
         if open.rejoin {
             self.begin_anew(share, &open.tree.partitions());
@@ -83,11 +88,12 @@ impl<P: Payload> Node<P> {
     }
 
     /// Tells one who believes to be the parent that somebody else is, with a later term.
-    fn name_term(&mut self, share: &Share<P>, from: NodeId) {
+    fn name_term(&mut self, share: &Share<P>, from: NodeId, asked_term: u64) {
         let news = StreamNews {
             stream: share.id,
             tree: Tree::leaf(self.me, PartitionSet::new()),
             term: share.term,
+            answers: asked_term,
             received: share.down.received,
             joined: Vec::new(),
             away: Vec::new(),
@@ -125,7 +131,9 @@ impl<P: Payload> Node<P> {
         match share.branch_at(node) {
             Some(at) if share.branches[at].standing == Standing::There || share.branches[at].is_awaited() => {
                 // Who has been held up may have been given up, and his children be another's: he asks them nothing.
-                let has_news = !fresh.is_subset(&share.branches[at].endpoints);
+                // A place that the front-end gives is news even for whom the child accounts for already: he is away.
+                let has_news =
+                    (joins && !fresh.is_empty()) || !fresh.is_subset(&share.branches[at].endpoints);
                 if !has_news || share.dazed_until.is_some() {
                     return Vec::new();
                 }

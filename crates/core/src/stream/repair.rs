@@ -290,8 +290,7 @@ impl<P: Payload> Node<P> {
     /// A child that was asked has another parent, with a later term: it may be that this node knows better, and has
     /// only not heard of the term.
     pub(crate) fn insist(&mut self, share: &mut Share<P>, at: usize, term: u64) {
-        if term < share.branches[at].asked_term || share.dazed_until.is_some() || share.orphan_since.is_some()
-        {
+        if share.dazed_until.is_some() || share.orphan_since.is_some() {
             return;
         }
         share.term = share.term.max(term);

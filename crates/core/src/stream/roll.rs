@@ -27,6 +27,13 @@ pub(crate) struct Cohort {
     pub(crate) was: Option<(Option<NodeId>, Reason)>,
 }
 
+/// The roll as it was before somebody came.
+#[derive(Debug)]
+pub(crate) struct Attendance {
+    group: PartitionSet,
+    away: PartitionSet,
+}
+
 impl<P: Payload> Share<P> {
     /// Who a wave waits for.
     fn expected(&self, key: u64) -> PartitionSet {
@@ -118,6 +125,11 @@ impl<P: Payload> Share<P> {
         rest
     }
 
+    /// Who is in the group now, and who of them gives nothing.
+    pub(crate) fn attendance(&self) -> Attendance {
+        Attendance { group: self.group.clone(), away: self.group.difference(&self.present()) }
+    }
+
     /// Some endpoints give nothing until further notice.
     pub(crate) fn put_away(&mut self, loss: Missing) {
         let fresh = loss.partitions.difference(&self.away_set);
@@ -128,16 +140,16 @@ impl<P: Payload> Share<P> {
         self.news_due = true;
     }
 
-    /// Endpoints, of whom these were away, take part from `first_tag` on.
-    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, were_away: &PartitionSet, first_tag: u64) {
+    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then.
+    pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, before: &Attendance, first_tag: u64) {
         let mut rest = endpoints.intersection(&self.group);
         if self.is_past(first_tag) {
             // For those who were not away that is no news: no wave is older.
-            rest = rest.intersection(were_away);
+            rest = rest.intersection(&before.away);
         }
         for known in self.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
-            rest = rest.difference(&known.endpoints.difference(were_away));
+            rest = rest.difference(&known.endpoints.difference(&before.away));
         }
         if rest.is_empty() {
             return;
@@ -159,8 +171,8 @@ impl<P: Payload> Share<P> {
             let was = Some((loss.node, loss.reason.clone()));
             self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
-        // Of those whom others had given up, the reason was theirs to tell.
-        let returned = rest.intersection(were_away);
+        // Of those whom others had given up, the reason was theirs to tell. Of those whom nobody had, there is none.
+        let returned = rest.intersection(&before.group);
         for (endpoints, was) in [(rest.difference(&returned), None), (returned, Some((None, Reason::Late)))] {
             if !endpoints.is_empty() {
                 self.cohorts.push(Cohort { first_tag, endpoints, was });
@@ -171,8 +183,8 @@ impl<P: Payload> Share<P> {
 
     /// Endpoints here begin with this tag, whatever was said of them before.
     pub(crate) fn begin_with(&mut self, endpoints: &PartitionSet, first_tag: u64) {
-        let were_away = self.away_set.clone();
-        self.bring_back(endpoints, &were_away, first_tag);
+        let away = self.away_set.clone();
+        self.bring_back(endpoints, &Attendance { group: away.clone(), away }, first_tag);
     }
 
     /// Says in the next news who is here, and with which tag they began; those who have been here for all waves that

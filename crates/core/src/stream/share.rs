@@ -224,6 +224,8 @@ pub(crate) struct Share<P> {
     /// True when something went up since the last tick.
     /// Packets on the way down that were none of this node's when it was asked to take part.
     pub(crate) packets_before: u64,
+    /// The term of what the present parent has asked last.
+    pub(crate) asked_term: u64,
     pub(crate) has_spoken: bool,
     /// True when the subtree has changed and the parent is to hear of it.
     pub(crate) news_due: bool,
@@ -290,6 +292,7 @@ impl<P: Payload> Share<P> {
             term: 0,
             first_tag: 1,
             packets_before: 0,
+            asked_term: 0,
             has_spoken: false,
             news_due: false,
             ticked_at: now,

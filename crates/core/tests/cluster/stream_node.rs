@@ -176,7 +176,8 @@ impl Lone {
         let from = tree.root().node;
         let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
         let term = self.terms.get(&from).copied().unwrap_or(0);
-        let news = StreamNews { stream: STREAM, tree, term, received: 0, joined, away: Vec::new() };
+        let news =
+            StreamNews { stream: STREAM, tree, term, answers: term, received: 0, joined, away: Vec::new() };
         let message = Message::Stream(Box::new(StreamMessage::News(news)));
         self.input(Input::Message { from, message });
     }

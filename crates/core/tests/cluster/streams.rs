@@ -463,7 +463,15 @@ fn a_child_speaks_for_its_own_endpoints_only() {
         let stolen: PartitionSet = [1, 9].into_iter().collect();
         let tree = Tree::leaf(liar, PartitionSet::first(16));
         let joined = vec![(PartitionSet::first(16), u64::MAX)];
-        let news = StreamNews { stream, tree, term: u64::MAX, received: 0, joined, away: Vec::new() };
+        let news = StreamNews {
+            stream,
+            tree,
+            term: u64::MAX,
+            answers: u64::MAX,
+            received: 0,
+            joined,
+            away: Vec::new(),
+        };
         say(&mut world, StreamMessage::News(news));
         let up = StreamUp {
             stream,

@@ -209,6 +209,7 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
         stream,
         tree: tree_of(&header, limits)?,
         term: header.term,
+        answers: header.answers,
         received: header.received,
         joined,
         away: missing_of(&mut header.missing, limits)?,

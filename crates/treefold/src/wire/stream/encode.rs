@@ -188,6 +188,7 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
         received: news.received,
         missing: missing_headers(&news.away, limits)?,
         term: news.term,
+        answers: news.answers,
         ..NewsHeader::default()
     };
     put_tree(&mut header, &news.tree, limits)?;

@@ -140,6 +140,8 @@ pub(in crate::wire) struct NewsHeader {
     pub(in crate::wire) run_counts: Vec<u8>,
     #[prost(bytes = "vec", tag = "12")]
     pub(in crate::wire) runs: Vec<u8>,
+    #[prost(uint64, tag = "13")]
+    pub(in crate::wire) answers: u64,
 }
 
 /// `StreamClose`.

@@ -84,6 +84,7 @@ pub(super) fn news() -> StreamNews {
         stream: id(1),
         tree: tree(),
         term: 2,
+        answers: 0,
         received: 6,
         joined: vec![(set([0, 1, 2]), 1), (set([3]), 300)],
         away: Vec::new(),
@@ -121,6 +122,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-settled", settled(lanes)),
         ("stream-taken", about(StreamMessage::Taken { stream, upto: 7 })),
         ("stream-news", about(StreamMessage::News(news()))),
+        ("stream-news-in-answer", about(StreamMessage::News(StreamNews { answers: 2, ..news() }))),
         ("stream-news-of-loss", about(StreamMessage::News(StreamNews { away: vec![loss()], ..news() }))),
         ("stream-ahead", about(StreamMessage::Ahead { stream, tag: 300 })),
         ("stream-beat", about(StreamMessage::Beat { stream })),
@@ -231,9 +233,9 @@ fn any_down() -> impl Strategy<Value = StreamMessage<Bytes>> {
 
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
-    (any_id(), strategies::tree(), any::<[u64; 2]>(), joined, strategies::missing()).prop_map(
-        |(stream, tree, [term, received], joined, away)| {
-            StreamMessage::News(StreamNews { stream, tree, term, received, joined, away })
+    (any_id(), strategies::tree(), any::<[u64; 3]>(), joined, strategies::missing()).prop_map(
+        |(stream, tree, [term, answers, received], joined, away)| {
+            StreamMessage::News(StreamNews { stream, tree, term, answers, received, joined, away })
         },
     )
 }
