@@ -1,276 +1,17 @@
 //! One inner node of a stream, fed by hand: what its parent, its children and its endpoints say is written out, and so
 //! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
 
-use crate::world::{Sum, addr};
-use std::collections::{BTreeMap, VecDeque};
+use crate::world::Sum;
+use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
 use std::sync::Arc;
-use treefold_core::config::{NodeConfig, Placement, Tuning};
-use treefold_core::effect::{Effect, Event, FilterEffect, TracePoint};
 use treefold_core::error::{JobError, Missing, Reason};
-use treefold_core::id::NodeId;
-use treefold_core::input::{Command, Input};
+use treefold_core::input::Input;
 use treefold_core::limits::Limits;
-use treefold_core::membership::card::{MemberCard, ServiceCard};
-use treefold_core::message::Message;
-use treefold_core::node::Node;
-use treefold_core::partitions::PartitionSet;
-use treefold_core::stream::message::{
-    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
-};
-use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered};
-use treefold_core::stream::tags::TagRuns;
-use treefold_core::stream::work::StreamWork;
-use treefold_core::stream::{StreamError, StreamId, StreamSpec, Synchronisation};
-use treefold_core::time::{Duration, Instant};
+use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamUp};
+use treefold_core::stream::spec::EndpointEvent;
+use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
+use treefold_core::time::Duration;
 use treefold_core::tree::{Seat, Tree};
-
-const STREAM: StreamId = StreamId { origin: 77, sequence: 1 };
-/// The node that is fed, by number; its parent is 1.
-const ME: u16 = 10;
-
-fn peer(number: u16) -> NodeId {
-    NodeId::new(addr(number), 1 << 16 | u64::from(number))
-}
-
-fn set(endpoints: &[u32]) -> PartitionSet {
-    endpoints.iter().copied().collect()
-}
-
-fn leaf(number: u16, endpoints: &[u32]) -> Tree {
-    Tree::leaf(peer(number), set(endpoints))
-}
-
-fn inner(number: u16, endpoints: &[u32], below: &[Tree]) -> Tree {
-    Tree::join(peer(number), set(endpoints), below)
-}
-
-fn packet(bytes: usize) -> Sum {
-    Sum { bytes, ..Sum::default() }
-}
-
-/// The node, and what it has said that nobody has looked at.
-struct Lone {
-    node: Node<Sum>,
-    now: Instant,
-    spec: Arc<StreamSpec<Sum>>,
-    said: Vec<(NodeId, StreamMessage<Sum>)>,
-    told: Vec<(u32, EndpointEvent<Sum>)>,
-    runs: VecDeque<FilterRun<Sum>>,
-    abandoned: Vec<(u64, bool)>,
-    filters_opened: usize,
-    complaints: Vec<String>,
-    /// The term with which each child was last asked.
-    terms: BTreeMap<NodeId, u64>,
-}
-
-impl Lone {
-    /// A node that hosts endpoints 1, 2 and 11, and knows of no stream.
-    fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
-        let mut card = MemberCard::new(peer(ME));
-        card.processors = 2;
-        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64 };
-        card.services.insert("s".into(), service);
-        let config = NodeConfig {
-            card,
-            kinds: Vec::new(),
-            tuning: Tuning::LAN,
-            limits,
-            pushed: Default::default(),
-            shares: BTreeMap::new(),
-            seed: 1,
-        };
-        let spec = Arc::new(StreamSpec {
-            service: "s".into(),
-            up_filter: up_filter.into(),
-            down_filter: "".into(),
-            filter_params: Sum::default(),
-            synchronisation,
-            params: Sum::default(),
-        });
-        Self {
-            node: Node::new(config, Instant::START),
-            now: Instant::START,
-            spec,
-            said: Vec::new(),
-            told: Vec::new(),
-            runs: VecDeque::new(),
-            abandoned: Vec::new(),
-            filters_opened: 0,
-            complaints: Vec::new(),
-            terms: BTreeMap::new(),
-        }
-    }
-
-    /// The same, with a part in the stream: its own endpoints and children that are leaves, who have all said that they
-    /// are there.
-    fn open(synchronisation: Synchronisation, own: &[u32], children: &[Tree]) -> Self {
-        let mut lone = Self::new(synchronisation, "", Limits::DEFAULT);
-        lone.begin(own, children);
-        lone
-    }
-
-    fn begin(&mut self, own: &[u32], children: &[Tree]) {
-        self.hear(1, StreamMessage::Open(self.asked(inner(ME, own, children))));
-        children.iter().for_each(|tree| self.hear_news(tree.clone(), &[]));
-        self.said.clear();
-    }
-
-    /// What its parent asks it, of a term later than all before.
-    fn asked(&self, tree: Tree) -> StreamOpen<Sum> {
-        StreamOpen {
-            stream: STREAM,
-            spec: Arc::clone(&self.spec),
-            tree,
-            levels: 3,
-            window_bytes: 1 << 20,
-            first_tag: 1,
-            packets_before: 0,
-            life: 0,
-            term: self.terms.values().max().copied().unwrap_or(0) + 1,
-            rejoin: false,
-            gone: PartitionSet::new(),
-        }
-    }
-
-    fn input(&mut self, input: Input<Sum>) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            self.node.handle_input(self.now, input);
-            while let Some(effect) = self.node.poll_effect() {
-                inputs.extend(self.carry_out(effect));
-            }
-        }
-    }
-
-    fn carry_out(&mut self, effect: Effect<Sum>) -> Option<Input<Sum>> {
-        match effect {
-            Effect::Send { to, message: Message::Stream(message) } => {
-                if let StreamMessage::Open(open) = &*message {
-                    self.terms.insert(to, open.term);
-                }
-                self.said.push((to, *message));
-            }
-            Effect::Deliver(Event::Endpoint { endpoint, event, .. }) => self.told.push((endpoint, event)),
-            Effect::Filter(FilterEffect::Open { stream, .. }) => {
-                self.filters_opened += 1;
-                return Some(Input::FilterOpened { stream, result: Ok(Placement::Pool) });
-            }
-            Effect::Filter(FilterEffect::Run(run)) => self.runs.push_back(run),
-            Effect::Filter(FilterEffect::Abandon { run, replace_worker, .. }) => {
-                self.abandoned.push((run, replace_worker));
-            }
-            Effect::Trace(TracePoint::BadMessage { problem, .. }) => {
-                self.complaints.push(problem.to_string());
-            }
-            _ => {}
-        }
-        None
-    }
-
-    fn hear(&mut self, from: u16, message: StreamMessage<Sum>) {
-        self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
-    }
-
-    /// A child says how its subtree is, and who of it begins with some tag.
-    fn hear_news(&mut self, tree: Tree, joined: &[(&[u32], u64)]) {
-        let from = tree.root().node;
-        let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
-        let term = self.terms.get(&from).copied().unwrap_or(0);
-        let news =
-            StreamNews { stream: STREAM, tree, term, answers: term, received: 0, joined, away: Vec::new() };
-        let message = Message::Stream(Box::new(StreamMessage::News(news)));
-        self.input(Input::Message { from, message });
-    }
-
-    /// A child gives a wave in which these are.
-    fn hear_up(&mut self, from: u16, tag: u64, contributors: &[u32]) {
-        self.hear(from, StreamMessage::Up(up(tag, contributors)));
-    }
-
-    /// A child gives the how-manieth packet of an endpoint.
-    fn hear_alone(&mut self, from: u16, endpoint: u32, serial: u64) {
-        let alone = StreamUp { lane: endpoint + 1, serial, ..up(serial, &[endpoint]) };
-        self.hear(from, StreamMessage::Up(alone));
-    }
-
-    fn send(&mut self, endpoint: u32, tag: Option<u64>, bytes: usize) {
-        let send = Command::EndpointSend { stream: STREAM, endpoint, tag, payload: packet(bytes) };
-        self.input(Input::Command(send));
-    }
-
-    fn settle(&mut self, lane: u32, first: u64, last: u64) {
-        let mut tags = TagRuns::new();
-        tags.insert_run(first, last);
-        let settled = StreamSettled { stream: STREAM, lanes: vec![(lane, tags)] };
-        self.hear(1, StreamMessage::Settled(settled));
-    }
-
-    /// The filter is through with its run.
-    fn end_run(&mut self, run: u64, result: Result<Vec<Sum>, JobError>) {
-        let result = result.map(|packets| Filtered { packets, holds_from: None });
-        self.input(Input::Filtered { stream: STREAM, run, result, cost: Duration::from_micros(5) });
-    }
-
-    /// Time passes, in which nobody says anything.
-    fn pass(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end {
-            self.now = self.now + Duration::from_millis(50);
-            self.node.handle_timeout(self.now);
-            let mut inputs = Vec::new();
-            while let Some(effect) = self.node.poll_effect() {
-                inputs.extend(self.carry_out(effect));
-            }
-            inputs.into_iter().for_each(|input| self.input(input));
-        }
-    }
-
-    fn work(&self) -> StreamWork {
-        self.node.stream_work().next().expect("it takes part in the stream")
-    }
-
-    /// The waves that it has sent up since that was last asked, by tag: who is in them, and who is missing.
-    fn waves(&mut self) -> Vec<(u64, PartitionSet, Vec<Missing>)> {
-        let said = core::mem::take(&mut self.said);
-        let mut waves = Vec::new();
-        for (_, message) in said {
-            if let StreamMessage::Up(up) = message
-                && !up.more
-            {
-                waves.push((up.tag, up.contributors, up.missing));
-            }
-        }
-        waves
-    }
-
-    /// The last news of its subtree, if it has told some since that was last asked.
-    fn news(&mut self) -> Option<StreamNews> {
-        let said = core::mem::take(&mut self.said);
-        said.into_iter().rev().find_map(|(_, message)| match message {
-            StreamMessage::News(news) => Some(news),
-            _ => None,
-        })
-    }
-}
-
-fn up(tag: u64, contributors: &[u32]) -> StreamUp<Sum> {
-    StreamUp {
-        stream: STREAM,
-        lane: 0,
-        tag,
-        serial: 0,
-        payload: Some(packet(10)),
-        more: false,
-        urgent: false,
-        contributors: set(contributors),
-        missing: Vec::new(),
-        holds_from: None,
-    }
-}
-
-fn missing(endpoints: &[u32], node: u16, reason: Reason) -> Missing {
-    Missing { partitions: set(endpoints), node: Some(peer(node)), reason }
-}
 
 #[test]
 fn a_packet_that_a_filter_below_failed_over_is_passed_on_as_missing_and_settled() {
@@ -612,4 +353,81 @@ fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() 
     let is_packet =
         |told: &(u32, EndpointEvent<Sum>)| matches!(told, (1, EndpointEvent::Packet { sequence: 1, .. }));
     assert!(lone.told.iter().any(is_packet), "{:?}", lone.told);
+}
+
+/// Children's own terms climb, and the parent may not have heard of it: a later term is no answer to an earlier question.
+#[test]
+fn what_a_child_said_before_it_heard_that_it_is_asked_back_is_no_answer() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
+    lone.input(Input::Lost { peer: peer(20) });
+    let asked = lone.terms[&peer(20)];
+    let news = |answers| StreamNews {
+        stream: STREAM,
+        tree: leaf(20, &[3]),
+        term: asked + 5,
+        answers,
+        received: 0,
+        joined: vec![(set(&[3]), if answers < asked { 0 } else { 7 })],
+        away: Vec::new(),
+    };
+    lone.hear(20, StreamMessage::News(news(asked - 1)));
+    lone.send(1, None, 10);
+    let away = || vec![missing(&[3], 20, Reason::Lost)];
+    assert_eq!(lone.waves(), [(1, set(&[1]), away())], "it is still away");
+    lone.hear(20, StreamMessage::News(news(asked)));
+    lone.send(1, Some(6), 10);
+    assert_eq!(lone.waves(), [(6, set(&[1]), away())], "and begins with the seventh");
+    lone.send(1, Some(7), 10);
+    lone.hear_up(20, 7, &[3]);
+    assert_eq!(lone.waves(), [(7, set(&[1, 3]), vec![])]);
+}
+
+#[test]
+fn who_lets_go_of_a_node_that_is_another_parents_does_not_become_its_parent() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
+    let open = StreamOpen { gone: set(&[1]), ..lone.asked(inner(ME, &[], &[])) };
+    lone.hear(5, StreamMessage::Open(StreamOpen { term: open.term + 9, ..open }));
+    lone.send(1, None, 10);
+    let (to, _) = lone.said.last().expect("its wave");
+    assert_eq!(*to, peer(1));
+    assert_eq!(lone.waves(), [(1, set(&[1]), vec![])]);
+}
+
+/// The front-end seats an endpoint anew below a child that still accounts for its former place.
+#[test]
+fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3, 4])]);
+    let lost = StreamNews {
+        stream: STREAM,
+        tree: leaf(20, &[3]),
+        term: lone.terms[&peer(20)],
+        answers: lone.terms[&peer(20)],
+        received: 0,
+        joined: Vec::new(),
+        away: vec![missing(&[4], 21, Reason::Lost)],
+    };
+    lone.hear(20, StreamMessage::News(lost));
+    lone.said.clear();
+    let below = inner(20, &[3], &[leaf(22, &[4])]);
+    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let is_passed_on = lone.said.iter().any(|(to, message)| match message {
+        StreamMessage::Open(open) => {
+            *to == peer(20) && open.tree.seats().iter().any(|seat| seat.node == peer(22))
+        }
+        _ => false,
+    });
+    assert!(is_passed_on, "{:?}", lone.said);
+}
+
+#[test]
+fn who_took_part_and_skips_waves_is_missing_from_them() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
+    // It was let go by mistake, and begins anew: nobody here has missed it.
+    lone.hear_news(leaf(20, &[3]), &[(&[3], 5)]);
+    lone.send(1, Some(4), 10);
+    assert_eq!(
+        lone.waves(),
+        [(4, set(&[1]), vec![Missing { node: None, ..missing(&[3], 20, Reason::Late) }])]
+    );
 }

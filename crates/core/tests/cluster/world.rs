@@ -1,6 +1,7 @@
 //! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
 //! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
 
+pub mod lone;
 mod pushing;
 mod streams;
 

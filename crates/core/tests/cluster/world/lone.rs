@@ -1,0 +1,271 @@
+//! One node with a part in a stream, fed by hand: what its parent, its children and its endpoints say to it is written
+//! out by the test, and what it says is kept until the test looks at it.
+
+use super::{Sum, addr};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use treefold_core::config::{NodeConfig, Placement, Tuning};
+use treefold_core::effect::{Effect, Event, FilterEffect, TracePoint};
+use treefold_core::error::{JobError, Missing, Reason};
+use treefold_core::id::NodeId;
+use treefold_core::input::{Command, Input};
+use treefold_core::limits::Limits;
+use treefold_core::membership::card::{MemberCard, ServiceCard};
+use treefold_core::message::Message;
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::{StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp};
+use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered};
+use treefold_core::stream::tags::TagRuns;
+use treefold_core::stream::work::StreamWork;
+use treefold_core::stream::{StreamId, StreamSpec, Synchronisation};
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
+
+pub const STREAM: StreamId = StreamId { origin: 77, sequence: 1 };
+/// The node that is fed, by number; its parent is 1.
+pub const ME: u16 = 10;
+
+pub fn peer(number: u16) -> NodeId {
+    NodeId::new(addr(number), 1 << 16 | u64::from(number))
+}
+
+pub fn set(endpoints: &[u32]) -> PartitionSet {
+    endpoints.iter().copied().collect()
+}
+
+pub fn leaf(number: u16, endpoints: &[u32]) -> Tree {
+    Tree::leaf(peer(number), set(endpoints))
+}
+
+pub fn inner(number: u16, endpoints: &[u32], below: &[Tree]) -> Tree {
+    Tree::join(peer(number), set(endpoints), below)
+}
+
+pub fn packet(bytes: usize) -> Sum {
+    Sum { bytes, ..Sum::default() }
+}
+
+/// The node, and what it has said that nobody has looked at.
+pub struct Lone {
+    pub node: Node<Sum>,
+    pub now: Instant,
+    pub spec: Arc<StreamSpec<Sum>>,
+    pub said: Vec<(NodeId, StreamMessage<Sum>)>,
+    pub told: Vec<(u32, EndpointEvent<Sum>)>,
+    pub runs: VecDeque<FilterRun<Sum>>,
+    pub abandoned: Vec<(u64, bool)>,
+    pub filters_opened: usize,
+    pub complaints: Vec<String>,
+    /// The term with which each child was last asked.
+    pub terms: BTreeMap<NodeId, u64>,
+}
+
+impl Lone {
+    /// A node that hosts endpoints 1, 2 and 11, and knows of no stream.
+    pub fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
+        let mut card = MemberCard::new(peer(ME));
+        card.processors = 2;
+        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64 };
+        card.services.insert("s".into(), service);
+        let config = NodeConfig {
+            card,
+            kinds: Vec::new(),
+            tuning: Tuning::LAN,
+            limits,
+            pushed: Default::default(),
+            shares: BTreeMap::new(),
+            seed: 1,
+        };
+        let spec = Arc::new(StreamSpec {
+            service: "s".into(),
+            up_filter: up_filter.into(),
+            down_filter: "".into(),
+            filter_params: Sum::default(),
+            synchronisation,
+            params: Sum::default(),
+        });
+        Self {
+            node: Node::new(config, Instant::START),
+            now: Instant::START,
+            spec,
+            said: Vec::new(),
+            told: Vec::new(),
+            runs: VecDeque::new(),
+            abandoned: Vec::new(),
+            filters_opened: 0,
+            complaints: Vec::new(),
+            terms: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with a part in the stream: its own endpoints and children that are leaves, who have all said that they
+    /// are there.
+    pub fn open(synchronisation: Synchronisation, own: &[u32], children: &[Tree]) -> Self {
+        let mut lone = Self::new(synchronisation, "", Limits::DEFAULT);
+        lone.begin(own, children);
+        lone
+    }
+
+    pub fn begin(&mut self, own: &[u32], children: &[Tree]) {
+        self.hear(1, StreamMessage::Open(self.asked(inner(ME, own, children))));
+        children.iter().for_each(|tree| self.hear_news(tree.clone(), &[]));
+        self.said.clear();
+    }
+
+    /// What its parent asks it, of a term later than all before.
+    pub fn asked(&self, tree: Tree) -> StreamOpen<Sum> {
+        StreamOpen {
+            stream: STREAM,
+            spec: Arc::clone(&self.spec),
+            tree,
+            levels: 3,
+            window_bytes: 1 << 20,
+            first_tag: 1,
+            packets_before: 0,
+            life: 0,
+            term: self.terms.values().max().copied().unwrap_or(0) + 1,
+            rejoin: false,
+            gone: PartitionSet::new(),
+        }
+    }
+
+    pub fn input(&mut self, input: Input<Sum>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            self.node.handle_input(self.now, input);
+            while let Some(effect) = self.node.poll_effect() {
+                inputs.extend(self.carry_out(effect));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect<Sum>) -> Option<Input<Sum>> {
+        match effect {
+            Effect::Send { to, message: Message::Stream(message) } => {
+                if let StreamMessage::Open(open) = &*message {
+                    self.terms.insert(to, open.term);
+                }
+                self.said.push((to, *message));
+            }
+            Effect::Deliver(Event::Endpoint { endpoint, event, .. }) => self.told.push((endpoint, event)),
+            Effect::Filter(FilterEffect::Open { stream, .. }) => {
+                self.filters_opened += 1;
+                return Some(Input::FilterOpened { stream, result: Ok(Placement::Pool) });
+            }
+            Effect::Filter(FilterEffect::Run(run)) => self.runs.push_back(run),
+            Effect::Filter(FilterEffect::Abandon { run, replace_worker, .. }) => {
+                self.abandoned.push((run, replace_worker));
+            }
+            Effect::Trace(TracePoint::BadMessage { problem, .. }) => {
+                self.complaints.push(problem.to_string());
+            }
+            _ => {}
+        }
+        None
+    }
+
+    pub fn hear(&mut self, from: u16, message: StreamMessage<Sum>) {
+        self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
+    }
+
+    /// A child says how its subtree is, and who of it begins with some tag.
+    pub fn hear_news(&mut self, tree: Tree, joined: &[(&[u32], u64)]) {
+        let from = tree.root().node;
+        let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
+        let term = self.terms.get(&from).copied().unwrap_or(0);
+        let news =
+            StreamNews { stream: STREAM, tree, term, answers: term, received: 0, joined, away: Vec::new() };
+        let message = Message::Stream(Box::new(StreamMessage::News(news)));
+        self.input(Input::Message { from, message });
+    }
+
+    /// A child gives a wave in which these are.
+    pub fn hear_up(&mut self, from: u16, tag: u64, contributors: &[u32]) {
+        self.hear(from, StreamMessage::Up(up(tag, contributors)));
+    }
+
+    /// A child gives the how-manieth packet of an endpoint.
+    pub fn hear_alone(&mut self, from: u16, endpoint: u32, serial: u64) {
+        let alone = StreamUp { lane: endpoint + 1, serial, ..up(serial, &[endpoint]) };
+        self.hear(from, StreamMessage::Up(alone));
+    }
+
+    pub fn send(&mut self, endpoint: u32, tag: Option<u64>, bytes: usize) {
+        let send = Command::EndpointSend { stream: STREAM, endpoint, tag, payload: packet(bytes) };
+        self.input(Input::Command(send));
+    }
+
+    pub fn settle(&mut self, lane: u32, first: u64, last: u64) {
+        let mut tags = TagRuns::new();
+        tags.insert_run(first, last);
+        let settled = StreamSettled { stream: STREAM, lanes: vec![(lane, tags)] };
+        self.hear(1, StreamMessage::Settled(settled));
+    }
+
+    /// The filter is through with its run.
+    pub fn end_run(&mut self, run: u64, result: Result<Vec<Sum>, JobError>) {
+        let result = result.map(|packets| Filtered { packets, holds_from: None });
+        self.input(Input::Filtered { stream: STREAM, run, result, cost: Duration::from_micros(5) });
+    }
+
+    /// Time passes, in which nobody says anything.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(50);
+            self.node.handle_timeout(self.now);
+            let mut inputs = Vec::new();
+            while let Some(effect) = self.node.poll_effect() {
+                inputs.extend(self.carry_out(effect));
+            }
+            inputs.into_iter().for_each(|input| self.input(input));
+        }
+    }
+
+    pub fn work(&self) -> StreamWork {
+        self.node.stream_work().next().expect("it takes part in the stream")
+    }
+
+    /// The waves that it has sent up since that was last asked, by tag: who is in them, and who is missing.
+    pub fn waves(&mut self) -> Vec<(u64, PartitionSet, Vec<Missing>)> {
+        let said = core::mem::take(&mut self.said);
+        let mut waves = Vec::new();
+        for (_, message) in said {
+            if let StreamMessage::Up(up) = message
+                && !up.more
+            {
+                waves.push((up.tag, up.contributors, up.missing));
+            }
+        }
+        waves
+    }
+
+    /// The last news of its subtree, if it has told some since that was last asked.
+    pub fn news(&mut self) -> Option<StreamNews> {
+        let said = core::mem::take(&mut self.said);
+        said.into_iter().rev().find_map(|(_, message)| match message {
+            StreamMessage::News(news) => Some(news),
+            _ => None,
+        })
+    }
+}
+
+pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Sum> {
+    StreamUp {
+        stream: STREAM,
+        lane: 0,
+        tag,
+        serial: 0,
+        payload: Some(packet(10)),
+        more: false,
+        urgent: false,
+        contributors: set(contributors),
+        missing: Vec::new(),
+        holds_from: None,
+    }
+}
+
+pub fn missing(endpoints: &[u32], node: u16, reason: Reason) -> Missing {
+    Missing { partitions: set(endpoints), node: Some(peer(node)), reason }
+}
