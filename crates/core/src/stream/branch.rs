@@ -50,6 +50,9 @@ pub(crate) struct Branch<P> {
     pub(crate) told_ahead: u64,
     /// The term of what it was last asked. What answers an earlier one it said before it heard of that.
     pub(crate) asked_term: u64,
+    /// The term of what made it a child, again or for the first time. With the answer it sends all that is not settled,
+    /// and once only, whatever it is asked besides.
+    pub(crate) attach_term: u64,
     /// When it was last asked to come back, and how often in vain.
     pub(crate) asked_back_at: Instant,
     pub(crate) asks: u32,

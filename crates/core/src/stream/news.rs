@@ -47,8 +47,8 @@ impl<P: Payload> Node<P> {
             self.call_back(now, share, at);
             return Ok(());
         }
-        // What was said before the child heard what it is asked now is no answer to that.
-        if news.answers < branch.asked_term {
+        // What was said before the child heard that it is one is no answer.
+        if news.answers < branch.attach_term {
             return Ok(());
         }
         if is_refusal(news) && branch.standing == Standing::Asked {
@@ -60,6 +60,20 @@ impl<P: Payload> Node<P> {
         branch.rejoins = false;
         branch.asks = 0;
         share.term = share.term.max(news.term);
+        // How its subtree is now it says once it has heard all that it was asked.
+        if news.answers >= share.branches[at].asked_term {
+            self.take_roll(share, at, news);
+        }
+        if is_first {
+            self.send_down_again(share, at, news.received);
+            self.tell_settled(share, at);
+        }
+        self.look_at_slots(share);
+        Ok(())
+    }
+
+    /// Brings the roll up to date with what a child says of its subtree.
+    fn take_roll(&mut self, share: &mut Share<P>, at: usize, news: &StreamNews) {
         let before = share.attendance();
         self.note_subtree(share, at, news);
         share.regroup();
@@ -68,12 +82,6 @@ impl<P: Payload> Node<P> {
             share.bring_back(&endpoints, &before, *first_tag);
         }
         share.news_due = true;
-        if is_first {
-            self.send_down_again(share, at, news.received);
-            self.tell_settled(share, at);
-        }
-        self.look_at_slots(share);
-        Ok(())
     }
 
     /// Notes who of those that a child was given is there. Others, whom it was not given, it may have if nobody else

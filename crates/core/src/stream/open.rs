@@ -239,6 +239,7 @@ impl<P: Payload> Node<P> {
             carries: None,
             told_ahead: 0,
             asked_term: 0,
+            attach_term: 0,
             asked_back_at: now,
             asks: 0,
             rejoins: joins,
@@ -246,7 +247,14 @@ impl<P: Payload> Node<P> {
         self.tell_filter_joined(share, Source::Child(branch.source));
         let at = share.branches.partition_point(|other| other.node < node);
         share.branches.insert(at, branch);
-        self.send_open(share, tree, window_bytes, joins, PartitionSet::new());
+        self.attach_child(share, at, window_bytes);
+    }
+
+    /// Asks who is to be a child, again or for the first time.
+    pub(crate) fn attach_child(&mut self, share: &mut Share<P>, at: usize, window_bytes: usize) {
+        let (tree, rejoins) = (share.branches[at].tree.clone(), share.branches[at].rejoins);
+        self.send_open(share, &tree, window_bytes, rejoins, PartitionSet::new());
+        share.branches[at].attach_term = share.branches[at].asked_term;
     }
 
     /// Asks a child.

@@ -281,10 +281,9 @@ impl<P: Payload> Node<P> {
         branch.heard_at = now;
         branch.asked_back_at = now;
         branch.asks = branch.asks.saturating_add(1);
-        let tree = branch.tree.clone();
         self.tell_filter_joined(share, Source::Child(source));
         let window_bytes = self.window_for(share, share.branches.len());
-        self.send_open(share, &tree, window_bytes, true, PartitionSet::new());
+        self.attach_child(share, at, window_bytes);
     }
 
     /// A child that was asked has another parent, with a later term: it may be that this node knows better, and has
@@ -294,9 +293,8 @@ impl<P: Payload> Node<P> {
             return;
         }
         share.term = share.term.max(term);
-        let (tree, rejoins) = (share.branches[at].tree.clone(), share.branches[at].rejoins);
         let window_bytes = self.window_for(share, share.branches.len());
-        self.send_open(share, &tree, window_bytes, rejoins, PartitionSet::new());
+        self.attach_child(share, at, window_bytes);
     }
 
     /// Who was given up may be well, and have no share any more that would make it speak.

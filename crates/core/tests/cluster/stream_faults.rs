@@ -358,7 +358,7 @@ impl Trial {
     fn quiet_down(&mut self) {
         self.world.push_every = None;
         self.world.slow_readers.clear();
-        for _ in 0..60 {
+        for _ in 0..600 {
             self.run_for(Duration::from_secs(1));
             let is_quiet = |pushing: &Pushing| pushing.in_flight_bytes == 0 || pushing.is_over;
             if self.world.endpoints.values().all(is_quiet) {

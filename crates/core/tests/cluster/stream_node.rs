@@ -2,7 +2,7 @@
 //! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
 
 use crate::world::Sum;
-use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
+use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, news, packet, peer, set, up};
 use std::sync::Arc;
 use treefold_core::error::{JobError, Missing, Reason};
 use treefold_core::input::Input;
@@ -361,25 +361,39 @@ fn what_a_child_said_before_it_heard_that_it_is_asked_back_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
     lone.input(Input::Lost { peer: peer(20) });
     let asked = lone.terms[&peer(20)];
-    let news = |answers| StreamNews {
-        stream: STREAM,
-        tree: leaf(20, &[3]),
+    let said = |answers, first_tag| StreamNews {
         term: asked + 5,
-        answers,
-        received: 0,
-        joined: vec![(set(&[3]), if answers < asked { 0 } else { 7 })],
-        away: Vec::new(),
+        joined: vec![(set(&[3]), first_tag)],
+        ..news(leaf(20, &[3]), answers)
     };
-    lone.hear(20, StreamMessage::News(news(asked - 1)));
+    lone.hear(20, StreamMessage::News(said(asked - 1, 0)));
     lone.send(1, None, 10);
     let away = || vec![missing(&[3], 20, Reason::Lost)];
     assert_eq!(lone.waves(), [(1, set(&[1]), away())], "it is still away");
-    lone.hear(20, StreamMessage::News(news(asked)));
+    lone.hear(20, StreamMessage::News(said(asked, 7)));
     lone.send(1, Some(6), 10);
     assert_eq!(lone.waves(), [(6, set(&[1]), away())], "and begins with the seventh");
     lone.send(1, Some(7), 10);
     lone.hear_up(20, 7, &[3]);
     assert_eq!(lone.waves(), [(7, set(&[1, 3]), vec![])]);
+}
+
+/// With its first answer it sends all that is not settled, and never again.
+#[test]
+fn what_an_orphan_gives_counts_though_it_has_been_asked_more_meanwhile() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[inner(20, &[3], &[leaf(21, &[4])])]);
+    lone.input(Input::Lost { peer: peer(20) });
+    let adopted = lone.terms[&peer(21)];
+    let below = inner(21, &[4], &[leaf(22, &[5])]);
+    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below.clone()])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let seated = lone.terms[&peer(21)];
+    assert!(seated > adopted, "it was asked twice before it said anything");
+    lone.hear(21, StreamMessage::News(news(leaf(21, &[4]), adopted)));
+    lone.hear_alone(21, 4, 1);
+    assert_eq!(lone.waves(), [(1, set(&[4]), vec![])]);
+    lone.hear(21, StreamMessage::News(news(below, seated)));
+    assert!(lone.news().expect("the newcomer is there").tree.partitions().contains(5));
 }
 
 #[test]
@@ -397,15 +411,8 @@ fn who_lets_go_of_a_node_that_is_another_parents_does_not_become_its_parent() {
 #[test]
 fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3, 4])]);
-    let lost = StreamNews {
-        stream: STREAM,
-        tree: leaf(20, &[3]),
-        term: lone.terms[&peer(20)],
-        answers: lone.terms[&peer(20)],
-        received: 0,
-        joined: Vec::new(),
-        away: vec![missing(&[4], 21, Reason::Lost)],
-    };
+    let away = vec![missing(&[4], 21, Reason::Lost)];
+    let lost = StreamNews { away, ..news(leaf(20, &[3]), lone.terms[&peer(20)]) };
     lone.hear(20, StreamMessage::News(lost));
     lone.said.clear();
     let below = inner(20, &[3], &[leaf(22, &[4])]);

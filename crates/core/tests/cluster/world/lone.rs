@@ -174,8 +174,7 @@ impl Lone {
         let from = tree.root().node;
         let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
         let term = self.terms.get(&from).copied().unwrap_or(0);
-        let news =
-            StreamNews { stream: STREAM, tree, term, answers: term, received: 0, joined, away: Vec::new() };
+        let news = StreamNews { joined, ..news(tree, term) };
         let message = Message::Stream(Box::new(StreamMessage::News(news)));
         self.input(Input::Message { from, message });
     }
@@ -248,6 +247,19 @@ impl Lone {
             StreamMessage::News(news) => Some(news),
             _ => None,
         })
+    }
+}
+
+/// What a child says of its subtree, in answer to this term.
+pub fn news(tree: Tree, answers: u64) -> StreamNews {
+    StreamNews {
+        stream: STREAM,
+        tree,
+        term: answers,
+        answers,
+        received: 0,
+        joined: Vec::new(),
+        away: Vec::new(),
     }
 }
 
