@@ -38,11 +38,11 @@ impl<P: Payload> Node<P> {
             self.note_bad_message(from, "open.term: far beyond the latest");
             return Ok(());
         }
-        if share.parent != Parent::Node(from) && open.tree.partitions().is_empty() {
+        let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
+        if has_moved && open.tree.partitions().is_empty() {
             // It lets go of what is somebody else's already.
             return Ok(());
         }
-        let (has_moved, was_orphan) = (share.parent != Parent::Node(from), share.orphan_since.is_some());
         if has_moved && open.term <= share.term && !was_orphan {
             self.name_term(share, from, open.term);
             return Ok(());

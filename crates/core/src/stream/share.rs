@@ -221,11 +221,11 @@ pub(crate) struct Share<P> {
     pub(crate) term: u64,
     /// With which tag its endpoints began.
     pub(crate) first_tag: u64,
-    /// True when something went up since the last tick.
     /// Packets on the way down that were none of this node's when it was asked to take part.
     pub(crate) packets_before: u64,
     /// The term of what the present parent has asked last.
     pub(crate) asked_term: u64,
+    /// True when something went up since the last tick.
     pub(crate) has_spoken: bool,
     /// True when the subtree has changed and the parent is to hear of it.
     pub(crate) news_due: bool,
