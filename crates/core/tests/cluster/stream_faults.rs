@@ -6,7 +6,7 @@
 //! `TREEFOLD_LOG=text` it shows all effects of a failed trial that contain the text.
 
 use crate::streams::wave_of;
-use crate::world::{FilterFaults, Habit, Plan, Pushing, World, held, seeds};
+use crate::world::{FilterFaults, Habit, Plan, World, held, seeds};
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::{Command, Input};
@@ -363,8 +363,9 @@ impl Trial {
         self.world.slow_readers.clear();
         for _ in 0..600 {
             self.run_for(Duration::from_secs(1));
-            let is_quiet = |pushing: &Pushing| pushing.in_flight_bytes == 0 || pushing.is_over;
-            if self.world.endpoints.values().all(is_quiet) {
+            let alive: BTreeSet<NodeId> = self.world.ids().into_iter().collect();
+            let mut endpoints = self.world.endpoints.iter().filter(|((of, ..), _)| alive.contains(of));
+            if endpoints.all(|(_, pushing)| pushing.in_flight_bytes == 0 || pushing.is_over) {
                 break;
             }
         }
