@@ -117,3 +117,50 @@ pub(crate) fn without(tree: &Tree, gone: &PartitionSet) -> Tree {
     let row = tree.seats().iter().map(pruned).collect();
     Tree::from_preorder(row).expect("invariant: who sits below whom is as it was")
 }
+
+/// The same tree without the subtrees of those who sit elsewhere, and these.
+pub(crate) fn cut(tree: &Tree, is_elsewhere: impl Fn(NodeId) -> bool) -> (Tree, Vec<Tree>) {
+    let row = tree.seats();
+    let (mut kept, mut places, mut cut) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at = 0;
+    while let Some(seat) = row.get(at) {
+        let end = at + seat.size as usize;
+        if at == 0 || !is_elsewhere(seat.node) {
+            kept.push(seat.clone());
+            places.push(at);
+            at += 1;
+            continue;
+        }
+        let above = |place: &usize| place + row[*place].size as usize >= end;
+        let above = places.iter().zip(&mut kept).filter(|(place, _)| above(place));
+        above.for_each(|(_, holder)| holder.size -= seat.size);
+        cut.push(
+            Tree::from_preorder(row[at..end].to_vec()).expect("invariant: a subtree is a slice of the row"),
+        );
+        at = end;
+    }
+    (Tree::from_preorder(kept).expect("invariant: all that held a subtree have shrunk by it"), cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::SocketAddr;
+
+    fn node(number: u16) -> NodeId {
+        NodeId::new(SocketAddr::from(([10, 0, 0, 1], number)), 1)
+    }
+
+    fn inner(number: u16, children: &[Tree]) -> Tree {
+        Tree::join(node(number), [u32::from(number)].into_iter().collect(), children)
+    }
+
+    #[test]
+    fn a_tree_is_cut_where_somebody_sits_elsewhere() {
+        let moved = inner(3, &[inner(4, &[]), inner(5, &[])]);
+        let tree = inner(1, &[inner(2, &[moved.clone(), inner(6, &[])]), inner(7, &[])]);
+        let (kept, cut) = cut(&tree, |at| [node(1), node(3), node(4), node(7)].contains(&at));
+        assert_eq!(kept, inner(1, &[inner(2, &[inner(6, &[])])]));
+        assert_eq!(cut, [moved, inner(7, &[])]);
+    }
+}

@@ -4,7 +4,7 @@
 //! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
 //! the term, by news of an empty tree, and asks again.
 
-use super::branch::{Branch, Standing, without};
+use super::branch::{Branch, Standing, cut, without};
 use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
@@ -137,6 +137,14 @@ impl<P: Payload> Node<P> {
                 if !has_news || share.dazed_until.is_some() {
                     return Vec::new();
                 }
+                // The parent does not know yet that some of these are this node's own children, and sit there no longer.
+                let is_live = |node| {
+                    share.branch_at(node).is_some_and(|at| share.branches[at].standing != Standing::Away)
+                };
+                let (kept, elsewhere) = cut(tree, is_live);
+                if !elsewhere.is_empty() {
+                    return core::iter::once(kept).chain(elsewhere).collect();
+                }
                 share.branches[at].grant(&fresh);
                 let others = share.branches.iter_mut().filter(|branch| branch.node != node);
                 others.for_each(|branch| branch.release(&fresh));
@@ -167,16 +175,35 @@ impl<P: Payload> Node<P> {
         if gone.is_empty() {
             return;
         }
-        let concerned =
-            |branch: &&Branch<P>| branch.endpoints.intersects(gone) && share.dazed_until.is_none();
-        let told: Vec<Tree> =
-            share.live().filter(concerned).map(|branch| without(&branch.tree, gone)).collect();
+        if share.dazed_until.is_some() {
+            // Children may be another's by now: they are told when that is known.
+            share.let_go_meanwhile.union_with(gone);
+        } else {
+            self.tell_let_go(share, gone, |branch| &branch.endpoints);
+        }
+        self.forget_endpoints(share, gone);
+        self.look_at_slots(share);
+    }
+
+    /// Tells the children who have to do with endpoints to let them go.
+    fn tell_let_go(
+        &mut self,
+        share: &mut Share<P>,
+        gone: &PartitionSet,
+        whose: impl Fn(&Branch<P>) -> &PartitionSet,
+    ) {
+        let concerned = share.live().filter(|branch| whose(branch).intersects(gone));
+        let told: Vec<Tree> = concerned.map(|branch| without(&branch.tree, gone)).collect();
         for tree in told {
             let window_bytes = self.window_for(share, share.branches.len());
             self.send_open(share, &tree, window_bytes, false, gone.clone());
         }
-        self.forget_endpoints(share, gone);
-        self.look_at_slots(share);
+    }
+
+    /// The node knows by now whose its children are: they hear of what it was told to let go meanwhile.
+    pub(crate) fn tell_let_go_meanwhile(&mut self, share: &mut Share<P>) {
+        let gone = core::mem::take(&mut share.let_go_meanwhile).difference(&share.group);
+        self.tell_let_go(share, &gone, |branch| &branch.formerly);
     }
 
     fn forget_endpoints(&mut self, share: &mut Share<P>, gone: &PartitionSet) {
@@ -216,6 +243,7 @@ impl<P: Payload> Node<P> {
     fn begin_anew(&mut self, share: &mut Share<P>, keep: &PartitionSet) {
         share.dazed_until = None;
         share.gone_meanwhile.clear();
+        share.let_go_meanwhile = PartitionSet::new();
         let gone = share.group.difference(keep);
         self.forget_endpoints(share, &gone);
         if !share.gathers() {

@@ -351,6 +351,7 @@ impl<P: Payload> Node<P> {
                         node.lose_broken(now, share, at);
                     }
                 }
+                node.tell_let_go_meanwhile(share);
             }
             node.tick(now, share)
         });

@@ -236,6 +236,8 @@ pub(crate) struct Share<P> {
     pub(crate) dazed_until: Option<Instant>,
     /// Children whose connections broke meanwhile.
     pub(crate) gone_meanwhile: Vec<NodeId>,
+    /// Endpoints that it was told to let go meanwhile, and those below were not.
+    pub(crate) let_go_meanwhile: PartitionSet,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -299,6 +301,7 @@ impl<P: Payload> Share<P> {
             held_up: Duration::ZERO,
             dazed_until: None,
             gone_meanwhile: Vec::new(),
+            let_go_meanwhile: PartitionSet::new(),
             armed: None,
         }
     }

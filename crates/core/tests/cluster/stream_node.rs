@@ -427,6 +427,38 @@ fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
     assert!(is_passed_on, "{:?}", lone.said);
 }
 
+/// Whoever was held up does not know at once whether its children are still its own.
+#[test]
+fn what_a_node_lets_go_while_it_is_dazed_its_children_hear_afterwards() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3, 4])]);
+    lone.now = lone.now + Duration::from_secs(1);
+    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let let_go = |lone: &Lone| {
+        lone.said.iter().any(|(to, message)| match message {
+            StreamMessage::Open(open) => *to == peer(20) && open.gone == set(&[4]),
+            _ => false,
+        })
+    };
+    assert!(!let_go(&lone), "{:?}", lone.said);
+    lone.pass(Duration::from_millis(400));
+    assert!(let_go(&lone), "{:?}", lone.said);
+}
+
+/// Node 21 was 20's child and is this node's own by now, which the front-end has yet to hear.
+#[test]
+fn a_place_below_an_adopted_child_is_given_there() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
+    let below = inner(20, &[3], &[inner(21, &[4], &[leaf(22, &[5])])]);
+    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let asked = lone.said.iter().filter_map(|(to, message)| match message {
+        StreamMessage::Open(open) => Some((*to, open.tree.partitions())),
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [(peer(21), set(&[4, 5]))]);
+}
+
 #[test]
 fn who_took_part_and_skips_waves_is_missing_from_them() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
