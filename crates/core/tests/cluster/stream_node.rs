@@ -385,7 +385,7 @@ fn what_an_orphan_gives_counts_though_it_has_been_asked_more_meanwhile() {
     lone.input(Input::Lost { peer: peer(20) });
     let adopted = lone.terms[&peer(21)];
     let below = inner(21, &[4], &[leaf(22, &[5])]);
-    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below.clone()])) };
+    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], std::slice::from_ref(&below))) };
     lone.hear(1, StreamMessage::Open(open));
     let seated = lone.terms[&peer(21)];
     assert!(seated > adopted, "it was asked twice before it said anything");
