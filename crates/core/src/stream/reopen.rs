@@ -179,31 +179,31 @@ impl<P: Payload> Node<P> {
             // Children may be another's by now: they are told when that is known.
             share.let_go_meanwhile.union_with(gone);
         } else {
-            self.tell_let_go(share, gone, |branch| &branch.endpoints);
+            self.tell_let_go(share, |branch| {
+                if branch.endpoints.intersects(gone) { gone.clone() } else { PartitionSet::new() }
+            });
         }
         self.forget_endpoints(share, gone);
         self.look_at_slots(share);
     }
 
-    /// Tells the children who have to do with endpoints to let them go.
-    fn tell_let_go(
-        &mut self,
-        share: &mut Share<P>,
-        gone: &PartitionSet,
-        whose: impl Fn(&Branch<P>) -> &PartitionSet,
-    ) {
-        let concerned = share.live().filter(|branch| whose(branch).intersects(gone));
-        let told: Vec<Tree> = concerned.map(|branch| without(&branch.tree, gone)).collect();
-        for tree in told {
-            let window_bytes = self.window_for(share, share.branches.len());
-            self.send_open(share, &tree, window_bytes, false, gone.clone());
-        }
+    /// The node knows by now whose its children are: they hear of what it was told to let go meanwhile, but for what
+    /// they have been given again.
+    pub(crate) fn tell_let_go_meanwhile(&mut self, share: &mut Share<P>) {
+        let gone = core::mem::take(&mut share.let_go_meanwhile);
+        self.tell_let_go(share, |branch| gone.intersection(&branch.formerly).difference(&branch.endpoints));
     }
 
-    /// The node knows by now whose its children are: they hear of what it was told to let go meanwhile.
-    pub(crate) fn tell_let_go_meanwhile(&mut self, share: &mut Share<P>) {
-        let gone = core::mem::take(&mut share.let_go_meanwhile).difference(&share.group);
-        self.tell_let_go(share, &gone, |branch| &branch.formerly);
+    /// Tells children which endpoints are no longer theirs to account for.
+    fn tell_let_go(&mut self, share: &mut Share<P>, gone_from: impl Fn(&Branch<P>) -> PartitionSet) {
+        let each = share.live().map(|branch| (&branch.tree, gone_from(branch)));
+        let concerned = each.filter(|(_, gone)| !gone.is_empty());
+        let told: Vec<(Tree, PartitionSet)> =
+            concerned.map(|(tree, gone)| (without(tree, &gone), gone)).collect();
+        for (tree, gone) in told {
+            let window_bytes = self.window_for(share, share.branches.len());
+            self.send_open(share, &tree, window_bytes, false, gone);
+        }
     }
 
     fn forget_endpoints(&mut self, share: &mut Share<P>, gone: &PartitionSet) {

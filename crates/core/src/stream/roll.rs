@@ -181,7 +181,8 @@ impl<P: Payload> Share<P> {
         self.recount_away();
     }
 
-    /// Endpoints here begin with this tag, whatever was said of them before.
+    /// Endpoints here begin with this tag, whatever was said of them before. Nobody has missed those who were not away:
+    /// they are new here, or what came before is gone.
     pub(crate) fn begin_with(&mut self, endpoints: &PartitionSet, first_tag: u64) {
         let away = self.away_set.clone();
         self.bring_back(endpoints, &Attendance { group: away.clone(), away }, first_tag);

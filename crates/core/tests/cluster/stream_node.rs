@@ -418,12 +418,8 @@ fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
     let below = inner(20, &[3], &[leaf(22, &[4])]);
     let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
     lone.hear(1, StreamMessage::Open(open));
-    let is_passed_on = lone.said.iter().any(|(to, message)| match message {
-        StreamMessage::Open(open) => {
-            *to == peer(20) && open.tree.seats().iter().any(|seat| seat.node == peer(22))
-        }
-        _ => false,
-    });
+    let sits = |open: &StreamOpen<_>| open.tree.seats().iter().any(|seat| seat.node == peer(22));
+    let is_passed_on = lone.opens().any(|(to, open)| to == peer(20) && sits(open));
     assert!(is_passed_on, "{:?}", lone.said);
 }
 
@@ -434,15 +430,23 @@ fn what_a_node_lets_go_while_it_is_dazed_its_children_hear_afterwards() {
     lone.now = lone.now + Duration::from_secs(1);
     let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
     lone.hear(1, StreamMessage::Open(open));
-    let let_go = |lone: &Lone| {
-        lone.said.iter().any(|(to, message)| match message {
-            StreamMessage::Open(open) => *to == peer(20) && open.gone == set(&[4]),
-            _ => false,
-        })
-    };
+    let let_go = |lone: &Lone| lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4]));
     assert!(!let_go(&lone), "{:?}", lone.said);
     lone.pass(Duration::from_millis(400));
     assert!(let_go(&lone), "{:?}", lone.said);
+}
+
+/// Endpoint 4 is found on node 21, a new child, before node 20 could be told to let it go.
+#[test]
+fn what_was_let_go_and_is_another_childs_by_then_is_let_go_below_all_the_same() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3, 4])]);
+    lone.now = lone.now + Duration::from_secs(1);
+    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let seated = lone.asked(inner(ME, &[1], &[leaf(20, &[3]), leaf(21, &[4])]));
+    lone.hear(1, StreamMessage::Open(StreamOpen { life: 1, ..seated }));
+    lone.pass(Duration::from_millis(400));
+    assert!(lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4])), "{:?}", lone.said);
 }
 
 /// Node 21 was 20's child and is this node's own by now, which the front-end has yet to hear.
@@ -452,10 +456,7 @@ fn a_place_below_an_adopted_child_is_given_there() {
     let below = inner(20, &[3], &[inner(21, &[4], &[leaf(22, &[5])])]);
     let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
     lone.hear(1, StreamMessage::Open(open));
-    let asked = lone.said.iter().filter_map(|(to, message)| match message {
-        StreamMessage::Open(open) => Some((*to, open.tree.partitions())),
-        _ => None,
-    });
+    let asked = lone.opens().map(|(to, open)| (to, open.tree.partitions()));
     assert_eq!(asked.collect::<Vec<_>>(), [(peer(21), set(&[4, 5]))]);
 }
 

@@ -1,6 +1,7 @@
 //! Streams over clusters that lose nodes, stop them and start them: no wave is mixed, none is wrong about who is in
 //! it, and nobody who lives is left out for long.
 
+use crate::world::lone::news;
 use crate::world::{Plan, Sum, World};
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::error::{Missing, Reason};
@@ -463,15 +464,7 @@ fn a_child_speaks_for_its_own_endpoints_only() {
         let stolen: PartitionSet = [1, 9].into_iter().collect();
         let tree = Tree::leaf(liar, PartitionSet::first(16));
         let joined = vec![(PartitionSet::first(16), u64::MAX)];
-        let news = StreamNews {
-            stream,
-            tree,
-            term: u64::MAX,
-            answers: u64::MAX,
-            received: 0,
-            joined,
-            away: Vec::new(),
-        };
+        let news = StreamNews { stream, joined, ..news(tree, u64::MAX) };
         say(&mut world, StreamMessage::News(news));
         let up = StreamUp {
             stream,

@@ -222,6 +222,14 @@ impl Lone {
         }
     }
 
+    /// What it has asked of whom and nobody has looked at.
+    pub fn opens(&self) -> impl Iterator<Item = (NodeId, &StreamOpen<Sum>)> {
+        self.said.iter().filter_map(|(to, message)| match message {
+            StreamMessage::Open(open) => Some((*to, open)),
+            _ => None,
+        })
+    }
+
     pub fn work(&self) -> StreamWork {
         self.node.stream_work().next().expect("it takes part in the stream")
     }
