@@ -330,8 +330,8 @@ impl<P: Payload> Share<P> {
         if self.is_opening { self.first_tag } else { self.next_tag() }
     }
 
-    /// After which packets a child begins that is sent its part now, if it knows nothing of the stream. It goes by the
-    /// same rule; but where nobody is waited for, nobody need answer what a former life may have.
+    /// After which packets a child begins that is sent its part now, if it knows nothing of the stream. The rule is
+    /// that of `first_tag_for_others`; but where nobody is waited for, nobody need answer what a former life may have.
     pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
         let may_be_answered = begins_anew && !self.gathers();
         if self.is_opening && !may_be_answered { self.packets_before } else { self.down.received }

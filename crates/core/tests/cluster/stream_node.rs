@@ -423,30 +423,36 @@ fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
     assert!(is_passed_on, "{:?}", lone.said);
 }
 
-/// Whoever was held up does not know at once whether its children are still its own.
-#[test]
-fn what_a_node_lets_go_while_it_is_dazed_its_children_hear_afterwards() {
+/// A node that has been held up, and is told by its parent that endpoint 4, of its child 20, is no longer its own.
+fn dazed_and_letting_go() -> Lone {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3, 4])]);
     lone.now = lone.now + Duration::from_secs(1);
     let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
     lone.hear(1, StreamMessage::Open(open));
-    let let_go = |lone: &Lone| lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4]));
-    assert!(!let_go(&lone), "{:?}", lone.said);
+    lone
+}
+
+fn has_let_go(lone: &Lone) -> bool {
+    lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4]))
+}
+
+/// Whoever was held up does not know at once whether its children are still its own.
+#[test]
+fn what_a_node_lets_go_while_it_is_dazed_its_children_hear_afterwards() {
+    let mut lone = dazed_and_letting_go();
+    assert!(!has_let_go(&lone), "{:?}", lone.said);
     lone.pass(Duration::from_millis(400));
-    assert!(let_go(&lone), "{:?}", lone.said);
+    assert!(has_let_go(&lone), "{:?}", lone.said);
 }
 
 /// Endpoint 4 is found on node 21, a new child, before node 20 could be told to let it go.
 #[test]
 fn what_was_let_go_and_is_another_childs_by_then_is_let_go_below_all_the_same() {
-    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3, 4])]);
-    lone.now = lone.now + Duration::from_secs(1);
-    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
-    lone.hear(1, StreamMessage::Open(open));
+    let mut lone = dazed_and_letting_go();
     let seated = lone.asked(inner(ME, &[1], &[leaf(20, &[3]), leaf(21, &[4])]));
     lone.hear(1, StreamMessage::Open(StreamOpen { life: 1, ..seated }));
     lone.pass(Duration::from_millis(400));
-    assert!(lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4])), "{:?}", lone.said);
+    assert!(has_let_go(&lone), "{:?}", lone.said);
 }
 
 /// Node 21 was 20's child and is this node's own by now, which the front-end has yet to hear.
