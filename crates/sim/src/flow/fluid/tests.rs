@@ -3,6 +3,8 @@
 use super::*;
 use crate::flow::topology::Link;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 fn flow(links: &[Link], bytes: f64) -> Flow {
     Flow { path: Path::new(links.iter().copied()), bytes, starts_s: 0.0, into: None }
@@ -70,8 +72,11 @@ fn networks() -> impl Strategy<Value = (Vec<f64>, Vec<Flow>)> {
 
 proptest! {
     #[test]
-    fn all_bytes_arrive_and_no_link_carries_more_than_it_can((capacity, flows) in networks()) {
-        let ended = run(&capacity, &flows, 0.0);
+    fn all_bytes_arrive_and_no_link_carries_more_than_it_can(
+        (capacity, flows) in networks(),
+        step_share in 0.0..0.1_f64,
+    ) {
+        let ended = run(&capacity, &flows, step_share);
         for (flow, &end) in flows.iter().zip(&ended.at_s) {
             let narrowest = flow.path.links().map(|link| capacity[link]).fold(f64::INFINITY, f64::min);
             prop_assert!(end - flow.starts_s >= flow.bytes / narrowest * (1.0 - 1e-6));
@@ -86,11 +91,18 @@ proptest! {
             prop_assert!(bytes <= capacity * last * (1.0 + 1e-6), "{bytes} bytes by {last} s at {capacity}/s");
         }
     }
+}
 
-    #[test]
-    fn larger_steps_make_times_longer_by_little((capacity, flows) in networks()) {
-        let (exact, coarse) = (run(&capacity, &flows, 0.0), run(&capacity, &flows, 0.05));
-        let last = |ended: &Ended| ended.at_s.iter().copied().fold(0.0, f64::max);
-        prop_assert!((last(&coarse) / last(&exact) - 1.0).abs() < 0.1);
-    }
+#[test]
+fn larger_steps_make_little_difference() {
+    // Which flows end in one step is chance, and these networks have few. So this is said of most, and not of each.
+    let off_by = |(capacity, flows): &(Vec<f64>, Vec<Flow>)| {
+        let last_s = |step_share| run(capacity, flows, step_share).at_s.iter().copied().fold(0.0, f64::max);
+        (last_s(0.05) / last_s(0.0) - 1.0).abs()
+    };
+    let mut runner = TestRunner::deterministic();
+    let network = |_| networks().new_tree(&mut runner).expect("a network").current();
+    let mut off: Vec<f64> = (0..1000).map(network).map(|network| off_by(&network)).collect();
+    off.sort_by(f64::total_cmp);
+    assert!(off[500] < 0.001 && off[900] < 0.02 && off[990] < 0.08, "{} {} {}", off[500], off[900], off[990]);
 }
