@@ -20,7 +20,7 @@ run: tools ## a cluster in one process, answering queries over real files
 	$(CARGO) run --profile lean -p treefold-cli -- demo
 
 test: tools ## everything a change must pass
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 verify: fmt clippy docs deny house ## formatting, lints, docs, licences, house rules; changes nothing
 

@@ -1,7 +1,7 @@
 //! The way over the network: leaves that answer with bulky partials, a relay that folds them, and beside it a plain sink.
 
 use crate::partials::Kind;
-use crate::process::{Part, Played};
+use crate::process::{BLOCK, Part, Played};
 use crate::{Failure, gb_per_s, median};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -24,10 +24,14 @@ pub(crate) struct Figure {
     /// What a sink took in from as many writers, in the same rounds.
     sink_gb_per_s: f64,
     of_sink: f64,
+    /// The same of a sink that keeps as much as a relay does, by writers that send what leaves do.
+    keeping_sink_gb_per_s: f64,
+    of_keeping_sink: f64,
     /// Seconds of processor that the relay's process used for each GB it took in, passing results on included.
     cpu_s_per_gb: f64,
-    /// The same of the sink's process.
+    /// The same of the sinks' processes.
     sink_cpu_s_per_gb: f64,
+    keeping_sink_cpu_s_per_gb: f64,
 }
 
 /// What a process took in, in a round.
@@ -63,10 +67,11 @@ pub(crate) fn measure(
         .map(|at| Played::start(&Part::Leaf { at, leaves, bytes: partial_bytes, join: join() }))
         .collect::<Result<_, _>>()?;
     let client = runtime.block_on(Client::builder().at([join()]).direct(true).connect())?;
-    let mut sinks = Vec::new();
+    let (mut sinks, mut keeping_sinks) = (Vec::new(), Vec::new());
     let mut rates = vec![Vec::new(); kinds.len()];
     for round in 0..=rounds {
-        let sink = sink_rate(leaves)?;
+        let sink = sink_rate(leaves, BLOCK, BLOCK)?;
+        let keeping_sink = sink_rate(leaves, CALLS_OPEN * partial_bytes, partial_bytes)?;
         for (&kind, rates) in kinds.iter().zip(&mut rates) {
             let rate =
                 runtime.block_on(relay_rate(&client, &relay, kind, partial_bytes * leaves as usize))?;
@@ -77,10 +82,11 @@ pub(crate) fn measure(
         }
         if round > 0 {
             sinks.push(sink);
+            keeping_sinks.push(keeping_sink);
         }
     }
     drop(processes);
-    let sink = Rate::median(&sinks);
+    let (sink, keeping_sink) = (Rate::median(&sinks), Rate::median(&keeping_sinks));
     let figure = |(&kind, rates): (&Kind, Vec<Rate>)| {
         let rate = Rate::median(&rates);
         Figure {
@@ -89,18 +95,21 @@ pub(crate) fn measure(
             gb_per_s: rate.gb_per_s,
             sink_gb_per_s: sink.gb_per_s,
             of_sink: rate.gb_per_s / sink.gb_per_s,
+            keeping_sink_gb_per_s: keeping_sink.gb_per_s,
+            of_keeping_sink: rate.gb_per_s / keeping_sink.gb_per_s,
             cpu_s_per_gb: rate.cpu_s_per_gb,
             sink_cpu_s_per_gb: sink.cpu_s_per_gb,
+            keeping_sink_cpu_s_per_gb: keeping_sink.cpu_s_per_gb,
         }
     };
     Ok(kinds.iter().zip(rates).map(figure).collect())
 }
 
-fn sink_rate(writers: u32) -> Result<Rate, Failure> {
-    let mut sink = Played::start(&Part::Sink)?;
-    let to = sink.addr.clone();
-    let _writers: Vec<Played> =
-        (0..writers).map(|_| Played::start(&Part::Writer { to: to.clone() })).collect::<Result<_, _>>()?;
+/// Has a sink written to, over and over from so many bytes by each of the writers.
+fn sink_rate(writers: u32, keeps: usize, bytes: usize) -> Result<Rate, Failure> {
+    let mut sink = Played::start(&Part::Sink { keeps })?;
+    let writer = Part::Writer { bytes, to: sink.addr.clone() };
+    let _writers: Vec<Played> = (0..writers).map(|_| Played::start(&writer)).collect::<Result<_, _>>()?;
     std::thread::sleep(ROUND / 10);
     let (bytes, cpu, began_at) = (sink.bytes()?, sink.processor_seconds()?, Instant::now());
     std::thread::sleep(ROUND);

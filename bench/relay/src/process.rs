@@ -9,8 +9,8 @@ use treefold::Node;
 
 /// What a process that has a part finds in its environment.
 const PART: &str = "TREEFOLD_BENCH_RELAY";
-/// What a writer gives the kernel at a time, and a sink asks of it.
-const BLOCK: usize = 256 << 10;
+/// What a sink asks of the kernel at a time, and all that a plain one has for what it reads.
+pub(crate) const BLOCK: usize = 256 << 10;
 
 /// What /proc counts in, on every Linux that has it (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -22,10 +22,10 @@ pub(crate) enum Part {
     Relay { leaves: u32 },
     /// Answer with partials of so many bytes.
     Leaf { at: u32, leaves: u32, bytes: usize, join: String },
-    /// Take whatever comes, and count it.
-    Sink,
-    /// Write to a sink.
-    Writer { to: String },
+    /// Take whatever comes, and count it. What each connection brought last, so many bytes of it, stays.
+    Sink { keeps: usize },
+    /// Write the same bytes to a sink over and over.
+    Writer { bytes: usize, to: String },
 }
 
 impl Part {
@@ -41,8 +41,8 @@ impl Part {
                 bytes: bytes.parse().ok()?,
                 join: join.to_owned(),
             },
-            ["sink"] => Self::Sink,
-            ["writer", to] => Self::Writer { to: to.to_owned() },
+            ["sink", keeps] => Self::Sink { keeps: keeps.parse().ok()? },
+            ["writer", bytes, to] => Self::Writer { bytes: bytes.parse().ok()?, to: to.to_owned() },
             _ => return None,
         })
     }
@@ -51,8 +51,8 @@ impl Part {
         match self {
             Self::Relay { leaves } => format!("relay {leaves}"),
             Self::Leaf { at, leaves, bytes, join } => format!("leaf {at} {leaves} {bytes} {join}"),
-            Self::Sink => "sink".to_owned(),
-            Self::Writer { to } => format!("writer {to}"),
+            Self::Sink { keeps } => format!("sink {keeps}"),
+            Self::Writer { bytes, to } => format!("writer {bytes} {to}"),
         }
     }
 
@@ -65,8 +65,8 @@ impl Part {
                 let service = service(leaves).partition(at, ready);
                 serve(Node::builder().join([join]).workers(1).processors(1).service(service))
             }
-            Self::Sink => sink(),
-            Self::Writer { to } => write_to(&to),
+            Self::Sink { keeps } => sink(keeps),
+            Self::Writer { bytes, to } => write_to(&to, bytes),
         }
     }
 }
@@ -87,7 +87,7 @@ fn serve(node: treefold::NodeBuilder) -> Result<(), Failure> {
 }
 
 /// Takes whatever comes by any connection, a thread each, and says how many bytes came whenever it is asked.
-fn sink() -> Result<(), Failure> {
+fn sink(keeps: usize) -> Result<(), Failure> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static BYTES: AtomicU64 = AtomicU64::new(0);
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -95,9 +95,10 @@ fn sink() -> Result<(), Failure> {
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
-                let (mut connection, mut block) = (connection, vec![0; BLOCK]);
-                while let Ok(read @ 1..) = connection.read(&mut block) {
+                let (mut connection, mut kept, mut at) = (connection, vec![0; keeps], 0);
+                while let Ok(read @ 1..) = connection.read(&mut kept[at..keeps.min(at + BLOCK)]) {
                     BYTES.fetch_add(read as u64, Ordering::Relaxed);
+                    at = (at + read) % keeps;
                 }
             });
         }
@@ -109,10 +110,10 @@ fn sink() -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_to(to: &str) -> Result<(), Failure> {
-    let (mut connection, block) = (TcpStream::connect(to)?, vec![7; BLOCK]);
+fn write_to(to: &str, bytes: usize) -> Result<(), Failure> {
+    let (mut connection, written) = (TcpStream::connect(to)?, vec![7; bytes]);
     println!("{to}");
-    std::thread::spawn(move || while connection.write_all(&block).is_ok() {});
+    std::thread::spawn(move || while connection.write_all(&written).is_ok() {});
     Ok(until_let_go()?)
 }
 
