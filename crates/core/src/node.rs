@@ -260,14 +260,20 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Handles what the node said to itself, gives freed processors work, and passes on what membership wants.
+    /// Handles what the node said to itself, gives freed processors work, and passes on what membership wants: until
+    /// nothing of that has led to more. Nobody would wake the node for what it said to itself.
     fn go_round(&mut self, now: Instant) {
-        while let Some(message) = self.to_self.pop_front() {
-            self.handle_message(now, self.me, message);
+        loop {
+            while let Some(message) = self.to_self.pop_front() {
+                self.handle_message(now, self.me, message);
+            }
+            self.dispatch(now);
+            self.grant_waiting();
+            self.drain_sight(now);
+            if self.to_self.is_empty() {
+                break;
+            }
         }
-        self.dispatch(now);
-        self.grant_waiting();
-        self.drain_sight(now);
         self.sweep_queue();
         if self.leaving == Leaving::Draining && self.calls.is_empty() && self.has_no_open_waves() {
             self.leaving = Leaving::Drained;

@@ -158,6 +158,8 @@ async fn what_a_reduce_refuses_is_lost_with_its_reason_and_who_fails_is_not_wait
 
     good.push_last(2, "a\t1\n").await.unwrap();
     bad.fail(2, "no disk").await.unwrap();
+    bad.idle().await.unwrap();
+    drop(bad);
     let reply = announce(2).await.unwrap();
     assert_eq!(reply.missing[0].reason, Reason::LocalFailed("no disk".into()));
 }

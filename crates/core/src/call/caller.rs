@@ -206,7 +206,11 @@ impl<P: Payload> Node<P> {
         let first = slice.first(wave);
         let Some(mut call) = self.calls.remove(&first) else { return };
         let trees = self.form(now, wave, &call, choice);
-        call.relays.extend(relays_of(&trees));
+        for relay in relays_of(&trees) {
+            if !call.relays.contains(&relay) {
+                call.relays.push(relay);
+            }
+        }
         if wave == first {
             self.note_launch(now, &mut call, choice, &trees);
         }

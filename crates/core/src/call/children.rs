@@ -8,7 +8,7 @@ use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
-use crate::wave::state::{Phase, Wave};
+use crate::wave::state::{Parent, Phase, Wave};
 use alloc::vec::Vec;
 
 /// What is offered counts for no more than this, so that sums of it are numbers.
@@ -112,7 +112,9 @@ impl<P: Payload> Node<P> {
             || wave
                 .child_mut(from, branch)
                 .is_some_and(|child| contributors.is_subset(&child.tree.partitions()));
+        let folds = wave.parts.open_folds();
         if was_asked && wave.parts.take_in(part) != Taken::Overlaps {
+            self.queue.note_stale(folds - wave.parts.open_folds());
             return PartitionSet::new();
         }
         self.counters.partials_overlapping += 1;
@@ -163,9 +165,10 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// The parent has room for what was offered.
+    /// The parent has room for what was offered. Whoever is no longer its parent gets nothing: another waits for it.
     pub(crate) fn handle_grant(&mut self, from: NodeId, tag: Tag) {
-        let offered = self.kept.find_mut(&tag).map(|wave| core::mem::take(&mut wave.offered));
+        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent == Parent::Node(from));
+        let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
         self.send_partials(from, offered.unwrap_or_default().into());
     }
 

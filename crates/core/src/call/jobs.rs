@@ -360,8 +360,8 @@ impl<P: Payload> Node<P> {
             (Ok(payload), false) => {
                 self.take_own(wave, job.contributors, payload);
             }
+            (Err(_), true) if !wave.parts.forget_folded(&job.contributors) => {}
             (Err(error), true) => {
-                wave.parts.forget_folded(&job.contributors);
                 let (JobError::Failed(text) | JobError::Panicked(text)) = error;
                 let reason = Reason::ReduceFailed(text);
                 let loss =
@@ -448,7 +448,7 @@ fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
                 wave.own_open.contains(*partition)
             }
             Work::Reduce { .. } | Work::Join { .. } => match chained(wave, true, &job.contributors) {
-                Some(worker) => wave.own_open.contains(worker),
+                Some(worker) => wave.own_open.contains(worker) || wave.absent.contains(worker),
                 None => wave.parts.has_open_fold(),
             },
         }

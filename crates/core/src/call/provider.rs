@@ -12,6 +12,7 @@
 //! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the one place that
 //! decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
 
+use crate::call::children::own_and_child;
 use crate::call::waiting::spare_of;
 use crate::config::Placement;
 use crate::error::{Missing, Reason};
@@ -59,7 +60,7 @@ impl<P: Payload> Node<P> {
         let Call { tag, name, params: Some(params), tree, .. } = call else {
             return self.refuse(from, &call, Reason::Late);
         };
-        let deadline_at = now + call.deadline_left;
+        let deadline_at = now + call.deadline_left.min(self.config.limits.deadline_max);
         let opening = Opening {
             tag,
             parent: Parent::Node(from),
@@ -143,7 +144,7 @@ impl<P: Payload> Node<P> {
         // Whoever is asked again takes its own former place: a child is named by node and branch.
         let is_asked_again =
             |child: &Child| child.branch == branch && trees.iter().any(|tree| tree.root().node == child.node);
-        wave.children.retain(|child| !is_asked_again(child));
+        self.forget_children(wave, is_asked_again);
         self.watch_children(wave, trees);
         let reduce = self.reduce_estimate(wave.kind, &wave.name);
         // A caller that gave its root all of its own time would hear of it too late, whatever the rule below.
@@ -169,10 +170,23 @@ impl<P: Payload> Node<P> {
                 repair_at,
                 hedge_at,
                 is_done: false,
+                is_lost: false,
                 is_hopeless: false,
                 said_lost,
             });
         }
+    }
+
+    /// Forgets children, and what they have offered: nothing more will come of it.
+    pub(crate) fn forget_children(&mut self, wave: &mut Wave<P>, goes: impl Fn(&Child) -> bool) {
+        let (tag, credit) = (wave.tag, &mut self.credit);
+        wave.children.retain(|child| {
+            let goes = goes(child);
+            if goes {
+                credit.forget(own_and_child(tag, child.node, child.branch));
+            }
+            !goes
+        });
     }
 
     /// When a child over `height` levels has been silent for too long; never, when too little time is left for
@@ -468,7 +482,7 @@ impl<P: Payload> Node<P> {
         let still = |child: &Child| {
             child.branch != branch || wanted.iter().any(|tree| tree.root().node == child.node)
         };
-        wave.children.retain(|child| child.is_done || still(child));
+        self.forget_children(&mut wave, |child| !child.is_done && !still(child));
         self.drop_foreign(&mut wave);
         let mut fresh: Vec<Tree> = Vec::new();
         for tree in wanted {
@@ -498,6 +512,7 @@ impl<P: Payload> Node<P> {
         }
         self.adopt(now, &mut wave, branch, &fresh);
         self.start_locals(now, &mut wave, &extra);
+        self.await_returned(now, &mut wave);
         self.settle(now, wave);
     }
 
@@ -508,6 +523,7 @@ impl<P: Payload> Node<P> {
         let (foreign, own): (Vec<Child>, Vec<Child>) = wave.children.drain(..).partition(is_foreign);
         wave.children = own;
         for child in foreign {
+            self.credit.forget(own_and_child(wave.tag, child.node, child.branch));
             self.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..wave.tag } });
         }
     }

@@ -115,9 +115,12 @@ impl<P: Payload> Node<P> {
         let own = tree.root().partitions.clone();
         let orphans: Vec<Tree> = tree.children().collect();
         if let Some(child) = wave.child_mut(node, branch) {
-            child.is_done = is_lost;
+            (child.is_done, child.is_lost) = (is_lost, is_lost);
             child.is_hopeless = !is_lost;
             child.tree = Tree::leaf(node, own.clone());
+        }
+        if is_lost {
+            self.credit.forget(own_and_child(wave.tag, node, branch));
         }
         self.adopt(now, wave, branch, &orphans);
         // Whoever has nobody below is asked once more too: a parent that was stopped passes its call on when it wakes,
@@ -158,7 +161,7 @@ impl<P: Payload> Node<P> {
             children.push(Tree::leaf(old.node, old.partitions.clone()));
         }
         let promoted = Tree::join(heir.root().node, heir.root().partitions.clone(), &children);
-        wave.children.retain(|child| child.node != old.node || child.branch != branch);
+        self.forget_children(wave, |child| child.node == old.node && child.branch == branch);
         wave.deposed.push((old.node, branch));
         self.adopt(now, wave, branch, &[promoted]);
         true

@@ -6,6 +6,8 @@
 //! formed, the node that it was attached to, and, when that is lost, its parent. Whoever's card then says that it has the
 //! worker is asked as a replica would be ([`crate::call::repair`]), so that nothing counts twice is no new business.
 
+use super::table::RequestKey;
+use crate::call::repair::service_of;
 use crate::error::Reason;
 use crate::id::Tag;
 use crate::message::Payload;
@@ -13,6 +15,7 @@ use crate::node::Node;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::wave::state::{Phase, Wave};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl<P: Payload> Node<P> {
@@ -25,6 +28,25 @@ impl<P: Payload> Node<P> {
             let until = now + announced.patience;
             wave.absent.union_with(&rest);
             wave.absent_until = Some(wave.absent_until.map_or(until, |at| at.max(until)));
+        }
+    }
+
+    /// A parent asks for workers of this node's own that had gone elsewhere, and nobody else is at work on: those that are
+    /// attached here again are awaited, unless another part of a wave awaits them.
+    pub(crate) fn await_returned(&mut self, now: Instant, wave: &mut Wave<P>) {
+        let Some(announced) = wave.push else { return };
+        let application: Arc<str> = service_of(&wave.name).into();
+        let key: RequestKey = (application.clone(), announced.request);
+        let awaited = self.pushes.requests.get(&key).map(|request| &request.awaited);
+        let is_free = |worker| awaited.and_then(|all| all.get(&worker)).is_none_or(|&tag| tag == wave.tag);
+        let is_here = |worker| self.pushes.workers.contains_key(&(application.clone(), worker));
+        let rest = wave.own.intersection(&wave.asked).difference(wave.parts.claimed());
+        let rest = rest.difference(&wave.own_open).difference(&wave.absent);
+        let rest = wave.children.iter().fold(rest, |rest, child| rest.difference(&child.promises()));
+        let returned: PartitionSet =
+            rest.iter().filter(|&worker| is_here(worker) && is_free(worker)).collect();
+        if !returned.is_empty() {
+            self.await_pushes(now, wave, &returned, announced);
         }
     }
 

@@ -165,12 +165,18 @@ impl<P: Payload> Book<P> {
         }
     }
 
-    /// Gives up what nobody asks for.
+    /// Gives up what nobody asks for. Of what had not all been pushed, the rest must not go for all: that request has
+    /// ended.
     pub fn expire(&mut self, now: Instant) {
         let is_old = |kept: &Kept<P>| kept.held_since.is_some_and(|since| now.since(since) >= HOLD_FOR);
-        let old: Vec<u64> =
-            self.requests.iter().filter(|(_, kept)| is_old(kept)).map(|(&request, _)| request).collect();
-        old.into_iter().for_each(|request| self.forget(request));
+        let old = self.requests.iter().filter(|(_, kept)| is_old(kept));
+        let old: Vec<(u64, bool)> = old.map(|(&request, kept)| (request, kept.is_whole)).collect();
+        for (request, is_whole) in old {
+            self.forget(request);
+            if !is_whole {
+                self.note_ended(request);
+            }
+        }
     }
 
     /// What a node says. What workers say is ignored.

@@ -25,7 +25,7 @@ pub(crate) struct Chain<P> {
     /// Some push was dropped: nothing is taken until it comes again.
     pub(crate) is_broken: bool,
     /// Why the worker will not give its result.
-    pub(crate) failed: Option<Arc<str>>,
+    failed: Option<Arc<str>>,
 }
 
 /// What became of a push.
@@ -58,6 +58,19 @@ impl<P> Default for Chain<P> {
 }
 
 impl<P: Payload> Chain<P> {
+    /// The worker will not give its result. What it says first counts.
+    pub(crate) fn fail(&mut self, problem: Arc<str>) {
+        if self.failed.is_none() {
+            self.bytes += PUSH_BYTES + problem.len();
+            self.failed = Some(problem);
+        }
+    }
+
+    /// Why the worker will not give its result.
+    pub(crate) fn failed(&self) -> Option<&Arc<str>> {
+        self.failed.as_ref()
+    }
+
     /// The last push that is here.
     pub(crate) fn received(&self) -> u32 {
         self.received

@@ -44,8 +44,9 @@ pub const EARLY_FOR: Duration = Duration::from_secs(30);
 /// What a push costs beside its payload.
 pub const PUSH_BYTES: usize = 256;
 
-/// Requests that are pushed for at one node, announced or not; beyond it, one that is not announced is ended at once.
-pub const EARLY_REQUESTS_MAX: usize = 65_536;
+/// Requests that one application may have at a node at a time, announced or not. Beyond it, a worker that pushes early
+/// hears that its request has ended, and an announced one has no workers here.
+pub const REQUESTS_MAX: usize = 16_384;
 
 /// Requests that have ended are remembered, so that a push that was on its way is not taken for an early one.
 pub const ENDED_MAX: usize = 4_096;

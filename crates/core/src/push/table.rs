@@ -1,7 +1,7 @@
 //! Who is attached here, and which requests there are: announced, early, and such as have ended.
 
-use super::ENDED_MAX;
 use super::chain::Chain;
+use super::{ENDED_MAX, REQUESTS_MAX};
 use crate::id::{NodeId, PartitionId, Tag, WaveId};
 use crate::time::Instant;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,6 +32,8 @@ pub(crate) struct Pushes<P> {
     pub(crate) workers: BTreeMap<WorkerKey, NodeId>,
     pub(crate) by_peer: BTreeMap<NodeId, WorkerKey>,
     pub(crate) requests: BTreeMap<RequestKey, RequestState<P>>,
+    /// How many of them each application has.
+    of_application: BTreeMap<Arc<str>, usize>,
     /// When requests end.
     pub(crate) due: BTreeSet<(Instant, RequestKey)>,
     pub(crate) armed: Option<Instant>,
@@ -47,6 +49,7 @@ impl<P> Pushes<P> {
             workers: BTreeMap::new(),
             by_peer: BTreeMap::new(),
             requests: BTreeMap::new(),
+            of_application: BTreeMap::new(),
             due: BTreeSet::new(),
             armed: None,
             early_bytes: 0,
@@ -57,11 +60,18 @@ impl<P> Pushes<P> {
 
     /// The request of this key, which ends at `ends_at` if it is new.
     pub(crate) fn request(&mut self, key: &RequestKey, ends_at: Instant) -> &mut RequestState<P> {
-        let Self { requests, due, .. } = self;
+        let Self { requests, of_application, due, .. } = self;
         requests.entry(key.clone()).or_insert_with(|| {
+            *of_application.entry(key.0.clone()).or_default() += 1;
             due.insert((ends_at, key.clone()));
             RequestState { wave: None, awaited: BTreeMap::new(), early: BTreeMap::new(), ends_at }
         })
+    }
+
+    /// False when the application has so many requests that there is no place for this one, too.
+    pub(crate) fn has_place_for(&self, key: &RequestKey) -> bool {
+        self.of_application.get(&key.0).is_none_or(|&open| open < REQUESTS_MAX)
+            || self.requests.contains_key(key)
     }
 
     /// The request ends no earlier than that.
@@ -75,6 +85,9 @@ impl<P> Pushes<P> {
     /// The request is over, and its number is used up.
     pub(crate) fn end(&mut self, key: &RequestKey) -> Option<RequestState<P>> {
         let request = self.requests.remove(key)?;
+        if let Some(open) = self.of_application.get_mut(&key.0) {
+            *open -= 1;
+        }
         self.due.remove(&(request.ends_at, key.clone()));
         if self.ended.insert(key.clone()) {
             self.ended_row.push_back(key.clone());
@@ -126,6 +139,20 @@ mod tests {
         assert!(!pushes.has_ended(&key(0)) && pushes.has_ended(&key(1)));
         pushes.revive(&key(1));
         assert!(!pushes.has_ended(&key(1)));
+    }
+
+    #[test]
+    fn an_application_that_has_too_many_leaves_others_their_place() {
+        let mut pushes: Pushes<()> = Pushes::new();
+        let key = |application: &str, request: u64| (application.into(), request);
+        for request in 0..REQUESTS_MAX as u64 {
+            pushes.request(&key("words", request), Instant::START);
+        }
+        assert!(!pushes.has_place_for(&key("words", u64::MAX)));
+        assert!(pushes.has_place_for(&key("words", 7)), "it is there already");
+        assert!(pushes.has_place_for(&key("hits", 7)));
+        pushes.end(&key("words", 7));
+        assert!(pushes.has_place_for(&key("words", u64::MAX)));
     }
 
     #[test]

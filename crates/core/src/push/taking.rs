@@ -3,7 +3,7 @@
 use super::chain::{Chain, Received};
 use super::message::PushMessage;
 use super::table::{RequestKey, WorkerKey};
-use super::{EARLY_FOR, EARLY_REQUESTS_MAX, PUSH_BYTES, PushRequest};
+use super::{EARLY_FOR, PUSH_BYTES, PushRequest};
 use crate::call::repair::service_of;
 use crate::effect::Work;
 use crate::error::Reason;
@@ -68,6 +68,10 @@ impl<P: Payload> Node<P> {
         }
         let application: Arc<str> = service.into();
         let key: RequestKey = (application, announced.request);
+        if !self.pushes.has_place_for(&key) {
+            let full = format!("push REQUESTS_MAX of {service}");
+            return self.lose_own(wave, own.clone(), Reason::Full(full.into()));
+        }
         self.pushes.revive(&key);
         let request = self.pushes.request(&key, wave.deadline_at);
         request.wave = Some(wave.tag.wave);
@@ -89,7 +93,7 @@ impl<P: Payload> Node<P> {
         // What another part of a wave here had and can't give away has gone up, or is gone.
         let again = before.is_some() && inherited.is_none();
         let chain = early.or(inherited).unwrap_or_default();
-        if let Some(problem) = chain.failed.clone() {
+        if let Some(problem) = chain.failed().cloned() {
             self.credit.hold(wave.lane, chain.bytes(), 0);
             return self.lose_own(wave, alone(worker), Reason::LocalFailed(problem));
         }
@@ -138,17 +142,17 @@ impl<P: Payload> Node<P> {
         let Some(&tag) = known.and_then(|request| request.awaited.get(&worker.1)) else {
             return self.take_early(now, worker, &key, push);
         };
-        let open = self.waves.remove(&tag).map(|mut wave| {
+        let upto = push.sequence;
+        let is_awaited = self.waves.remove(&tag).is_some_and(|mut wave| {
             let is_awaited = wave.own_open.contains(worker.1);
-            let sequence = push.sequence;
             if is_awaited {
                 self.take_awaited(now, &mut wave, worker, push);
             }
             self.settle(now, wave);
-            (is_awaited, sequence)
+            is_awaited
         });
-        if let Some((false, upto)) = open {
-            // It is lost to the wave, and need not fill the worker's window.
+        if !is_awaited {
+            // It is lost to the wave, or the wave has answered; it need not fill the worker's window.
             self.tell_worker(worker, PushMessage::Taken { request, upto });
         }
     }
@@ -193,16 +197,12 @@ impl<P: Payload> Node<P> {
     /// A push of a request that has not been announced, or not for this worker.
     fn take_early(&mut self, now: Instant, worker: &WorkerKey, key: &RequestKey, push: Pushed<P>) {
         let bytes = push.payload.len() + PUSH_BYTES;
-        let limits = &self.config.limits;
-        let (window, early_bytes_max) = (limits.push_window_bytes, limits.early_bytes_max);
-        let is_within = self.pushes.early_bytes + bytes <= early_bytes_max;
+        let window = self.config.limits.push_window_bytes;
         if !self.may_be_early(worker, key) {
             return;
         }
         let lane = self.queue.lanes.of_service(&key.0);
-        self.note_held(lane);
-        // What waits must not fill the application's part: its announcement would be refused for it.
-        let has_room = is_within && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane);
+        let has_room = self.has_early_room(lane, bytes);
         let request = self.pushes.request(key, now + EARLY_FOR);
         let chain = request.early.entry(worker.1).or_default();
         let has_room = has_room && (chain.is_starved() || chain.waiting_bytes() + bytes <= window);
@@ -227,15 +227,40 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// False when there are too many requests of which nobody knows: the worker hears that this one is over.
+    /// False when the application has too many requests: the worker hears that this one is over.
     fn may_be_early(&mut self, worker: &WorkerKey, key: &RequestKey) -> bool {
-        let is_known = self.pushes.requests.contains_key(key);
-        if !is_known && self.pushes.requests.len() >= EARLY_REQUESTS_MAX {
+        let has_place = self.pushes.has_place_for(key);
+        if !has_place {
             self.counters.pushes_dropped += 1;
             self.tell_worker(worker, PushMessage::Ended { request: key.1 });
-            return false;
         }
-        true
+        has_place
+    }
+
+    /// What waits must not fill the application's part of memory: its announcement would be refused for it.
+    fn has_early_room(&mut self, lane: Lane, bytes: usize) -> bool {
+        self.note_held(lane);
+        self.pushes.early_bytes + bytes <= self.config.limits.early_bytes_max
+            && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane)
+    }
+
+    /// A worker says early that it will not give its result. Where there is no room for that, it says so again when it is
+    /// asked.
+    fn take_early_failure(&mut self, now: Instant, worker: &WorkerKey, key: &RequestKey, problem: Arc<str>) {
+        if !self.may_be_early(worker, key) {
+            return;
+        }
+        let lane = self.queue.lanes.of_service(&key.0);
+        if !self.has_early_room(lane, PUSH_BYTES + problem.len()) {
+            self.counters.pushes_dropped += 1;
+            return;
+        }
+        let chain = self.pushes.request(key, now + EARLY_FOR).early.entry(worker.1).or_default();
+        let before = chain.bytes();
+        chain.fail(problem);
+        let taken = chain.bytes() - before;
+        self.pushes.early_bytes += taken;
+        self.credit.hold(lane, before, before + taken);
     }
 
     fn refuse_push(&mut self, worker: &WorkerKey, problem: &str) {
@@ -252,11 +277,7 @@ impl<P: Payload> Node<P> {
         }
         let known = self.pushes.requests.get(&key);
         let Some(&tag) = known.and_then(|request| request.awaited.get(&worker.1)) else {
-            if self.may_be_early(worker, &key) {
-                let request = self.pushes.request(&key, now + EARLY_FOR);
-                request.early.entry(worker.1).or_default().failed = Some(problem);
-            }
-            return;
+            return self.take_early_failure(now, worker, &key, problem);
         };
         let Some(mut wave) = self.waves.remove(&tag) else { return };
         if wave.phase == Phase::Open && wave.own_open.contains(worker.1) {

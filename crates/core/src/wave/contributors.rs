@@ -2,8 +2,9 @@
 //!
 //! A wave at a node holds parts: partials that wait to be folded, each with its contributors. The parts at rest,
 //! the pairs being folded and whatever came before are disjoint at all times. When repair makes a subtree answer
-//! by two ways, a part may come that overlaps what is here. It is dropped, unless everything it overlaps still
-//! lies here unfolded and within it: then the larger takes the place of the smaller ones, and nothing is lost.
+//! by two ways, a part may come that overlaps what is here. It is dropped, unless every part and every pair that it
+//! overlaps lies within it: then the larger takes the place of the smaller ones, and nothing is lost. What becomes of a
+//! pair that gave way is of no use.
 
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
@@ -35,7 +36,7 @@ pub(crate) struct Parts<P> {
 pub(crate) enum Taken {
     /// It rests here now.
     Added,
-    /// It took the place of smaller ones; this many bytes of theirs are gone.
+    /// It took the place of smaller ones, which are gone.
     Replaced,
     /// It overlaps what can't be taken apart, and was dropped.
     Overlaps,
@@ -78,26 +79,31 @@ impl<P: Payload> Parts<P> {
         if overlaps && !self.can_give_way_to(&part.contributors) {
             return Taken::Overlaps;
         }
-        if overlaps {
-            self.resting.retain(|old| !old.contributors.intersects(&part.contributors));
-            self.claimed = self.claimed.difference(&part.contributors);
-        }
         self.bytes += part.payload.len();
+        if overlaps {
+            let stays = |old: &Part<P>| !old.contributors.intersects(&part.contributors);
+            self.resting.retain(|old| stays(old));
+            self.folding.retain(|(a, b)| stays(a) && stays(b));
+        }
         self.claimed.union_with(&part.contributors);
         self.resting.push(part);
-        if overlaps { Taken::Replaced } else { Taken::Added }
+        if !overlaps {
+            return Taken::Added;
+        }
+        self.recount();
+        Taken::Replaced
     }
 
-    /// True when all that overlaps `newcomer` rests here and lies wholly within it.
+    /// True when every part and every pair that overlaps `newcomer` lies wholly within it, and nothing that was given.
     fn can_give_way_to(&self, newcomer: &PartitionSet) -> bool {
-        let mut covered = PartitionSet::new();
-        for old in self.resting.iter().filter(|old| old.contributors.intersects(newcomer)) {
-            if !old.contributors.is_subset(newcomer) {
-                return false;
-            }
-            covered.union_with(&old.contributors);
-        }
-        !self.claimed.difference(&covered).intersects(newcomer)
+        let lies_within = |part: &Part<P>| part.contributors.is_subset(newcomer);
+        let overlaps = |part: &Part<P>| part.contributors.intersects(newcomer);
+        self.resting.iter().all(|part| lies_within(part) || !overlaps(part))
+            && self
+                .folding
+                .iter()
+                .all(|(a, b)| (lies_within(a) && lies_within(b)) || !(overlaps(a) || overlaps(b)))
+            && !self.given.iter().any(overlaps)
     }
 
     /// Takes out two parts to be folded into one. Oldest first, so that every part is folded about log n times.
@@ -121,26 +127,32 @@ impl<P: Payload> Parts<P> {
         self.folding.len()
     }
 
-    /// A pair has become one.
+    /// A pair has become one; dropped if the pair gave way meanwhile.
     pub(crate) fn put_folded(&mut self, part: Part<P>) {
-        self.end_fold(&part.contributors);
-        self.resting.push(part);
-        self.recount();
+        if self.end_fold(&part.contributors) {
+            self.resting.push(part);
+            self.recount();
+        }
     }
 
-    /// The fold of a pair failed: its contributors are no longer here.
-    pub(crate) fn forget_folded(&mut self, contributors: &PartitionSet) {
-        self.end_fold(contributors);
-        self.claimed = self.claimed.difference(contributors);
-        self.recount();
+    /// The fold of a pair failed: its contributors are no longer here. False if the pair gave way meanwhile: then they
+    /// are.
+    pub(crate) fn forget_folded(&mut self, contributors: &PartitionSet) -> bool {
+        let was_open = self.end_fold(contributors);
+        if was_open {
+            self.claimed = self.claimed.difference(contributors);
+            self.recount();
+        }
+        was_open
     }
 
-    fn end_fold(&mut self, contributors: &PartitionSet) {
+    fn end_fold(&mut self, contributors: &PartitionSet) -> bool {
         let of_pair = |(a, b): &(Part<P>, Part<P>)| {
-            a.contributors.is_subset(contributors) && b.contributors.is_subset(contributors)
+            let (a, b) = (&a.contributors, &b.contributors);
+            a.len() + b.len() == contributors.len() && a.is_subset(contributors) && b.is_subset(contributors)
         };
-        let at = self.folding.iter().position(of_pair).expect("a fold that ends has begun");
-        self.folding.remove(at);
+        let at = self.folding.iter().position(of_pair);
+        at.is_some_and(|at| self.folding.remove(at).is_some())
     }
 
     /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
@@ -217,16 +229,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_folded_gives_way_to_nothing() {
+    fn what_is_being_folded_gives_way_to_nothing_that_has_half_of_it() {
         let mut parts = Parts::new();
         parts.take_in(part(&[1]));
         parts.take_in(part(&[5]));
-        let (a, b) = parts.take_pair().expect("two parts rest");
+        parts.take_pair().expect("two parts rest");
         assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Overlaps);
-        let mut both = a.contributors;
-        both.union_with(&b.contributors);
-        parts.forget_folded(&both);
+        assert!(parts.forget_folded(&part(&[1, 5]).contributors));
         assert!(parts.claimed().is_empty());
         assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Added);
+    }
+
+    #[test]
+    fn what_is_being_folded_gives_way_to_what_has_both() {
+        let mut parts = Parts::new();
+        for one in [1, 2, 5] {
+            parts.take_in(part(&[one]));
+        }
+        parts.take_pair().expect("three parts rest");
+        assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
+        assert!(parts.is_settled(), "the newcomer is all there is");
+        parts.put_folded(part(&[1, 2]));
+        assert!(!parts.forget_folded(&part(&[1, 2]).contributors));
+        assert_eq!(
+            (parts.resting().len(), parts.claimed().len()),
+            (1, 4),
+            "nobody counts twice, and nobody is lost"
+        );
+    }
+
+    #[test]
+    fn what_was_given_gives_way_to_nothing() {
+        let mut parts = Parts::new();
+        parts.take_in(part(&[1]));
+        parts.give().expect("one part rests");
+        assert_eq!(parts.take_in(part(&[0, 1])), Taken::Overlaps);
     }
 }

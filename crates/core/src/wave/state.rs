@@ -57,6 +57,8 @@ pub(crate) struct Child {
     /// When a replica is asked as well, if the call is hedged and the child a leaf.
     pub(crate) hedge_at: Option<Instant>,
     pub(crate) is_done: bool,
+    /// It is gone, and hears nothing any more.
+    pub(crate) is_lost: bool,
     /// Nothing more is to be hoped for: it is silent, or it gave what it had and waits for who is silent.
     pub(crate) is_hopeless: bool,
     /// What it has said to be lost while it is still at work on the rest.
@@ -317,8 +319,7 @@ impl<P: Payload> Wave<P> {
         if self.push.is_none() {
             return;
         }
-        let is_lost = |node: NodeId| self.tried.iter().any(|one| one.failed == Some(node));
-        let done = self.children.iter().filter(|child| child.is_done && !is_lost(child.node));
+        let done = self.children.iter().filter(|child| child.is_done && !child.is_lost);
         let done: Vec<(NodeId, u32)> = done.map(|child| (child.node, child.branch)).collect();
         self.deposed.extend(done);
     }

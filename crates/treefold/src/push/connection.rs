@@ -44,6 +44,8 @@ pub(super) struct Connection {
 pub(super) enum Came {
     /// A word of the node.
     Word(PushMessage<Bytes>),
+    /// All that was to be said is written.
+    Written,
     /// The node has thrown the worker out.
     Thrown(Arc<str>),
     /// The connection is over.
@@ -98,7 +100,7 @@ impl Way {
             loop {
                 match connection.next().await {
                     Came::Word(PushMessage::Attached { result: Ok(window) }) => return Ok(window),
-                    Came::Word(_) => {}
+                    Came::Word(_) | Came::Written => {}
                     Came::Thrown(problem) => return Err(problem),
                     Came::Lost => return Err("it closes the connection".into()),
                 }
@@ -115,6 +117,17 @@ impl Connection {
     /// Has a word sent; what is wrong with it when it can't be.
     pub(super) fn say(&mut self, word: PushMessage<Bytes>) -> Result<(), String> {
         self.outbox.push(&Message::Push(Box::new(word))).map_err(|error| error.to_string())
+    }
+
+    /// True when all that was to be said is with the system.
+    pub(super) fn has_written(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Writes what the system takes at once of what is still to be said, before the connection is given up.
+    pub(super) fn write_rest(&mut self) {
+        // Whoever can't be told any more would not hear it in time either.
+        let _ = write_some(&self.write, &mut self.outbox);
     }
 
     /// The next word that comes; meanwhile what is to be said is written. May be dropped and called again.
@@ -140,7 +153,8 @@ impl Connection {
             }
             if !self.outbox.is_empty() && !self.is_blocked {
                 match write_some(&self.write, &mut self.outbox) {
-                    Ok(all) => self.is_blocked = !all,
+                    Ok(true) => return Came::Written,
+                    Ok(false) => self.is_blocked = true,
                     Err(_) => return Came::Lost,
                 }
             }

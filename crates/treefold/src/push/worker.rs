@@ -189,7 +189,7 @@ pub struct Worker {
 #[derive(Debug)]
 enum Ask {
     Push { request: u64, payload: Bytes, last: bool, answer: oneshot::Sender<Result<(), Over>> },
-    Fail { request: u64, problem: Arc<str> },
+    Fail { request: u64, problem: Arc<str>, answer: oneshot::Sender<()> },
 }
 
 impl Worker {
@@ -245,11 +245,14 @@ impl Worker {
     /// # Errors
     /// When the worker is detached for good.
     pub async fn fail(&self, request: u64, problem: impl Into<String>) -> Result<(), PushError> {
-        let problem: Arc<str> = problem.into().into();
-        self.asks.send(Ask::Fail { request, problem }).await.map_err(|_| self.detached())
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask::Fail { request, problem: problem.into().into(), answer };
+        self.asks.send(ask).await.map_err(|_| self.detached())?;
+        answered.await.map_err(|_| self.detached())
     }
 
-    /// Waits until every request that was pushed for has ended, and so nothing is kept.
+    /// Waits until every request that was pushed for has ended, and so nothing is kept, and all that was to be said is
+    /// said.
     ///
     /// # Errors
     /// When the worker is detached for good before.
@@ -315,21 +318,22 @@ impl Task {
                     return Served::Lost;
                 }
             }
-            self.idle.send_if_modified(|idle| {
-                let is_idle = self.book.is_empty();
-                std::mem::replace(idle, is_idle) != is_idle
-            });
+            note_idle(&self.idle, self.book.is_empty() && connection.has_written());
             let has_room = self.book.has_room();
             tokio::select! {
                 came = connection.next() => match came {
                     Came::Word(word) => self.book.hear(&word),
+                    Came::Written => {}
                     Came::Thrown(problem) => return Served::Thrown(problem),
                     Came::Lost => return Served::Lost,
                 },
                 _ = ticks.tick() => self.book.expire(now_since(self.began)),
                 ask = self.asked.recv(), if has_room => match ask {
                     Some(ask) => take(&mut self.book, &self.idle, ask),
-                    None => return Served::Unwanted,
+                    None => {
+                        connection.write_rest();
+                        return Served::Unwanted;
+                    }
                 }
             }
         }
@@ -346,10 +350,19 @@ fn take(book: &mut Book<Bytes>, idle: &watch::Sender<bool>, ask: Ask) {
     match ask {
         Ask::Push { request, payload, last, answer } => {
             let booked = book.push(request, payload, last);
-            idle.send_if_modified(|idle| std::mem::replace(idle, book.is_empty()) != book.is_empty());
+            note_idle(idle, book.is_empty());
             // Who has gone away needs no answer.
             let _ = answer.send(booked);
         }
-        Ask::Fail { request, problem } => book.fail(request, problem),
+        Ask::Fail { request, problem, answer } => {
+            book.fail(request, problem);
+            note_idle(idle, book.is_empty());
+            let _ = answer.send(());
+        }
     }
+}
+
+/// Tells who waits for it whether anything is still to be done.
+fn note_idle(idle: &watch::Sender<bool>, is_idle: bool) {
+    idle.send_if_modified(|idle| std::mem::replace(idle, is_idle) != is_idle);
 }
