@@ -325,6 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_asks_for_is_given_up_and_the_rest_of_it_does_not_go_for_all() {
+        let mut book = book();
+        book.push(7, piece(1), false).unwrap();
+        book.push(8, piece(1), true).unwrap();
+        assert_eq!(sent(&mut book), [1, 1]);
+        book.attached(Instant::START, 4 * 1_256);
+        book.expire(Instant::START + HOLD_FOR);
+        assert!(book.is_empty());
+        assert_eq!(book.push(7, piece(2), true), Err(Over), "the first would be missing");
+        book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
+        assert!(matches!(book.poll_word(), Some(PushMessage::Failed { request: 7, .. })));
+    }
+
+    #[test]
     fn what_has_been_folded_makes_room_and_is_then_gone_for_good() {
         let mut book = Book::new(3 * 1_256);
         book.attached(Instant::START, 1 << 20);

@@ -3,7 +3,10 @@
 
 use crate::world::{Plan, World, assert_honest, whole};
 use treefold_core::call::{CallOptions, Status};
+use treefold_core::id::{Tag, WaveId};
+use treefold_core::input::Input;
 use treefold_core::limits::{Limits, STALE_FOLDS_MAX};
+use treefold_core::message::Message;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
@@ -34,6 +37,69 @@ fn one_partial_larger_than_the_budget_still_gets_through() {
     let outcome = world.ask(0, CallOptions { shape: Shape::Binomial, ..CallOptions::default() });
     assert_honest(&outcome);
     assert_eq!(outcome.status, Status::Full);
+}
+
+#[test]
+fn a_node_that_grants_itself_room_waits_for_nothing_else() {
+    let limits = Limits { eager_bytes_max: 1_000, ..Limits::DEFAULT };
+    let mut world = World::new(&Plan { nodes: 1, partitions: 1, limits, ..Plan::default() });
+    world.behaviour.partial_bytes = 10_000;
+    let began_at = world.now;
+    world.log_effects = true;
+    assert_eq!(world.ask(0, CallOptions::default()).status, Status::Full);
+    for l in &world.log {
+        eprintln!("{}", &l[..l.len().min(200)]);
+    }
+    assert!(
+        began_at.until(world.now) < Duration::from_millis(1),
+        "no other input came meanwhile {:?}",
+        began_at.until(world.now)
+    );
+}
+
+#[test]
+fn a_child_that_dies_leaves_the_room_that_it_was_granted_to_others() {
+    let limits = Limits { eager_bytes_max: 1_000, held_bytes_max: 12_000, ..Limits::DEFAULT };
+    let plan = Plan { nodes: 6, partitions: 6, replicas: 2, limits, ..Plan::default() };
+    let mut world = World::new(&plan);
+    world.behaviour.partial_bytes = 10_000;
+    world.log_effects = true;
+    let request = world.call(0, CallOptions { shape: Shape::Flat, ..CallOptions::default() });
+    let granted = |world: &World| {
+        let of = |i: &u32| {
+            world.log.iter().any(|line| line.contains("Grant") && line.contains(&sent_to(world, *i)))
+        };
+        (1..6).find(of)
+    };
+    world.run_until(|world| granted(world).is_some());
+    let victim = granted(&world).expect("somebody was granted something");
+    world.kill(victim);
+    world.run_for(Duration::from_millis(200));
+    let outcome = world.outcome(0, request).expect("others take its place long before the deadline");
+    assert_honest(&outcome);
+    assert_eq!(outcome.status, Status::Full);
+}
+
+fn sent_to(world: &World, i: u32) -> String {
+    format!("Send {{ to: {:?}", world.id(i))
+}
+
+#[test]
+fn a_grant_of_whoever_is_not_the_parent_takes_nothing_away() {
+    let limits = Limits { eager_bytes_max: 1_000, ..Limits::DEFAULT };
+    let mut world = World::new(&Plan { limits, ..Plan::default() });
+    world.behaviour.partial_bytes = 10_000;
+    world.log_effects = true;
+    let request = world.call(0, CallOptions { shape: Shape::Flat, ..CallOptions::default() });
+    world.run_until(|world| world.log.iter().any(|line| line.contains("Offer")));
+    let tag = Tag { wave: WaveId { origin: 0x1_0000, sequence: 1 }, branch: 0 };
+    assert!(world.log.iter().any(|line| line.contains(&format!("Offer {{ tag: {tag:?}"))), "{:?}", world.log);
+    for child in 1..8 {
+        let (to, from) = (world.id(child), world.id(child % 7 + 1));
+        world.input(to, Input::Message { from, message: Message::Grant { tag } });
+    }
+    world.run_for(Duration::from_millis(200));
+    assert_eq!(world.outcome(0, request).expect("all have answered").status, Status::Full);
 }
 
 #[test]

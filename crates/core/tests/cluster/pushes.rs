@@ -144,6 +144,49 @@ fn a_lost_worker_that_comes_back_sends_only_the_rest_and_one_that_does_not_is_lo
     assert_eq!(outcome.status, Status::Insufficient);
     assert_eq!(outcome.missing[0].reason, Reason::Lost);
     assert_eq!(outcome.missing[0].partitions, PartitionSet::from_range(7..8));
+    world.run_for(Duration::from_millis(10));
+    assert!(world.workers[&3].kept().is_empty(), "the relay that lost the one tells the other of the end");
+}
+
+#[test]
+fn a_worker_that_is_away_while_its_pushes_wait_to_be_folded_goes_on_where_it_was() {
+    let mut world = attached(&plan());
+    world.attach(8, 3);
+    world.attach(9, 3);
+    world.run_for(Duration::from_millis(500));
+    world.behaviour.reduce = Duration::from_millis(50);
+    let request = announce(&mut world, announced(10));
+    world.run_for(Duration::from_millis(20));
+    // A relay has two processors, and workers 3, 8 and 9 keep them busy.
+    for worker in [3, 8, 9] {
+        world.give_some(worker, 7, 3, 100);
+    }
+    world.run_for(Duration::from_millis(5));
+    world.give_some(7, 7, 2, 100);
+    world.run_for(Duration::from_millis(5));
+    world.cut(7);
+    world.run_for(Duration::from_millis(300));
+    world.attach(7, 3);
+    (0..10).for_each(|worker| world.give(worker, 7, 5, 100));
+    let outcome = outcome(&mut world, request);
+    assert_eq!(outcome.status, Status::Full, "{:?}", outcome.missing);
+}
+
+#[test]
+fn what_is_pushed_after_its_wave_has_answered_does_not_fill_the_window() {
+    let mut world = attached(&plan());
+    let some = CallOptions { min_coverage: 0.5, ..announced(8) };
+    let request = announce(&mut world, some);
+    world.run_for(Duration::from_millis(20));
+    // All that relay 2 has to give is in its answer, since worker 6 gives nothing.
+    world.give(2, 7, 1, 100);
+    world.say_as(6, PushMessage::Failed { request: 7, problem: "no disk".into() });
+    world.run_for(Duration::from_millis(20));
+    // Twice its window.
+    world.give_some(6, 7, 8, 1_000);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.workers[&6].log.len(), 8, "it hears that they are taken");
+    assert!(world.outcome(0, request).is_none(), "others are still awaited");
 }
 
 #[test]
@@ -161,6 +204,25 @@ fn a_worker_that_moves_to_another_relay_goes_on_there() {
     let value = outcome.value.expect("it is full");
     assert!((1..=4).all(|number| value.tags.contains(&(7_000 + number))));
     assert_eq!(world.workers[&7].log.len(), 2 + 4, "the other relay has to have all of it");
+}
+
+#[test]
+fn a_worker_may_move_to_and_fro() {
+    for moves in 0..6 {
+        let mut world = attached(&plan());
+        (0..7).for_each(|worker| world.give(worker, 7, 1, 100));
+        world.give_some(7, 7, 2, 100);
+        let request = announce(&mut world, announced(8));
+        for at in 0..moves {
+            world.run_for(Duration::from_millis(100));
+            world.cut(7);
+            world.attach(7, [1, 3][at % 2]);
+        }
+        world.run_for(Duration::from_millis(100));
+        world.give(7, 7, 4, 100);
+        let outcome = outcome(&mut world, request);
+        assert_eq!(outcome.status, Status::Full, "{moves} moves: {:?}", outcome.missing);
+    }
 }
 
 #[test]
