@@ -477,6 +477,7 @@ impl<P: Payload> Node<P> {
         wave.stop.spare = call.spare;
         wave.sign_at = self.next_sign_at(now, wave.answer_at);
         wave.asked = call.tree.partitions();
+        wave.absent = wave.absent.intersection(&wave.asked);
         let wanted: Vec<Tree> = call.tree.children().collect();
         let branch = wave.tag.branch;
         let still = |child: &Child| {

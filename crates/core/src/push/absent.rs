@@ -52,9 +52,6 @@ impl<P: Payload> Node<P> {
 
     /// Some card has changed: asks whoever has the workers now that waves wait for.
     pub(crate) fn look_for_absent(&mut self, now: Instant) {
-        if self.config.pushed.is_empty() {
-            return;
-        }
         let waits = |wave: &Wave<P>| wave.phase == Phase::Open && !wave.absent.is_empty();
         let tags: Vec<Tag> = self.waves.iter().filter(|(_, wave)| waits(wave)).map(|(&tag, _)| tag).collect();
         for tag in tags {

@@ -239,12 +239,13 @@ fn strike(world: &mut World, plan: &Plan, relay: u32, health: Health, random: &m
     }
 }
 
-/// In some 1 trial of 100 that `TREEFOLD_SEEDS` asks for, a root and the relay that takes its place are both stopped so
-/// late that no time is left for a third: that call is partial, and says so.
+/// Among others, one in which a root that was given up comes back to a node that has all by then, and has half of it in
+/// its hands. In some 1 trial of 300 that `TREEFOLD_SEEDS` asks for, a root and the relay that takes its place are both
+/// stopped so late that no time is left for a third: that call is partial, and says so.
 #[test]
 fn whatever_happens_to_relays_costs_nobody_and_accuses_nobody() {
     let deadline = Duration::from_millis(300);
-    for seed in seeds(0..25) {
+    for seed in seeds([5072].into_iter().chain(0..25)) {
         let mut random = Random::new(seed);
         let replicas = 1 + random.below(2) as u32;
         let plan = Plan { racks: 2, relays: 4, replicas, seed, partitions: 32, ..Plan::default() };
