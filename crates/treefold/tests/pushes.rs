@@ -158,9 +158,9 @@ async fn what_a_reduce_refuses_is_lost_with_its_reason_and_who_fails_is_not_wait
 
     good.push_last(2, "a\t1\n").await.unwrap();
     bad.fail(2, "no disk").await.unwrap();
-    bad.idle().await.unwrap();
-    drop(bad);
-    let reply = announce(2).await.unwrap();
+    let (reply, idle) = tokio::join!(async { announce(2).await }, bad.idle());
+    idle.unwrap();
+    let reply = reply.unwrap();
     assert_eq!(reply.missing[0].reason, Reason::LocalFailed("no disk".into()));
 }
 

@@ -77,6 +77,8 @@ pub struct Book<P> {
     ended_row: VecDeque<u64>,
     /// What a request's result will not come for, to be said.
     failures: VecDeque<(u64, Arc<str>)>,
+    /// The worker's own failures, until their requests have ended: a node that is lost may not have passed them on.
+    failed: BTreeMap<u64, Arc<str>>,
     window: usize,
     in_flight: usize,
     kept_bytes: usize,
@@ -95,6 +97,7 @@ impl<P: Payload> Book<P> {
             ended: BTreeSet::new(),
             ended_row: VecDeque::new(),
             failures: VecDeque::new(),
+            failed: BTreeMap::new(),
             window: 0,
             in_flight: 0,
             kept_bytes: 0,
@@ -121,7 +124,7 @@ impl<P: Payload> Book<P> {
 
     /// True when nothing is kept of any request.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.failures.is_empty()
+        self.requests.is_empty() && self.failures.is_empty() && self.failed.is_empty()
     }
 
     /// The worker pushes.
@@ -147,6 +150,8 @@ impl<P: Payload> Book<P> {
         if !self.ended.contains(&request) {
             self.forget(request);
             self.note_ended(request);
+            self.kept_bytes += PUSH_BYTES + problem.len();
+            self.failed.insert(request, Arc::clone(&problem));
             self.failures.push_back((request, problem));
         }
     }
@@ -156,6 +161,8 @@ impl<P: Payload> Book<P> {
         self.window = usize::try_from(window).unwrap_or(usize::MAX);
         self.in_flight = 0;
         self.expire(now);
+        self.failures =
+            self.failed.iter().map(|(&request, problem)| (request, Arc::clone(problem))).collect();
         // Whoever asked for it is gone, and may never say that it has ended.
         self.requests.retain(|_, kept| kept.end() > 0);
         self.requests.values_mut().for_each(|kept| kept.is_open = false);
@@ -200,6 +207,9 @@ impl<P: Payload> Book<P> {
     }
 
     fn want(&mut self, request: u64, after: u32, again: bool) {
+        if let Some(problem) = self.failed.get(&request) {
+            return self.failures.push_back((request, Arc::clone(problem)));
+        }
         if self.ended.contains(&request) {
             let problem = "the worker was told that the request had ended";
             return self.failures.push_back((request, problem.into()));
@@ -255,6 +265,9 @@ impl<P: Payload> Book<P> {
         if let Some(kept) = self.requests.remove(&request) {
             self.in_flight -= kept.cost(kept.taken, kept.sent);
             self.kept_bytes -= kept.cost(kept.gone, kept.end());
+        }
+        if let Some(problem) = self.failed.remove(&request) {
+            self.kept_bytes -= PUSH_BYTES + problem.len();
         }
     }
 
@@ -325,6 +338,26 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_is_said_until_its_request_has_ended() {
+        let failed = |book: &mut Book<Bytes>| match book.poll_word() {
+            Some(PushMessage::Failed { request, problem }) => Some((request, problem)),
+            _ => None,
+        };
+        let mut book = book();
+        book.push(7, piece(1), false).unwrap();
+        book.fail(7, "no disk".into());
+        let said = Some((7, "no disk".into()));
+        assert_eq!((failed(&mut book), failed(&mut book)), (said.clone(), None));
+        book.attached(Instant::START, 4 * 1_256);
+        assert_eq!(failed(&mut book), said, "the node that heard it is lost");
+        book.hear(&PushMessage::Wanted { request: 7, after: 0, again: false });
+        assert_eq!(failed(&mut book), said, "the node had no room for it before");
+        assert!(!book.is_empty());
+        book.hear(&PushMessage::Ended { request: 7 });
+        assert!(book.is_empty() && book.kept_bytes == 0);
+    }
+
+    #[test]
     fn what_nobody_asks_for_is_given_up_and_the_rest_of_it_does_not_go_for_all() {
         let mut book = book();
         book.push(7, piece(1), false).unwrap();
@@ -351,7 +384,8 @@ mod tests {
         book.hear(&PushMessage::Wanted { request: 7, after: 0, again: true });
         let said = book.poll_word();
         assert!(matches!(said, Some(PushMessage::Failed { request: 7, .. })), "{said:?}");
-        assert!(book.is_empty());
+        book.hear(&PushMessage::Ended { request: 7 });
+        assert!(book.is_empty() && book.kept_bytes == 0);
     }
 
     #[test]

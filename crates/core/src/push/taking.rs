@@ -244,8 +244,8 @@ impl<P: Payload> Node<P> {
             && self.credit.held_of(lane) + bytes <= self.credit.room_of(lane)
     }
 
-    /// A worker says early that it will not give its result. Where there is no room for that, it says so again when it is
-    /// asked.
+    /// A worker says early that it will not give its result. Where there is no room for that, the request is over for the
+    /// worker: should it be asked after all, it says so.
     fn take_early_failure(&mut self, now: Instant, worker: &WorkerKey, key: &RequestKey, problem: Arc<str>) {
         if !self.may_be_early(worker, key) {
             return;
@@ -253,7 +253,7 @@ impl<P: Payload> Node<P> {
         let lane = self.queue.lanes.of_service(&key.0);
         if !self.has_early_room(lane, PUSH_BYTES + problem.len()) {
             self.counters.pushes_dropped += 1;
-            return;
+            return self.tell_worker(worker, PushMessage::Ended { request: key.1 });
         }
         let chain = self.pushes.request(key, now + EARLY_FOR).early.entry(worker.1).or_default();
         let before = chain.bytes();
@@ -273,7 +273,7 @@ impl<P: Payload> Node<P> {
     fn take_failure(&mut self, now: Instant, worker: &WorkerKey, request: u64, problem: Arc<str>) {
         let key: RequestKey = (worker.0.clone(), request);
         if self.pushes.has_ended(&key) {
-            return;
+            return self.tell_worker(worker, PushMessage::Ended { request });
         }
         let known = self.pushes.requests.get(&key);
         let Some(&tag) = known.and_then(|request| request.awaited.get(&worker.1)) else {

@@ -94,16 +94,15 @@ impl<P: Payload> Parts<P> {
         Taken::Replaced
     }
 
-    /// True when every part and every pair that overlaps `newcomer` lies wholly within it, and nothing that was given.
+    /// True when all of `newcomer` that is claimed is of parts at rest, and of pairs being folded, that lie within it.
     fn can_give_way_to(&self, newcomer: &PartitionSet) -> bool {
-        let lies_within = |part: &Part<P>| part.contributors.is_subset(newcomer);
-        let overlaps = |part: &Part<P>| part.contributors.intersects(newcomer);
-        self.resting.iter().all(|part| lies_within(part) || !overlaps(part))
-            && self
-                .folding
-                .iter()
-                .all(|(a, b)| (lies_within(a) && lies_within(b)) || !(overlaps(a) || overlaps(b)))
-            && !self.given.iter().any(overlaps)
+        let lies_within = |part: &&Part<P>| part.contributors.is_subset(newcomer);
+        let pairs = self.folding.iter().filter(|(a, b)| lies_within(&a) && lies_within(&b));
+        let mut covered = PartitionSet::new();
+        for part in self.resting.iter().filter(lies_within).chain(pairs.flat_map(|(a, b)| [a, b])) {
+            covered.union_with(&part.contributors);
+        }
+        !self.claimed.difference(&covered).intersects(newcomer)
     }
 
     /// Takes out two parts to be folded into one. Oldest first, so that every part is folded about log n times.

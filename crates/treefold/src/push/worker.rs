@@ -240,7 +240,8 @@ impl Worker {
         }
     }
 
-    /// Says that this worker's result of a request will not come, so that nobody waits for it.
+    /// Says that this worker's result of a request will not come, so that nobody waits for it. Until the request has ended
+    /// it is said again wherever the worker attaches, and [`idle`](Self::idle) waits for that.
     ///
     /// # Errors
     /// When the worker is detached for good.
@@ -251,8 +252,7 @@ impl Worker {
         answered.await.map_err(|_| self.detached())
     }
 
-    /// Waits until every request that was pushed for has ended, and so nothing is kept, and all that was to be said is
-    /// said.
+    /// Waits until every request that was pushed for, or failed, has ended: nothing is kept, and all is said.
     ///
     /// # Errors
     /// When the worker is detached for good before.
@@ -318,7 +318,8 @@ impl Task {
                     return Served::Lost;
                 }
             }
-            note_idle(&self.idle, self.book.is_empty() && connection.has_written());
+            let is_idle = self.book.is_empty() && connection.has_written();
+            self.idle.send_if_modified(|idle| std::mem::replace(idle, is_idle) != is_idle);
             let has_room = self.book.has_room();
             tokio::select! {
                 came = connection.next() => match came {
@@ -350,19 +351,19 @@ fn take(book: &mut Book<Bytes>, idle: &watch::Sender<bool>, ask: Ask) {
     match ask {
         Ask::Push { request, payload, last, answer } => {
             let booked = book.push(request, payload, last);
-            note_idle(idle, book.is_empty());
+            note_busy(idle, book);
             // Who has gone away needs no answer.
             let _ = answer.send(booked);
         }
         Ask::Fail { request, problem, answer } => {
             book.fail(request, problem);
-            note_idle(idle, book.is_empty());
+            note_busy(idle, book);
             let _ = answer.send(());
         }
     }
 }
 
-/// Tells who waits for it whether anything is still to be done.
-fn note_idle(idle: &watch::Sender<bool>, is_idle: bool) {
-    idle.send_if_modified(|idle| std::mem::replace(idle, is_idle) != is_idle);
+/// Lets nobody take the worker for idle who has just asked something of it.
+fn note_busy(idle: &watch::Sender<bool>, book: &Book<Bytes>) {
+    idle.send_if_modified(|idle| !book.is_empty() && std::mem::take(idle));
 }
