@@ -23,7 +23,7 @@ impl<P: Payload> Node<P> {
     pub(crate) fn await_absent(&mut self, now: Instant, wave: &mut Wave<P>, partitions: &PartitionSet) {
         let Some(announced) = wave.push.filter(|announced| !announced.patience.is_zero()) else { return };
         let rest = partitions.difference(wave.parts.claimed()).difference(&wave.own_open);
-        let rest = wave.children.iter().fold(rest, |rest, child| rest.difference(&child.promises()));
+        let rest = wave.without_promised(rest);
         if !rest.is_empty() {
             let until = now + announced.patience;
             wave.absent.union_with(&rest);
@@ -41,8 +41,7 @@ impl<P: Payload> Node<P> {
         let is_free = |worker| awaited.and_then(|all| all.get(&worker)).is_none_or(|&tag| tag == wave.tag);
         let is_here = |worker| self.pushes.workers.contains_key(&(application.clone(), worker));
         let rest = wave.own.intersection(&wave.asked).difference(wave.parts.claimed());
-        let rest = rest.difference(&wave.own_open).difference(&wave.absent);
-        let rest = wave.children.iter().fold(rest, |rest, child| rest.difference(&child.promises()));
+        let rest = wave.without_promised(rest.difference(&wave.own_open).difference(&wave.absent));
         let returned: PartitionSet =
             rest.iter().filter(|&worker| is_here(worker) && is_free(worker)).collect();
         if !returned.is_empty() {
@@ -58,8 +57,7 @@ impl<P: Payload> Node<P> {
             let Some(mut wave) = self.waves.remove(&tag) else { continue };
             let wanted = wave.absent.clone();
             self.counters.retries += self.ask_replicas(now, &mut wave, &wanted);
-            let asked = wave.children.iter().fold(wanted, |rest, child| rest.difference(&child.promises()));
-            wave.absent = asked;
+            wave.absent = wave.without_promised(wanted);
             self.settle(now, wave);
         }
     }

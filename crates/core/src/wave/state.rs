@@ -309,6 +309,11 @@ impl<P: Payload> Wave<P> {
             && self.children.iter().all(|child| child.is_done || child.is_hopeless)
     }
 
+    /// Of `partitions`, those that no child is at work on.
+    pub(crate) fn without_promised(&self, partitions: PartitionSet) -> PartitionSet {
+        self.children.iter().fold(partitions, |rest, child| rest.difference(&child.promises()))
+    }
+
     /// True when nothing is awaited but children.
     pub(crate) fn is_own_over(&self) -> bool {
         self.own_open.is_empty() && self.absent.is_empty()
