@@ -15,12 +15,13 @@
 use crate::call::gather::Gathered;
 use crate::call::plan;
 use crate::call::repair::service_of;
+use crate::call::table::Calls;
 use crate::call::{CallOptions, Outcome, Status};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};
 use crate::message::{Message, Payload, Report};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::node::path::{Key, relays_of};
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
@@ -33,6 +34,7 @@ use crate::tree::on_path;
 use crate::tree::shape::{Candidate, Shape, form};
 use crate::wave::slice::{self, Slice};
 use crate::wave::state::{Opening, Parent, Wave};
+use crate::wave::table::Desk;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -87,29 +89,30 @@ impl<P> OpenCall<P> {
     }
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Calls<P> {
     /// Someone wants a call made.
     pub(crate) fn start_call(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
         requester: Requester,
         name: Arc<str>,
         params: P,
         options: CallOptions,
     ) {
-        let asked = match self.check_call(&name, &params, &options) {
+        let asked = match self.check_call(desk.cx, &name, &params, &options) {
             Ok(asked) => asked,
             Err(error) => {
-                self.counters.calls_rejected += 1;
-                return self.deliver(requester, Outcome::rejected(error));
+                desk.cx.counters.calls_rejected += 1;
+                return desk.cx.deliver(requester, Outcome::rejected(error));
             }
         };
-        self.counters.calls_started += 1;
-        self.calls_started += 1;
-        let wave = WaveId { origin: self.me.generation, sequence: self.calls_started };
+        desk.cx.counters.calls_started += 1;
+        self.started += 1;
+        let wave = WaveId { origin: desk.cx.me.generation, sequence: self.started };
         // A sliced call has a wave for each slice, numbered on from its own.
-        self.calls_started += u64::from(options.slices - 1);
-        self.call_waves += options.slices as usize;
+        self.started += u64::from(options.slices - 1);
+        self.waves += options.slices as usize;
         let mut call = OpenCall {
             requester,
             name,
@@ -124,32 +127,38 @@ impl<P: Payload> Node<P> {
             gathered: None,
             armed: None,
         };
-        call.has_choice = self.has_choice(&call);
+        call.has_choice = call.has_choice(desk.cx);
         self.requests.insert(requester, wave);
-        if let Some(poll) = self.begin_poll(now, &call) {
+        if let Some(poll) = call.begin_poll(desk.cx, now) {
             for node in poll.targets() {
-                self.send_poll(node, wave.sequence);
+                desk.cx.send_poll(node, wave.sequence);
             }
             let give_up_at = poll.give_up_at().min(now + call.options.deadline.div(POLLING_PART));
-            self.timers.rearm(&mut call.armed, Some(give_up_at), Wake::Polls(wave));
+            desk.cx.timers.rearm(&mut call.armed, Some(give_up_at), Wake::Polls(wave));
             call.polling = Some((poll, params));
-            self.calls.insert(wave, call);
+            self.open.insert(wave, call);
         } else {
-            self.launch(now, wave, call, None, &params);
+            self.launch(desk, now, wave, call, None, &params);
         }
     }
 
     /// Refuses what makes no sense; gives the partitions asked.
-    fn check_call(&self, name: &str, params: &P, options: &CallOptions) -> Result<PartitionSet, CallError> {
-        let limits = &self.config.limits;
-        if self.is_leaving() {
+    fn check_call(
+        &self,
+        cx: &Context<P>,
+        name: &str,
+        params: &P,
+        options: &CallOptions,
+    ) -> Result<PartitionSet, CallError> {
+        let limits = &cx.config.limits;
+        if cx.is_leaving() {
             return Err(CallError::ShuttingDown);
         }
         plan::check_options(options, limits)?;
-        if self.call_waves + options.slices as usize > limits.calls_open_max {
+        if self.waves + options.slices as usize > limits.calls_open_max {
             return Err(CallError::TooManyCalls { limit: limits.calls_open_max });
         }
-        self.check_slices(name, options.slices)?;
+        cx.check_slices(name, options.slices)?;
         if params.len() > limits.payload_bytes_max {
             return Err(CallError::bad_field("params", params.len(), limits.payload_bytes_max));
         }
@@ -159,14 +168,14 @@ impl<P: Payload> Node<P> {
         if service.is_empty() || aggregation.is_empty() {
             return Err(CallError::bad_field("name", name, "service/aggregation"));
         }
-        if options.push.is_some() || self.config.pushed.contains(service) {
-            return self.check_announcement(name, service, options);
+        if options.push.is_some() || cx.config.pushed.contains(service) {
+            return self.check_announcement(cx, name, service, options);
         }
-        let total = self.view().partitions_total(service);
+        let total = cx.view().partitions_total(service);
         if total == 0 {
             return Err(CallError::UnknownService { service: service.into() });
         }
-        if options.shape == Shape::Base && self.kind_of(name).is_none() {
+        if options.shape == Shape::Base && cx.kind_of(name).is_none() {
             let limit = "adaptive, flat, … at a front that does not have the aggregation, and so can't fold";
             return Err(CallError::bad_field("shape", Shape::Base, limit));
         }
@@ -183,47 +192,56 @@ impl<P: Payload> Node<P> {
     /// Forms the tree and sets the wave going.
     pub(crate) fn launch(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
         wave: WaveId,
         mut call: OpenCall<P>,
         poll: Option<&Poll>,
         params: &P,
     ) {
-        let choice = self.choose(now, &call, poll);
+        let choice = call.choose(desk.cx, now, poll);
         call.losses_max = plan::losses_max(call.asked.len(), call.options.min_coverage);
         let slices = call.options.slices;
         if slices > 1 {
             call.gathered = Some(Box::new(Gathered::new(&call.asked, slices)));
         }
-        self.calls.insert(wave, call);
+        self.open.insert(wave, call);
         for (slice, wave) in slice::waves(wave, slices) {
-            self.launch_wave(now, wave, slice, &choice, params.clone());
+            self.launch_wave(desk, now, wave, slice, &choice, params.clone());
         }
     }
 
     /// Forms the tree of one of a call's waves, and sets it going, unless too much is missing from another already.
-    fn launch_wave(&mut self, now: Instant, wave: WaveId, slice: Slice, choice: &Choice, params: P) {
+    fn launch_wave(
+        &mut self,
+        desk: &mut Desk<'_, P>,
+        now: Instant,
+        wave: WaveId,
+        slice: Slice,
+        choice: &Choice,
+        params: P,
+    ) {
         let first = slice.first(wave);
-        let Some(mut call) = self.calls.remove(&first) else { return };
-        let trees = self.form(now, wave, &call, choice);
+        let Some(mut call) = self.open.remove(&first) else { return };
+        let trees = call.form(desk.cx, now, wave, choice);
         for relay in relays_of(&trees) {
             if !call.relays.contains(&relay) {
                 call.relays.push(relay);
             }
         }
         if wave == first {
-            self.note_launch(now, &mut call, choice, &trees);
+            call.note_launch(desk.cx, now, choice, &trees);
         }
         let options = &call.options;
         let deadline_at = call.deadline_at();
-        let margin = self.config.tuning.reply_margin.min(options.deadline.div(8));
-        let joining = if slice.is_whole() { Duration::ZERO } else { self.joining_time(&call) };
+        let margin = desk.cx.config.tuning.reply_margin.min(options.deadline.div(8));
+        let joining = if slice.is_whole() { Duration::ZERO } else { call.joining_time(desk.cx) };
         let losses_max = call.losses_max;
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Caller,
-            kind: self.kind_of(&call.name),
-            lane: self.lane_of(&call.name),
+            kind: desk.cx.kind_of(&call.name),
+            lane: desk.cx.lane_of(&call.name),
             name: call.name.clone(),
             params,
             deadline_at,
@@ -233,49 +251,133 @@ impl<P: Payload> Node<P> {
             spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
             hedge: options.hedge,
             explain: options.explain,
-            loads_wanted: self.asks_for_news(now),
+            loads_wanted: self.asks_for_news(desk.cx, now),
             push: options.push,
             asked: call.asked.clone(),
             slice,
-            jobs_epoch: self.next_jobs_epoch(),
+            jobs_epoch: desk.cx.next_jobs_epoch(),
         };
         let mut state = Box::new(Wave::open(now, opening));
         let nobody = Missing { partitions: choice.unplaced.clone(), node: None, reason: Reason::NoReplica };
-        self.await_absent(now, &mut state, &nobody.partitions);
+        state.await_absent(now, &nobody.partitions);
         let lost = nobody.partitions.difference(&state.absent).len();
-        state.note_loss(nobody, self.config.limits.missing_max);
+        state.note_loss(nobody, desk.cx.config.limits.missing_max);
         let can_be_met = lost <= state.losses_max as usize;
-        self.calls.insert(first, call);
+        self.open.insert(first, call);
         if can_be_met {
-            self.adopt(now, &mut state, 0, &trees);
+            state.adopt(desk, now, 0, &trees);
         } else {
-            self.answer(now, &mut state, &Reason::Cancelled);
+            state.answer(desk, now, &Reason::Cancelled);
         }
-        self.settle(now, state);
+        state.settle(desk, now);
+        self.finish_ended(desk, now);
     }
 
-    fn form(
+    /// Judges the calls whose waves have ended.
+    pub(crate) fn finish_ended(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
+        while let Some(mut wave) = desk.waves.ended.pop() {
+            self.finish_call(desk, now, &mut wave);
+        }
+    }
+
+    /// A caller's wave has ended: judges it and tells the requester, or sees what the other slices have.
+    fn finish_call(&mut self, desk: &mut Desk<'_, P>, now: Instant, wave: &mut Wave<P>) {
+        let mut missing = core::mem::take(&mut wave.answer_missing);
+        let Some(mut call) = self.open.remove(&wave.slice.first(wave.tag.wave)) else { return };
+        wave.heard.iter().for_each(|heard| desk.cx.loads.table.learn(heard.node, heard.figure, heard.as_of));
+        if wave.parts.resting().len() > 1 {
+            wave.parts.keep_largest();
+            missing = wave.missing(desk.cx.me, &Reason::Late, desk.cx.config.limits.missing_max);
+        }
+        if call.gathered.is_some() {
+            return self.gather(desk, now, call, wave, missing);
+        }
+        call.note_end(desk.cx, now, &wave.losses, &missing);
+        desk.cx.judge_relays(now, &call.relays, &wave.given_up, missing.is_empty());
+        let value = wave.parts.resting().first().map(|part| part.payload.clone());
+        let report = wave.explain.then(|| match wave.reports.len() {
+            1 => Box::new(wave.reports.swap_remove(0)),
+            _ => Box::new(wave.report(now, desk.cx.me, &desk.cx.config.card.rack)),
+        });
+        self.conclude(desk.cx, now, call, wave.parts.claimed().clone(), missing, value, report);
+    }
+
+    /// Judges what has come of a call, and tells the requester.
+    pub(crate) fn conclude(
         &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        call: OpenCall<P>,
+        contributed: PartitionSet,
+        missing: Vec<Missing>,
+        value: Option<P>,
+        report: Option<Box<Report>>,
+    ) {
+        self.requests.remove(&call.requester);
+        self.waves -= call.options.slices as usize;
+        let lost = call.asked.len() - contributed.len();
+        let status = match lost {
+            0 => Status::Full,
+            _ if lost <= call.losses_max as usize => Status::Partial,
+            _ => Status::Insufficient,
+        };
+        match status {
+            Status::Full => cx.counters.calls_full += 1,
+            Status::Partial => cx.counters.calls_partial += 1,
+            _ => cx.counters.calls_insufficient += 1,
+        }
+        let value = value.filter(|_| status != Status::Insufficient);
+        let elapsed = call.started_at.until(now);
+        let outcome = Outcome { status, value, asked: call.asked, contributed, missing, elapsed, report };
+        cx.deliver(call.requester, outcome);
+    }
+
+    /// The requester no longer wants its answer.
+    pub(crate) fn cancel_call(&mut self, desk: &mut Desk<'_, P>, requester: Requester) {
+        let Some(wave) = self.requests.remove(&requester) else { return };
+        desk.cx.counters.calls_cancelled += 1;
+        let mut slices = 1;
+        if let Some(mut call) = self.open.remove(&wave) {
+            slices = call.options.slices;
+            self.waves -= slices as usize;
+            desk.cx.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
+            desk.cx.loads.replicas.cancelled(core::mem::take(&mut call.placed));
+        }
+        desk.drop_slices(wave, slices);
+    }
+
+    /// A client is gone: so are its calls.
+    pub(crate) fn cancel_calls_of(&mut self, desk: &mut Desk<'_, P>, peer: NodeId) {
+        let of_peer = Requester::Peer(peer, 0)..=Requester::Peer(peer, u64::MAX);
+        let requests: Vec<Requester> =
+            self.requests.range(of_peer).map(|(&requester, _)| requester).collect();
+        requests.into_iter().for_each(|requester| self.cancel_call(desk, requester));
+    }
+}
+
+impl<P: Payload> OpenCall<P> {
+    fn form(
+        &self,
+        cx: &mut Context<P>,
         now: Instant,
         wave: WaveId,
-        call: &OpenCall<P>,
         choice: &Choice,
     ) -> Vec<crate::tree::Tree> {
-        let kind = self.kind_of(&call.name);
+        let kind = cx.kind_of(&self.name);
         // What workers push costs no local. Of a local the first slice bears all; which that is at a node, nobody knows.
-        let local_ms = match call.options.push {
+        let local_ms = match self.options.push {
             Some(_) => 0.0,
-            None => self.local_estimate(kind, &call.name).as_millis_f64() / f64::from(call.options.slices),
+            None => cx.local_estimate(kind, &self.name).as_millis_f64() / f64::from(self.options.slices),
         };
-        let reduce_ms = self.reduce_estimate(kind, &call.name).as_millis_f64();
+        let reduce_ms = cx.reduce_estimate(kind, &self.name).as_millis_f64();
         let mut candidates = Vec::with_capacity(choice.by_node.len());
         for (&node, partitions) in &choice.by_node {
             let processors =
-                self.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
-            let load_ms = if node == self.me {
-                self.load_index.load_ms()
+                cx.sight.view().card(&node).map_or(1.0, |card| f64::from(card.processors.max(1)));
+            let load_ms = if node == cx.me {
+                cx.loads.index.load_ms()
             } else {
-                self.loads.load_ms(node, now, &mut self.random).unwrap_or(0.0)
+                cx.loads.table.load_ms(node, now, &mut cx.random).unwrap_or(0.0)
             };
             candidates.push(Candidate {
                 node,
@@ -286,72 +388,24 @@ impl<P: Payload> Node<P> {
             });
         }
         let key = Key {
-            service: service_of(&call.name),
-            application: &call.name,
+            service: service_of(&self.name),
+            application: &self.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
         // Workers are attached to the relays of their racks, which then are no relays to choose among.
-        let shape = match (call.options.shape, call.options.push) {
+        let shape = match (self.options.shape, self.options.push) {
             (Shape::Auto, Some(_)) => Shape::OnPath(0),
             (shape, _) => shape,
         };
-        let trees = self.form_on_path(now, shape, &key, &candidates);
+        let trees = cx.form_on_path(now, shape, &key, &candidates);
         match trees.as_deref().and_then(on_path::under_one) {
             Some(tree) => alloc::vec![tree],
-            None => form(shape, candidates, &mut self.random),
+            None => form(shape, candidates, &mut cx.random),
         }
     }
+}
 
-    /// A caller's wave has ended: judges it and tells the requester, or sees what the other slices have.
-    pub(crate) fn finish_call(&mut self, now: Instant, wave: &mut Wave<P>, mut missing: Vec<Missing>) {
-        let Some(mut call) = self.calls.remove(&wave.slice.first(wave.tag.wave)) else { return };
-        wave.heard.iter().for_each(|heard| self.loads.learn(heard.node, heard.figure, heard.as_of));
-        if wave.parts.resting().len() > 1 {
-            wave.parts.keep_largest();
-            missing = wave.missing(self.me, &Reason::Late, self.config.limits.missing_max);
-        }
-        if call.gathered.is_some() {
-            return self.gather(now, call, wave, missing);
-        }
-        self.note_end(now, &mut call, &wave.losses, &missing);
-        self.judge_relays(now, &call.relays, &wave.given_up, missing.is_empty());
-        let value = wave.parts.resting().first().map(|part| part.payload.clone());
-        let report = wave.explain.then(|| match wave.reports.len() {
-            1 => Box::new(wave.reports.swap_remove(0)),
-            _ => Box::new(wave.report(now, self.me, &self.config.card.rack)),
-        });
-        self.conclude(now, call, wave.parts.claimed().clone(), missing, value, report);
-    }
-
-    /// Judges what has come of a call, and tells the requester.
-    pub(crate) fn conclude(
-        &mut self,
-        now: Instant,
-        call: OpenCall<P>,
-        contributed: PartitionSet,
-        missing: Vec<Missing>,
-        value: Option<P>,
-        report: Option<Box<Report>>,
-    ) {
-        self.requests.remove(&call.requester);
-        self.call_waves -= call.options.slices as usize;
-        let lost = call.asked.len() - contributed.len();
-        let status = match lost {
-            0 => Status::Full,
-            _ if lost <= call.losses_max as usize => Status::Partial,
-            _ => Status::Insufficient,
-        };
-        match status {
-            Status::Full => self.counters.calls_full += 1,
-            Status::Partial => self.counters.calls_partial += 1,
-            _ => self.counters.calls_insufficient += 1,
-        }
-        let value = value.filter(|_| status != Status::Insufficient);
-        let elapsed = call.started_at.until(now);
-        let outcome = Outcome { status, value, asked: call.asked, contributed, missing, elapsed, report };
-        self.deliver(call.requester, outcome);
-    }
-
+impl<P: Payload> Context<P> {
     fn deliver(&mut self, requester: Requester, outcome: Outcome<P>) {
         let outcome = Box::new(outcome);
         match requester {
@@ -360,27 +414,5 @@ impl<P: Payload> Node<P> {
             }
             Requester::Peer(peer, id) => self.send(peer, Message::Reply { id, outcome }),
         }
-    }
-
-    /// The requester no longer wants its answer.
-    pub(crate) fn cancel_call(&mut self, requester: Requester) {
-        let Some(wave) = self.requests.remove(&requester) else { return };
-        self.counters.calls_cancelled += 1;
-        let mut slices = 1;
-        if let Some(mut call) = self.calls.remove(&wave) {
-            slices = call.options.slices;
-            self.call_waves -= slices as usize;
-            self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
-            self.replicas.cancelled(core::mem::take(&mut call.placed));
-        }
-        self.drop_slices(wave, slices);
-    }
-
-    /// A client is gone: so are its calls.
-    pub(crate) fn cancel_calls_of(&mut self, peer: NodeId) {
-        let of_peer = Requester::Peer(peer, 0)..=Requester::Peer(peer, u64::MAX);
-        let requests: Vec<Requester> =
-            self.requests.range(of_peer).map(|(&requester, _)| requester).collect();
-        requests.into_iter().for_each(|requester| self.cancel_call(requester));
     }
 }

@@ -1,20 +1,24 @@
 //! What a parent does with what its children send.
 
+use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
+use crate::load::figure::CostFigure;
 use crate::message::{Message, Partial, Payload};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::{Parent, Phase, Wave};
+use crate::wave::table::Desk;
+use crate::wave::table::Waves;
 use alloc::vec::Vec;
 
 /// What is offered counts for no more than this, so that sums of it are numbers.
 const OFFER_BYTES_MAX: usize = usize::MAX / 8;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Waves<P> {
     /// The tag of this node's own part in the wave in which `child` answers for `tag`; a caller that sits in
     /// its own tree has two parts in it.
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
@@ -23,27 +27,73 @@ impl<P: Payload> Node<P> {
             wave.phase == Phase::Open
                 && wave.children.iter().any(|c| c.node == child && c.branch == tag.branch && !c.is_done)
         };
-        self.waves.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
+        self.open.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
     }
 
-    /// A child's partial has come.
-    pub(crate) fn handle_partial(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
-        self.learn_from(now, from, &partial);
-        let Some(own_tag) = self.parent_tag(from, partial.tag) else {
-            return self.take_from_deposed(now, from, partial);
+    /// A child holds more than it may send unasked.
+    pub(crate) fn handle_offer(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag, bytes: u64) {
+        let Some(own_tag) = self.parent_tag(from, tag) else {
+            cx.send(from, Message::Cancel { tag });
+            return;
         };
-        let mut wave = self.waves.remove(&own_tag).expect("parent_tag names a wave of the table");
+        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled,
+        // if there is room.
+        if let Some(lane) = self.open.get(&own_tag).map(|wave| wave.lane) {
+            cx.note_held(lane);
+            let key = own_and_child(own_tag, from, tag.branch);
+            cx.credit.offered(
+                lane,
+                key,
+                usize::try_from(bytes).map_or(OFFER_BYTES_MAX, |bytes| bytes.min(OFFER_BYTES_MAX)),
+            );
+        }
+    }
+
+    /// The parent has room for what was offered. Whoever is no longer its parent gets nothing: another waits for it.
+    pub(crate) fn handle_grant(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag) {
+        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent == Parent::Node(from));
+        let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
+        cx.send_partials(from, offered.unwrap_or_default().into());
+    }
+
+    /// Grants what has waited for room, the oldest of each application first.
+    pub(crate) fn grant_waiting(&mut self, cx: &mut Context<P>) {
+        loop {
+            let open = &self.open;
+            let is_starved = |tag: Tag| open.get(&tag).is_some_and(|wave| wave.parts.is_settled());
+            let Some((own_tag, child, branch)) = cx.credit.grant_next(is_starved) else { return };
+            cx.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
+        }
+    }
+}
+
+impl<P: Payload> Calls<P> {
+    /// A child's partial has come.
+    pub(crate) fn handle_partial(
+        &mut self,
+        desk: &mut Desk<'_, P>,
+        now: Instant,
+        from: NodeId,
+        partial: Partial<P>,
+    ) {
+        desk.waves.learn_from(desk.cx, now, from, &partial);
+        let Some(own_tag) = desk.waves.parent_tag(from, partial.tag) else {
+            return desk.take_from_deposed(now, from, partial);
+        };
+        let mut wave = desk.waves.open.remove(&own_tag).expect("parent_tag names a wave of the table");
         if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {
-            self.note_bad_message(from, "partial.contributors: partitions that nobody asked for");
-            self.waves.insert(own_tag, wave);
+            desk.cx.note_bad_message(from, "partial.contributors: partitions that nobody asked for");
+            desk.waves.open.insert(own_tag, wave);
             return;
         }
-        self.note_answer(now, &wave, from, &partial);
-        self.take_partial(now, &mut wave, from, partial);
-        self.settle(now, wave);
+        self.note_answer(desk.cx, now, &wave, from, &partial);
+        wave.take_partial(desk, now, from, partial);
+        wave.settle(desk, now);
     }
+}
 
-    fn take_partial(&mut self, now: Instant, wave: &mut Wave<P>, from: NodeId, partial: Partial<P>) {
+impl<P: Payload> Wave<P> {
+    fn take_partial(&mut self, desk: &mut Desk<'_, P>, now: Instant, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, missing, last, report, load, loads, given_up, .. } =
             partial;
         let mut accounted = contributors.clone();
@@ -51,51 +101,51 @@ impl<P: Payload> Node<P> {
         let has_payload = payload.is_some();
         let is_answer = last && has_payload;
         if let Some(payload) = payload.filter(|_| !contributors.is_empty()) {
-            self.credit.arrived(own_and_child(wave.tag, from, tag.branch), payload.len());
-            crossing = self.take_part(wave, from, tag.branch, Part { payload, contributors });
+            desk.cx.credit.arrived(own_and_child(self.tag, from, tag.branch), payload.len());
+            crossing = self.take_part(desk.cx, from, tag.branch, Part { payload, contributors });
         }
-        let missing = missing_of(&wave.asked, missing);
+        let missing = missing_of(&self.asked, missing);
         for loss in &missing {
             accounted.union_with(&loss.partitions);
-            wave.note_loss(loss.clone(), self.config.limits.missing_max);
+            self.note_loss(loss.clone(), desk.cx.config.limits.missing_max);
         }
-        let Some(child) = wave.children.iter_mut().find(|c| c.node == from && c.branch == tag.branch) else {
+        let Some(child) = self.children.iter_mut().find(|c| c.node == from && c.branch == tag.branch) else {
             return;
         };
         let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
         if is_answer {
             let took = child.asked_at.until(now);
-            if child.asked_at == wave.timing.arrived_at {
-                wave.stop.observe(took);
+            if child.asked_at == self.timing.arrived_at {
+                self.stop.observe(took);
             }
             if subtree.root().size == 1 && !child.is_hopeless {
-                self.child_times.observe_leaf(&wave.name, took);
+                desk.cx.loads.child_times.observe_leaf(&self.name, took);
             }
         }
         if !last {
             child.is_hopeless |= has_payload;
             missing.iter().for_each(|loss| child.said_lost.union_with(&loss.partitions));
             child.repair_at =
-                child.repair_at.and_then(|_| self.patience_ends(now, answer_at, subtree.height()));
+                child.repair_at.and_then(|_| desk.cx.patience_ends(now, answer_at, subtree.height()));
         }
         if last {
             child.is_done = true;
-            wave.hear(now, from, load, &loads, subtree.seats().len());
-            self.credit.forget(own_and_child(wave.tag, from, tag.branch));
-            wave.reports.extend(report.map(|report| *report));
-            given_up.into_iter().for_each(|relay| wave.give_up(relay, self.config.limits.missing_max));
-            self.take_over_unaccounted(now, wave, tag.branch, &subtree, &accounted);
+            self.hear(now, from, load, &loads, subtree.seats().len());
+            desk.cx.credit.forget(own_and_child(self.tag, from, tag.branch));
+            self.reports.extend(report.map(|report| *report));
+            given_up.into_iter().for_each(|relay| self.give_up(relay, desk.cx.config.limits.missing_max));
+            self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
         }
         if !crossing.is_empty() {
-            self.ask_again(now, wave, &crossing, from);
+            self.ask_again(desk, now, &crossing, from);
         }
         for loss in
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
         {
-            self.retry(now, wave, &loss.partitions, from);
+            self.retry(desk, now, &loss.partitions, from);
             // Who says that a worker is lost has waited for it.
             if loss.reason != Reason::Lost {
-                self.await_absent(now, wave, &loss.partitions);
+                self.await_absent(now, &loss.partitions);
             }
         }
     }
@@ -106,21 +156,21 @@ impl<P: Payload> Node<P> {
     /// A part can't be taken apart. It is not taken if it overlaps what is here; nor if it holds more than was asked
     /// for, as of a child that headed a wider tree before this node asked it for itself alone: the rest comes by
     /// another way, and the two would cross further up.
-    fn take_part(&mut self, wave: &mut Wave<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
+    fn take_part(&mut self, cx: &mut Context<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
-        let was_asked = contributors.is_subset(&wave.asked)
-            || wave
+        let was_asked = contributors.is_subset(&self.asked)
+            || self
                 .child_mut(from, branch)
                 .is_some_and(|child| contributors.is_subset(&child.tree.partitions()));
-        let folds = wave.parts.open_folds();
-        if was_asked && wave.parts.take_in(part) != Taken::Overlaps {
-            self.queue.note_stale(folds - wave.parts.open_folds());
+        let folds = self.parts.open_folds();
+        if was_asked && self.parts.take_in(part) != Taken::Overlaps {
+            cx.queue.note_stale(folds - self.parts.open_folds());
             return PartitionSet::new();
         }
-        self.counters.partials_overlapping += 1;
-        let partitions = contributors.intersection(&wave.asked).difference(wave.parts.claimed());
+        cx.counters.partials_overlapping += 1;
+        let partitions = contributors.intersection(&self.asked).difference(self.parts.claimed());
         let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
-        wave.note_loss(loss, self.config.limits.missing_max);
+        self.note_loss(loss, cx.config.limits.missing_max);
         partitions
     }
 
@@ -128,8 +178,8 @@ impl<P: Payload> Node<P> {
     /// this node's own.
     fn take_over_unaccounted(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
-        wave: &mut Wave<P>,
         branch: u32,
         subtree: &Tree,
         accounted: &PartitionSet,
@@ -137,49 +187,13 @@ impl<P: Payload> Node<P> {
         if subtree.root().size == 1 {
             return;
         }
-        let rest = subtree.partitions().difference(accounted).difference(wave.parts.claimed());
+        let rest = subtree.partitions().difference(accounted).difference(self.parts.claimed());
         if rest.is_empty() {
             return;
         }
         let orphans: Vec<Tree> =
             subtree.children().filter(|tree| tree.partitions().intersects(&rest)).collect();
-        self.adopt(now, wave, branch, &orphans);
-    }
-
-    /// A child holds more than it may send unasked.
-    pub(crate) fn handle_offer(&mut self, from: NodeId, tag: Tag, bytes: u64) {
-        let Some(own_tag) = self.parent_tag(from, tag) else {
-            self.send(from, Message::Cancel { tag });
-            return;
-        };
-        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled,
-        // if there is room.
-        if let Some(lane) = self.waves.get(&own_tag).map(|wave| wave.lane) {
-            self.note_held(lane);
-            let key = own_and_child(own_tag, from, tag.branch);
-            self.credit.offered(
-                lane,
-                key,
-                usize::try_from(bytes).map_or(OFFER_BYTES_MAX, |bytes| bytes.min(OFFER_BYTES_MAX)),
-            );
-        }
-    }
-
-    /// The parent has room for what was offered. Whoever is no longer its parent gets nothing: another waits for it.
-    pub(crate) fn handle_grant(&mut self, from: NodeId, tag: Tag) {
-        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent == Parent::Node(from));
-        let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
-        self.send_partials(from, offered.unwrap_or_default().into());
-    }
-
-    /// Grants what has waited for room, the oldest of each application first.
-    pub(crate) fn grant_waiting(&mut self) {
-        loop {
-            let Self { credit, waves, .. } = self;
-            let is_starved = |tag: Tag| waves.get(&tag).is_some_and(|wave| wave.parts.is_settled());
-            let Some((own_tag, child, branch)) = credit.grant_next(is_starved) else { return };
-            self.send(child, Message::Grant { tag: Tag { branch, ..own_tag } });
-        }
+        self.adopt(desk, now, branch, &orphans);
     }
 }
 
@@ -192,4 +206,33 @@ pub(crate) fn own_and_child(own: Tag, child: NodeId, branch: u32) -> (Tag, NodeI
 fn missing_of(asked: &PartitionSet, missing: Vec<Missing>) -> Vec<Missing> {
     let of_asked = |loss: Missing| Missing { partitions: loss.partitions.intersection(asked), ..loss };
     missing.into_iter().map(of_asked).filter(|loss| !loss.partitions.is_empty()).collect()
+}
+
+impl<P: Payload> Waves<P> {
+    /// What a partial says about its sender.
+    pub(crate) fn learn_from(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        from: NodeId,
+        partial: &Partial<P>,
+    ) {
+        if from == cx.me {
+            return;
+        }
+        if cx.config.tuning.waves_bear_loads {
+            cx.loads.table.learn(from, partial.load, now);
+        }
+        let own = Tag { branch: crate::call::caller::CALLER_BRANCH, ..partial.tag };
+        let Some(wave) = self.open.get(&own) else { return };
+        if partial.cost == CostFigure::default() {
+            return;
+        }
+        if let Some(heard) = cx.loads.costs_heard.get_mut(&wave.name) {
+            heard.local = partial.cost.local.or(heard.local);
+            heard.reduce = partial.cost.reduce.or(heard.reduce);
+        } else if cx.loads.costs_heard.len() < crate::load::COSTS_HEARD_MAX {
+            cx.loads.costs_heard.insert(wave.name.clone(), partial.cost);
+        }
+    }
 }

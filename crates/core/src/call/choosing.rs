@@ -9,11 +9,12 @@
 
 use crate::call::caller::OpenCall;
 use crate::call::repair::service_of;
+use crate::call::table::Calls;
 use crate::error::Missing;
 use crate::id::{NodeId, WaveId};
 use crate::load::figure::LoadFigure;
 use crate::message::{Partial, Payload};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::replica::ReplicaPolicy;
 use crate::replica::announced::Announced;
 use crate::replica::choice::Choice;
@@ -24,6 +25,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::state::{Child, Parent, Wave};
+use crate::wave::table::Desk;
 
 /// A front asks for the loads of a wave's nodes no more often than this: a figure ages by a fraction of a job in
 /// the meantime, and waves that come by the thousand bear no more than they must.
@@ -43,141 +45,165 @@ macro_rules! wanted {
     }};
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> OpenCall<P> {
     /// True when some partition of the call has several replicas.
-    pub(crate) fn has_choice(&self, call: &OpenCall<P>) -> bool {
-        wanted!(self.sight, call).any(|(_, replicas)| replicas.len() > 1)
+    pub(crate) fn has_choice(&self, cx: &Context<P>) -> bool {
+        wanted!(cx.sight, self).any(|(_, replicas)| replicas.len() > 1)
     }
 
     /// The poll that the call's policy asks for, if any.
-    pub(crate) fn begin_poll(&mut self, now: Instant, call: &OpenCall<P>) -> Option<Poll> {
-        if !call.has_choice {
+    pub(crate) fn begin_poll(&self, cx: &mut Context<P>, now: Instant) -> Option<Poll> {
+        if !self.has_choice {
             return None;
         }
-        let policy = self.policy_of(call);
-        let timeout = self.config.tuning.poll_timeout;
-        let Self { sight, random, replicas, .. } = self;
-        replicas.poll(policy, wanted!(sight, call), timeout, now, random)
+        let policy = self.policy_of(cx);
+        let timeout = cx.config.tuning.poll_timeout;
+        let Context { sight, random, loads, .. } = cx;
+        loads.replicas.poll(policy, wanted!(sight, self), timeout, now, random)
     }
 
-    fn policy_of(&self, call: &OpenCall<P>) -> ReplicaPolicy {
-        call.options.policy.unwrap_or(self.config.tuning.replica_policy)
+    fn policy_of(&self, cx: &Context<P>) -> ReplicaPolicy {
+        self.options.policy.unwrap_or(cx.config.tuning.replica_policy)
     }
 
+    /// Chooses the call's replicas.
+    pub(crate) fn choose(&self, cx: &mut Context<P>, now: Instant, poll: Option<&Poll>) -> Choice {
+        let policy = self.policy_of(cx);
+        let local_ms = cx.local_estimate(cx.kind_of(&self.name), &self.name).as_millis_f64();
+        let own = (cx.me, cx.load_figure());
+        let Context { sight, random, loads, .. } = cx;
+        let wanted = wanted!(sight, self);
+        if !self.has_choice {
+            return crate::replica::random::choose(wanted, random);
+        }
+        let announced = Announced { loads: &loads.table, own, now };
+        let choosing = Choosing { policy, service: service_of(&self.name), local_ms, announced };
+        loads.replicas.choose(choosing, wanted, poll, random)
+    }
+
+    /// The call is on its way by `trees`: notes what was placed where, and probes for the calls to come.
+    pub(crate) fn note_launch(&mut self, cx: &mut Context<P>, now: Instant, choice: &Choice, trees: &[Tree]) {
+        if cx.config.tuning.anticipate {
+            self.anticipate(cx, now, trees);
+        }
+        if !self.has_choice {
+            return;
+        }
+        self.placed = cx.loads.replicas.launched(choice);
+        let policy = self.policy_of(cx);
+        let Context { sight, random, loads, .. } = cx;
+        let targets = loads.replicas.probe(policy, wanted!(sight, self), now, random);
+        for node in targets {
+            cx.send_poll(node, probe_sequence(now));
+        }
+    }
+
+    /// Adds what the trees' nodes were given to what they are known to have. This node's own load index has it as
+    /// soon as the call comes round.
+    fn anticipate(&self, cx: &mut Context<P>, now: Instant, trees: &[Tree]) {
+        let kind = cx.kind_of(&self.name);
+        let (local, reduce) = (cx.local_estimate(kind, &self.name), cx.reduce_estimate(kind, &self.name));
+        for tree in trees {
+            let seats = tree.seats();
+            for (at, seat) in seats.iter().enumerate().filter(|(_, seat)| seat.node != cx.me) {
+                let folded = seat.partitions.len() + children_of(&seats[at..at + seat.size as usize]);
+                let work = local.mul_f64(seat.partitions.len() as f64)
+                    + reduce.mul_f64(folded.saturating_sub(1) as f64);
+                let processors = cx.sight.view().card(&seat.node).map_or(1, |card| card.processors);
+                cx.loads.table.anticipate(seat.node, work, processors, now);
+            }
+        }
+    }
+
+    /// The call is over: the policies learn how its nodes have done.
+    pub(crate) fn note_end(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        losses: &[Missing],
+        missing: &[Missing],
+    ) {
+        if !self.has_choice {
+            return;
+        }
+        let placed = core::mem::take(&mut self.placed);
+        if self.options.push.is_some() {
+            // That a worker does not push is no fault of the node that it is attached to.
+            cx.loads.replicas.cancelled(placed);
+        } else {
+            cx.loads.replicas.ended(placed, losses.iter(), missing, now);
+        }
+    }
+}
+
+impl<P: Payload> Calls<P> {
     /// A replica says how busy it is.
     pub(crate) fn handle_poll_answer(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
         node: NodeId,
         sequence: u64,
         figure: LoadFigure,
     ) {
-        self.loads.learn(node, figure, now);
+        desk.cx.loads.table.learn(node, figure, now);
         if sequence == UNASKED {
             return;
         }
         if let Some(sent_at) = probed_at(sequence) {
-            if sent_at.until(now) <= self.config.tuning.poll_timeout {
-                self.replicas.handle_probe_answer(node, figure, now, &mut self.random);
+            if sent_at.until(now) <= desk.cx.config.tuning.poll_timeout {
+                desk.cx.loads.replicas.handle_probe_answer(node, figure, now, &mut desk.cx.random);
             } else {
-                self.counters.polls_late += 1;
+                desk.cx.counters.polls_late += 1;
             }
             return;
         }
-        let wave = WaveId { origin: self.me.generation, sequence };
-        let Some(poll) = self.calls.get_mut(&wave).and_then(|call| call.polling.as_mut()) else {
-            let is_waived = |call| self.policy_of(call) == ReplicaPolicy::PrequalInline;
-            self.counters.polls_late += u64::from(!self.calls.get(&wave).is_some_and(is_waived));
+        let wave = WaveId { origin: desk.cx.me.generation, sequence };
+        let Some(poll) = self.open.get_mut(&wave).and_then(|call| call.polling.as_mut()) else {
+            let is_waived = |call: &OpenCall<P>| call.policy_of(desk.cx) == ReplicaPolicy::PrequalInline;
+            desk.cx.counters.polls_late += u64::from(!self.open.get(&wave).is_some_and(is_waived));
             return;
         };
         if poll.0.handle_answer(node, figure, now) == Verdict::Late {
-            self.counters.polls_late += 1;
+            desk.cx.counters.polls_late += 1;
         }
         if poll.0.is_complete() {
-            self.handle_polls_over(now, wave);
+            self.handle_polls_over(desk, now, wave);
         }
     }
 
     /// All answers are in, or no more are waited for.
-    pub(crate) fn handle_polls_over(&mut self, now: Instant, wave: WaveId) {
-        let Some(mut call) = self.calls.remove(&wave) else { return };
-        self.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
+    pub(crate) fn handle_polls_over(&mut self, desk: &mut Desk<'_, P>, now: Instant, wave: WaveId) {
+        let Some(mut call) = self.open.remove(&wave) else { return };
+        desk.cx.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
         match call.polling.take() {
-            Some((poll, params)) => self.launch(now, wave, call, Some(&poll), &params),
-            None if call.is_joining() => self.give_up_joining(now, call),
-            None => drop(self.calls.insert(wave, call)),
-        }
-    }
-
-    /// Chooses the call's replicas.
-    pub(crate) fn choose(&mut self, now: Instant, call: &OpenCall<P>, poll: Option<&Poll>) -> Choice {
-        let policy = self.policy_of(call);
-        let local_ms = self.local_estimate(self.kind_of(&call.name), &call.name).as_millis_f64();
-        let own = (self.me, self.load_figure());
-        let Self { sight, random, replicas, loads, .. } = self;
-        let wanted = wanted!(sight, call);
-        if !call.has_choice {
-            return crate::replica::random::choose(wanted, random);
-        }
-        let announced = Announced { loads, own, now };
-        let choosing = Choosing { policy, service: service_of(&call.name), local_ms, announced };
-        replicas.choose(choosing, wanted, poll, random)
-    }
-
-    /// The call is on its way by `trees`: notes what was placed where, and probes for the calls to come.
-    pub(crate) fn note_launch(
-        &mut self,
-        now: Instant,
-        call: &mut OpenCall<P>,
-        choice: &Choice,
-        trees: &[Tree],
-    ) {
-        if self.config.tuning.anticipate {
-            self.anticipate(now, call, trees);
-        }
-        if !call.has_choice {
-            return;
-        }
-        call.placed = self.replicas.launched(choice);
-        let policy = self.policy_of(call);
-        let Self { sight, random, replicas, .. } = self;
-        let targets = replicas.probe(policy, wanted!(sight, call), now, random);
-        for node in targets {
-            self.send_poll(node, probe_sequence(now));
+            Some((poll, params)) => self.launch(desk, now, wave, call, Some(&poll), &params),
+            None if call.is_joining() => self.give_up_joining(desk.cx, now, call),
+            None => drop(self.open.insert(wave, call)),
         }
     }
 
     /// True when this call's wave shall bring the loads of all who answer: those that are known are not quite
     /// fresh, and it is long enough since they were last asked for.
-    pub(crate) fn asks_for_news(&mut self, now: Instant) -> bool {
+    pub(crate) fn asks_for_news(&mut self, cx: &mut Context<P>, now: Instant) -> bool {
         let is_due = self.news_asked_at.is_none_or(|at| at.until(now) >= NEWS_EVERY);
-        let asks = self.config.tuning.waves_bear_loads && is_due;
+        let asks = cx.config.tuning.waves_bear_loads && is_due;
         if asks {
             self.news_asked_at = Some(now);
         }
         asks
     }
 
-    /// Adds what the trees' nodes were given to what they are known to have. This node's own load index has it as
-    /// soon as the call comes round.
-    fn anticipate(&mut self, now: Instant, call: &OpenCall<P>, trees: &[Tree]) {
-        let kind = self.kind_of(&call.name);
-        let (local, reduce) = (self.local_estimate(kind, &call.name), self.reduce_estimate(kind, &call.name));
-        for tree in trees {
-            let seats = tree.seats();
-            for (at, seat) in seats.iter().enumerate().filter(|(_, seat)| seat.node != self.me) {
-                let folded = seat.partitions.len() + children_of(&seats[at..at + seat.size as usize]);
-                let work = local.mul_f64(seat.partitions.len() as f64)
-                    + reduce.mul_f64(folded.saturating_sub(1) as f64);
-                let processors = self.sight.view().card(&seat.node).map_or(1, |card| card.processors);
-                self.loads.anticipate(seat.node, work, processors, now);
-            }
-        }
-    }
-
     /// A child's partial has come. If it answers the caller itself, all it was asked, and for itself alone, that is
     /// how long it takes.
-    pub(crate) fn note_answer(&mut self, now: Instant, wave: &Wave<P>, from: NodeId, partial: &Partial<P>) {
+    pub(crate) fn note_answer(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        wave: &Wave<P>,
+        from: NodeId,
+        partial: &Partial<P>,
+    ) {
         let is_whole = partial.last && partial.missing.is_empty() && wave.tried.is_empty();
         if wave.parent != Parent::Caller || !is_whole {
             return;
@@ -186,29 +212,9 @@ impl<P: Payload> Node<P> {
             child.node == from && child.branch == partial.tag.branch && child.tree.root().size == 1
         };
         if wave.children.iter().any(is_alone)
-            && self.calls.get(&wave.tag.wave).is_some_and(|call| call.has_choice)
+            && self.open.get(&wave.tag.wave).is_some_and(|call| call.has_choice)
         {
-            self.replicas.observe(from, wave.timing.arrived_at.until(now), now);
-        }
-    }
-
-    /// The call is over: the policies learn how its nodes have done.
-    pub(crate) fn note_end(
-        &mut self,
-        now: Instant,
-        call: &mut OpenCall<P>,
-        losses: &[Missing],
-        missing: &[Missing],
-    ) {
-        if !call.has_choice {
-            return;
-        }
-        let placed = core::mem::take(&mut call.placed);
-        if call.options.push.is_some() {
-            // That a worker does not push is no fault of the node that it is attached to.
-            self.replicas.cancelled(placed);
-        } else {
-            self.replicas.ended(placed, losses.iter(), missing, now);
+            cx.loads.replicas.observe(from, wave.timing.arrived_at.until(now), now);
         }
     }
 }

@@ -6,16 +6,18 @@
 //! since core does not look into payloads; it has what is left of the deadline.
 
 use crate::call::caller::{CALLER_BRANCH, OpenCall};
+use crate::call::table::Calls;
 use crate::effect::{Effect, Job, Place, Work};
 use crate::error::{CallError, JobError, Missing, Reason};
 use crate::id::{JobId, NodeId, Tag, WaveId};
 use crate::message::{Payload, Report};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::slice;
 use crate::wave::state::{Wave, list, note};
+use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
 /// Joining is given no more than this part of a call's time, however long it is said to take.
@@ -80,7 +82,7 @@ impl<P: Payload> Gathered<P> {
     }
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Context<P> {
     /// Refuses slices of what can't be cut here, or not joined.
     pub(crate) fn check_slices(&self, name: &str, slices: u32) -> Result<(), CallError> {
         let limit = match self.kind_of(name).map(|kind| self.config.kinds[kind as usize].is_sliceable) {
@@ -91,10 +93,13 @@ impl<P: Payload> Node<P> {
         };
         Err(CallError::bad_field("slices", slices, limit))
     }
+}
 
+impl<P: Payload> Calls<P> {
     /// A slice of a call has ended.
     pub(crate) fn gather(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
         mut call: OpenCall<P>,
         wave: &mut Wave<P>,
@@ -102,41 +107,28 @@ impl<P: Payload> Node<P> {
     ) {
         let first = wave.slice.first(wave.tag.wave);
         let Some(gathered) = call.gathered.as_deref_mut() else { return };
-        gathered.take(wave, missing, self.config.limits.missing_max);
+        gathered.take(wave, missing, desk.cx.config.limits.missing_max);
         let lost = call.asked.len() - gathered.contributed.len();
         let is_whole = gathered.came == wave.slice.of() as usize;
         if lost > call.losses_max as usize {
-            self.drop_slices(first, wave.slice.of());
-            return self.end_sliced(now, call, None);
+            desk.drop_slices(first, wave.slice.of());
+            return self.end_sliced(desk.cx, now, call, None);
         }
         if !is_whole {
-            self.calls.insert(first, call);
+            self.open.insert(first, call);
             return;
         }
         match gathered.take_values().zip(wave.kind) {
-            Some((parts, kind)) => self.join_slices(now, first, call, kind, parts, wave.params.clone()),
-            None => self.end_sliced(now, call, None),
-        }
-    }
-
-    /// Gives up the slices of a call that are still on their way.
-    pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
-        for (_, wave) in slice::waves(first, of) {
-            if let Some(mut own) = self.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
-                self.drop_wave(&mut own);
+            Some((parts, kind)) => {
+                self.join_slices(desk.cx, now, first, call, kind, parts, wave.params.clone())
             }
+            None => self.end_sliced(desk.cx, now, call, None),
         }
-    }
-
-    /// What a call's slices must leave of its time.
-    pub(crate) fn joining_time(&self, call: &OpenCall<P>) -> Duration {
-        let slices = call.options.slices;
-        let fold = self.reduce_estimate(self.kind_of(&call.name), &call.name);
-        fold.mul_f64(f64::from(slices - 1)).min(call.options.deadline.div(JOINING_PART))
     }
 
     fn join_slices(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         first: WaveId,
         mut call: OpenCall<P>,
@@ -145,19 +137,20 @@ impl<P: Payload> Node<P> {
         params: P,
     ) {
         let deadline_at = call.deadline_at();
-        let id = self.begin_join(now, first, kind, deadline_at);
+        let id = cx.begin_join(now, first, kind, deadline_at);
         if let Some(gathered) = call.gathered.as_deref_mut() {
             gathered.joining = Some(id);
         }
-        self.timers.rearm(&mut call.armed, Some(deadline_at.max(now)), Wake::Polls(first));
-        self.calls.insert(first, call);
+        cx.timers.rearm(&mut call.armed, Some(deadline_at.max(now)), Wake::Polls(first));
+        self.open.insert(first, call);
         let work = Work::Join { parts, params };
-        self.effects.push_back(Effect::Run(Job { id, kind, work, place: Place::Worker }));
+        cx.effects.push_back(Effect::Run(Job { id, kind, work, place: Place::Worker }));
     }
 
     /// The slices have been joined, or could not be.
     pub(crate) fn handle_joined(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         id: JobId,
         first: WaveId,
@@ -165,45 +158,45 @@ impl<P: Payload> Node<P> {
     ) {
         let is_awaited =
             |call: &OpenCall<P>| call.gathered.as_ref().is_some_and(|gathered| gathered.joining == Some(id));
-        if !self.calls.get(&first).is_some_and(is_awaited) {
+        if !self.open.get(&first).is_some_and(is_awaited) {
             return;
         }
-        let Some(mut call) = self.calls.remove(&first) else { return };
-        self.timers.rearm(&mut call.armed, None, Wake::Polls(first));
+        let Some(mut call) = self.open.remove(&first) else { return };
+        cx.timers.rearm(&mut call.armed, None, Wake::Polls(first));
         match result {
-            Ok(value) => self.end_sliced(now, call, Some(value)),
+            Ok(value) => self.end_sliced(cx, now, call, Some(value)),
             Err(JobError::Failed(text) | JobError::Panicked(text)) => {
-                self.end_unjoined(now, call, Reason::ReduceFailed(text));
+                self.end_unjoined(cx, now, call, Reason::ReduceFailed(text));
             }
         }
     }
 
     /// The deadline has passed while the slices of a call were being joined.
-    pub(crate) fn give_up_joining(&mut self, now: Instant, call: OpenCall<P>) {
-        self.end_unjoined(now, call, Reason::Late);
+    pub(crate) fn give_up_joining(&mut self, cx: &mut Context<P>, now: Instant, call: OpenCall<P>) {
+        self.end_unjoined(cx, now, call, Reason::Late);
     }
 
     /// Ends a call whose slices all came, and whose value did not.
-    fn end_unjoined(&mut self, now: Instant, mut call: OpenCall<P>, reason: Reason) {
+    fn end_unjoined(&mut self, cx: &mut Context<P>, now: Instant, mut call: OpenCall<P>, reason: Reason) {
         if let Some(gathered) = call.gathered.as_deref_mut() {
             let partitions = core::mem::take(&mut gathered.contributed);
-            let loss = Missing { partitions, node: Some(self.me), reason };
-            list(&mut gathered.missing, loss, self.config.limits.missing_max);
+            let loss = Missing { partitions, node: Some(cx.me), reason };
+            list(&mut gathered.missing, loss, cx.config.limits.missing_max);
         }
-        self.end_sliced(now, call, None);
+        self.end_sliced(cx, now, call, None);
     }
 
-    fn end_sliced(&mut self, now: Instant, mut call: OpenCall<P>, value: Option<P>) {
+    fn end_sliced(&mut self, cx: &mut Context<P>, now: Instant, mut call: OpenCall<P>, value: Option<P>) {
         let Some(mut gathered) = call.gathered.take() else { return };
-        self.note_end(now, &mut call, &gathered.losses, &gathered.missing);
-        self.judge_relays(now, &call.relays, &gathered.given_up, gathered.missing.is_empty());
+        call.note_end(cx, now, &gathered.losses, &gathered.missing);
+        cx.judge_relays(now, &call.relays, &gathered.given_up, gathered.missing.is_empty());
         let explain = call.options.explain;
         let elapsed = call.started_at.until(now);
         let report = explain.then(|| {
-            let rack = self.config.card.rack.clone();
+            let rack = cx.config.card.rack.clone();
             let (queue, local, reduce) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
             let (wait, total) = (elapsed, elapsed);
-            let (node, partitions) = (self.me, PartitionSet::new());
+            let (node, partitions) = (cx.me, PartitionSet::new());
             let children = core::mem::take(&mut gathered.reports);
             alloc::boxed::Box::new(Report {
                 node,
@@ -217,6 +210,26 @@ impl<P: Payload> Node<P> {
                 children,
             })
         });
-        self.conclude(now, call, gathered.contributed, gathered.missing, value, report);
+        self.conclude(cx, now, call, gathered.contributed, gathered.missing, value, report);
+    }
+}
+
+impl<P: Payload> Desk<'_, P> {
+    /// Gives up the slices of a call that are still on their way.
+    pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
+        for (_, wave) in slice::waves(first, of) {
+            if let Some(mut own) = self.waves.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+                own.drop_wave(self);
+            }
+        }
+    }
+}
+
+impl<P: Payload> OpenCall<P> {
+    /// What a call's slices must leave of its time.
+    pub(crate) fn joining_time(&self, cx: &Context<P>) -> Duration {
+        let slices = self.options.slices;
+        let fold = cx.reduce_estimate(cx.kind_of(&self.name), &self.name);
+        fold.mul_f64(f64::from(slices - 1)).min(self.options.deadline.div(JOINING_PART))
     }
 }

@@ -11,23 +11,24 @@
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::slices::{LocalKey, reason_of};
 use crate::config::Placement;
-use crate::effect::{Effect, Job, Place, TracePoint, Work};
+use crate::effect::{Effect, Job, Place, Work};
 use crate::error::{JobError, Reason};
 use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::schedule::lanes::Charge;
-use crate::schedule::queue::{Pending, Turn};
+use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Phase, Wave};
-use alloc::vec::Vec;
+use crate::wave::table::Desk;
+use alloc::collections::BTreeMap;
 
 /// What a job in the driver's hands does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+pub(crate) enum What {
     Local,
     Slices,
     Fold,
@@ -44,7 +45,7 @@ impl What {
         }
     }
 
-    fn is_local(self) -> bool {
+    pub(crate) fn is_local(self) -> bool {
         matches!(self, Self::Local | Self::Slices)
     }
 }
@@ -52,89 +53,223 @@ impl What {
 /// A job in the driver's hands.
 #[derive(Debug)]
 pub(crate) struct OpenJob {
-    tag: Tag,
+    pub(crate) tag: Tag,
     pub(crate) kind: u32,
-    what: What,
+    pub(crate) what: What,
     /// Which local it is, when it makes slices.
     pub(crate) local: Option<LocalKey>,
     /// Whose partials a fold joins; the partition of a local.
     pub(crate) contributors: PartitionSet,
-    place: Place,
+    pub(crate) place: Place,
     /// [`Wave::jobs_epoch`] when it was handed out.
-    epoch: u64,
-    holds_processor: bool,
+    pub(crate) epoch: u64,
+    pub(crate) holds_processor: bool,
     /// What its application has been charged; `None` for one that only waits, or has no turn to wait for.
     charge: Option<Charge>,
     pub(crate) started_at: Instant,
-    is_stuck: bool,
-    armed: Option<Instant>,
+    pub(crate) is_stuck: bool,
+    pub(crate) armed: Option<Instant>,
 }
 
-impl<P: Payload> Node<P> {
+/// Operator work that is out: jobs of waves and runs of streams' filters.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    pub(crate) open: BTreeMap<JobId, OpenJob>,
+    pub(crate) started: u64,
+    pub(crate) epochs: u64,
+    pub(crate) stuck: usize,
+    /// Counts the runs of all filters.
+    pub(crate) runs_started: u64,
+    /// Runs that were given up and have not ended.
+    pub(crate) runs_abandoned: BTreeMap<u64, RunAbandoned>,
+    pub(crate) processors_busy: u32,
+    /// Processors that locals hold, which may hang.
+    pub(crate) locals_busy: u32,
+}
+
+/// A run of a filter that was given up and has not ended.
+#[derive(Debug)]
+pub(crate) struct RunAbandoned {
+    /// Whether another worker was started in the place of its.
+    pub(crate) is_replaced: bool,
+    /// What its application was charged for it.
+    pub(crate) charge: Option<Charge>,
+}
+
+impl<P: Payload> Wave<P> {
     /// Queues the local of one partition, or hands it out at once when it takes microseconds.
     pub(crate) fn enqueue_local(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        wave: &mut Wave<P>,
         kind: u32,
         partition: PartitionId,
     ) {
         let job = Pending {
-            tag: wave.tag,
+            tag: self.tag,
             kind,
-            work: Work::Local { partition, params: wave.params.clone() },
+            work: Work::Local { partition, params: self.params.clone() },
             contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
-            epoch: wave.jobs_epoch,
+            epoch: self.jobs_epoch,
         };
-        if self.place_of(&job) == Place::Inline {
-            return self.hand_out(now, wave, job, Place::Inline);
+        if cx.place_of(&job) == Place::Inline {
+            return self.hand_out(cx, now, job, Place::Inline);
         }
-        if let Err(job) = self.queue.push_local(job) {
-            self.refuse_local(wave, job);
+        if let Err(job) = cx.queue.push_local(job) {
+            self.refuse_local(cx, job);
         }
     }
 
     /// A local finds its application's line full.
-    pub(crate) fn refuse_local(&mut self, wave: &mut Wave<P>, job: Pending<P>) {
-        self.queue.lanes.note_refused(wave.lane, 1);
-        let service = self.queue.lanes.name(wave.lane);
+    pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, job: Pending<P>) {
+        cx.queue.lanes.note_refused(self.lane, 1);
+        let service = cx.queue.lanes.name(self.lane);
         let full = alloc::format!("jobs_queued_max, the part of {service}");
-        self.lose_own(wave, job.contributors, Reason::Full(full.into()));
+        self.lose_own(cx, job.contributors, Reason::Full(full.into()));
     }
 
     /// Pairs up parts at rest and queues their folds.
-    pub(crate) fn fold_pairs(&mut self, now: Instant, wave: &mut Wave<P>) {
-        let Some(kind) = wave.kind else { return };
-        while let Some((a, b)) = wave.parts.take_pair() {
+    pub(crate) fn fold_pairs(&mut self, cx: &mut Context<P>, now: Instant) {
+        let Some(kind) = self.kind else { return };
+        while let Some((a, b)) = self.parts.take_pair() {
             let mut contributors = a.contributors;
             contributors.union_with(&b.contributors);
-            if wave.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
+            if self.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
                 let payload = if a.payload.is_empty() { b.payload } else { a.payload };
-                wave.parts.put_folded(Part { payload, contributors });
+                self.parts.put_folded(Part { payload, contributors });
                 continue;
             }
-            let work = Work::Reduce { a: a.payload, b: b.payload, params: wave.params.clone() };
-            let epoch = wave.jobs_epoch;
-            self.queue_fold(now, wave, Pending { tag: wave.tag, kind, work, contributors, epoch });
+            let work = Work::Reduce { a: a.payload, b: b.payload, params: self.params.clone() };
+            let epoch = self.jobs_epoch;
+            self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, contributors, epoch });
         }
     }
 
     /// Queues a fold, or hands it out at once when it takes microseconds.
-    pub(crate) fn queue_fold(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>) {
-        match self.place_of(&job) {
-            Place::Inline => self.hand_out(now, wave, job, Place::Inline),
-            Place::Worker | Place::Async => self.queue.push_fold(job),
+    pub(crate) fn queue_fold(&mut self, cx: &mut Context<P>, now: Instant, job: Pending<P>) {
+        match cx.place_of(&job) {
+            Place::Inline => self.hand_out(cx, now, job, Place::Inline),
+            Place::Worker | Place::Async => cx.queue.push_fold(job),
         }
     }
 
+    pub(crate) fn hand_out(&mut self, cx: &mut Context<P>, now: Instant, job: Pending<P>, place: Place) {
+        cx.jobs.started += 1;
+        let id = JobId(cx.jobs.started);
+        let Pending { tag, kind, work, contributors, epoch } = job;
+        let holds_processor = match cx.config.kinds[kind as usize].placement {
+            Placement::Async { holds_processor } => holds_processor,
+            _ => place != Place::Inline,
+        };
+        self.timing.first_job_at.get_or_insert(now);
+        if place == Place::Async {
+            self.futures.push(id);
+        }
+        self.jobs_inline += u32::from(place == Place::Inline);
+        let what = What::of(&work);
+        let cost = cx.loads.costs.of(kind);
+        let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
+        let charge = holds_processor.then(|| cx.queue.lanes.begin(self.lane, expected_ms));
+        let mut open = OpenJob {
+            tag,
+            kind,
+            what,
+            local: (what == What::Slices)
+                .then(|| (self.slice.first(tag.wave), contributors.least().unwrap_or(0))),
+            contributors,
+            place,
+            epoch,
+            holds_processor,
+            charge,
+            started_at: now,
+            is_stuck: false,
+            armed: None,
+        };
+        cx.occupy(&open);
+        if place != Place::Inline {
+            let patience_ends = self.deadline_at + cx.config.tuning.stuck_after;
+            cx.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
+        }
+        let is_inline_fold = what == What::Fold && place == Place::Inline;
+        cx.jobs.open.insert(id, open);
+        let run = Effect::Run(Job { id, kind, work, place });
+        if is_inline_fold {
+            // Folds outrank locals: before the next inline local runs, what the last one gave is folded away.
+            cx.effects.push_front(run);
+        } else {
+            cx.effects.push_back(run);
+        }
+    }
+
+    pub(crate) fn take_result(
+        &mut self,
+        desk: &mut Desk<'_, P>,
+        now: Instant,
+        job: OpenJob,
+        result: Result<P, JobError>,
+        cost: Duration,
+    ) {
+        let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
+        let is_fold = job.what == What::Fold;
+        self.lighten(desk.cx, job.kind, is_fold);
+        let time = if is_fold { &mut self.timing.reduce } else { &mut self.timing.local };
+        *time += took;
+        let chained = chained(self, is_fold, &job.contributors);
+        match (result, is_fold) {
+            (Ok(payload), true) if let Some(worker) = chained => {
+                self.put_chained(desk, now, worker, payload);
+            }
+            (Err(JobError::Failed(text) | JobError::Panicked(text)), true) if chained.is_some() => {
+                self.lose_own(desk.cx, job.contributors, Reason::ReduceFailed(text));
+            }
+            (Ok(payload), true) => {
+                self.free_folded(desk, &job.contributors);
+                self.parts.put_folded(Part { payload, contributors: job.contributors });
+            }
+            (Ok(payload), false) => {
+                self.take_own(desk.cx, job.contributors, payload);
+            }
+            (Err(_), true) if !self.parts.forget_folded(&job.contributors) => {}
+            (Err(error), true) => {
+                let (JobError::Failed(text) | JobError::Panicked(text)) = error;
+                let reason = Reason::ReduceFailed(text);
+                let loss =
+                    crate::error::Missing { partitions: job.contributors, node: Some(desk.cx.me), reason };
+                self.note_loss(loss, desk.cx.config.limits.missing_max);
+            }
+            (Err(error), false) => {
+                desk.cx.counters.locals_failed += 1;
+                self.lose_own(desk.cx, job.contributors, reason_of(error));
+            }
+        }
+    }
+
+    /// Nothing waits for the wave's jobs any more.
+    pub(crate) fn forget_jobs(&mut self, cx: &mut Context<P>) {
+        self.jobs_inline = 0;
+        let chained = self.chains.values().filter(|chain| chain.is_folding()).count();
+        cx.queue.note_stale(self.parts.open_folds() + chained);
+        self.jobs_epoch = cx.next_jobs_epoch();
+        for id in core::mem::take(&mut self.futures) {
+            if let Some(mut job) = cx.jobs.open.remove(&id) {
+                cx.timers.rearm(&mut job.armed, None, Wake::Job(id));
+                cx.vacate(&job);
+                cx.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
+            }
+        }
+    }
+}
+
+impl<P: Payload> Context<P> {
     /// Where a job runs.
-    fn place_of(&self, job: &Pending<P>) -> Place {
+    pub(crate) fn place_of(&self, job: &Pending<P>) -> Place {
         match self.config.kinds[job.kind as usize].placement {
             Placement::Inline => Place::Inline,
             Placement::Pool => Place::Worker,
             Placement::Async { .. } => Place::Async,
             Placement::Measured => {
                 let is_cheap = self
+                    .loads
                     .costs
                     .of(job.kind)
                     .reduce
@@ -146,130 +281,18 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Gives queued jobs to idle processors.
-    pub(crate) fn dispatch(&mut self, now: Instant) {
-        while let Some(turn) =
-            self.queue.pop(self.processors_busy, self.locals_busy, self.config.card.processors)
-        {
-            let mut job = match turn {
-                Turn::Job(job) => job,
-                Turn::Filter { stream, run } => {
-                    self.begin_run(now, stream, run);
-                    continue;
-                }
-            };
-            if self.claim_slices(&mut job).is_none() {
-                continue;
-            }
-            let Some(mut wave) = self.waves.remove(&job.tag) else { continue };
-            if is_wanted(&wave, &job) {
-                let place = self.place_of(&job);
-                let place = if place == Place::Inline { Place::Worker } else { place };
-                self.hand_out(now, &mut wave, job, place);
-            }
-            self.waves.insert(wave.tag, wave);
-        }
-    }
-
-    /// Keeps jobs of waves that have ended from piling up before processors that hang.
-    pub(crate) fn sweep_queue(&mut self) {
-        let Self { queue, waves, streams, .. } = self;
-        queue.sweep(|turn| match turn {
-            Turn::Job(job) => waves.get(&job.tag).is_some_and(|wave| is_wanted(wave, job)),
-            Turn::Filter { stream, run } => streams.get(stream).is_some_and(|share| share.waits_for(*run)),
-        });
-    }
-
-    fn hand_out(&mut self, now: Instant, wave: &mut Wave<P>, job: Pending<P>, place: Place) {
-        self.jobs_started += 1;
-        let id = JobId(self.jobs_started);
-        let Pending { tag, kind, work, contributors, epoch } = job;
-        let holds_processor = match self.config.kinds[kind as usize].placement {
-            Placement::Async { holds_processor } => holds_processor,
-            _ => place != Place::Inline,
-        };
-        wave.timing.first_job_at.get_or_insert(now);
-        if place == Place::Async {
-            wave.futures.push(id);
-        }
-        wave.jobs_inline += u32::from(place == Place::Inline);
-        let what = What::of(&work);
-        let cost = self.costs.of(kind);
-        let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
-        let charge = holds_processor.then(|| self.queue.lanes.begin(wave.lane, expected_ms));
-        let mut open = OpenJob {
-            tag,
-            kind,
-            what,
-            local: (what == What::Slices)
-                .then(|| (wave.slice.first(tag.wave), contributors.least().unwrap_or(0))),
-            contributors,
-            place,
-            epoch,
-            holds_processor,
-            charge,
-            started_at: now,
-            is_stuck: false,
-            armed: None,
-        };
-        self.occupy(&open);
-        if place != Place::Inline {
-            let patience_ends = wave.deadline_at + self.config.tuning.stuck_after;
-            self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
-        }
-        let is_inline_fold = what == What::Fold && place == Place::Inline;
-        self.jobs.insert(id, open);
-        let run = Effect::Run(Job { id, kind, work, place });
-        if is_inline_fold {
-            // Folds outrank locals: before the next inline local runs, what the last one gave is folded away.
-            self.effects.push_front(run);
-        } else {
-            self.effects.push_back(run);
-        }
-    }
-
-    /// A job is over.
-    pub(crate) fn handle_job_done(
-        &mut self,
-        now: Instant,
-        id: JobId,
-        result: Result<P, JobError>,
-        cost: Duration,
-    ) {
-        let Some(job) = self.end_job(now, id, cost, result.is_ok()) else { return };
-        if job.what == What::Join {
-            self.handle_joined(now, id, job.tag.wave, result);
-        } else if let Some(mut wave) = self.waves.remove(&job.tag) {
-            let is_awaited = wave.phase == Phase::Open && wave.jobs_epoch == job.epoch;
-            wave.futures.retain(|open| *open != id);
-            wave.jobs_inline -= u32::from(is_awaited && job.place == Place::Inline);
-            if is_awaited {
-                self.take_result(now, &mut wave, job, result, cost);
-            }
-            self.settle(now, wave);
-        }
-        self.dispatch(now);
-    }
-
-    /// A job that makes slices is over.
-    pub(crate) fn handle_slices_done(
-        &mut self,
-        now: Instant,
-        id: JobId,
-        result: Result<Vec<P>, JobError>,
-        cost: Duration,
-    ) {
-        let Some(job) = self.end_job(now, id, cost, result.is_ok()) else { return };
-        self.take_slices(now, &job, result);
-        self.dispatch(now);
-    }
-
     /// Takes a job off the books.
-    fn end_job(&mut self, now: Instant, id: JobId, cost: Duration, is_ok: bool) -> Option<OpenJob> {
-        let mut job = self.jobs.remove(&id)?;
+    pub(crate) fn end_job(
+        &mut self,
+        now: Instant,
+        id: JobId,
+        cost: Duration,
+        is_ok: bool,
+    ) -> Option<OpenJob> {
+        let mut job = self.jobs.open.remove(&id)?;
         self.timers.rearm(&mut job.armed, None, Wake::Job(id));
         if job.is_stuck {
-            self.jobs_stuck -= 1;
+            self.jobs.stuck -= 1;
         } else {
             self.vacate(&job);
         }
@@ -289,11 +312,11 @@ impl<P: Payload> Node<P> {
         match job.what {
             What::Fold => {
                 self.counters.reductions_run += 1;
-                self.costs.observe_reduce(job.kind, cost);
+                self.loads.costs.observe_reduce(job.kind, cost);
             }
             What::Local | What::Slices => {
                 self.counters.locals_run += 1;
-                self.costs.observe_local(job.kind, cost);
+                self.loads.costs.observe_local(job.kind, cost);
             }
             What::Join => {}
         }
@@ -307,9 +330,9 @@ impl<P: Payload> Node<P> {
         kind: u32,
         deadline_at: Instant,
     ) -> JobId {
-        self.jobs_started += 1;
-        let id = JobId(self.jobs_started);
-        let expected_ms = self.costs.of(kind).reduce_ms();
+        self.jobs.started += 1;
+        let id = JobId(self.jobs.started);
+        let expected_ms = self.loads.costs.of(kind).reduce_ms();
         let charge = self.queue.lanes.begin(self.queue.lanes.of_kind(kind), expected_ms);
         let mut open = OpenJob {
             tag: Tag { wave: first, branch: CALLER_BRANCH },
@@ -328,119 +351,35 @@ impl<P: Payload> Node<P> {
         self.occupy(&open);
         let patience_ends = deadline_at + self.config.tuning.stuck_after;
         self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
-        self.jobs.insert(id, open);
+        self.jobs.open.insert(id, open);
         id
-    }
-
-    fn take_result(
-        &mut self,
-        now: Instant,
-        wave: &mut Wave<P>,
-        job: OpenJob,
-        result: Result<P, JobError>,
-        cost: Duration,
-    ) {
-        let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
-        let is_fold = job.what == What::Fold;
-        self.lighten(wave, job.kind, is_fold);
-        let time = if is_fold { &mut wave.timing.reduce } else { &mut wave.timing.local };
-        *time += took;
-        let chained = chained(wave, is_fold, &job.contributors);
-        match (result, is_fold) {
-            (Ok(payload), true) if let Some(worker) = chained => {
-                self.put_chained(now, wave, worker, payload);
-            }
-            (Err(JobError::Failed(text) | JobError::Panicked(text)), true) if chained.is_some() => {
-                self.lose_own(wave, job.contributors, Reason::ReduceFailed(text));
-            }
-            (Ok(payload), true) => {
-                self.free_folded(wave, &job.contributors);
-                wave.parts.put_folded(Part { payload, contributors: job.contributors });
-            }
-            (Ok(payload), false) => {
-                self.take_own(wave, job.contributors, payload);
-            }
-            (Err(_), true) if !wave.parts.forget_folded(&job.contributors) => {}
-            (Err(error), true) => {
-                let (JobError::Failed(text) | JobError::Panicked(text)) = error;
-                let reason = Reason::ReduceFailed(text);
-                let loss =
-                    crate::error::Missing { partitions: job.contributors, node: Some(self.me), reason };
-                wave.note_loss(loss, self.config.limits.missing_max);
-            }
-            (Err(error), false) => {
-                self.counters.locals_failed += 1;
-                self.lose_own(wave, job.contributors, reason_of(error));
-            }
-        }
-    }
-
-    /// A job has run far past its deadline. Its processor is given to others as long as the node can afford
-    /// to lose a thread.
-    pub(crate) fn handle_stuck(&mut self, now: Instant, id: JobId) {
-        let affords_one = self.workers_lost() < self.config.limits.stuck_jobs_max;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.armed = None;
-        if job.place == Place::Async {
-            // A future can be dropped: nothing of it stays behind.
-            if let Some(job) = self.jobs.remove(&id) {
-                self.vacate(&job);
-            }
-            self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
-        } else if affords_one {
-            job.is_stuck = true;
-            self.jobs_stuck += 1;
-            let (holds_processor, is_local) = (job.holds_processor, job.what.is_local());
-            self.processors_busy -= u32::from(holds_processor);
-            self.locals_busy -= u32::from(holds_processor && is_local);
-            self.effects.push_back(Effect::Abandon { job: id, replace_worker: true });
-        } else {
-            return;
-        }
-        self.effects.push_back(Effect::Trace(TracePoint::Stuck { job: id }));
-        self.dispatch(now);
     }
 
     /// Threads that locals and filters hold which were given up, and in whose place others were started.
     pub(crate) fn workers_lost(&self) -> usize {
-        self.jobs_stuck + self.runs_abandoned.values().filter(|run| run.is_replaced).count()
+        self.jobs.stuck + self.jobs.runs_abandoned.values().filter(|run| run.is_replaced).count()
     }
 
     /// Tells jobs of a wave from those that were handed out before it gave up its jobs, or before it was dropped
     /// and began anew under the same tag.
     pub(crate) fn next_jobs_epoch(&mut self) -> u64 {
-        self.jobs_epochs += 1;
-        self.jobs_epochs
-    }
-
-    /// Nothing waits for the wave's jobs any more.
-    pub(crate) fn forget_jobs(&mut self, wave: &mut Wave<P>) {
-        wave.jobs_inline = 0;
-        let chained = wave.chains.values().filter(|chain| chain.is_folding()).count();
-        self.queue.note_stale(wave.parts.open_folds() + chained);
-        wave.jobs_epoch = self.next_jobs_epoch();
-        for id in core::mem::take(&mut wave.futures) {
-            if let Some(mut job) = self.jobs.remove(&id) {
-                self.timers.rearm(&mut job.armed, None, Wake::Job(id));
-                self.vacate(&job);
-                self.effects.push_back(Effect::Abandon { job: id, replace_worker: false });
-            }
-        }
+        self.jobs.epochs += 1;
+        self.jobs.epochs
     }
 
     fn occupy(&mut self, job: &OpenJob) {
-        self.processors_busy += u32::from(job.holds_processor);
-        self.locals_busy += u32::from(job.holds_processor && job.what.is_local());
+        self.jobs.processors_busy += u32::from(job.holds_processor);
+        self.jobs.locals_busy += u32::from(job.holds_processor && job.what.is_local());
     }
 
-    fn vacate(&mut self, job: &OpenJob) {
-        self.processors_busy -= u32::from(job.holds_processor);
-        self.locals_busy -= u32::from(job.holds_processor && job.what.is_local());
+    pub(crate) fn vacate(&mut self, job: &OpenJob) {
+        self.jobs.processors_busy -= u32::from(job.holds_processor);
+        self.jobs.locals_busy -= u32::from(job.holds_processor && job.what.is_local());
     }
 }
 
 /// True when something waits for what comes of the job.
-fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
+pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
     wave.phase == Phase::Open
         && wave.jobs_epoch == job.epoch
         && match &job.work {

@@ -11,6 +11,7 @@ mod plan;
 mod provider;
 pub(crate) mod repair;
 pub(crate) mod slices;
+pub(crate) mod table;
 mod waiting;
 
 use crate::error::{CallError, Missing};

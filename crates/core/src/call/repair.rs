@@ -19,19 +19,21 @@ use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
 use crate::message::{Partial, Payload};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::state::{Parent, Phase, Try, Wave};
+use crate::wave::table::Desk;
+use crate::wave::table::Waves;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Desk<'_, P> {
     /// A wave's timer rang: its time is up, or patience with some children has ended.
     pub(crate) fn handle_wave_timeout(&mut self, now: Instant, tag: Tag) {
-        let Some(mut wave) = self.waves.remove(&tag) else { return };
+        let Some(mut wave) = self.waves.open.remove(&tag) else { return };
         wave.armed = None;
         if now < wave.answer_at {
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -40,17 +42,17 @@ impl<P: Payload> Node<P> {
                 .map(|child| (child.node, child.branch))
                 .collect();
             for (child, branch) in late {
-                self.repair(now, &mut wave, child, branch, &Reason::Late);
+                wave.repair(self, now, child, branch, &Reason::Late);
             }
-            self.hedge_late(now, &mut wave);
+            wave.hedge_late(self, now);
             if is_due(wave.absent_until) {
-                self.give_up_absent(&mut wave);
+                wave.give_up_absent(self.cx);
             }
             if is_due(wave.sign_at) {
-                self.give_sign_of_life(now, &mut wave);
+                wave.give_sign_of_life(self.cx, now);
             }
         }
-        self.settle(now, wave);
+        wave.settle(self, now);
     }
 
     /// A peer is gone: its connection broke, or the cluster holds it for dead.
@@ -61,11 +63,11 @@ impl<P: Payload> Node<P> {
                 || (peer.is_client() && wave.parent == Parent::Node(peer))
         };
         let tags: Vec<Tag> =
-            self.waves.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
+            self.waves.open.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
         for tag in tags {
-            let Some(mut wave) = self.waves.remove(&tag) else { continue };
+            let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             if wave.parent == Parent::Node(peer) && peer.is_client() {
-                self.drop_wave(&mut wave);
+                wave.drop_wave(self);
                 continue;
             }
             let lost: Vec<u32> = (wave.children.iter())
@@ -73,40 +75,65 @@ impl<P: Payload> Node<P> {
                 .map(|child| child.branch)
                 .collect();
             for branch in lost {
-                self.repair(now, &mut wave, peer, branch, &Reason::Lost);
+                wave.repair(self, now, peer, branch, &Reason::Lost);
             }
-            self.settle(now, wave);
+            wave.settle(self, now);
         }
     }
 
+    /// Who was root before another was promoted answers after all. If it does for everyone, that ends the call; who
+    /// took its place gives more than any less.
+    pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
+        let Partial { tag, payload, contributors, report, .. } = partial;
+        let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
+        let is_awaited = self
+            .waves
+            .open
+            .get(&own_tag)
+            .is_some_and(|wave| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors);
+        let Some(payload) = payload.filter(|_| is_awaited) else {
+            self.cx.counters.partials_late += 1;
+            return;
+        };
+        let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
+        wave.parts.take_in(Part { payload, contributors });
+        wave.reports.extend(report.map(|report| *report));
+        wave.answer(self, now, &Reason::Late);
+        wave.settle(self, now);
+    }
+}
+
+impl<P: Payload> Waves<P> {
     /// True when some open wave waits for `peer` or is for it.
     pub(crate) fn works_with(&self, peer: NodeId) -> bool {
         let of_peer = |wave: &Wave<P>| {
             wave.parent == Parent::Node(peer)
                 || wave.children.iter().any(|child| child.node == peer && !child.is_done)
         };
-        self.waves.values().any(|wave| of_peer(wave))
+        self.open.values().any(|wave| of_peer(wave))
     }
+}
 
+impl<P: Payload> Wave<P> {
     /// Takes over the subtree of a child that is lost or late.
-    fn repair(&mut self, now: Instant, wave: &mut Wave<P>, node: NodeId, branch: u32, reason: &Reason) {
-        let Some(child) = wave.child_mut(node, branch) else { return };
+    fn repair(&mut self, desk: &mut Desk<'_, P>, now: Instant, node: NodeId, branch: u32, reason: &Reason) {
+        let Some(child) = self.child_mut(node, branch) else { return };
         child.repair_at = None;
         let tree = child.tree.clone();
-        self.counters.repairs += 1;
+        desk.cx.counters.repairs += 1;
         if tree.root().is_relay() {
-            wave.give_up(node, self.config.limits.missing_max);
+            self.give_up(node, desk.cx.config.limits.missing_max);
         }
-        let trace = TracePoint::Repaired { tag: wave.tag, child: node, reason: reason.clone() };
-        self.effects.push_back(Effect::Trace(trace));
+        let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };
+        desk.cx.effects.push_back(Effect::Trace(trace));
         let is_lost = *reason == Reason::Lost;
-        if wave.parent == Parent::Caller && tree.root().size > 1 {
-            if self.promote(now, wave, &tree, branch) {
+        if self.parent == Parent::Caller && tree.root().size > 1 {
+            if self.promote(desk, now, &tree, branch) {
                 return;
             }
             if !is_lost {
                 // Everyone below was given up before it. It stays, and may answer yet.
-                if let Some(child) = wave.child_mut(node, branch) {
+                if let Some(child) = self.child_mut(node, branch) {
                     child.is_hopeless = true;
                 }
                 return;
@@ -114,30 +141,30 @@ impl<P: Payload> Node<P> {
         }
         let own = tree.root().partitions.clone();
         let orphans: Vec<Tree> = tree.children().collect();
-        if let Some(child) = wave.child_mut(node, branch) {
+        if let Some(child) = self.child_mut(node, branch) {
             (child.is_done, child.is_lost) = (is_lost, is_lost);
             child.is_hopeless = !is_lost;
             child.tree = Tree::leaf(node, own.clone());
         }
         if is_lost {
-            self.credit.forget(own_and_child(wave.tag, node, branch));
+            desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
-        self.adopt(now, wave, branch, &orphans);
+        self.adopt(desk, now, branch, &orphans);
         // Whoever has nobody below is asked once more too: a parent that was stopped passes its call on when it wakes,
         // and may have made it answer there. What it has offered is on its way.
-        let has_offered = self.credit.knows(own_and_child(wave.tag, node, branch));
+        let has_offered = desk.cx.credit.knows(own_and_child(self.tag, node, branch));
         let owes_its_own = !own.is_empty() && !has_offered;
         if !is_lost && (owes_its_own || !orphans.is_empty()) {
             let alone = Tree::leaf(node, own.clone());
-            self.send_call(now, wave, Tag { branch, ..wave.tag }, &alone, wave.answer_at, false);
+            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &alone, self.answer_at, false);
         }
         if is_lost {
             let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
-            wave.note_loss(loss, self.config.limits.missing_max);
-            self.retry(now, wave, &own, node);
-            self.await_absent(now, wave, &own);
-        } else if self.has_replica(wave, &own, node) && self.budget.spend() {
-            self.retry(now, wave, &own, node);
+            self.note_loss(loss, desk.cx.config.limits.missing_max);
+            self.retry(desk, now, &own, node);
+            self.await_absent(now, &own);
+        } else if self.has_replica(desk.cx, &own, node) && desk.waves.retry_budget.spend() {
+            self.retry(desk, now, &own, node);
         }
     }
 
@@ -146,10 +173,10 @@ impl<P: Payload> Node<P> {
     ///
     /// Who was root before is none: two that are both gone would be promoted in turns, as fast as connections to
     /// them are refused, and every refusal would be met by as many calls as are open.
-    fn promote(&mut self, now: Instant, wave: &mut Wave<P>, tree: &Tree, branch: u32) -> bool {
+    fn promote(&mut self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree, branch: u32) -> bool {
         let old = tree.root();
         let mut heirs: Vec<Tree> = tree.children().collect();
-        let is_fit = |tree: &Tree| wave.deposed.iter().all(|&(node, _)| node != tree.root().node);
+        let is_fit = |tree: &Tree| self.deposed.iter().all(|&(node, _)| node != tree.root().node);
         let fit = (0..heirs.len()).filter(|&at| is_fit(&heirs[at]));
         let Some(at) = fit.max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at))) else {
             return false;
@@ -161,52 +188,32 @@ impl<P: Payload> Node<P> {
             children.push(Tree::leaf(old.node, old.partitions.clone()));
         }
         let promoted = Tree::join(heir.root().node, heir.root().partitions.clone(), &children);
-        self.forget_children(wave, |child| child.node == old.node && child.branch == branch);
-        wave.deposed.push((old.node, branch));
-        self.adopt(now, wave, branch, &[promoted]);
+        self.forget_children(desk.cx, |child| child.node == old.node && child.branch == branch);
+        self.deposed.push((old.node, branch));
+        self.adopt(desk, now, branch, &[promoted]);
         true
     }
 
-    /// Who was root before another was promoted answers after all. If it does for everyone, that ends the call; who
-    /// took its place gives more than any less.
-    pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
-        let Partial { tag, payload, contributors, report, .. } = partial;
-        let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
-        let is_awaited = self
-            .waves
-            .get(&own_tag)
-            .is_some_and(|wave| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors);
-        let Some(payload) = payload.filter(|_| is_awaited) else {
-            self.counters.partials_late += 1;
-            return;
-        };
-        let mut wave = self.waves.remove(&own_tag).expect("it was just found");
-        wave.parts.take_in(Part { payload, contributors });
-        wave.reports.extend(report.map(|report| *report));
-        self.answer(now, &mut wave, &Reason::Late);
-        self.settle(now, wave);
-    }
-
-    pub(crate) fn has_replica(&self, wave: &Wave<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
-        let service = service_of(&wave.name);
-        partitions.iter().any(|p| self.view().providers(service, p).iter().any(|&node| node != failed))
+    pub(crate) fn has_replica(&self, cx: &Context<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
+        let service = service_of(&self.name);
+        partitions.iter().any(|p| cx.view().providers(service, p).iter().any(|&node| node != failed))
     }
 
     /// Asks replicas for partitions that `failed` did not give, while time and tries are left.
     pub(crate) fn retry(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
-        wave: &mut Wave<P>,
         partitions: &PartitionSet,
         failed: NodeId,
     ) {
         // Who was hedged before it failed counts once.
         let is_known = |one: &Try| one.failed == Some(failed) && partitions.is_subset(&one.partitions);
-        if !wave.tried.iter().any(is_known) {
-            wave.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
+        if !self.tried.iter().any(is_known) {
+            self.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
         }
-        let partitions = Self::unpromised(wave, partitions, failed);
-        self.counters.retries += self.ask_replicas(now, wave, &partitions);
+        let partitions = self.unpromised(partitions, failed);
+        desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
     }
 
     /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
@@ -214,60 +221,60 @@ impl<P: Payload> Node<P> {
     /// would be asked for ever.
     pub(crate) fn ask_again(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
-        wave: &mut Wave<P>,
         partitions: &PartitionSet,
         giver: NodeId,
     ) {
-        let partitions = Self::unpromised(wave, partitions, giver);
-        wave.tried.push(Try { partitions: partitions.clone(), failed: None });
-        self.counters.retries += self.ask_replicas(now, wave, &partitions);
+        let partitions = self.unpromised(partitions, giver);
+        self.tried.push(Try { partitions: partitions.clone(), failed: None });
+        desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
     }
 
     /// Asks a replica for each of the partitions that is not here; gives how many trees were asked.
     pub(crate) fn ask_replicas(
         &mut self,
+        desk: &mut Desk<'_, P>,
         now: Instant,
-        wave: &mut Wave<P>,
         partitions: &PartitionSet,
     ) -> u64 {
-        let wanted = partitions.difference(wave.parts.claimed());
-        let shortest = self.config.tuning.hop_margin;
-        if wanted.is_empty() || now.until(wave.answer_at) <= shortest {
+        let wanted = partitions.difference(self.parts.claimed());
+        let shortest = desk.cx.config.tuning.hop_margin;
+        if wanted.is_empty() || now.until(self.answer_at) <= shortest {
             return 0;
         }
         let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
         for partition in wanted.iter() {
-            if let Some(node) = self.next_replica(now, wave, partition) {
+            if let Some(node) = self.next_replica(desk.cx, now, partition) {
                 chosen.entry(node).or_default().insert(partition);
             }
         }
         // A caller can't fold: several replicas come as one tree.
         let mut trees: Vec<Tree> = chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect();
-        if wave.kind.is_none() && trees.len() > 1 {
+        if self.kind.is_none() && trees.len() > 1 {
             let head = trees.swap_remove(0);
             trees = alloc::vec![Tree::join(head.root().node, head.root().partitions.clone(), &trees)];
         }
         let asked = trees.len() as u64;
         for tree in trees {
             let least = tree.partitions().least().expect("a retried tree has partitions");
-            self.adopt(now, wave, least + 1, &[tree]);
+            self.adopt(desk, now, least + 1, &[tree]);
         }
         asked
     }
 
     /// A replica of `partition` that has not failed this wave: the least loaded one in sight, and one that keeps
     /// failing (and so looks idle) only if there is no other.
-    fn next_replica(&self, now: Instant, wave: &Wave<P>, partition: u32) -> Option<NodeId> {
-        let tries = || wave.tried.iter().filter(|one| one.partitions.contains(partition));
-        if tries().count() >= self.config.tuning.tries_max as usize {
+    fn next_replica(&self, cx: &Context<P>, now: Instant, partition: u32) -> Option<NodeId> {
+        let tries = || self.tried.iter().filter(|one| one.partitions.contains(partition));
+        if tries().count() >= cx.config.tuning.tries_max as usize {
             return None;
         }
         let has_failed = |node: &NodeId| tries().any(|one| one.failed.as_ref() == Some(node));
-        let service = service_of(&wave.name);
-        let untried = self.view().providers(service, partition).iter().filter(|node| !has_failed(node));
-        let queued = |node: NodeId| self.loads.of(node).map(|known| known.figure.queued);
-        let is_ejected = |node: NodeId| self.replicas.ejection().is_ejected(node, now);
+        let service = service_of(&self.name);
+        let untried = cx.view().providers(service, partition).iter().filter(|node| !has_failed(node));
+        let queued = |node: NodeId| cx.loads.table.of(node).map(|known| known.figure.queued);
+        let is_ejected = |node: NodeId| cx.loads.replicas.ejection().is_ejected(node, now);
         untried.min_by_key(|&&node| (is_ejected(node), queued(node), node)).copied()
     }
 }
@@ -285,6 +292,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::membership::card::{MemberCard, ServiceCard};
     use crate::message::Message;
+    use crate::node::Node;
     use crate::replica::ejection::ERRORS_MAX;
     use crate::replica::in_flight::PlacedCall;
     use crate::time::Duration;
@@ -358,18 +366,18 @@ mod tests {
     fn a_retry_asks_who_keeps_failing_only_if_there_is_no_other() {
         let mut front = front();
         assert_eq!(
-            front.next_replica(NOW, &wave(&[3]), 0),
+            wave(&[3]).next_replica(&front.cx, NOW, 0),
             Some(name_of(1)),
             "as good as the other, and first"
         );
         let reason = Reason::LocalFailed("at once".into());
         let failure = Missing { partitions: PartitionSet::first(1), node: Some(name_of(1)), reason };
         for _ in 0..ERRORS_MAX {
-            front.replicas.ended(PlacedCall::default(), [&failure].into_iter(), &[], NOW);
+            front.cx.loads.replicas.ended(PlacedCall::default(), [&failure].into_iter(), &[], NOW);
         }
-        assert_eq!(front.next_replica(NOW, &wave(&[3]), 0), Some(name_of(2)));
-        assert_eq!(front.next_replica(NOW, &wave(&[2, 3]), 0), Some(name_of(1)), "there is no other");
+        assert_eq!(wave(&[3]).next_replica(&front.cx, NOW, 0), Some(name_of(2)));
+        assert_eq!(wave(&[2, 3]).next_replica(&front.cx, NOW, 0), Some(name_of(1)), "there is no other");
         let later = NOW + Duration::from_secs(2);
-        assert_eq!(front.next_replica(later, &wave(&[3]), 0), Some(name_of(1)), "it is given another chance");
+        assert_eq!(wave(&[3]).next_replica(&front.cx, later, 0), Some(name_of(1)), "it is given another chance");
     }
 }

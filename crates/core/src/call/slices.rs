@@ -16,7 +16,7 @@ use crate::effect::Work;
 use crate::error::{JobError, Reason};
 use crate::id::{PartitionId, Tag, WaveId};
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::schedule::lanes::Lane;
 use crate::schedule::queue::Pending;
@@ -24,6 +24,8 @@ use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::{Phase, Wave};
+use crate::wave::table::Desk;
+use crate::wave::table::Waves;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -50,62 +52,78 @@ impl<P: Payload> SlicedLocal<P> {
     }
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Wave<P> {
     /// A wave wants its slice of a partition's partial: it is here, is being made, or is queued now.
-    pub(crate) fn want_slice(&mut self, now: Instant, wave: &mut Wave<P>, kind: u32, partition: PartitionId) {
-        let key = (wave.slice.first(wave.tag.wave), partition);
-        let is_being_made = self.sliced.get(&key).is_some_and(|local| local.made.is_none());
+    pub(crate) fn want_slice(
+        &mut self,
+        desk: &mut Desk<'_, P>,
+        now: Instant,
+        kind: u32,
+        partition: PartitionId,
+    ) {
+        let key = (self.slice.first(self.tag.wave), partition);
+        let is_being_made = desk.waves.sliced.get(&key).is_some_and(|local| local.made.is_none());
         if is_being_made {
             return;
         }
-        if let Some(slice) = self.fetch_slice(key, wave.slice.index()) {
-            return self.take_own(wave, PartitionSet::from_range(partition..partition + 1), slice);
+        if let Some(slice) = desk.waves.fetch_slice(desk.cx, key, self.slice.index()) {
+            return self.take_own(desk.cx, PartitionSet::from_range(partition..partition + 1), slice);
         }
-        self.forget_slices(key);
-        let (of, params) = (wave.slice.of(), wave.params.clone());
+        desk.waves.forget_slices(desk.cx, key);
+        let (of, params) = (self.slice.of(), self.params.clone());
         let job = Pending {
-            tag: wave.tag,
+            tag: self.tag,
             kind,
             work: Work::Slices { partition, of, params },
             contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
-            epoch: wave.jobs_epoch,
+            epoch: self.jobs_epoch,
         };
-        if let Err(job) = self.queue.push_local(job) {
-            return self.refuse_local(wave, job);
+        if let Err(job) = desk.cx.queue.push_local(job) {
+            return self.refuse_local(desk.cx, job);
         }
-        let mut local = SlicedLocal { made: None, of, lane: wave.lane, armed: None };
-        let until = wave.deadline_at.max(now + Duration::from_micros(1));
-        self.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
-        self.sliced.insert(key, local);
+        let mut local = SlicedLocal { made: None, of, lane: self.lane, armed: None };
+        let until = self.deadline_at.max(now + Duration::from_micros(1));
+        desk.cx.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
+        desk.waves.sliced.insert(key, local);
     }
 
+    /// A partial of one of the node's own partitions.
+    pub(crate) fn take_own(&mut self, cx: &mut Context<P>, contributors: PartitionSet, payload: P) {
+        self.own_open = self.own_open.difference(&contributors);
+        if self.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
+            cx.counters.partials_overlapping += 1;
+        }
+    }
+}
+
+impl<P: Payload> Waves<P> {
     /// The call's deadline has passed.
-    pub(crate) fn expire_slices(&mut self, key: LocalKey) {
+    pub(crate) fn expire_slices(&mut self, cx: &mut Context<P>, key: LocalKey) {
         if let Some(local) = self.sliced.get_mut(&key) {
             local.armed = None;
         }
-        self.forget_slices(key);
+        self.forget_slices(cx, key);
     }
 
-    fn forget_slices(&mut self, key: LocalKey) {
+    fn forget_slices(&mut self, cx: &mut Context<P>, key: LocalKey) {
         let Some(mut local) = self.sliced.remove(&key) else { return };
-        self.credit.hold(local.lane, local.bytes(), 0);
-        self.timers.rearm(&mut local.armed, None, Wake::Slices(key.0, key.1));
+        cx.credit.hold(local.lane, local.bytes(), 0);
+        cx.timers.rearm(&mut local.armed, None, Wake::Slices(key.0, key.1));
     }
 
-    fn fetch_slice(&mut self, key: LocalKey, index: u32) -> Option<P> {
+    fn fetch_slice(&mut self, cx: &mut Context<P>, key: LocalKey, index: u32) -> Option<P> {
         let local = self.sliced.get_mut(&key)?;
         let slice = local.made.as_mut()?.get_mut(index as usize)?.take()?;
-        self.credit.hold(local.lane, slice.len(), 0);
+        cx.credit.hold(local.lane, slice.len(), 0);
         if local.is_fetched() {
-            self.forget_slices(key);
+            self.forget_slices(cx, key);
         }
         Some(slice)
     }
 
     /// Finds the wave for which a queued sliced local is run by now; `None`, and the local is forgotten, when nobody wants
     /// it any more.
-    pub(crate) fn claim_slices(&mut self, job: &mut Pending<P>) -> Option<()> {
+    pub(crate) fn claim_slices(&mut self, cx: &mut Context<P>, job: &mut Pending<P>) -> Option<()> {
         let Work::Slices { partition, of, .. } = job.work else { return Some(()) };
         let WaveId { origin, sequence } = job.tag.wave;
         let earliest = WaveId { origin, sequence: sequence.saturating_sub(u64::from(of) - 1) };
@@ -114,11 +132,11 @@ impl<P: Payload> Node<P> {
         let (&key, _) =
             of_call.into_iter().find(|&(&(first, of), local)| of == partition && covers(first, local))?;
         let Some(&tag) = self.who_wants(key, of).first() else {
-            self.forget_slices(key);
+            self.forget_slices(cx, key);
             return None;
         };
         job.tag = tag;
-        job.epoch = self.waves.get(&tag)?.jobs_epoch;
+        job.epoch = self.open.get(&tag)?.jobs_epoch;
         Some(())
     }
 
@@ -127,13 +145,27 @@ impl<P: Payload> Node<P> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
         let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
         let wants = |wave: &Wave<P>| wave.phase == Phase::Open && wave.own_open.contains(partition);
-        self.waves.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
+        self.open.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
     }
 
+    /// Slices that nobody has asked for yet stay if there is room.
+    fn keep_unfetched(&mut self, cx: &mut Context<P>, key: LocalKey) {
+        let are_many = self.sliced.len() > cx.config.limits.waves_open_max;
+        let is_too_much = |local: &SlicedLocal<P>| {
+            let is_full = cx.credit.held_of(local.lane) > cx.credit.room_of(local.lane);
+            local.made.is_some() && (is_full || are_many)
+        };
+        if self.sliced.get(&key).is_some_and(is_too_much) {
+            self.forget_slices(cx, key);
+        }
+    }
+}
+
+impl<P: Payload> Desk<'_, P> {
     /// A sliced local is over: each wave that waits gets its slice, or learns why there is none.
     pub(crate) fn take_slices(&mut self, now: Instant, job: &OpenJob, result: Result<Vec<P>, JobError>) {
         let Some(key) = job.local else { return };
-        let Some(of) = self.sliced.get(&key).filter(|local| local.made.is_none()).map(|local| local.of)
+        let Some(of) = self.waves.sliced.get(&key).filter(|local| local.made.is_none()).map(|local| local.of)
         else {
             return;
         };
@@ -141,58 +173,38 @@ impl<P: Payload> Node<P> {
             made if made == of as usize => Ok(slices),
             made => Err(JobError::Failed(Arc::from(alloc::format!("split made {made} slices of {of}")))),
         });
-        let waiting = self.who_wants(key, of);
+        let waiting = self.waves.who_wants(key, of);
         let error = match result {
             Ok(slices) => {
-                let lane = self.queue.lanes.of_kind(job.kind);
-                self.credit.hold(lane, 0, slices.iter().map(Payload::len).sum());
-                self.note_held(lane);
+                let lane = self.cx.queue.lanes.of_kind(job.kind);
+                self.cx.credit.hold(lane, 0, slices.iter().map(Payload::len).sum());
+                self.cx.note_held(lane);
                 let made = Some(slices.into_iter().map(Some).collect());
-                self.sliced.entry(key).and_modify(|local| local.made = made);
+                self.waves.sliced.entry(key).and_modify(|local| local.made = made);
                 None
             }
             Err(error) => {
-                self.forget_slices(key);
-                self.counters.locals_failed += 1;
+                self.waves.forget_slices(self.cx, key);
+                self.cx.counters.locals_failed += 1;
                 Some(error)
             }
         };
         for tag in waiting {
-            let Some(mut wave) = self.waves.remove(&tag) else { continue };
+            let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             wave.timing.first_job_at.get_or_insert(job.started_at);
             wave.timing.local += job.started_at.until(now);
-            self.lighten(&mut wave, job.kind, false);
+            wave.lighten(self.cx, job.kind, false);
             match &error {
-                Some(error) => self.lose_own(&mut wave, job.contributors.clone(), reason_of(error.clone())),
-                None => match self.fetch_slice(key, wave.slice.index()) {
-                    Some(slice) => self.take_own(&mut wave, job.contributors.clone(), slice),
+                Some(error) => wave.lose_own(self.cx, job.contributors.clone(), reason_of(error.clone())),
+                None => match self.waves.fetch_slice(self.cx, key, wave.slice.index()) {
+                    Some(slice) => wave.take_own(self.cx, job.contributors.clone(), slice),
                     // Another branch of the same wave has it: rare, and made once more.
-                    None => self.want_slice(now, &mut wave, job.kind, key.1),
+                    None => wave.want_slice(self, now, job.kind, key.1),
                 },
             }
-            self.settle(now, wave);
+            wave.settle(self, now);
         }
-        self.keep_unfetched(key);
-    }
-
-    /// A partial of one of the node's own partitions.
-    pub(crate) fn take_own(&mut self, wave: &mut Wave<P>, contributors: PartitionSet, payload: P) {
-        wave.own_open = wave.own_open.difference(&contributors);
-        if wave.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
-            self.counters.partials_overlapping += 1;
-        }
-    }
-
-    /// Slices that nobody has asked for yet stay if there is room.
-    fn keep_unfetched(&mut self, key: LocalKey) {
-        let are_many = self.sliced.len() > self.config.limits.waves_open_max;
-        let is_too_much = |local: &SlicedLocal<P>| {
-            let is_full = self.credit.held_of(local.lane) > self.credit.room_of(local.lane);
-            local.made.is_some() && (is_full || are_many)
-        };
-        if self.sliced.get(&key).is_some_and(is_too_much) {
-            self.forget_slices(key);
-        }
+        self.waves.keep_unfetched(self.cx, key);
     }
 }
 

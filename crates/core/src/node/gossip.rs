@@ -13,8 +13,10 @@ use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
 use crate::membership::sight::EXCHANGE_EVERY;
 use crate::message::{Message, Payload};
+use crate::node::context::Context;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -23,23 +25,65 @@ const GOSSIP: u8 = 0;
 const POLL: u8 = 1;
 const POLL_ANSWER: u8 = 2;
 
-impl<P: Payload> Node<P> {
+/// What a node keeps of its talk with others between calls.
+#[derive(Debug, Default)]
+pub(super) struct Gossip {
+    /// Peers that this node is connected with.
+    pub(super) peers: BTreeSet<NodeId>,
+    /// The load figure that was announced last.
+    announced: LoadFigure,
+    announce_armed: Option<Instant>,
+    exchange_armed: Option<Instant>,
+}
+
+impl Gossip {
     /// Arms what happens by itself.
-    pub(super) fn start_gossip(&mut self, now: Instant) {
-        let (wake, wait) = if self.me.is_client() {
+    pub(super) fn start<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
+        let (wake, wait) = if cx.me.is_client() {
             (Wake::Exchange, EXCHANGE_EVERY)
         } else {
-            (Wake::Announce, next_announcement_in(self.config.tuning.announce_every, &mut self.random))
+            (Wake::Announce, next_announcement_in(cx.config.tuning.announce_every, &mut cx.random))
         };
-        self.arm(wake, now + wait);
+        self.arm(cx, wake, now + wait);
     }
 
-    fn arm(&mut self, wake: Wake, at: Instant) {
+    fn arm<P: Payload>(&mut self, cx: &mut Context<P>, wake: Wake, at: Instant) {
         let slot = if wake == Wake::Exchange { &mut self.exchange_armed } else { &mut self.announce_armed };
         *slot = None;
-        self.timers.rearm(slot, Some(at), wake);
+        cx.timers.rearm(slot, Some(at), wake);
     }
 
+    /// Tells the others of this node's load: in gossip when it has changed enough to matter, or each of them
+    /// directly whether it has or not.
+    pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
+        let wait = next_announcement_in(cx.config.tuning.announce_every, &mut cx.random);
+        self.arm(cx, Wake::Announce, now + wait);
+        let figure = cx.load_figure();
+        if cx.config.tuning.announce_directly {
+            let bytes = encode_poll_answer(cx.me.generation, UNASKED, figure);
+            for &node in cx.sight.view().alive().filter(|node| **node != cx.me) {
+                cx.effects.push_back(Effect::Datagram { to: node.addr, bytes: bytes.clone() });
+            }
+        } else if worth_announcing(self.announced, figure) {
+            self.announced = figure;
+            cx.sight.announce_load(now, figure);
+        }
+    }
+
+    /// An observer looks again at who is there.
+    pub(super) fn exchange_cards<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
+        self.arm(cx, Wake::Exchange, now + EXCHANGE_EVERY);
+        if self.peers.is_empty() {
+            return;
+        }
+        let at = cx.random.below(self.peers.len());
+        if let Some(&peer) = self.peers.iter().nth(at) {
+            cx.send(peer, Message::WantCards);
+        }
+    }
+}
+
+impl<P: Payload> Context<P> {
     /// Finds the cluster: a node by calling on the addresses, an observer by connecting to them.
     pub(super) fn join(&mut self, now: Instant, addrs: Vec<SocketAddr>) {
         for addr in addrs {
@@ -49,38 +93,6 @@ impl<P: Payload> Node<P> {
                 self.sight.join(now, addr);
             }
         }
-    }
-
-    /// Goodbye: new work is refused from now on, what is open is finished.
-    pub(super) fn leave(&mut self, now: Instant) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Draining;
-            self.sight.leave(now);
-            self.leave_streams(now);
-        }
-    }
-
-    pub(super) fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
-        let problem: Arc<str> = match bytes {
-            [GOSSIP, rest @ ..] => match self.sight.handle_datagram(now, rest) {
-                Ok(()) => return,
-                Err(error) => alloc::format!("{error}").into(),
-            },
-            [POLL, rest @ ..] => match <[u8; 8]>::try_from(rest) {
-                Ok(sequence) => return self.answer_poll(from, sequence),
-                Err(_) => "poll: not 8 bytes".into(),
-            },
-            [POLL_ANSWER, rest @ ..] => match decode_poll_answer(rest) {
-                Some((generation, sequence, figure)) => {
-                    let node = NodeId::new(from, generation);
-                    return self.handle_poll_answer(now, node, sequence, figure);
-                }
-                None => "poll answer: not 40 bytes".into(),
-            },
-            _ => "datagram kind: unknown".into(),
-        };
-        self.counters.bad_messages += 1;
-        self.effects.push_back(Effect::Trace(TracePoint::BadDatagram { from, problem }));
     }
 
     /// Asks a node how busy it is.
@@ -101,35 +113,6 @@ impl<P: Payload> Node<P> {
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
-    /// Tells the others of this node's load: in gossip when it has changed enough to matter, or each of them
-    /// directly whether it has or not.
-    pub(super) fn announce_load(&mut self, now: Instant) {
-        let wait = next_announcement_in(self.config.tuning.announce_every, &mut self.random);
-        self.arm(Wake::Announce, now + wait);
-        let figure = self.load_figure();
-        if self.config.tuning.announce_directly {
-            let bytes = encode_poll_answer(self.me.generation, UNASKED, figure);
-            for &node in self.sight.view().alive().filter(|node| **node != self.me) {
-                self.effects.push_back(Effect::Datagram { to: node.addr, bytes: bytes.clone() });
-            }
-        } else if worth_announcing(self.announced, figure) {
-            self.announced = figure;
-            self.sight.announce_load(now, figure);
-        }
-    }
-
-    /// An observer looks again at who is there.
-    pub(super) fn exchange_cards(&mut self, now: Instant) {
-        self.arm(Wake::Exchange, now + EXCHANGE_EVERY);
-        if self.peers.is_empty() {
-            return;
-        }
-        let at = self.random.below(self.peers.len());
-        if let Some(&peer) = self.peers.iter().nth(at) {
-            self.send(peer, Message::WantCards);
-        }
-    }
-
     pub(super) fn send_cards(&mut self, to: NodeId) {
         let cards = self.sight.cards();
         self.send(to, Message::Cards(cards));
@@ -140,49 +123,84 @@ impl<P: Payload> Node<P> {
             self.note_bad_message(from, &alloc::format!("cards: {error}"));
         }
     }
+}
+
+impl<P: Payload> Node<P> {
+    /// Goodbye: new work is refused from now on, what is open is finished.
+    pub(super) fn leave(&mut self, now: Instant) {
+        if self.cx.leaving == Leaving::No {
+            self.cx.leaving = Leaving::Draining;
+            self.cx.sight.leave(now);
+            self.streams.leave_streams(&mut self.cx, now);
+        }
+    }
+
+    pub(super) fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        let problem: Arc<str> = match bytes {
+            [GOSSIP, rest @ ..] => match self.cx.sight.handle_datagram(now, rest) {
+                Ok(()) => return,
+                Err(error) => alloc::format!("{error}").into(),
+            },
+            [POLL, rest @ ..] => match <[u8; 8]>::try_from(rest) {
+                Ok(sequence) => return self.cx.answer_poll(from, sequence),
+                Err(_) => "poll: not 8 bytes".into(),
+            },
+            [POLL_ANSWER, rest @ ..] => match decode_poll_answer(rest) {
+                Some((generation, sequence, figure)) => {
+                    let node = NodeId::new(from, generation);
+                    return self.calls.handle_poll_answer(&mut desk!(self), now, node, sequence, figure);
+                }
+                None => "poll answer: not 40 bytes".into(),
+            },
+            _ => "datagram kind: unknown".into(),
+        };
+        self.cx.counters.bad_messages += 1;
+        self.cx.effects.push_back(Effect::Trace(TracePoint::BadDatagram { from, problem }));
+    }
 
     /// Passes on what membership wants sent, and acts on what it has found out.
     pub(super) fn drain_sight(&mut self, now: Instant) {
-        while let Some((to, gossip)) = self.sight.poll_transmit() {
+        while let Some((to, gossip)) = self.cx.sight.poll_transmit() {
             let mut bytes = Vec::with_capacity(gossip.len() + 1);
             bytes.push(GOSSIP);
             bytes.extend_from_slice(&gossip);
-            self.effects.push_back(Effect::Datagram { to, bytes });
+            self.cx.effects.push_back(Effect::Datagram { to, bytes });
         }
-        while let Some(event) = self.sight.poll_event() {
+        while let Some(event) = self.cx.sight.poll_event() {
             self.handle_membership(now, event);
+            self.finish_ended(now);
         }
     }
 
     fn handle_membership(&mut self, now: Instant, event: MembershipEvent) {
         match event {
-            MembershipEvent::Joined(node) => self.look_for_endpoints(now, node),
+            MembershipEvent::Joined(node) => self.streams.look_for_endpoints(&mut self.cx, now, node),
             MembershipEvent::Card(node) => {
-                if let Some(card) = self.view().card(&node) {
+                if let Some(card) = self.cx.view().card(&node) {
                     let card = Arc::clone(card);
-                    self.effects.push_back(Effect::Deliver(Event::MemberUp(card)));
-                    self.look_for_endpoints(now, node);
-                    self.look_for_absent(now);
+                    self.cx.effects.push_back(Effect::Deliver(Event::MemberUp(card)));
+                    self.streams.look_for_endpoints(&mut self.cx, now, node);
+                    desk!(self).look_for_absent(now);
                 }
             }
             MembershipEvent::Left(node) => {
-                self.loads.forget(node);
-                self.replicas.forget(node);
-                self.relays_ejected.forget(node);
-                self.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
+                self.cx.loads.table.forget(node);
+                self.cx.loads.replicas.forget(node);
+                self.cx.loads.relays_ejected.forget(node);
+                self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
                 // Who leaves in good order still answers what it has open, and closes the connection itself; who
                 // is dead stops giving signs of life.
-                if !(self.peers.contains(&node) && self.works_with(node)) {
-                    self.effects.push_back(Effect::Disconnect { peer: node });
-                    self.handle_stream_peer_gone(now, node);
-                    self.handle_peer_gone(now, node);
+                if !(self.gossip.peers.contains(&node) && self.waves.works_with(node)) {
+                    self.cx.effects.push_back(Effect::Disconnect { peer: node });
+                    self.streams.handle_stream_peer_gone(&mut self.cx, now, node);
+                    desk!(self).handle_peer_gone(now, node);
                 }
             }
-            MembershipEvent::CardWanted(node) => self.send(node, Message::WantCards),
+            MembershipEvent::CardWanted(node) => self.cx.send(node, Message::WantCards),
             MembershipEvent::Load { node, figure, as_of } => {
                 // A rumour has been on its way for a round or two, which nobody has measured.
-                let on_its_way = self.config.tuning.membership.load_interval;
-                self.loads.learn(node, figure, as_of - on_its_way);
+                let on_its_way = self.cx.config.tuning.membership.load_interval;
+                self.cx.loads.table.learn(node, figure, as_of - on_its_way);
             }
         }
     }

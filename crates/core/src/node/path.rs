@@ -7,7 +7,7 @@
 use crate::id::NodeId;
 use crate::membership::card::MemberCard;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::tree::on_path::{self, Relays, Site};
@@ -25,7 +25,7 @@ pub(crate) struct Key<'a> {
     pub(crate) tag: u64,
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Context<P> {
     /// The trees that come to this node on their paths, largest first; `None` where the shape is another, or is left open
     /// and no relay is in sight. Candidates stand by node ascending.
     pub(crate) fn form_on_path(
@@ -43,7 +43,8 @@ impl<P: Payload> Node<P> {
         let (view, me) = (self.sight.view(), self.me);
         let knows = |card: &MemberCard| key.service.is_empty() || card.services.contains_key(key.service);
         let is_member = |node| candidates.binary_search_by_key(&node, |candidate| candidate.node).is_ok();
-        let is_fit = |node| node != me && !is_member(node) && !self.relays_ejected.is_ejected(node, now);
+        let is_fit =
+            |node| node != me && !is_member(node) && !self.loads.relays_ejected.is_ejected(node, now);
         let usable = view.relays().filter(|card| is_fit(card.node) && knows(card));
         let relays =
             Relays::new(usable.map(|card| (card.node, site_of(card))), key.application, key.tag, trees);
@@ -65,7 +66,7 @@ pub(crate) fn relays_of(trees: &[Tree]) -> SmallVec<[NodeId; 4]> {
     seats.filter(|seat| seat.is_relay()).map(|seat| seat.node).collect()
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Context<P> {
     /// A call is over that was to come by `relays`, and had to do without those `given_up`. The others have done well if
     /// all came of it that was asked.
     pub(crate) fn judge_relays(
@@ -77,9 +78,9 @@ impl<P: Payload> Node<P> {
     ) {
         for &relay in relays {
             if given_up.contains(&relay) {
-                self.relays_ejected.note_error(relay, now);
+                self.loads.relays_ejected.note_error(relay, now);
             } else if is_full {
-                self.relays_ejected.note_success(relay, now);
+                self.loads.relays_ejected.note_success(relay, now);
             }
         }
     }

@@ -1,11 +1,11 @@
 //! What the node's applications are to have of it, set and told while it runs.
 
-use super::Node;
 use crate::call::repair::service_of;
 use crate::config::NodeConfig;
 use crate::effect::{Effect, Event};
 use crate::id::{NodeId, RequestId};
 use crate::message::{Message, Payload};
+use crate::node::context::Context;
 use crate::schedule::lanes::{Lane, Lanes, window};
 use crate::schedule::share::{ServiceAccount, ShareError, ShareSetting, SharesReport};
 use crate::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 
 /// A lane for each service that there is something of here, or that a share is set for.
-pub(super) fn lanes_of(config: &NodeConfig) -> Lanes {
+pub(crate) fn lanes_of(config: &NodeConfig) -> Lanes {
     let kinds = config.kinds.iter().map(|kind| service_of(&kind.name));
     let others = config.card.services.keys().chain(config.shares.keys()).chain(&config.pushed);
     Lanes::new(kinds, others.map(|service| &**service), &config.shares)
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Context<P> {
     /// Whose a call of this name is.
     pub(crate) fn lane_of(&self, name: &str) -> Lane {
         self.queue.lanes.of_service(service_of(name))
@@ -40,7 +40,6 @@ impl<P: Payload> Node<P> {
             let part = self.queue.lanes.part_of_bytes(lane);
             let bytes_max = (self.config.limits.held_bytes_max as f64 * part) as usize;
             self.credit.set_room(lane, bytes_max);
-            self.kept.set_part(lane, part);
         }
     }
 
@@ -81,12 +80,14 @@ impl<P: Payload> Node<P> {
         let result = result.map_err(|error| Arc::from(error.to_string()));
         self.effects.push_back(Effect::Deliver(Event::Shares { request, result }));
     }
+}
 
+impl<P: Payload> Context<P> {
     /// What each application is to have of the node, and what it has had.
-    pub fn shares_report(&self, now: Instant) -> SharesReport {
+    pub(crate) fn shares_report(&self, now: Instant) -> SharesReport {
         let with_what_waits = |(lane, account): (Lane, ServiceAccount)| ServiceAccount {
             jobs_queued: self.queue.len_of(lane),
-            queued: self.load_index.queued_of(lane),
+            queued: self.loads.index.queued_of(lane),
             held_bytes: self.credit.held_of(lane),
             held_bytes_max: self.credit.room_of(lane),
             ..account

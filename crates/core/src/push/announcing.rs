@@ -2,30 +2,32 @@
 
 use crate::call::CallOptions;
 use crate::call::repair::service_of;
+use crate::call::table::Calls;
 use crate::error::CallError;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use alloc::format;
 use alloc::vec::Vec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Calls<P> {
     /// Refuses a call of an application that makes no sense; gives the workers that are expected.
     pub(crate) fn check_announcement(
         &self,
+        cx: &Context<P>,
         name: &str,
         service: &str,
         options: &CallOptions,
     ) -> Result<PartitionSet, CallError> {
-        if !self.config.pushed.contains(service) {
-            let accepted: Vec<&str> = self.config.pushed.iter().map(|name| &**name).collect();
+        if !cx.config.pushed.contains(service) {
+            let accepted: Vec<&str> = cx.config.pushed.iter().map(|name| &**name).collect();
             let limit = format!("an application that this node accepts ({})", accepted.join(", "));
             return Err(CallError::bad_field("push", service, limit));
         }
         let Some(announced) = options.push else {
             return Err(CallError::bad_field("push", "not set", "an announcement: its workers push"));
         };
-        if self.kind_of(name).is_none() {
+        if cx.kind_of(name).is_none() {
             return Err(CallError::bad_field(
                 "name",
                 name,
@@ -38,7 +40,7 @@ impl<P: Payload> Node<P> {
         if options.slices != 1 {
             return Err(CallError::bad_field("slices", options.slices, "1 in an announced call"));
         }
-        let partitions_max = self.config.limits.partitions_max;
+        let partitions_max = cx.config.limits.partitions_max;
         let Some(expected) = &options.partitions else {
             return Err(CallError::bad_field(
                 "partitions",
@@ -54,7 +56,7 @@ impl<P: Payload> Node<P> {
             service_of(&other.name) == service
                 && other.options.push.is_some_and(|other| other.request == announced.request)
         };
-        if self.calls.values().any(is_same) {
+        if self.open.values().any(is_same) {
             let limit = "a request that is not open already";
             return Err(CallError::bad_field("push.request", announced.request, limit));
         }

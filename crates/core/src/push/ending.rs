@@ -2,78 +2,82 @@
 
 use super::chain::Chain;
 use super::message::PushMessage;
+use super::table::Pushes;
 use super::table::RequestKey;
 use crate::call::repair::service_of;
 use crate::id::PartitionId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::timer::Wake;
 use crate::wave::state::Wave;
+use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Wave<P> {
     /// The wave is over, or given up: its workers hear that nothing more is wanted of them.
-    pub(crate) fn end_pushes(&mut self, wave: &mut Wave<P>) {
-        let Some(announced) = wave.push else { return };
-        self.drop_chains(wave);
-        let key: RequestKey = (service_of(&wave.name).into(), announced.request);
-        let Some(request) = self.pushes.requests.get_mut(&key) else { return };
+    pub(crate) fn end_pushes(&mut self, desk: &mut Desk<'_, P>) {
+        let Some(announced) = self.push else { return };
+        self.drop_chains(desk.cx);
+        let key: RequestKey = (service_of(&self.name).into(), announced.request);
+        let Some(request) = desk.pushes.requests.get_mut(&key) else { return };
         let mut told: Vec<PartitionId> = Vec::new();
         request.awaited.retain(|&worker, tag| {
-            let is_of_wave = *tag == wave.tag;
+            let is_of_wave = *tag == self.tag;
             told.extend(is_of_wave.then_some(worker));
             !is_of_wave
         });
-        let is_over = request.awaited.is_empty() && request.wave == Some(wave.tag.wave);
+        let is_over = request.awaited.is_empty() && request.wave == Some(self.tag.wave);
         for worker in told {
-            self.tell_worker(&(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
+            desk.pushes.tell_worker(desk.cx, &(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
         }
         if is_over {
-            self.end_request(&key);
+            desk.pushes.end_request(desk.cx, &key);
         }
     }
 
     /// The wave gives its answer: what has not come whole by now is not in it.
-    pub(crate) fn close_pushes(&mut self, wave: &mut Wave<P>) {
-        if wave.push.is_some() {
-            wave.absent = PartitionSet::new();
-            wave.absent_until = None;
-            self.free_all(wave);
-            self.drop_chains(wave);
+    pub(crate) fn close_pushes(&mut self, desk: &mut Desk<'_, P>) {
+        if self.push.is_some() {
+            self.absent = PartitionSet::new();
+            self.absent_until = None;
+            self.free_all(desk);
+            self.drop_chains(desk.cx);
         }
     }
 
-    fn drop_chains(&mut self, wave: &mut Wave<P>) {
-        for (_, chain) in core::mem::take(&mut wave.chains) {
-            self.credit.hold(wave.lane, chain.bytes(), 0);
+    fn drop_chains(&mut self, cx: &mut Context<P>) {
+        for (_, chain) in core::mem::take(&mut self.chains) {
+            cx.credit.hold(self.lane, chain.bytes(), 0);
         }
     }
+}
 
-    fn end_request(&mut self, key: &RequestKey) {
-        let Some(request) = self.pushes.end(key) else { return };
+impl<P: Payload> Pushes<P> {
+    fn end_request(&mut self, cx: &mut Context<P>, key: &RequestKey) {
+        let Some(request) = self.end(key) else { return };
         let early: usize = request.early.values().map(Chain::bytes).sum();
-        self.pushes.early_bytes -= early;
-        self.credit.hold(self.queue.lanes.of_service(&key.0), early, 0);
+        self.early_bytes -= early;
+        cx.credit.hold(cx.queue.lanes.of_service(&key.0), early, 0);
         for &worker in request.awaited.keys().chain(request.early.keys()) {
-            self.tell_worker(&(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
+            self.tell_worker(cx, &(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
         }
     }
 
     /// Requests whose time is over are forgotten, and so are those that nobody announced.
-    pub(crate) fn handle_pushes_due(&mut self, now: Instant) {
-        self.pushes.armed = None;
-        while let Some((at, key)) = self.pushes.due.first().cloned()
+    pub(crate) fn handle_pushes_due(&mut self, cx: &mut Context<P>, now: Instant) {
+        self.armed = None;
+        while let Some((at, key)) = self.due.first().cloned()
             && at <= now
         {
-            self.end_request(&key);
+            self.end_request(cx, &key);
         }
-        self.arm_pushes();
+        self.arm_pushes(cx);
     }
 
-    pub(super) fn arm_pushes(&mut self) {
-        let next_at = self.pushes.due.first().map(|&(at, _)| at);
-        self.timers.rearm(&mut self.pushes.armed, next_at, Wake::Pushes);
+    pub(super) fn arm_pushes(&mut self, cx: &mut Context<P>) {
+        let next_at = self.due.first().map(|&(at, _)| at);
+        cx.timers.rearm(&mut self.armed, next_at, Wake::Pushes);
     }
 }

@@ -4,52 +4,87 @@ use super::error::StreamError;
 use super::message::StreamMessage;
 use super::share::{Filter, Parent, Share};
 use super::spec::StreamEvent;
+use super::table::StreamDesk;
+use super::table::Streams;
 use crate::effect::{Effect, Event, FilterEffect};
 use crate::error::Reason;
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::time::Instant;
 use crate::timer::Wake;
 use alloc::boxed::Box;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// A parent ends the stream, or its part in it; or a child can't take part.
     pub(crate) fn take_close(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         from: NodeId,
         reason: StreamError,
     ) -> Result<(), StreamError> {
-        if share.parent == Parent::Node(from) {
+        if self.parent == Parent::Node(from) {
             if reason != StreamError::ShuttingDown {
                 return Err(reason);
             }
             // Only this parent leaves, or knows better: another will come.
-            share.orphan_since.get_or_insert(now);
+            self.orphan_since.get_or_insert(now);
             return Ok(());
         }
-        let Some(at) = share.branch_at(from) else { return Ok(()) };
+        let Some(at) = self.branch_at(from) else { return Ok(()) };
         let reason = match reason {
-            StreamError::Filter { .. } if share.is_opening => return Err(reason),
+            StreamError::Filter { .. } if self.is_opening => return Err(reason),
             StreamError::Filter { problem } => Reason::FilterFailed(problem),
             StreamError::Full { limit } => Reason::Full(limit),
             StreamError::ShuttingDown => Reason::ShuttingDown,
             _ => Reason::Lost,
         };
-        self.give_up(now, share, at, &reason);
+        self.give_up(cx, now, at, &reason);
         Ok(())
     }
 
     /// Someone speaks who is no child, or no longer: it was given up, and has another parent, or will.
-    pub(crate) fn turn_away(&mut self, share: &Share<P>, from: NodeId) {
-        if share.parent != Parent::Node(from) {
-            let close = StreamMessage::Close { stream: share.id, reason: StreamError::ShuttingDown };
-            self.send_stream(from, close);
+    pub(crate) fn turn_away(&self, cx: &mut Context<P>, from: NodeId) {
+        if self.parent != Parent::Node(from) {
+            let close = StreamMessage::Close { stream: self.id, reason: StreamError::ShuttingDown };
+            cx.send_stream(from, close);
         }
     }
 
+    /// The share is over: everyone who is concerned hears of it, and nothing is left.
+    pub(crate) fn end_share(&mut self, desk: &mut StreamDesk<'_, P>, reason: &StreamError) {
+        desk.cx.timers.rearm(&mut self.armed, None, Wake::Stream(self.id));
+        desk.streams.operators.forget(self.id);
+        if let Filter::Busy(busy) = &mut self.filter {
+            desk.cx.abandon_run(self.id, busy);
+        }
+        if self.spec.has_filter() {
+            desk.cx.effects.push_back(Effect::Filter(FilterEffect::Close { stream: self.id }));
+        }
+        for branch in &self.branches {
+            let close = StreamMessage::Close { stream: self.id, reason: reason.clone() };
+            desk.cx.send_stream(branch.node, close);
+        }
+        for own in &self.own {
+            desk.streams.close_own(desk.cx, self.id, own, reason);
+        }
+        match self.parent {
+            Parent::Front(request) => {
+                desk.streams.fronts.remove(&request);
+                let event = Box::new(StreamEvent::Closed(reason.clone()));
+                desk.cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+            }
+            // A parent that ended it itself has no share any more, and does not mind.
+            Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
+                desk.cx.send_stream(parent, StreamMessage::Close { stream: self.id, reason: reason.clone() });
+            }
+            Parent::Node(_) => {}
+        }
+    }
+}
+
+impl<P: Payload> Context<P> {
     /// Someone speaks of a stream that this node has no part in. What crosses with a stream's end is no fault; but
     /// whoever takes this node for its parent is to look for another.
     pub(crate) fn turn_away_stray(&mut self, from: NodeId, message: &StreamMessage<P>) {
@@ -71,46 +106,18 @@ impl<P: Payload> Node<P> {
             self.send_stream(from, close);
         }
     }
+}
 
-    /// The share is over: everyone who is concerned hears of it, and nothing is left.
-    pub(crate) fn end_share(&mut self, share: &mut Share<P>, reason: &StreamError) {
-        self.timers.rearm(&mut share.armed, None, Wake::Stream(share.id));
-        self.operators.forget(share.id);
-        if let Filter::Busy(busy) = &mut share.filter {
-            self.abandon_run(share.id, busy);
-        }
-        if share.spec.has_filter() {
-            self.effects.push_back(Effect::Filter(FilterEffect::Close { stream: share.id }));
-        }
-        for branch in &share.branches {
-            let close = StreamMessage::Close { stream: share.id, reason: reason.clone() };
-            self.send_stream(branch.node, close);
-        }
-        for own in &share.own {
-            self.close_own(share.id, own, reason);
-        }
-        match share.parent {
-            Parent::Front(request) => {
-                self.fronts.remove(&request);
-                let event = Box::new(StreamEvent::Closed(reason.clone()));
-                self.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
-            }
-            // A parent that ended it itself has no share any more, and does not mind.
-            Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
-                self.send_stream(parent, StreamMessage::Close { stream: share.id, reason: reason.clone() });
-            }
-            Parent::Node(_) => {}
-        }
-    }
-
+impl<P: Payload> Streams<P> {
     /// The driver has made the filter, or could not.
     pub(crate) fn handle_filter_opened(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         stream: super::StreamId,
         result: Result<crate::config::Placement, alloc::sync::Arc<str>>,
     ) {
-        self.with_share(now, stream, |_, share| match result {
+        self.with_share(cx, now, stream, |share, _| match result {
             Ok(placement) => {
                 share.filter_placement = placement;
                 if matches!(share.filter, Filter::Opening) {

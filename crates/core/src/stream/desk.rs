@@ -7,79 +7,99 @@ use super::StreamId;
 use super::error::StreamError;
 use super::message::StreamMessage;
 use super::share::Share;
+use super::table::StreamDesk;
+use super::table::Streams;
 use crate::id::NodeId;
 use crate::message::{Message, Payload};
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::time::Instant;
 use crate::timer::Wake;
 use alloc::boxed::Box;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// Something was said about a stream.
-    pub(crate) fn handle_stream(&mut self, now: Instant, from: NodeId, message: StreamMessage<P>) {
+    pub(crate) fn handle_stream(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        from: NodeId,
+        message: StreamMessage<P>,
+    ) {
         let stream = message.stream();
         let message = match message {
-            StreamMessage::Open(open) if !self.streams.contains_key(&stream) => {
-                return self.begin_share(now, from, open);
+            StreamMessage::Open(open) if !self.shares.contains_key(&stream) => {
+                return self.begin_share(cx, now, from, open);
             }
             message => message,
         };
-        let Some(mut share) = self.streams.remove(&stream) else {
-            return self.turn_away_stray(from, &message);
+        let Some(mut share) = self.shares.remove(&stream) else {
+            return cx.turn_away_stray(from, &message);
         };
-        self.note_daze(now, &mut share);
+        share.note_daze(cx, now);
         let lives = match message {
-            StreamMessage::Open(open) => self.reopen(now, &mut share, from, &open),
-            StreamMessage::Up(up) => self.take_up(now, &mut share, from, up),
-            StreamMessage::Down(down) => self.take_down(&mut share, from, down),
-            StreamMessage::Settled(settled) => self.take_settled(&mut share, from, settled),
-            StreamMessage::Taken { upto, .. } => self.take_taken(now, &mut share, from, upto),
-            StreamMessage::News(news) => self.take_news(now, &mut share, from, &news),
-            StreamMessage::Ahead { tag, .. } => self.take_ahead(&mut share, from, tag),
-            StreamMessage::WantOperator { id, .. } => self.take_operator_want(now, &share, from, id),
-            StreamMessage::Operator { id, payload, .. } => self.take_operator(&mut share, from, id, payload),
-            StreamMessage::Beat { .. } => self.take_beat(now, &mut share, from),
-            StreamMessage::Close { reason, .. } => self.take_close(now, &mut share, from, reason),
+            StreamMessage::Open(open) => {
+                share.reopen(&mut StreamDesk { cx, streams: self }, now, from, &open)
+            }
+            StreamMessage::Up(up) => share.take_up(cx, now, from, up),
+            StreamMessage::Down(down) => share.take_down(cx, from, down),
+            StreamMessage::Settled(settled) => share.take_settled(cx, from, settled),
+            StreamMessage::Taken { upto, .. } => share.take_taken(cx, now, from, upto),
+            StreamMessage::News(news) => share.take_news(cx, now, from, &news),
+            StreamMessage::Ahead { tag, .. } => share.take_ahead(cx, from, tag),
+            StreamMessage::WantOperator { id, .. } => {
+                share.take_operator_want(&mut StreamDesk { cx, streams: self }, now, from, id)
+            }
+            StreamMessage::Operator { id, payload, .. } => {
+                share.take_operator(&mut StreamDesk { cx, streams: self }, from, id, payload)
+            }
+            StreamMessage::Beat { .. } => share.take_beat(cx, now, from),
+            StreamMessage::Close { reason, .. } => share.take_close(cx, now, from, reason),
         };
-        self.put_back(now, share, lives);
-    }
-
-    /// Does what a share has become ready for, and puts it back into the table, unless it is over.
-    pub(crate) fn put_back(
-        &mut self,
-        now: Instant,
-        mut share: Box<Share<P>>,
-        lives: Result<(), StreamError>,
-    ) {
-        if let Err(reason) = lives {
-            return self.end_share(&mut share, &reason);
-        }
-        self.advance(now, &mut share);
-        if share.is_opening {
-            self.look_whether_opened(&mut share);
-        }
-        if share.news_due && !share.is_opening {
-            self.tell_news(&mut share);
-        }
-        let at = self.share_wakes_at(&mut share);
-        self.timers.rearm(&mut share.armed, Some(at), Wake::Stream(share.id));
-        self.streams.insert(share.id, share);
+        share.put_back(&mut StreamDesk { cx, streams: self }, now, lives);
     }
 
     /// Changes a share of the table.
     pub(crate) fn with_share(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         stream: StreamId,
-        change: impl FnOnce(&mut Self, &mut Share<P>) -> Result<(), StreamError>,
+        change: impl FnOnce(&mut Share<P>, &mut StreamDesk<'_, P>) -> Result<(), StreamError>,
     ) {
-        if let Some(mut share) = self.streams.remove(&stream) {
-            self.note_daze(now, &mut share);
-            let lives = change(self, &mut share);
-            self.put_back(now, share, lives);
+        if let Some(mut share) = self.shares.remove(&stream) {
+            share.note_daze(cx, now);
+            let mut desk = StreamDesk { cx, streams: self };
+            let lives = change(&mut share, &mut desk);
+            share.put_back(&mut desk, now, lives);
         }
     }
+}
 
+impl<P: Payload> Share<P> {
+    /// Does what a share has become ready for, and puts it back into the table, unless it is over.
+    pub(crate) fn put_back(
+        mut self: Box<Self>,
+        desk: &mut StreamDesk<'_, P>,
+        now: Instant,
+        lives: Result<(), StreamError>,
+    ) {
+        if let Err(reason) = lives {
+            return self.end_share(desk, &reason);
+        }
+        self.advance(desk.cx, now);
+        if self.is_opening {
+            self.look_whether_opened();
+        }
+        if self.news_due && !self.is_opening {
+            self.tell_news(desk.cx);
+        }
+        let at = self.share_wakes_at(desk.cx);
+        desk.cx.timers.rearm(&mut self.armed, Some(at), Wake::Stream(self.id));
+        desk.streams.shares.insert(self.id, self);
+    }
+}
+
+impl<P: Payload> Context<P> {
     pub(crate) fn send_stream(&mut self, to: NodeId, message: StreamMessage<P>) {
         self.send(to, Message::Stream(Box::new(message)));
     }

@@ -10,50 +10,50 @@ use super::spec::{StreamEvent, StreamWave};
 use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::wave::state::note;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// Sends up what has become of a wave here, or hands it to the front-end's user.
     pub(crate) fn emit(
         &mut self,
-        share: &mut Share<P>,
+        cx: &mut Context<P>,
         lane: u32,
         slot: &Slot<P>,
         mut packets: SmallVec<[P; 1]>,
         mut failure: Option<Reason>,
     ) {
-        if share.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
+        if self.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
             // The front-end has had this wave, and those above would drop it.
-            self.counters.stream_pieces_late += 1;
-            settle_again(share, lane, slot.key);
+            cx.counters.stream_pieces_late += 1;
+            settle_again(self, lane, slot.key);
             return;
         }
-        let is_sent = matches!(share.parent, Parent::Node(_));
-        if is_sent && weight(&packets) > piece_bytes_max(&self.config.limits) {
+        let is_sent = matches!(self.parent, Parent::Node(_));
+        if is_sent && weight(&packets) > piece_bytes_max(&cx.config.limits) {
             // It can't be sent, and who waits for it would wait for ever.
             packets.clear();
             failure = Some(Reason::Full("payload_bytes_max".into()));
         }
-        let mut missing = share.missing_from(self.me, slot, self.config.limits.missing_max);
+        let mut missing = self.missing_from(cx.me, slot, cx.config.limits.missing_max);
         let mut contributors = slot.parts.claimed().clone();
         if let Some(reason) = failure {
             let partitions = core::mem::take(&mut contributors);
-            let loss = Missing { partitions, node: Some(self.me), reason };
-            note(&mut missing, loss, self.config.limits.missing_max);
+            let loss = Missing { partitions, node: Some(cx.me), reason };
+            note(&mut missing, loss, cx.config.limits.missing_max);
         }
         let bytes = weight(&packets);
-        let urgent = marks_quarter(&mut share.unmarked_bytes, bytes, share.window_bytes) || slot.urgent;
+        let urgent = marks_quarter(&mut self.unmarked_bytes, bytes, self.window_bytes) || slot.urgent;
         let sent = Sent { key: slot.key, tag: slot.tag, packets, contributors, missing, bytes, urgent };
-        share.unsettled_bytes += bytes;
-        self.counters.stream_waves += 1;
-        let kept = match share.parent {
+        self.unsettled_bytes += bytes;
+        cx.counters.stream_waves += 1;
+        let kept = match self.parent {
             Parent::Front(request) => {
-                let front = share.front.as_mut().expect("invariant: a front-end's share says so");
+                let front = self.front.as_mut().expect("invariant: a front-end's share says so");
                 front.delivered.push_back((lane, sent.key, sent.bytes, urgent));
                 let Sent { key, tag, packets, contributors, missing, .. } = sent;
                 let kept = Sent {
@@ -67,27 +67,27 @@ impl<P: Payload> Node<P> {
                 };
                 let wave = StreamWave { tag, packets: packets.into_vec(), contributors, missing };
                 let event = Box::new(StreamEvent::Wave(wave));
-                self.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+                cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
                 kept
             }
             Parent::Node(_) => {
-                self.send_sent(share, lane, &sent);
+                self.send_sent(cx, lane, &sent);
                 sent
             }
         };
-        let lane = share.lanes.entry(lane).or_default();
+        let lane = self.lanes.entry(lane).or_default();
         lane.sent.insert(kept.key, kept);
     }
 
-    fn send_sent(&mut self, share: &mut Share<P>, lane: u32, sent: &Sent<P>) {
-        let Parent::Node(parent) = share.parent else { return };
-        if share.orphan_since.is_some() {
+    fn send_sent(&mut self, cx: &mut Context<P>, lane: u32, sent: &Sent<P>) {
+        let Parent::Node(parent) = self.parent else { return };
+        if self.orphan_since.is_some() {
             return;
         }
-        share.has_spoken = true;
+        self.has_spoken = true;
         let last = sent.packets.len().saturating_sub(1);
         let up = |payload: Option<P>, more: bool| StreamUp {
-            stream: share.id,
+            stream: self.id,
             lane,
             tag: sent.tag,
             serial: if lane == GATHERED { 0 } else { sent.key },
@@ -96,24 +96,24 @@ impl<P: Payload> Node<P> {
             urgent: sent.urgent,
             contributors: if more { PartitionSet::new() } else { sent.contributors.clone() },
             missing: if more { Vec::new() } else { sent.missing.clone() },
-            holds_from: share.holds_from,
+            holds_from: self.holds_from,
         };
         for (at, packet) in sent.packets.iter().enumerate() {
-            self.send_stream(parent, StreamMessage::Up(up(Some(packet.clone()), at < last)));
+            cx.send_stream(parent, StreamMessage::Up(up(Some(packet.clone()), at < last)));
         }
         if sent.packets.is_empty() {
-            self.send_stream(parent, StreamMessage::Up(up(None, false)));
+            cx.send_stream(parent, StreamMessage::Up(up(None, false)));
         }
     }
 
     /// Gives a new parent everything that is not settled.
-    pub(crate) fn send_again(&mut self, share: &mut Share<P>) {
-        let lanes = core::mem::take(&mut share.lanes);
+    pub(crate) fn send_again(&mut self, cx: &mut Context<P>) {
+        let lanes = core::mem::take(&mut self.lanes);
         for (&lane, waves) in &lanes {
             for sent in waves.sent.iter() {
-                self.send_sent(share, lane, sent);
+                self.send_sent(cx, lane, sent);
             }
         }
-        share.lanes = lanes;
+        self.lanes = lanes;
     }
 }

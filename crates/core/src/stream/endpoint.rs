@@ -6,27 +6,29 @@ use super::gather::Address;
 use super::lane::{GATHERED, PACKET_BYTES, Piece};
 use super::settle::marks_quarter;
 use super::spec::{EndpointEvent, Source};
+use super::table::Streams;
 use crate::error::{Missing, Reason};
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::wave::contributors::Part;
 use alloc::vec::Vec;
 use smallvec::smallvec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// An endpoint sends a packet; without a tag it is the next of its own. One that is too large to be sent on is
     /// missing from its wave, and the endpoint need not wait for it.
     pub(crate) fn send_from_endpoint(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         stream: StreamId,
         endpoint: u32,
         tag: Option<u64>,
         payload: P,
     ) {
-        self.with_share(now, stream, |node, share| {
+        self.with_share(cx, now, stream, |share, desk| {
             let gathers = share.gathers();
             let Some(at) = share.own_at(endpoint) else { return Ok(()) };
             let own = &mut share.own[at];
@@ -41,11 +43,11 @@ impl<P: Payload> Node<P> {
             };
             let contributors = PartitionSet::from_range(endpoint..endpoint + 1);
             let bytes = PACKET_BYTES + payload.len();
-            if payload.len() > node.config.limits.payload_bytes_max {
+            if payload.len() > desk.cx.config.limits.payload_bytes_max {
                 let reason = Reason::Full("payload_bytes_max".into());
-                let loss = Missing { partitions: contributors, node: Some(node.me), reason };
-                node.take_piece(now, share, address, None, alloc::vec![loss], false);
-                node.tell_endpoint(stream, endpoint, EndpointEvent::Settled { bytes: bytes as u64 });
+                let loss = Missing { partitions: contributors, node: Some(desk.cx.me), reason };
+                share.take_piece(desk.cx, now, address, None, alloc::vec![loss], false);
+                desk.cx.tell_endpoint(stream, endpoint, EndpointEvent::Settled { bytes: bytes as u64 });
                 return Ok(());
             }
             own.in_flight.insert(address.key, bytes);
@@ -53,7 +55,7 @@ impl<P: Payload> Node<P> {
             let urgent = marks_quarter(&mut own.unmarked_bytes, bytes, share.window_bytes);
             let piece = Piece { source: Source::Endpoint(endpoint), packets: smallvec![payload] };
             let part = Some(Part { payload: piece, contributors });
-            node.take_piece(now, share, address, part, Vec::new(), urgent);
+            share.take_piece(desk.cx, now, address, part, Vec::new(), urgent);
             Ok(())
         });
     }
@@ -61,29 +63,37 @@ impl<P: Payload> Node<P> {
     /// An endpoint has taken the packets that it was given, up to this one.
     pub(crate) fn note_endpoint_took(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         stream: StreamId,
         endpoint: u32,
         sequence: u64,
     ) {
-        self.with_share(now, stream, |node, share| {
-            node.take_endpoint_taken(share, endpoint, sequence);
+        self.with_share(cx, now, stream, |share, desk| {
+            share.take_endpoint_taken(desk.cx, endpoint, sequence);
             Ok(())
         });
     }
 
     /// An endpoint is no more. It stays in the group, missing, until it is given a place again.
-    pub(crate) fn lose_endpoint(&mut self, now: Instant, stream: StreamId, endpoint: u32, reason: Reason) {
-        self.with_share(now, stream, |node, share| {
+    pub(crate) fn lose_endpoint(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        stream: StreamId,
+        endpoint: u32,
+        reason: Reason,
+    ) {
+        self.with_share(cx, now, stream, |share, desk| {
             let Some(at) = share.own_at(endpoint) else { return Ok(()) };
             let own = share.own.remove(at);
-            node.close_own(stream, &own, &StreamError::Closed);
-            node.tell_filter_replaced(share, Source::Endpoint(endpoint), Vec::new());
+            desk.streams.close_own(desk.cx, stream, &own, &StreamError::Closed);
+            share.tell_filter_replaced(desk.cx, Source::Endpoint(endpoint), Vec::new());
             let partitions = PartitionSet::from_range(endpoint..endpoint + 1);
-            share.put_away(Missing { partitions, node: Some(node.me), reason });
+            share.put_away(Missing { partitions, node: Some(desk.cx.me), reason });
             share.regroup();
-            node.forget_taken(share);
-            node.look_at_slots(share);
+            share.forget_taken(desk.cx);
+            share.look_at_slots();
             Ok(())
         });
     }

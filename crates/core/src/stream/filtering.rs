@@ -5,13 +5,15 @@ use super::gather::take_slot;
 use super::lane::{Slot, piece_bytes_max, weight};
 use super::share::{AtWork, Busy, Descent, Filter, Share};
 use super::spec::{FilterRun, FilterWork, Filtered, Source};
+use super::table::Streams;
 use super::{StreamError, StreamId};
+use crate::call::jobs::RunAbandoned;
 use crate::config::Placement;
 use crate::effect::{Effect, FilterEffect, TracePoint};
 use crate::error::{JobError, Reason};
 use crate::load::cost::REDUCE_MS_PRIOR;
 use crate::message::Payload;
-use crate::node::{Node, RunAbandoned};
+use crate::node::context::Context;
 use crate::schedule::lanes::Charge;
 use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
@@ -23,132 +25,202 @@ const CROWDED_PATIENCE: f64 = 10.0;
 /// How much more than what may begin to run on the loop a filter may cost that runs there.
 const INLINE_PATIENCE: f64 = 2.0;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
-    pub(crate) fn advance(&mut self, now: Instant, share: &mut Share<P>) {
+    pub(crate) fn advance(&mut self, cx: &mut Context<P>, now: Instant) {
         loop {
-            match share.filter {
+            match self.filter {
                 Filter::Opening | Filter::Busy(_) => return,
                 Filter::None | Filter::Idle => {}
             }
-            if let Some(descent) = share.down.waiting.pop_front() {
+            if let Some(descent) = self.down.waiting.pop_front() {
                 match descent.left.last().cloned() {
-                    None => self.forward(share, descent),
+                    None => self.forward(cx, descent),
                     Some(payload) => {
                         let tag = descent.tag;
-                        self.run_filter(now, share, tag, FilterWork::Down(payload), AtWork::Packet(descent));
+                        self.run_filter(cx, now, tag, FilterWork::Down(payload), AtWork::Packet(descent));
                     }
                 }
                 continue;
             }
             // Whoever has not said that it takes part gives nothing, lest it be taken for its former life.
-            if share.is_opening || share.unsettled_bytes >= share.window_bytes {
+            if self.is_opening || self.unsettled_bytes >= self.window_bytes {
                 return;
             }
-            let Some((lane, key)) = share.ready.pop_front() else { return };
-            let Some(slot) = take_slot(share, lane, key) else { continue };
-            let is_idle = slot.parts.resting().is_empty() && share.carried.is_empty();
-            if share.spec.up_filter.is_empty() || is_idle {
+            let Some((lane, key)) = self.ready.pop_front() else { return };
+            let Some(slot) = take_slot(self, lane, key) else { continue };
+            let is_idle = slot.parts.resting().is_empty() && self.carried.is_empty();
+            if self.spec.up_filter.is_empty() || is_idle {
                 let packets =
                     slot.parts.resting().iter().flat_map(|part| part.payload.packets.iter().cloned());
                 let packets = packets.collect();
-                self.emit(share, lane, &slot, packets, None);
+                self.emit(cx, lane, &slot, packets, None);
             } else {
-                let (tag, work) = (slot.tag, FilterWork::Up(pieces_of(share, &slot)));
-                self.run_filter(now, share, tag, work, AtWork::Wave(lane, slot));
+                let (tag, work) = (slot.tag, FilterWork::Up(pieces_of(self, &slot)));
+                self.run_filter(cx, now, tag, work, AtWork::Wave(lane, slot));
             }
         }
     }
 
     fn run_filter(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         tag: u64,
         work: FilterWork<P>,
         what: AtWork<P>,
     ) {
-        let stream = share.id;
+        let stream = self.id;
         // Of the node and not of the share: what a former share's filter gives late is not this one's.
-        self.runs_started += 1;
-        let run = self.runs_started;
-        let inline = match share.filter_placement {
+        cx.jobs.runs_started += 1;
+        let run = cx.jobs.runs_started;
+        let inline = match self.filter_placement {
             Placement::Inline => true,
             Placement::Measured => {
                 // Moving to a worker costs as much again, so what is on the loop stays a while longer.
-                let patience = if share.filter_is_inline { INLINE_PATIENCE } else { 1.0 };
-                let cheap_ms = self.config.tuning.inline_cost_max.as_millis_f64() * patience;
-                share.filter_cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
+                let patience = if self.filter_is_inline { INLINE_PATIENCE } else { 1.0 };
+                let cheap_ms = cx.config.tuning.inline_cost_max.as_millis_f64() * patience;
+                self.filter_cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
             }
             Placement::Pool | Placement::Async { .. } => false,
         };
-        share.filter_is_inline = inline;
+        self.filter_is_inline = inline;
         let order = FilterRun { stream, run, tag, work, inline };
         let mut busy = Busy { run, queued: None, charge: None, inline, started_at: now, what };
         if inline {
-            self.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
+            cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
         } else {
             busy.queued = Some(order);
-            self.queue.push_filter(self.queue.lanes.of_service(&share.spec.service), stream, run);
+            cx.queue.push_filter(cx.queue.lanes.of_service(&self.spec.service), stream, run);
         }
-        share.filter = Filter::Busy(busy);
+        self.filter = Filter::Busy(busy);
     }
 
+    /// A run has ended that cost so much.
+    fn settle_charge(&self, cx: &mut Context<P>, now: Instant, charge: Option<Charge>, cost: Duration) {
+        match charge {
+            Some(charge) => cx.queue.lanes.end(now, charge, cost),
+            None => {
+                let lane = cx.queue.lanes.of_service(&self.spec.service);
+                cx.queue.charge_inline(now, lane, cost);
+            }
+        }
+    }
+
+    fn take_filtered(&mut self, cx: &mut Context<P>, what: AtWork<P>, result: Result<Filtered<P>, JobError>) {
+        let result = result.map_err(|error| {
+            let (JobError::Failed(text) | JobError::Panicked(text)) = error;
+            Reason::FilterFailed(text)
+        });
+        match (what, result) {
+            (AtWork::Wave(lane, slot), Ok(filtered)) => {
+                self.holds_from = filtered.holds_from;
+                self.emit(cx, lane, &slot, filtered.packets.into_iter().collect(), None);
+                self.release_withheld(cx);
+            }
+            (AtWork::Wave(lane, slot), Err(reason)) => {
+                self.emit(cx, lane, &slot, SmallVec::new(), Some(reason));
+            }
+            (AtWork::Packet(descent), Ok(filtered)) => {
+                self.holds_from = filtered.holds_from.or(self.holds_from);
+                self.take_filtered_down(cx, descent, filtered.packets);
+            }
+            (AtWork::Packet(mut descent), Err(reason)) => {
+                descent.left.pop();
+                cx.note_lost_down(&reason);
+                self.down.waiting.push_front(descent);
+            }
+        }
+    }
+
+    /// What the filter made of a packet on its way down goes on with what it made of the rest, if that can be sent.
+    fn take_filtered_down(&mut self, cx: &mut Context<P>, mut descent: Descent<P>, packets: Vec<P>) {
+        descent.left.pop();
+        descent.made.extend(packets);
+        if weight(&descent.made) > piece_bytes_max(&cx.config.limits) {
+            descent.made.clear();
+            cx.note_lost_down(&Reason::Full("payload_bytes_max".into()));
+        }
+        self.down.waiting.push_front(descent);
+    }
+
+    /// A filter that is at work for too long is given up, and its wave's contributors with it; so is the stream here,
+    /// when filters and locals that never return have cost all the threads that they may.
+    pub(crate) fn give_up_stuck_filter(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+    ) -> Result<(), StreamError> {
+        let Filter::Busy(busy) = &self.filter else { return Ok(()) };
+        // With more work about than processors it may not even have begun, or not have had its turn.
+        let is_crowded = busy.queued.is_some() || cx.jobs.processors_busy > cx.config.card.processors;
+        let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
+        let patience = cx.config.tuning.filter_patience.mul_f64(crowding);
+        if busy.started_at.until(now) <= patience {
+            return Ok(());
+        }
+        let problem: Arc<str> = alloc::format!("it took longer than {patience:?}").into();
+        if cx.workers_lost() >= cx.config.limits.stuck_jobs_max {
+            let problem = alloc::format!("{problem}, as did others (stuck_jobs_max)").into();
+            return Err(StreamError::Filter { problem });
+        }
+        let Filter::Busy(mut busy) = core::mem::replace(&mut self.filter, Filter::Opening) else {
+            return Ok(());
+        };
+        cx.abandon_run(self.id, &mut busy);
+        self.reopen_filter(cx);
+        self.take_filtered(cx, busy.what, Err(JobError::Failed(problem)));
+        self.release_withheld(cx);
+        Ok(())
+    }
+}
+
+impl<P: Payload> Streams<P> {
     /// A run's turn has come, unless it was given up meanwhile.
-    pub(crate) fn begin_run(&mut self, now: Instant, stream: StreamId, run: u64) {
-        let Some(share) = self.streams.get_mut(&stream) else { return };
+    pub(crate) fn begin_run(&mut self, cx: &mut Context<P>, now: Instant, stream: StreamId, run: u64) {
+        let Some(share) = self.shares.get_mut(&stream) else { return };
         let Filter::Busy(busy) = &mut share.filter else { return };
         if busy.run != run {
             return;
         }
         let Some(order) = busy.queued.take() else { return };
         busy.started_at = now;
-        let lane = self.queue.lanes.of_service(&share.spec.service);
+        let lane = cx.queue.lanes.of_service(&share.spec.service);
         let expected_ms = share.filter_cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
-        busy.charge = Some(self.queue.lanes.begin(lane, expected_ms));
-        self.processors_busy += 1;
-        self.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
-    }
-
-    /// A run has ended that cost so much.
-    fn settle_charge(&mut self, now: Instant, share: &Share<P>, charge: Option<Charge>, cost: Duration) {
-        match charge {
-            Some(charge) => self.queue.lanes.end(now, charge, cost),
-            None => {
-                let lane = self.queue.lanes.of_service(&share.spec.service);
-                self.queue.charge_inline(now, lane, cost);
-            }
-        }
+        busy.charge = Some(cx.queue.lanes.begin(lane, expected_ms));
+        cx.jobs.processors_busy += 1;
+        cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
     }
 
     /// A filter is through with a run.
     pub(crate) fn handle_filtered(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         stream: StreamId,
         run: u64,
         result: Result<Filtered<P>, JobError>,
         cost: Duration,
     ) {
-        if let Some(RunAbandoned { is_replaced, charge }) = self.runs_abandoned.remove(&run) {
-            self.processors_busy -= u32::from(!is_replaced);
+        if let Some(RunAbandoned { is_replaced, charge }) = cx.jobs.runs_abandoned.remove(&run) {
+            cx.jobs.processors_busy -= u32::from(!is_replaced);
             if let Some(charge) = charge {
-                self.queue.lanes.end(now, charge, cost);
+                cx.queue.lanes.end(now, charge, cost);
             }
             return;
         }
-        self.with_share(now, stream, |node, share| {
+        self.with_share(cx, now, stream, |share, desk| {
             match core::mem::replace(&mut share.filter, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
-                    node.processors_busy -= u32::from(!busy.inline);
-                    node.settle_charge(now, share, busy.charge, cost);
+                    desk.cx.jobs.processors_busy -= u32::from(!busy.inline);
+                    share.settle_charge(desk.cx, now, busy.charge, cost);
                     share.filter_cost.observe(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
-                    node.take_filtered(share, busy.what, result);
+                    share.take_filtered(desk.cx, busy.what, result);
                     if is_broken {
                         // What it remembers is not to be trusted.
-                        node.reopen_filter(share);
-                        node.release_withheld(share);
+                        share.reopen_filter(desk.cx);
+                        share.release_withheld(desk.cx);
                     }
                 }
                 other => share.filter = other,
@@ -156,83 +228,13 @@ impl<P: Payload> Node<P> {
             Ok(())
         });
     }
+}
 
-    fn take_filtered(
-        &mut self,
-        share: &mut Share<P>,
-        what: AtWork<P>,
-        result: Result<Filtered<P>, JobError>,
-    ) {
-        let result = result.map_err(|error| {
-            let (JobError::Failed(text) | JobError::Panicked(text)) = error;
-            Reason::FilterFailed(text)
-        });
-        match (what, result) {
-            (AtWork::Wave(lane, slot), Ok(filtered)) => {
-                share.holds_from = filtered.holds_from;
-                self.emit(share, lane, &slot, filtered.packets.into_iter().collect(), None);
-                self.release_withheld(share);
-            }
-            (AtWork::Wave(lane, slot), Err(reason)) => {
-                self.emit(share, lane, &slot, SmallVec::new(), Some(reason));
-            }
-            (AtWork::Packet(descent), Ok(filtered)) => {
-                share.holds_from = filtered.holds_from.or(share.holds_from);
-                self.take_filtered_down(share, descent, filtered.packets);
-            }
-            (AtWork::Packet(mut descent), Err(reason)) => {
-                descent.left.pop();
-                self.note_lost_down(&reason);
-                share.down.waiting.push_front(descent);
-            }
-        }
-    }
-
-    /// What the filter made of a packet on its way down goes on with what it made of the rest, if that can be sent.
-    fn take_filtered_down(&mut self, share: &mut Share<P>, mut descent: Descent<P>, packets: Vec<P>) {
-        descent.left.pop();
-        descent.made.extend(packets);
-        if weight(&descent.made) > piece_bytes_max(&self.config.limits) {
-            descent.made.clear();
-            self.note_lost_down(&Reason::Full("payload_bytes_max".into()));
-        }
-        share.down.waiting.push_front(descent);
-    }
-
+impl<P: Payload> Context<P> {
     /// A packet on its way down is lost.
     pub(crate) fn note_lost_down(&mut self, reason: &Reason) {
         let (from, problem) = (self.me, alloc::format!("a packet down: {reason}").into());
         self.effects.push_back(Effect::Trace(TracePoint::BadMessage { from, problem }));
-    }
-
-    /// A filter that is at work for too long is given up, and its wave's contributors with it; so is the stream here,
-    /// when filters and locals that never return have cost all the threads that they may.
-    pub(crate) fn give_up_stuck_filter(
-        &mut self,
-        now: Instant,
-        share: &mut Share<P>,
-    ) -> Result<(), StreamError> {
-        let Filter::Busy(busy) = &share.filter else { return Ok(()) };
-        // With more work about than processors it may not even have begun, or not have had its turn.
-        let is_crowded = busy.queued.is_some() || self.processors_busy > self.config.card.processors;
-        let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
-        let patience = self.config.tuning.filter_patience.mul_f64(crowding);
-        if busy.started_at.until(now) <= patience {
-            return Ok(());
-        }
-        let problem: Arc<str> = alloc::format!("it took longer than {patience:?}").into();
-        if self.workers_lost() >= self.config.limits.stuck_jobs_max {
-            let problem = alloc::format!("{problem}, as did others (stuck_jobs_max)").into();
-            return Err(StreamError::Filter { problem });
-        }
-        let Filter::Busy(mut busy) = core::mem::replace(&mut share.filter, Filter::Opening) else {
-            return Ok(());
-        };
-        self.abandon_run(share.id, &mut busy);
-        self.reopen_filter(share);
-        self.take_filtered(share, busy.what, Err(JobError::Failed(problem)));
-        self.release_withheld(share);
-        Ok(())
     }
 
     /// A run's outcome is not waited for. Its processor is given to others as long as the node can afford to lose a
@@ -244,9 +246,9 @@ impl<P: Payload> Node<P> {
         }
         let replace_worker = !inline && self.workers_lost() < self.config.limits.stuck_jobs_max;
         if !inline {
-            self.processors_busy -= u32::from(replace_worker);
+            self.jobs.processors_busy -= u32::from(replace_worker);
             let charge = busy.charge.take();
-            self.runs_abandoned.insert(run, RunAbandoned { is_replaced: replace_worker, charge });
+            self.jobs.runs_abandoned.insert(run, RunAbandoned { is_replaced: replace_worker, charge });
         }
         self.effects.push_back(Effect::Filter(FilterEffect::Abandon { stream, run, replace_worker }));
     }

@@ -4,13 +4,15 @@
 use super::layout;
 use super::share::{Beginning, Front, Parent, Share};
 use super::spec::StreamEvent;
+use super::table::StreamDesk;
+use super::table::Streams;
 use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};
 use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, RequestId};
 use crate::limits::Limits;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::node::path::Key;
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
@@ -27,38 +29,40 @@ const SEAT_DOUBLINGS_MAX: u32 = 2;
 /// How wide an on-path tree may grow at least.
 const FAN_OUT_ON_PATH: u32 = 8;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// This node's user opens a stream.
     pub(crate) fn open_stream(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         request: RequestId,
         spec: StreamSpec<P>,
         options: &StreamOptions,
     ) {
-        if let Err(error) = self.try_open_stream(now, request, spec, options) {
+        if let Err(error) = self.try_open_stream(cx, now, request, spec, options) {
             let event = Box::new(StreamEvent::Closed(error));
-            self.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+            cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
         }
     }
 
     fn try_open_stream(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
         request: RequestId,
         spec: StreamSpec<P>,
         options: &StreamOptions,
     ) -> Result<(), StreamError> {
-        let limits = &self.config.limits;
+        let limits = &cx.config.limits;
         check_spec(&spec, limits)?;
         check_options(&spec, options, limits.stream_window_bytes)?;
-        if self.is_leaving() {
+        if cx.is_leaving() {
             return Err(StreamError::ShuttingDown);
         }
-        if self.streams.len() >= limits.streams_open_max {
+        if self.shares.len() >= limits.streams_open_max {
             return Err(StreamError::Full { limit: "streams_open_max".into() });
         }
-        let index = self.sight.view().service(&spec.service);
+        let index = cx.sight.view().service(&spec.service);
         let Some(index) = index else {
             return Err(StreamError::UnknownService { service: Arc::clone(&spec.service) });
         };
@@ -68,13 +72,13 @@ impl<P: Payload> Node<P> {
             return Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")));
         }
         if let Some(trees) = &options.trees {
-            layout::check(trees, self.me, &all, limits.tree_seats_max)?;
+            layout::check(trees, cx.me, &all, limits.tree_seats_max)?;
         }
         let window = options.window_bytes.map_or(limits.stream_window_bytes, |bytes| bytes as usize);
-        self.streams_opened += 1;
-        let id = StreamId { origin: self.me.generation, sequence: self.streams_opened };
-        let (own, placed) = self.place_endpoints(&spec.service, &wanted);
-        let (trees, fan_out) = self.trees_for(now, id, &spec, options, placed, &wanted.difference(&own));
+        self.opened += 1;
+        let id = StreamId { origin: cx.me.generation, sequence: self.opened };
+        let (own, placed) = cx.place_endpoints(&spec.service, &wanted);
+        let (trees, fan_out) = cx.trees_for(now, id, &spec, options, placed, &wanted.difference(&own));
         let is_all = options.endpoints.is_none();
         let beginning = Beginning {
             id,
@@ -82,7 +86,7 @@ impl<P: Payload> Node<P> {
             parent: Parent::Front(request),
             levels: trees.iter().map(|tree| tree.height() as u32 + 1).max().unwrap_or(0),
             window_bytes: window,
-            cost_weight: self.config.tuning.cost_weight,
+            cost_weight: cx.config.tuning.cost_weight,
             front: Some(Front {
                 all: is_all,
                 wanted: wanted.clone(),
@@ -97,17 +101,48 @@ impl<P: Payload> Node<P> {
             }),
         };
         let mut share = Box::new(Share::begin(now, beginning));
-        self.lay_out(now, &mut share, &own, &trees);
+        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, &trees);
         let homeless = wanted.difference(&share.group);
         if !homeless.is_empty() {
             share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
             share.regroup();
         }
         self.fronts.insert(request, id);
-        self.put_back(now, share, Ok(()));
+        share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
         Ok(())
     }
 
+    /// A member's card is new: endpoints that streams here wait for may live on it.
+    pub(crate) fn look_for_endpoints(&mut self, cx: &mut Context<P>, now: Instant, node: NodeId) {
+        self.handle_stream_peer_seen(cx, now, node);
+        let streams: Vec<StreamId> = self.fronts.values().copied().collect();
+        for stream in streams {
+            self.with_share(cx, now, stream, |share, desk| {
+                share.take_in_member(desk, now, node);
+                Ok(())
+            });
+        }
+    }
+
+    /// This node's user is through with a stream.
+    pub(crate) fn close_stream(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId) {
+        let Some(&stream) = self.fronts.get(&request) else { return };
+        self.with_share(cx, now, stream, |_, _| Err(StreamError::Closed));
+    }
+
+    /// The node leaves: streams of which it is the front-end end, and its parents hear that it gives nothing more.
+    pub(crate) fn leave_streams(&mut self, cx: &mut Context<P>, now: Instant) {
+        let streams: Vec<StreamId> = self.shares.keys().copied().collect();
+        for stream in streams {
+            self.with_share(cx, now, stream, |share, _| match share.parent {
+                Parent::Front(_) => Err(StreamError::Closed),
+                Parent::Node(_) => Err(StreamError::ShuttingDown),
+            });
+        }
+    }
+}
+
+impl<P: Payload> Context<P> {
     /// The trees below the front-end, as given or as the shape has them, and how wide they may grow.
     fn trees_for(
         &mut self,
@@ -164,42 +199,32 @@ impl<P: Payload> Node<P> {
     fn candidates(&mut self, now: Instant, placed: BTreeMap<NodeId, PartitionSet>) -> Vec<Candidate> {
         let mut candidates = Vec::with_capacity(placed.len());
         for (node, partitions) in placed {
-            let load_ms = self.loads.load_ms(node, now, &mut self.random).unwrap_or(0.0);
+            let load_ms = self.loads.table.load_ms(node, now, &mut self.random).unwrap_or(0.0);
             candidates.push(Candidate { node, partitions, load_ms, local_ms: 0.0, reduce_ms: 0.0 });
         }
         candidates
     }
+}
 
-    /// A member's card is new: endpoints that streams here wait for may live on it.
-    pub(crate) fn look_for_endpoints(&mut self, now: Instant, node: NodeId) {
-        self.handle_stream_peer_seen(now, node);
-        let streams: Vec<StreamId> = self.fronts.values().copied().collect();
-        for stream in streams {
-            self.with_share(now, stream, |this, share| {
-                this.take_in_member(now, share, node);
-                Ok(())
-            });
-        }
-    }
-
+impl<P: Payload> Share<P> {
     /// Gives endpoints of a member that nobody answers for their place in the tree.
-    fn take_in_member(&mut self, now: Instant, share: &mut Share<P>, node: NodeId) {
-        let Some(card) = self.view().card(&node) else { return };
-        let Some(service) = card.services.get(&*share.spec.service) else { return };
+    fn take_in_member(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, node: NodeId) {
+        let Some(card) = desk.cx.view().card(&node) else { return };
+        let Some(service) = card.services.get(&*self.spec.service) else { return };
         let (hosted, total) = (service.partitions.clone(), service.total);
-        let Some(front) = share.front.as_mut() else { return };
+        let Some(front) = self.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
         }
-        let fresh = hosted.intersection(&front.wanted).difference(&share.present());
-        self.give_places(now, share, node, &fresh);
+        let fresh = hosted.intersection(&front.wanted).difference(&self.present());
+        self.give_places(desk, now, node, &fresh);
     }
 
     /// Whoever has been missing for a while and nobody has brought back gets a new place: those who were to see to it
     /// may have been lost themselves.
-    pub(crate) fn look_for_missed(&mut self, now: Instant, share: &mut Share<P>) {
-        let (present, patience) = (share.present(), self.config.tuning.stream_patience);
-        let Some(front) = share.front.as_mut() else { return };
+    pub(crate) fn look_for_missed(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) {
+        let (present, patience) = (self.present(), desk.cx.config.tuning.stream_patience);
+        let Some(front) = self.front.as_mut() else { return };
         if front.looked_at.until(now) <= patience || !front.is_opened {
             return;
         }
@@ -211,12 +236,12 @@ impl<P: Payload> Node<P> {
             front.seated.clear();
         }
         // Whoever has left has started again under another name, if at all.
-        let me = self.me;
-        front.seated.retain(|node, _| *node == me || self.sight.view().card(node).is_some());
+        let me = desk.cx.me;
+        front.seated.retain(|node, _| *node == me || desk.cx.sight.view().card(node).is_some());
         if fresh.is_empty() {
             return;
         }
-        let (own, placed) = self.place_endpoints(&share.spec.service, &fresh);
+        let (own, placed) = desk.cx.place_endpoints(&self.spec.service, &fresh);
         let is_due = |share: &Share<P>, node: NodeId| {
             let seated = share.front.as_ref().and_then(|front| front.seated.get(&node));
             seated.is_none_or(|&(at, times)| {
@@ -224,53 +249,36 @@ impl<P: Payload> Node<P> {
                 at.until(now) > pause
             })
         };
-        if is_due(share, me) {
-            self.take_home(now, share, &own);
+        if is_due(self, me) {
+            self.take_home(desk, now, &own);
         }
         for (node, endpoints) in placed {
-            if is_due(share, node) {
-                self.give_places(now, share, node, &endpoints);
+            if is_due(self, node) {
+                self.give_places(desk, now, node, &endpoints);
             }
         }
     }
 
     /// Endpoints that live on this node, and whom nobody else brings back, begin here.
-    fn take_home(&mut self, now: Instant, share: &mut Share<P>, own: &PartitionSet) {
-        let fresh = own.difference(&share.own_set);
+    fn take_home(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, own: &PartitionSet) {
+        let fresh = own.difference(&self.own_set);
         if fresh.is_empty() {
             return;
         }
-        if let Some(front) = share.front.as_mut() {
-            let (at, times) = front.seated.entry(self.me).or_insert((now, 0));
+        if let Some(front) = self.front.as_mut() {
+            let (at, times) = front.seated.entry(desk.cx.me).or_insert((now, 0));
             (*at, *times) = (now, times.saturating_add(1));
         }
-        self.let_go(share, &fresh);
-        share.life = share.life.saturating_add(1);
-        let first_tag = share.next_tag();
-        self.open_own(share, &fresh, first_tag);
-        share.regroup();
-        let opened = fresh.intersection(&share.own_set);
+        self.let_go(desk, &fresh);
+        self.life = self.life.saturating_add(1);
+        let first_tag = self.next_tag();
+        self.open_own(desk, &fresh, first_tag);
+        self.regroup();
+        let opened = fresh.intersection(&self.own_set);
         // Until then they were away.
-        share.put_away(Missing { partitions: opened.clone(), node: Some(self.me), reason: Reason::Late });
-        share.begin_with(&opened, first_tag);
-        self.look_at_slots(share);
-    }
-
-    /// This node's user is through with a stream.
-    pub(crate) fn close_stream(&mut self, now: Instant, request: RequestId) {
-        let Some(&stream) = self.fronts.get(&request) else { return };
-        self.with_share(now, stream, |_, _| Err(StreamError::Closed));
-    }
-
-    /// The node leaves: streams of which it is the front-end end, and its parents hear that it gives nothing more.
-    pub(crate) fn leave_streams(&mut self, now: Instant) {
-        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
-        for stream in streams {
-            self.with_share(now, stream, |_, share| match share.parent {
-                Parent::Front(_) => Err(StreamError::Closed),
-                Parent::Node(_) => Err(StreamError::ShuttingDown),
-            });
-        }
+        self.put_away(Missing { partitions: opened.clone(), node: Some(desk.cx.me), reason: Reason::Late });
+        self.begin_with(&opened, first_tag);
+        self.look_at_slots();
     }
 }
 

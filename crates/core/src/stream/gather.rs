@@ -14,7 +14,7 @@ use super::spec::{Source, Synchronisation};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::wave::contributors::{Part, Parts, Taken};
@@ -32,35 +32,35 @@ pub(crate) struct Address {
     pub(crate) tag: u64,
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// A child gives a packet, or the end of a part.
     pub(crate) fn take_up(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         from: NodeId,
         mut up: StreamUp<P>,
     ) -> Result<(), StreamError> {
-        let Some(at) = share.branch_at(from) else {
-            self.counters.stream_pieces_late += 1;
-            self.turn_away(share, from);
+        let Some(at) = self.branch_at(from) else {
+            cx.counters.stream_pieces_late += 1;
+            self.turn_away(cx, from);
             return Ok(());
         };
-        let branch = &mut share.branches[at];
+        let branch = &mut self.branches[at];
         branch.heard_at = now;
         match branch.standing {
             Standing::There => {}
             Standing::Asked => {
-                self.counters.stream_pieces_late += 1;
+                cx.counters.stream_pieces_late += 1;
                 return Ok(());
             }
             Standing::Away => {
-                self.call_back(now, share, at);
+                self.call_back(cx, now, at);
                 return Ok(());
             }
         }
-        if let Some(packets) = self.take_frame(now, share, at, &mut up) {
-            self.take_whole(now, share, at, up, packets);
+        if let Some(packets) = self.take_frame(cx, now, at, &mut up) {
+            self.take_whole(cx, now, at, up, packets);
         }
         Ok(())
     }
@@ -68,19 +68,19 @@ impl<P: Payload> Node<P> {
     /// One frame of a part: with the last, all its packets.
     fn take_frame(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         at: usize,
         up: &mut StreamUp<P>,
     ) -> Option<SmallVec<[P; 1]>> {
-        let flood_bytes = self.flood_bytes(share);
-        let branch = &mut share.branches[at];
+        let flood_bytes = self.flood_bytes(cx);
+        let branch = &mut self.branches[at];
         branch.half_bytes += PACKET_BYTES + up.payload.as_ref().map_or(0, Payload::len);
-        let held_bytes = share.held_of.get(&branch.source).copied().unwrap_or(0);
+        let held_bytes = self.held_of.get(&branch.source).copied().unwrap_or(0);
         if branch.half_bytes.saturating_add(held_bytes) > flood_bytes {
             let from = branch.node;
-            self.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
-            self.give_up(now, share, at, &Reason::Full("stream_window_bytes".into()));
+            cx.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
+            self.give_up(cx, now, at, &Reason::Full("stream_window_bytes".into()));
             return None;
         }
         branch.half.extend(up.payload.take());
@@ -95,30 +95,30 @@ impl<P: Payload> Node<P> {
     /// A part that is there as a whole.
     fn take_whole(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         at: usize,
         up: StreamUp<P>,
         packets: SmallVec<[P; 1]>,
     ) {
-        let (from, source) = (share.branches[at].node, Source::Child(share.branches[at].source));
-        if !is_lane_of(share, &up) || up.missing.len() > self.config.limits.missing_max {
+        let (from, source) = (self.branches[at].node, Source::Child(self.branches[at].source));
+        if !is_lane_of(self, &up) || up.missing.len() > cx.config.limits.missing_max {
             let problem = "up.lane, up.missing: not of this stream, or beyond missing_max";
-            return self.note_bad_message(from, problem);
+            return cx.note_bad_message(from, problem);
         }
         let address = Address { lane: up.lane, key: up.key(), tag: up.tag };
         let StreamUp { contributors, mut missing, urgent, .. } = up;
         if contributors.is_empty() && missing.is_empty() {
-            self.tell_ahead(share, Some(source), address.key);
-            return self.take_piece(now, share, address, None, missing, urgent);
+            self.tell_ahead(cx, Some(source), address.key);
+            return self.take_piece(cx, now, address, None, missing, urgent);
         }
-        if address.lane.checked_sub(1).is_some_and(|endpoint| !share.group.contains(endpoint)) {
+        if address.lane.checked_sub(1).is_some_and(|endpoint| !self.group.contains(endpoint)) {
             // Nobody here accounts for it any more, so nobody here would hear that it is settled. Its endpoint sends it
             // again where it is now.
-            self.counters.stream_pieces_late += 1;
+            cx.counters.stream_pieces_late += 1;
             return;
         }
-        let branch = &share.branches[at];
+        let branch = &self.branches[at];
         let is_its = branch.accounted_for(&contributors);
         if !is_its {
             // It can't be taken apart. Nobody waits for the child's own, who are in it.
@@ -127,128 +127,128 @@ impl<P: Payload> Node<P> {
         }
         clip(&mut missing, &branch.endpoints);
         if !is_its {
-            self.note_bad_message(from, "up.contributors: endpoints that are not below");
+            cx.note_bad_message(from, "up.contributors: endpoints that are not below");
         }
         let part = (is_its && !contributors.is_empty())
             .then(|| Part { payload: Piece { source, packets }, contributors });
         if part.is_some() || !missing.is_empty() {
-            self.take_piece(now, share, address, part, missing, urgent);
+            self.take_piece(cx, now, address, part, missing, urgent);
         }
     }
 
     /// More than this from one child can't be within its window: what it may send, what it may have sent just before
     /// it was told otherwise, and one packet of any size.
-    fn flood_bytes(&self, share: &Share<P>) -> usize {
-        share.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&self.config.limits))
+    fn flood_bytes(&self, cx: &Context<P>) -> usize {
+        self.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&cx.config.limits))
     }
 
     /// Puts a piece where it belongs.
     pub(crate) fn take_piece(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         address: Address,
         part: Option<Part<Piece<P>>>,
         missing: Vec<Missing>,
         urgent: bool,
     ) {
-        share.tag_max = share.tag_max.max(address.tag);
-        let (gathers, is_front) = (share.gathers(), share.front.is_some());
+        self.tag_max = self.tag_max.max(address.tag);
+        let (gathers, is_front) = (self.gathers(), self.front.is_some());
         let source = part.as_ref().map(|part| part.payload.source);
-        let past = past_of(share, address, part.as_ref().map(|part| &part.contributors));
+        let past = past_of(self, address, part.as_ref().map(|part| &part.contributors));
         if part.is_none() && missing.is_empty() {
             // Somebody below is late with this, and asks where the others are.
-            self.ask_where(share, address.key);
+            self.ask_where(cx, address.key);
             return;
         }
         if past != Past::New && gathers {
-            self.tell_ahead(share, source, address.key);
+            self.tell_ahead(cx, source, address.key);
         }
         if matches!(past, Past::Had | Past::Settled) || (past == Past::Lacking && is_front) {
-            self.counters.stream_pieces_late += 1;
-            self.drop_piece(share, address, part, past);
+            cx.counters.stream_pieces_late += 1;
+            self.drop_piece(cx, address, part, past);
             return;
         }
         let is_late = past == Past::Lacking;
-        let lane = share.lanes.entry(address.lane).or_default();
+        let lane = self.lanes.entry(address.lane).or_default();
         let at = match lane.find(address.key) {
             Ok(at) => at,
             Err(at) => {
                 lane.slots.insert(at, new_slot(now, address, is_late));
                 if gathers {
-                    share.opened.push_back((now, address.key));
+                    self.opened.push_back((now, address.key));
                 }
                 at
             }
         };
         lane.slots[at].urgent |= urgent;
         if let Some(part) = part {
-            self.put_in_slot(share, address.lane, at, part);
+            self.put_in_slot(cx, address.lane, at, part);
         }
-        let slot = &mut share.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
+        let slot = &mut self.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
         missing.into_iter().for_each(|loss| excuse(slot, loss));
-        if !slot.is_ready && (!gathers || share.is_complete(&share.lanes[&address.lane].slots[at])) {
-            make_ready(share, address.lane, at);
+        if !slot.is_ready && (!gathers || self.is_complete(&self.lanes[&address.lane].slots[at])) {
+            make_ready(self, address.lane, at);
         }
         if gathers {
-            trim_opened(share);
-            self.bound_slots(share);
+            trim_opened(self);
+            self.bound_slots(cx);
         }
     }
 
     /// Puts a part among those of its wave. What overlaps them and can't be taken apart is dropped, and whoever was in
     /// it alone is not waited for.
-    fn put_in_slot(&mut self, share: &mut Share<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
-        let slot = &mut share.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
+    fn put_in_slot(&mut self, cx: &mut Context<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
+        let slot = &mut self.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
         let (bytes, contributors, source) =
             (part.payload.len(), part.contributors.clone(), part.payload.source);
         let covered = resting_within(slot, &contributors);
         let taken = slot.parts.take_in(part);
         if taken == Taken::Overlaps {
-            self.counters.stream_pieces_late += 1;
+            cx.counters.stream_pieces_late += 1;
             let partitions = contributors.difference(slot.parts.claimed());
             excuse(slot, Missing { partitions, node: None, reason: Reason::Overlap });
             return;
         }
         slot.excused = slot.excused.difference(&contributors);
-        share.hold(source, bytes);
+        self.hold(source, bytes);
         if taken == Taken::Replaced {
-            self.counters.stream_pieces_late += 1;
-            covered.iter().for_each(|&(source, bytes)| share.release(source, bytes));
+            cx.counters.stream_pieces_late += 1;
+            covered.iter().for_each(|&(source, bytes)| self.release(source, bytes));
         }
     }
 
     /// No more waves come together at a time than the limit says: the oldest goes as it is.
-    fn bound_slots(&mut self, share: &mut Share<P>) {
-        let waves_max = self.config.limits.stream_waves_open_max;
-        let open = |share: &Share<P>| share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
-        if open(share) <= waves_max {
+    fn bound_slots(&mut self, cx: &mut Context<P>) {
+        let waves_max = cx.config.limits.stream_waves_open_max;
+        let open = self.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
+        if open <= waves_max {
             return;
         }
-        if let Some((_, at)) = first_opened(share) {
-            make_ready(share, GATHERED, at);
+        if let Some((_, at)) = first_opened(self) {
+            make_ready(self, GATHERED, at);
         }
     }
 
     /// Someone is gone or back: some slots may be complete now.
-    pub(crate) fn look_at_slots(&mut self, share: &mut Share<P>) {
-        if !share.gathers() {
+    pub(crate) fn look_at_slots(&mut self) {
+        if !self.gathers() {
             return;
         }
-        let Some(lane) = share.lanes.get(&GATHERED) else { return };
+        let Some(lane) = self.lanes.get(&GATHERED) else { return };
         let complete: SmallVec<[usize; 8]> = (0..lane.slots.len())
-            .filter(|&at| !lane.slots[at].is_ready && share.is_complete(&lane.slots[at]))
+            .filter(|&at| !lane.slots[at].is_ready && self.is_complete(&lane.slots[at]))
             .collect();
-        complete.into_iter().for_each(|at| make_ready(share, GATHERED, at));
+        complete.into_iter().for_each(|at| make_ready(self, GATHERED, at));
     }
 
     /// Slots whose time is up are sent as they are.
-    pub(crate) fn time_out_slots(&mut self, now: Instant, share: &mut Share<P>) {
-        let Some(wait) = slot_patience(share) else { return };
-        while let Some((opened_at, at)) = first_opened(share)
+    pub(crate) fn time_out_slots(&mut self, now: Instant) {
+        let Some(wait) = slot_patience(self) else { return };
+        while let Some((opened_at, at)) = first_opened(self)
             && opened_at + wait <= now
         {
-            make_ready(share, GATHERED, at);
+            make_ready(self, GATHERED, at);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::spec::{Source, Synchronisation};
 use super::tags::TagRuns;
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::wave::contributors::Part;
 use alloc::vec::Vec;
@@ -54,36 +54,36 @@ pub(crate) fn past_of<P: Payload>(
     past
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// A piece of a wave that has gone and needs none, or of one that is settled. What a lost node's filter may have
     /// kept is for the filter here all the same, with the next wave. An endpoint need not wait for what is settled.
     pub(crate) fn drop_piece(
         &mut self,
-        share: &mut Share<P>,
+        cx: &mut Context<P>,
         address: Address,
         part: Option<Part<Piece<P>>>,
         past: Past,
     ) {
         let Some(Part { payload: piece, .. }) = part else { return };
         if past == Past::Settled {
-            settle_again(share, address.lane, address.key);
+            settle_again(self, address.lane, address.key);
         }
         match piece.source {
             Source::Endpoint(_) if past == Past::Settled => {
                 let mut runs = TagRuns::new();
                 runs.insert(address.key);
-                self.settle_own(share, address.lane, &runs);
-                if share.gathers() {
-                    self.ask_where(share, address.key);
+                self.settle_own(cx, address.lane, &runs);
+                if self.gathers() {
+                    self.ask_where(cx, address.key);
                 }
             }
             Source::Endpoint(_) => {}
             Source::Child(number) => {
-                let branch = share.branches.iter().find(|branch| branch.source == number);
+                let branch = self.branches.iter().find(|branch| branch.source == number);
                 let carries = branch.and_then(|branch| branch.carries);
                 if carries.is_some_and(|(from, to)| (from..=to).contains(&address.key)) {
-                    share.hold(piece.source, piece.len());
-                    share.carried.push(piece);
+                    self.hold(piece.source, piece.len());
+                    self.carried.push(piece);
                 }
             }
         }
@@ -91,15 +91,15 @@ impl<P: Payload> Node<P> {
 
     /// Where waves time out, those that are settled may be far behind those that others send by now: it is said above
     /// that somebody here is late, by a part that nobody is in, so that he is told where to go on.
-    pub(crate) fn ask_where(&mut self, share: &mut Share<P>, key: u64) {
-        if !matches!(share.spec.synchronisation, Synchronisation::TimeOut(_)) {
+    pub(crate) fn ask_where(&mut self, cx: &mut Context<P>, key: u64) {
+        if !matches!(self.spec.synchronisation, Synchronisation::TimeOut(_)) {
             return;
         }
-        if let Parent::Node(parent) = share.parent
-            && share.orphan_since.is_none()
+        if let Parent::Node(parent) = self.parent
+            && self.orphan_since.is_none()
         {
             let up = StreamUp {
-                stream: share.id,
+                stream: self.id,
                 lane: GATHERED,
                 tag: key,
                 serial: 0,
@@ -108,32 +108,32 @@ impl<P: Payload> Node<P> {
                 urgent: false,
                 contributors: PartitionSet::new(),
                 missing: Vec::new(),
-                holds_from: share.holds_from,
+                holds_from: self.holds_from,
             };
-            self.send_stream(parent, StreamMessage::Up(up));
+            cx.send_stream(parent, StreamMessage::Up(up));
         }
     }
 
     /// Whoever sends pieces for waves that are gone would for ever be behind. So it is told where to go on: where waves
     /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
     /// with the first that is not gone, lest it skip one that waits for it.
-    pub(crate) fn tell_ahead(&mut self, share: &mut Share<P>, source: Option<Source>, key: u64) {
-        let gone_upto = match share.spec.synchronisation {
-            Synchronisation::TimeOut(_) => Some(share.tag_max),
+    pub(crate) fn tell_ahead(&mut self, cx: &mut Context<P>, source: Option<Source>, key: u64) {
+        let gone_upto = match self.spec.synchronisation {
+            Synchronisation::TimeOut(_) => Some(self.tag_max),
             Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                share.lanes.get(&GATHERED).and_then(Lane::gone_upto)
+                self.lanes.get(&GATHERED).and_then(Lane::gone_upto)
             }
         };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {
-                let branch = share.branches.iter_mut().find(|branch| branch.source == number);
+                let branch = self.branches.iter_mut().find(|branch| branch.source == number);
                 let Some(branch) = branch.filter(|branch| branch.told_ahead < last) else { return };
                 branch.told_ahead = last;
                 let node = branch.node;
-                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag: last });
+                cx.send_stream(node, StreamMessage::Ahead { stream: self.id, tag: last });
             }
-            Some(Source::Endpoint(_)) => skip_to(share, last),
+            Some(Source::Endpoint(_)) => skip_to(self, last),
             None => {}
         }
     }
@@ -141,31 +141,31 @@ impl<P: Payload> Node<P> {
     /// The parent says that waves have gone without this subtree, or part of it.
     pub(crate) fn take_ahead(
         &mut self,
-        share: &mut Share<P>,
+        cx: &mut Context<P>,
         from: NodeId,
         tag: u64,
     ) -> Result<(), StreamError> {
-        if share.parent != Parent::Node(from) {
+        if self.parent != Parent::Node(from) {
             return Ok(());
         }
-        skip_to(share, tag);
+        skip_to(self, tag);
         // Those below may skip waves that these wait for. Where waves time out, they do so in any case, and those that are
         // in time are not to be sent without who is.
-        let slots = match (share.spec.synchronisation, share.lanes.get(&GATHERED)) {
+        let slots = match (self.spec.synchronisation, self.lanes.get(&GATHERED)) {
             (Synchronisation::WaitForAll, Some(lane)) => lane.slots.partition_point(|slot| slot.key <= tag),
             _ => 0,
         };
         for at in 0..slots {
-            if !share.lanes[&GATHERED].slots[at].is_ready {
-                make_ready(share, GATHERED, at);
+            if !self.lanes[&GATHERED].slots[at].is_ready {
+                make_ready(self, GATHERED, at);
             }
         }
-        for at in 0..share.branches.len() {
-            let branch = &mut share.branches[at];
+        for at in 0..self.branches.len() {
+            let branch = &mut self.branches[at];
             if branch.standing == Standing::There && branch.told_ahead < tag {
                 branch.told_ahead = tag;
                 let node = branch.node;
-                self.send_stream(node, StreamMessage::Ahead { stream: share.id, tag });
+                cx.send_stream(node, StreamMessage::Ahead { stream: self.id, tag });
             }
         }
         Ok(())

@@ -54,6 +54,7 @@ mod seating;
 mod settle;
 pub(crate) mod share;
 pub mod spec;
+pub(crate) mod table;
 pub mod tags;
 pub mod work;
 

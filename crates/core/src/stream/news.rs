@@ -11,40 +11,40 @@ use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// A child has opened its part, or its subtree has changed.
     pub(crate) fn take_news(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         from: NodeId,
         news: &StreamNews,
     ) -> Result<(), StreamError> {
-        let seats_max = self.config.limits.tree_seats_max;
-        let Some(at) = share.branch_at(from) else {
-            self.turn_away(share, from);
+        let seats_max = cx.config.limits.tree_seats_max;
+        let Some(at) = self.branch_at(from) else {
+            self.turn_away(cx, from);
             return Ok(());
         };
         let entries = news.tree.seats().len().max(news.joined.len()).max(news.away.len());
         if news.tree.root().node != from || entries > seats_max {
-            self.note_bad_message(from, "news.tree: its root is another node, or beyond tree_seats_max");
+            cx.note_bad_message(from, "news.tree: its root is another node, or beyond tree_seats_max");
             return Ok(());
         }
-        if news.term > share.term.saturating_add(TERM_LEAP_MAX) {
-            self.note_bad_message(from, "news.term: far beyond the latest");
-            self.give_up(now, share, at, &Reason::Lost);
+        if news.term > self.term.saturating_add(TERM_LEAP_MAX) {
+            cx.note_bad_message(from, "news.term: far beyond the latest");
+            self.give_up(cx, now, at, &Reason::Lost);
             return Ok(());
         }
-        let branch = &mut share.branches[at];
+        let branch = &mut self.branches[at];
         branch.heard_at = now;
         if branch.standing == Standing::Away {
-            self.call_back(now, share, at);
+            self.call_back(cx, now, at);
             return Ok(());
         }
         // What was said before the child heard that it is one is no answer.
@@ -52,45 +52,45 @@ impl<P: Payload> Node<P> {
             return Ok(());
         }
         if is_refusal(news) && branch.standing == Standing::Asked {
-            self.insist(share, at, news.term);
+            self.insist(cx, at, news.term);
             return Ok(());
         }
         let is_first = branch.standing == Standing::Asked;
         branch.standing = Standing::There;
         branch.rejoins = false;
         branch.asks = 0;
-        share.term = share.term.max(news.term);
+        self.term = self.term.max(news.term);
         // How its subtree is now it says once it has heard all that it was asked.
-        if news.answers >= share.branches[at].asked_term {
-            self.take_roll(share, at, news);
+        if news.answers >= self.branches[at].asked_term {
+            self.take_roll(cx, at, news);
         }
         if is_first {
-            self.send_down_again(share, at, news.received);
-            self.tell_settled(share, at);
+            self.send_down_again(cx, at, news.received);
+            self.tell_settled(cx, at);
         }
-        self.look_at_slots(share);
+        self.look_at_slots();
         Ok(())
     }
 
     /// Brings the roll up to date with what a child says of its subtree.
-    fn take_roll(&mut self, share: &mut Share<P>, at: usize, news: &StreamNews) {
-        let before = share.attendance();
-        self.note_subtree(share, at, news);
-        share.regroup();
+    fn take_roll(&mut self, cx: &mut Context<P>, at: usize, news: &StreamNews) {
+        let before = self.attendance();
+        self.note_subtree(cx, at, news);
+        self.regroup();
         for (endpoints, first_tag) in &news.joined {
-            let endpoints = endpoints.intersection(&share.branches[at].endpoints);
-            share.bring_back(&endpoints, &before, *first_tag);
+            let endpoints = endpoints.intersection(&self.branches[at].endpoints);
+            self.bring_back(&endpoints, &before, *first_tag);
         }
-        share.news_due = true;
+        self.news_due = true;
     }
 
     /// Notes who of those that a child was given is there. Others, whom it was not given, it may have if nobody else
     /// has; else it is told to let them go.
-    fn note_subtree(&mut self, share: &mut Share<P>, at: usize, news: &StreamNews) {
+    fn note_subtree(&mut self, cx: &mut Context<P>, at: usize, news: &StreamNews) {
         let mut claimed = news.tree.partitions();
         news.away.iter().for_each(|loss| claimed.union_with(&loss.partitions));
-        let unclaimed = claimed.intersection(&share.nobodys());
-        let branch = &mut share.branches[at];
+        let unclaimed = claimed.intersection(&self.nobodys());
+        let branch = &mut self.branches[at];
         branch.grant(&unclaimed);
         let excess = claimed.difference(&branch.endpoints);
         branch.tree = if excess.is_empty() { news.tree.clone() } else { without(&news.tree, &excess) };
@@ -106,16 +106,16 @@ impl<P: Payload> Node<P> {
         branch.away.retain(|loss| !loss.partitions.is_empty());
         if !excess.is_empty() {
             let tree = branch.tree.clone();
-            let window_bytes = self.window_for(share, share.branches.len());
-            self.send_open(share, &tree, window_bytes, false, excess);
+            let window_bytes = self.window_for(cx, self.branches.len());
+            self.send_open(cx, &tree, window_bytes, false, excess);
         }
     }
 
     /// Tells a child that has just come what is settled: it may have sent that to somebody who told it no more.
-    fn tell_settled(&mut self, share: &Share<P>, at: usize) {
-        let branch = &share.branches[at];
+    fn tell_settled(&self, cx: &mut Context<P>, at: usize) {
+        let branch = &self.branches[at];
         let mut lanes: Vec<(u32, TagRuns)> = Vec::new();
-        for (&number, lane) in &share.lanes {
+        for (&number, lane) in &self.lanes {
             if !branch.has_lane(number) || lane.settled.is_empty() {
                 continue;
             }
@@ -128,54 +128,54 @@ impl<P: Payload> Node<P> {
             }
         }
         if !lanes.is_empty() {
-            let settled = StreamSettled { stream: share.id, lanes };
-            self.send_stream(branch.node, StreamMessage::Settled(settled));
+            let settled = StreamSettled { stream: self.id, lanes };
+            cx.send_stream(branch.node, StreamMessage::Settled(settled));
         }
     }
 
     /// Says that everyone below takes part, once that is so.
-    pub(crate) fn look_whether_opened(&mut self, share: &mut Share<P>) {
+    pub(crate) fn look_whether_opened(&mut self) {
         let is_waiting =
-            matches!(share.filter, Filter::Opening) || share.branches.iter().any(Branch::is_awaited);
+            matches!(self.filter, Filter::Opening) || self.branches.iter().any(Branch::is_awaited);
         if is_waiting {
             return;
         }
-        share.is_opening = false;
-        share.tell_beginnings();
-        share.news_due = true;
+        self.is_opening = false;
+        self.tell_beginnings();
+        self.news_due = true;
     }
 
     /// Tells the parent, or the front-end's user, how the subtree is now.
-    pub(crate) fn tell_news(&mut self, share: &mut Share<P>) {
-        share.news_due = false;
-        let away = share.all_away(self.config.limits.missing_max);
-        match share.parent {
-            Parent::Node(parent) if share.orphan_since.is_none() => {
-                share.has_spoken = true;
+    pub(crate) fn tell_news(&mut self, cx: &mut Context<P>) {
+        self.news_due = false;
+        let away = self.all_away(cx.config.limits.missing_max);
+        match self.parent {
+            Parent::Node(parent) if self.orphan_since.is_none() => {
+                self.has_spoken = true;
                 let news = StreamNews {
-                    stream: share.id,
-                    tree: share.tree(self.me),
-                    term: share.term,
-                    answers: share.asked_term,
-                    received: share.down.received,
-                    joined: core::mem::take(&mut share.joined),
+                    stream: self.id,
+                    tree: self.tree(cx.me),
+                    term: self.term,
+                    answers: self.asked_term,
+                    received: self.down.received,
+                    joined: core::mem::take(&mut self.joined),
                     away,
                 };
-                self.send_stream(parent, StreamMessage::News(news));
+                cx.send_stream(parent, StreamMessage::News(news));
             }
-            Parent::Node(_) => share.joined.clear(),
+            Parent::Node(_) => self.joined.clear(),
             Parent::Front(request) => {
-                share.joined.clear();
-                let (stream, endpoints) = (share.id, share.present());
-                let front = share.front.as_mut().expect("invariant: a front-end's share says so");
+                self.joined.clear();
+                let (stream, endpoints) = (self.id, self.present());
+                let front = self.front.as_mut().expect("invariant: a front-end's share says so");
                 let was_opened = core::mem::replace(&mut front.is_opened, true);
-                let trees = share.live().map(|branch| branch.tree.clone()).collect();
+                let trees = self.live().map(|branch| branch.tree.clone()).collect();
                 let event = if was_opened {
                     StreamEvent::Changed { trees, endpoints, away }
                 } else {
                     StreamEvent::Opened { stream, trees, endpoints, missing: away }
                 };
-                self.effects.push_back(Effect::Deliver(Event::Stream { request, event: Box::new(event) }));
+                cx.effects.push_back(Effect::Deliver(Event::Stream { request, event: Box::new(event) }));
             }
         }
     }

@@ -10,12 +10,14 @@ use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
 use super::share::{AtWork, Beginning, Filter, Parent, Share};
 use super::spec::{EndpointEvent, Source};
+use super::table::StreamDesk;
+use super::table::Streams;
 use super::{StreamId, StreamSpec};
 use crate::effect::{Effect, Event, FilterEffect};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -32,24 +34,30 @@ pub(crate) const TERM_LEAP_MAX: u64 = 1 << 32;
 /// No child is given a smaller window than this, unless the whole stream's is.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// Takes part in a stream that this node knows nothing of.
-    pub(crate) fn begin_share(&mut self, now: Instant, from: NodeId, open: StreamOpen<P>) {
-        let refusal = if open.tree.root().node != self.me {
-            return self.note_bad_message(from, "open.tree: its root is another node");
+    pub(crate) fn begin_share(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        from: NodeId,
+        open: StreamOpen<P>,
+    ) {
+        let refusal = if open.tree.root().node != cx.me {
+            return cx.note_bad_message(from, "open.tree: its root is another node");
         } else if open.term > u64::MAX >> 1 {
-            return self.note_bad_message(from, "open.term: beyond all that there can be");
+            return cx.note_bad_message(from, "open.term: beyond all that there can be");
         } else if open.window_bytes == 0 {
             Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
-        } else if self.is_leaving() {
+        } else if cx.is_leaving() {
             Some(StreamError::ShuttingDown)
-        } else if self.streams.len() >= self.config.limits.streams_open_max {
+        } else if self.shares.len() >= cx.config.limits.streams_open_max {
             Some(StreamError::Full { limit: "streams_open_max".into() })
         } else {
             None
         };
         if let Some(reason) = refusal {
-            return self.send_stream(from, StreamMessage::Close { stream: open.stream, reason });
+            return cx.send_stream(from, StreamMessage::Close { stream: open.stream, reason });
         }
         let window_bytes = usize::try_from(open.window_bytes).unwrap_or(usize::MAX);
         let beginning = Beginning {
@@ -57,8 +65,8 @@ impl<P: Payload> Node<P> {
             spec: open.spec,
             parent: Parent::Node(from),
             levels: open.levels,
-            window_bytes: window_bytes.min(self.config.limits.stream_window_bytes),
-            cost_weight: self.config.tuning.cost_weight,
+            window_bytes: window_bytes.min(cx.config.limits.stream_window_bytes),
+            cost_weight: cx.config.tuning.cost_weight,
             front: None,
         };
         let mut share = Box::new(Share::begin(now, beginning));
@@ -70,51 +78,71 @@ impl<P: Payload> Node<P> {
         share.packets_before = open.packets_before;
         share.down.received = open.packets_before;
         let children: Vec<Tree> = open.tree.children().collect();
-        self.lay_out(now, &mut share, &open.tree.root().partitions, &children);
+        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.tree.root().partitions, &children);
         let (own, first_tag) = (share.own_set.clone(), share.first_tag);
         share.begin_with(&own, first_tag);
-        self.put_back(now, share, Ok(()));
+        share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
     }
 
+    /// Endpoints that lived here do so no longer: later ones don't take up their count.
+    pub(crate) fn close_own(
+        &mut self,
+        cx: &mut Context<P>,
+        stream: StreamId,
+        own: &Own,
+        reason: &StreamError,
+    ) {
+        let used = own.next_serial & ((1 << LIFE_BITS) - 1);
+        self.serials_used = self.serials_used.max(used);
+        cx.tell_endpoint(stream, own.endpoint, EndpointEvent::Closed(reason.clone()));
+    }
+}
+
+impl<P: Payload> Share<P> {
     /// Gives a new share its endpoints, children and filter.
     pub(crate) fn lay_out(
         &mut self,
+        desk: &mut StreamDesk<'_, P>,
         now: Instant,
-        share: &mut Share<P>,
         own: &PartitionSet,
         children: &[Tree],
     ) {
-        self.note_held(self.queue.lanes.of_service(&share.spec.service));
-        if share.spec.has_filter() {
-            let (stream, spec) = (share.id, Arc::clone(&share.spec));
-            self.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
+        desk.cx.note_held(desk.cx.queue.lanes.of_service(&self.spec.service));
+        if self.spec.has_filter() {
+            let (stream, spec) = (self.id, Arc::clone(&self.spec));
+            desk.cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
         }
-        let first_tag = share.first_tag;
-        self.open_own(share, own, first_tag);
-        let window_bytes = self.window_for(share, children.len());
+        let first_tag = self.first_tag;
+        self.open_own(desk, own, first_tag);
+        let window_bytes = self.window_for(desk.cx, children.len());
         for tree in children {
-            self.adopt_branch(now, share, tree, window_bytes, false);
+            self.adopt_branch(desk.cx, now, tree, window_bytes, false);
         }
-        share.regroup();
+        self.regroup();
     }
 
     /// So many children can each be given so large a window.
-    pub(crate) fn window_for(&self, share: &Share<P>, children: usize) -> usize {
-        let lane = self.queue.lanes.of_service(&share.spec.service);
-        let fair = self.credit.room_of(lane) / children.max(1);
-        share.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
+    pub(crate) fn window_for(&self, cx: &Context<P>, children: usize) -> usize {
+        let lane = cx.queue.lanes.of_service(&self.spec.service);
+        let fair = cx.credit.room_of(lane) / children.max(1);
+        self.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
     }
 
     /// Opens endpoints that live here.
-    pub(crate) fn open_own(&mut self, share: &mut Share<P>, endpoints: &PartitionSet, first_tag: u64) {
-        let card = self.config.card.services.get(&*share.spec.service);
+    pub(crate) fn open_own(
+        &mut self,
+        desk: &mut StreamDesk<'_, P>,
+        endpoints: &PartitionSet,
+        first_tag: u64,
+    ) {
+        let card = desk.cx.config.card.services.get(&*self.spec.service);
         let hosted = card.map(|card| card.partitions.clone()).unwrap_or_default();
         let absent = endpoints.difference(&hosted);
         // Those of a former process are told from these by the life, those of this process by counting on.
-        let life = u64::from(share.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
-        let next_serial = (life << LIFE_BITS) + self.serials_used + 1;
+        let life = u64::from(self.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
+        let next_serial = (life << LIFE_BITS) + desk.streams.serials_used + 1;
         for endpoint in endpoints.intersection(&hosted).iter() {
-            let Err(at) = share.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
+            let Err(at) = self.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
             let own = Own {
                 endpoint,
                 next_tag: first_tag,
@@ -124,68 +152,57 @@ impl<P: Payload> Node<P> {
                 unmarked_bytes: 0,
                 to_take: VecDeque::new(),
             };
-            share.own.insert(at, own);
-            let (spec, window_bytes) = (Arc::clone(&share.spec), share.window_bytes as u64);
-            self.tell_endpoint(share.id, endpoint, EndpointEvent::Opened { spec, window_bytes });
-            self.tell_filter_joined(share, Source::Endpoint(endpoint));
+            self.own.insert(at, own);
+            let (spec, window_bytes) = (Arc::clone(&self.spec), self.window_bytes as u64);
+            desk.cx.tell_endpoint(self.id, endpoint, EndpointEvent::Opened { spec, window_bytes });
+            self.tell_filter_joined(desk.cx, Source::Endpoint(endpoint));
         }
         if !absent.is_empty() {
-            share.put_away(Missing { partitions: absent, node: Some(self.me), reason: Reason::NotHosted });
+            self.put_away(Missing { partitions: absent, node: Some(desk.cx.me), reason: Reason::NotHosted });
         }
     }
 
-    /// Endpoints that lived here do so no longer: later ones don't take up their count.
-    pub(crate) fn close_own(&mut self, stream: StreamId, own: &Own, reason: &StreamError) {
-        let used = own.next_serial & ((1 << LIFE_BITS) - 1);
-        self.serials_used = self.serials_used.max(used);
-        self.tell_endpoint(stream, own.endpoint, EndpointEvent::Closed(reason.clone()));
-    }
-
-    pub(crate) fn tell_endpoint(&mut self, stream: StreamId, endpoint: u32, event: EndpointEvent<P>) {
-        self.effects.push_back(Effect::Deliver(Event::Endpoint { stream, endpoint, event }));
-    }
-
-    pub(crate) fn tell_filter_joined(&mut self, share: &Share<P>, source: Source) {
-        if share.spec.has_filter() {
-            let stream = share.id;
-            self.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
+    pub(crate) fn tell_filter_joined(&self, cx: &mut Context<P>, source: Source) {
+        if self.spec.has_filter() {
+            let stream = self.id;
+            cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
     }
 
-    pub(crate) fn tell_filter_replaced(&mut self, share: &Share<P>, lost: Source, heirs: Vec<Source>) {
-        if share.spec.has_filter() {
-            let stream = share.id;
-            self.effects.push_back(Effect::Filter(FilterEffect::Replaced { stream, lost, heirs }));
+    pub(crate) fn tell_filter_replaced(&self, cx: &mut Context<P>, lost: Source, heirs: Vec<Source>) {
+        if self.spec.has_filter() {
+            let stream = self.id;
+            cx.effects.push_back(Effect::Filter(FilterEffect::Replaced { stream, lost, heirs }));
         }
     }
 
     /// The driver makes the filter anew; it knows nobody yet.
-    pub(crate) fn reopen_filter(&mut self, share: &mut Share<P>) {
-        if !share.spec.has_filter() {
+    pub(crate) fn reopen_filter(&mut self, cx: &mut Context<P>) {
+        if !self.spec.has_filter() {
             return;
         }
-        if let Filter::Busy(mut busy) = core::mem::replace(&mut share.filter, Filter::Opening) {
-            self.abandon_run(share.id, &mut busy);
+        if let Filter::Busy(mut busy) = core::mem::replace(&mut self.filter, Filter::Opening) {
+            cx.abandon_run(self.id, &mut busy);
             if let AtWork::Packet(descent) = busy.what {
-                share.down.waiting.push_front(descent);
+                self.down.waiting.push_front(descent);
             }
         }
-        share.holds_from = None;
-        let (stream, spec): (_, Arc<StreamSpec<P>>) = (share.id, Arc::clone(&share.spec));
-        self.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
-        let own = share.own.iter().map(|own| Source::Endpoint(own.endpoint));
-        let children = share.live().map(|branch| Source::Child(branch.source));
+        self.holds_from = None;
+        let (stream, spec): (_, Arc<StreamSpec<P>>) = (self.id, Arc::clone(&self.spec));
+        cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
+        let own = self.own.iter().map(|own| Source::Endpoint(own.endpoint));
+        let children = self.live().map(|branch| Source::Child(branch.source));
         let known: BTreeSet<Source> = own.chain(children).collect();
         for &source in &known {
-            self.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
+            cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
         // What those gave who are gone may wait here yet.
-        let slots = share.lanes.values().flat_map(|lane| &lane.slots);
+        let slots = self.lanes.values().flat_map(|lane| &lane.slots);
         let waiting = slots.flat_map(|slot| slot.parts.resting()).map(|part| &part.payload);
-        let gone: BTreeSet<Source> = waiting.chain(&share.carried).map(|piece| piece.source).collect();
+        let gone: BTreeSet<Source> = waiting.chain(&self.carried).map(|piece| piece.source).collect();
         for &source in gone.difference(&known) {
-            self.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
-            self.tell_filter_replaced(share, source, Vec::new());
+            cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
+            self.tell_filter_replaced(cx, source, Vec::new());
         }
     }
 
@@ -193,39 +210,39 @@ impl<P: Payload> Node<P> {
     /// former part in the stream.
     pub(crate) fn adopt_branch(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         tree: &Tree,
         window_bytes: usize,
         joins: bool,
     ) {
         let node = tree.root().node;
-        if node == self.me {
+        if node == cx.me {
             return;
         }
-        let mut endpoints = tree.partitions().difference(&share.own_set);
-        share.sources = share.sources.wrapping_add(1);
+        let mut endpoints = tree.partitions().difference(&self.own_set);
+        self.sources = self.sources.wrapping_add(1);
         let mut formerly = PartitionSet::new();
-        if let Some(at) = share.branch_at(node) {
-            let old = share.branches.remove(at);
+        if let Some(at) = self.branch_at(node) {
+            let old = self.branches.remove(at);
             formerly = old.formerly;
             formerly.union_with(&old.endpoints);
             // Whom it has had to account for are nobody else's yet, whatever is said to be below it now.
             if joins {
                 let partitions = old.endpoints.difference(&endpoints);
-                share.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
+                self.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
             } else {
                 endpoints.union_with(&old.endpoints);
             }
             if old.standing != Standing::Away {
-                self.tell_filter_replaced(share, Source::Child(old.source), Vec::new());
+                self.tell_filter_replaced(cx, Source::Child(old.source), Vec::new());
             }
         }
-        share.branches.iter_mut().for_each(|branch| branch.release(&endpoints));
-        self.drop_idle_branches(share);
+        self.branches.iter_mut().for_each(|branch| branch.release(&endpoints));
+        self.drop_idle_branches(cx);
         let branch = Branch {
             node,
-            source: share.sources,
+            source: self.sources,
             standing: Standing::Asked,
             tree: tree.clone(),
             endpoints,
@@ -244,46 +261,52 @@ impl<P: Payload> Node<P> {
             asks: 0,
             rejoins: joins,
         };
-        self.tell_filter_joined(share, Source::Child(branch.source));
-        let at = share.branches.partition_point(|other| other.node < node);
-        share.branches.insert(at, branch);
-        self.attach_child(share, at, window_bytes);
+        self.tell_filter_joined(cx, Source::Child(branch.source));
+        let at = self.branches.partition_point(|other| other.node < node);
+        self.branches.insert(at, branch);
+        self.attach_child(cx, at, window_bytes);
     }
 
     /// Asks who is to be a child, again or for the first time.
-    pub(crate) fn attach_child(&mut self, share: &mut Share<P>, at: usize, window_bytes: usize) {
-        let (tree, rejoins) = (share.branches[at].tree.clone(), share.branches[at].rejoins);
-        self.send_open(share, &tree, window_bytes, rejoins, PartitionSet::new());
-        share.branches[at].attach_term = share.branches[at].asked_term;
+    pub(crate) fn attach_child(&mut self, cx: &mut Context<P>, at: usize, window_bytes: usize) {
+        let (tree, rejoins) = (self.branches[at].tree.clone(), self.branches[at].rejoins);
+        self.send_open(cx, &tree, window_bytes, rejoins, PartitionSet::new());
+        self.branches[at].attach_term = self.branches[at].asked_term;
     }
 
     /// Asks a child.
     pub(crate) fn send_open(
         &mut self,
-        share: &mut Share<P>,
+        cx: &mut Context<P>,
         tree: &Tree,
         window_bytes: usize,
         rejoin: bool,
         gone: PartitionSet,
     ) {
         let node = tree.root().node;
-        share.term = share.term.saturating_add(1);
-        if let Some(at) = share.branch_at(node) {
-            share.branches[at].asked_term = share.term;
+        self.term = self.term.saturating_add(1);
+        if let Some(at) = self.branch_at(node) {
+            self.branches[at].asked_term = self.term;
         }
         let open = StreamOpen {
-            stream: share.id,
-            spec: Arc::clone(&share.spec),
+            stream: self.id,
+            spec: Arc::clone(&self.spec),
             tree: tree.clone(),
-            levels: share.levels,
+            levels: self.levels,
             window_bytes: window_bytes as u64,
-            first_tag: share.first_tag_for_others(),
-            packets_before: share.packets_before_others(rejoin),
-            life: share.life,
-            term: share.term,
+            first_tag: self.first_tag_for_others(),
+            packets_before: self.packets_before_others(rejoin),
+            life: self.life,
+            term: self.term,
             rejoin,
             gone,
         };
-        self.send_stream(node, StreamMessage::Open(open));
+        cx.send_stream(node, StreamMessage::Open(open));
+    }
+}
+
+impl<P: Payload> Context<P> {
+    pub(crate) fn tell_endpoint(&mut self, stream: StreamId, endpoint: u32, event: EndpointEvent<P>) {
+        self.effects.push_back(Effect::Deliver(Event::Endpoint { stream, endpoint, event }));
     }
 }

@@ -19,11 +19,13 @@
 
 use super::message::StreamMessage;
 use super::share::{Filter, Parent, Share};
+use super::table::StreamDesk;
+use super::table::Streams;
 use super::{StreamError, StreamId};
 use crate::effect::{Effect, FilterEffect};
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -148,73 +150,105 @@ impl<P> Operators<P> {
     }
 }
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// The driver has something to say of an operator.
-    pub(crate) fn handle_operator_news(&mut self, now: Instant, news: OperatorNews<P>) {
+    pub(crate) fn handle_operator_news(&mut self, cx: &mut Context<P>, now: Instant, news: OperatorNews<P>) {
         match news {
-            OperatorNews::Lacking { stream, id } => self.with_share(now, stream, |node, share| {
-                node.operators.want(now, stream, id).is_own = true;
-                node.seek_operator(share, id)
+            OperatorNews::Lacking { stream, id } => self.with_share(cx, now, stream, |share, desk| {
+                desk.streams.operators.want(now, stream, id).is_own = true;
+                share.seek_operator(desk, id)
             }),
             OperatorNews::Lent { stream, id, payload } => {
-                self.with_share(now, stream, |node, share| match payload {
+                self.with_share(cx, now, stream, |share, desk| match payload {
                     Some(payload) => {
-                        node.hand_on_operator(share, id, &payload);
+                        share.hand_on_operator(desk, id, &payload);
                         Ok(())
                     }
-                    None => node.seek_operator(share, id),
+                    None => share.seek_operator(desk, id),
                 });
             }
-            OperatorNews::Kept { id, result } => self.note_operator_kept(now, id, &result),
+            OperatorNews::Kept { id, result } => self.note_operator_kept(cx, now, id, &result),
         }
     }
 
+    /// The driver has looked at an operator that came: filters that wait for it are opened.
+    fn note_operator_kept(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        id: OperatorId,
+        result: &Result<(), Arc<str>>,
+    ) {
+        let Some((brought_by, payload)) = self.operators.coming.remove(&id) else { return };
+        let concerned: Vec<StreamId> =
+            self.operators.wants.keys().filter(|key| key.1 == id).map(|key| key.0).collect();
+        for stream in concerned {
+            self.with_share(cx, now, stream, |share, desk| match result {
+                Ok(()) => {
+                    share.hand_on_operator(desk, id, &payload);
+                    desk.streams.operators.wants.remove(&(stream, id));
+                    if matches!(share.filter, Filter::Opening) {
+                        share.reopen_filter(desk.cx);
+                    }
+                    Ok(())
+                }
+                Err(problem) if stream == brought_by => Err(StreamError::Filter { problem: problem.clone() }),
+                // Whom this stream would ask is somebody else.
+                Err(_) => share.seek_operator(desk, id),
+            });
+        }
+    }
+}
+
+impl<P: Payload> Share<P> {
     /// A child lacks an operator; or the parent does, and looks for it below.
     pub(crate) fn take_operator_want(
-        &mut self,
+        &self,
+        desk: &mut StreamDesk<'_, P>,
         now: Instant,
-        share: &Share<P>,
         from: NodeId,
         id: OperatorId,
     ) -> Result<(), StreamError> {
-        let is_above = share.parent == Parent::Node(from);
-        if !is_above && share.branch_at(from).is_none() {
+        let is_above = self.parent == Parent::Node(from);
+        if !is_above && self.branch_at(from).is_none() {
             // What crosses with a change of parents is no fault.
             return Ok(());
         }
-        let wanted = self.operators.wanted_by(share.id);
+        let wanted = desk.streams.operators.wanted_by(self.id);
         if wanted.len() >= WANTS_PER_STREAM_MAX && !wanted.contains(&id) {
-            self.note_bad_message(from, "want_operator.id: a stream has two filters at most");
+            desk.cx.note_bad_message(from, "want_operator.id: a stream has two filters at most");
             return Ok(());
         }
-        let want = self.operators.want(now, share.id, id);
+        let want = desk.streams.operators.want(now, self.id, id);
         want.waiting.insert(from);
         if is_above {
             // Who asks has nothing to answer; it gives it to those who asked as soon as it can.
             want.asked.remove(&from);
         }
-        self.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: share.id, id }));
+        desk.cx.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: self.id, id }));
         Ok(())
     }
 
     /// An operator comes, or the word that nobody there has it.
     pub(crate) fn take_operator(
         &mut self,
-        share: &mut Share<P>,
+        desk: &mut StreamDesk<'_, P>,
         from: NodeId,
         id: OperatorId,
         payload: Option<P>,
     ) -> Result<(), StreamError> {
-        let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { return Ok(()) };
+        let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { return Ok(()) };
         let was_asked = want.asked.remove(&from);
         match payload {
-            None if was_asked && want.asked.is_empty() => self.note_nobody_has_operator(share, id),
-            Some(payload) if was_asked || share.parent == Parent::Node(from) => {
+            None if was_asked && want.asked.is_empty() => self.note_nobody_has_operator(desk, id),
+            Some(payload) if was_asked || self.parent == Parent::Node(from) => {
                 want.asked.clear();
-                self.hand_on_operator(share, id, &payload);
-                if let alloc::collections::btree_map::Entry::Vacant(room) = self.operators.coming.entry(id) {
-                    room.insert((share.id, payload.clone()));
-                    self.effects.push_back(Effect::Filter(FilterEffect::Keep { id, payload }));
+                self.hand_on_operator(desk, id, &payload);
+                if let alloc::collections::btree_map::Entry::Vacant(room) =
+                    desk.streams.operators.coming.entry(id)
+                {
+                    room.insert((self.id, payload.clone()));
+                    desk.cx.effects.push_back(Effect::Filter(FilterEffect::Keep { id, payload }));
                 }
                 Ok(())
             }
@@ -224,117 +258,99 @@ impl<P: Payload> Node<P> {
 
     /// Asks for an operator that is not here, unless somebody has been asked: the parent; or everyone below, at the
     /// front-end and wherever it is the parent who asks.
-    fn seek_operator(&mut self, share: &Share<P>, id: OperatorId) -> Result<(), StreamError> {
-        if self.operators.coming.contains_key(&id) || share.orphan_since.is_some() {
+    fn seek_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId) -> Result<(), StreamError> {
+        if desk.streams.operators.coming.contains_key(&id) || self.orphan_since.is_some() {
             return Ok(());
         }
-        let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { return Ok(()) };
+        let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { return Ok(()) };
         if !want.asked.is_empty() {
             return Ok(());
         }
-        match share.parent {
+        match self.parent {
             Parent::Node(parent) if !want.waiting.contains(&parent) => want.asked = [parent].into(),
             Parent::Node(_) | Parent::Front(_) => {
-                want.asked = share.live().map(|branch| branch.node).collect();
+                want.asked = self.live().map(|branch| branch.node).collect();
             }
         }
         let asked = want.asked.clone();
         if asked.is_empty() {
-            return self.note_nobody_has_operator(share, id);
+            return self.note_nobody_has_operator(desk, id);
         }
         for to in asked {
-            self.send_stream(to, StreamMessage::WantOperator { stream: share.id, id });
+            desk.cx.send_stream(to, StreamMessage::WantOperator { stream: self.id, id });
         }
         Ok(())
     }
 
     /// Nobody below has it.
-    fn note_nobody_has_operator(&mut self, share: &Share<P>, id: OperatorId) -> Result<(), StreamError> {
-        let Parent::Node(parent) = share.parent else {
+    fn note_nobody_has_operator(
+        &self,
+        desk: &mut StreamDesk<'_, P>,
+        id: OperatorId,
+    ) -> Result<(), StreamError> {
+        let Parent::Node(parent) = self.parent else {
             return Err(StreamError::Filter {
                 problem: alloc::format!("nobody has the operator {id}").into(),
             });
         };
-        let key = (share.id, id);
-        let Some(want) = self.operators.wants.get_mut(&key) else { return Ok(()) };
+        let key = (self.id, id);
+        let Some(want) = desk.streams.operators.wants.get_mut(&key) else { return Ok(()) };
         if want.waiting.remove(&parent) {
-            let answer = StreamMessage::Operator { stream: share.id, id, payload: None };
-            self.send_stream(parent, answer);
+            let answer = StreamMessage::Operator { stream: self.id, id, payload: None };
+            desk.cx.send_stream(parent, answer);
         }
-        let Some(want) = self.operators.wants.get(&key) else { return Ok(()) };
+        let Some(want) = desk.streams.operators.wants.get(&key) else { return Ok(()) };
         if want.is_own || !want.waiting.is_empty() {
             // Now it is the parent's turn again, which may find it elsewhere.
-            return self.seek_operator(share, id);
+            return self.seek_operator(desk, id);
         }
-        self.operators.wants.remove(&key);
+        desk.streams.operators.wants.remove(&key);
         Ok(())
     }
 
     /// Gives an operator to whoever waits for it in a stream.
-    fn hand_on_operator(&mut self, share: &Share<P>, id: OperatorId, payload: &P) {
-        let key = (share.id, id);
-        let Some(want) = self.operators.wants.get_mut(&key) else { return };
+    fn hand_on_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId, payload: &P) {
+        let key = (self.id, id);
+        let Some(want) = desk.streams.operators.wants.get_mut(&key) else { return };
         let waiting = core::mem::take(&mut want.waiting);
         if !want.is_own {
-            self.operators.wants.remove(&key);
+            desk.streams.operators.wants.remove(&key);
         }
         for to in waiting {
             let payload = Some(payload.clone());
-            self.send_stream(to, StreamMessage::Operator { stream: share.id, id, payload });
-        }
-    }
-
-    /// The driver has looked at an operator that came: filters that wait for it are opened.
-    fn note_operator_kept(&mut self, now: Instant, id: OperatorId, result: &Result<(), Arc<str>>) {
-        let Some((brought_by, payload)) = self.operators.coming.remove(&id) else { return };
-        let concerned: Vec<StreamId> =
-            self.operators.wants.keys().filter(|key| key.1 == id).map(|key| key.0).collect();
-        for stream in concerned {
-            self.with_share(now, stream, |node, share| match result {
-                Ok(()) => {
-                    node.hand_on_operator(share, id, &payload);
-                    node.operators.wants.remove(&(stream, id));
-                    if matches!(share.filter, Filter::Opening) {
-                        node.reopen_filter(share);
-                    }
-                    Ok(())
-                }
-                Err(problem) if stream == brought_by => Err(StreamError::Filter { problem: problem.clone() }),
-                // Whom this stream would ask is somebody else.
-                Err(_) => node.seek_operator(share, id),
-            });
+            desk.cx.send_stream(to, StreamMessage::Operator { stream: self.id, id, payload });
         }
     }
 
     /// The parent has changed, or knows nothing of what it was told: it is asked again.
-    pub(crate) fn ask_again_for_operators(&mut self, share: &Share<P>) -> Result<(), StreamError> {
-        for id in self.operators.wanted_by(share.id) {
-            if let Some(want) = self.operators.wants.get_mut(&(share.id, id)) {
+    pub(crate) fn ask_again_for_operators(&self, desk: &mut StreamDesk<'_, P>) -> Result<(), StreamError> {
+        for id in desk.streams.operators.wanted_by(self.id) {
+            if let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) {
                 want.asked.clear();
             }
-            self.seek_operator(share, id)?;
+            self.seek_operator(desk, id)?;
         }
         Ok(())
     }
 
     /// What a stream wants is looked after every so often: nobody waits for those who are gone, nor for ever.
     pub(crate) fn look_after_operator_wants(
-        &mut self,
+        &self,
+        desk: &mut StreamDesk<'_, P>,
         now: Instant,
-        share: &Share<P>,
     ) -> Result<(), StreamError> {
-        for id in self.operators.wanted_by(share.id) {
-            let Some(want) = self.operators.wants.get_mut(&(share.id, id)) else { continue };
+        for id in desk.streams.operators.wanted_by(self.id) {
+            let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { continue };
             if want.is_own && want.since.until(now) > FETCH_PATIENCE {
                 let problem = alloc::format!("the operator {id} did not come within {FETCH_PATIENCE:?}");
                 return Err(StreamError::Filter { problem: problem.into() });
             }
             let is_there = |node: &NodeId| {
-                share.parent == Parent::Node(*node) || share.live().any(|branch| branch.node == *node)
+                self.parent == Parent::Node(*node) || self.live().any(|branch| branch.node == *node)
             };
             want.asked.retain(is_there);
             want.waiting.retain(is_there);
-            self.seek_operator(share, id)?;
+            self.seek_operator(desk, id)?;
         }
         Ok(())
     }

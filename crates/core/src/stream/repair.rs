@@ -21,12 +21,14 @@ use super::lane::GATHERED;
 use super::message::StreamMessage;
 use super::share::{Parent, Share};
 use super::spec::Source;
+use super::table::StreamDesk;
+use super::table::Streams;
 use crate::config::Tuning;
 use crate::effect::{Effect, TracePoint};
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -41,17 +43,17 @@ const HELD_UP_FACTOR: f64 = 2.0;
 /// A node with so many children gives orphans to one of them, if one has fewer.
 const CHILDREN_MANY: usize = 16;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// A peer is gone: as a parent, as a child.
-    pub(crate) fn handle_stream_peer_gone(&mut self, now: Instant, peer: NodeId) {
+    pub(crate) fn handle_stream_peer_gone(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let concerned: Vec<_> = self
-            .streams
+            .shares
             .values()
             .filter(|share| share.parent == Parent::Node(peer) || share.branch_at(peer).is_some())
             .map(|share| share.id)
             .collect();
         for stream in concerned {
-            self.with_share(now, stream, |node, share| {
+            self.with_share(cx, now, stream, |share, desk| {
                 if share.parent == Parent::Node(peer) {
                     if peer.is_client() {
                         return Err(StreamError::FrontLost);
@@ -61,7 +63,7 @@ impl<P: Payload> Node<P> {
                 match share.branch_at(peer) {
                     Some(_) if share.gone_meanwhile.contains(&peer) => {}
                     Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
-                    Some(at) => node.lose_broken(now, share, at),
+                    Some(at) => share.lose_broken(desk.cx, now, at),
                     None => {}
                 }
                 Ok(())
@@ -70,71 +72,101 @@ impl<P: Payload> Node<P> {
     }
 
     /// A peer can be reached, perhaps again.
-    pub(crate) fn handle_stream_peer_seen(&mut self, now: Instant, peer: NodeId) {
+    pub(crate) fn handle_stream_peer_seen(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let is_missed = |share: &Share<P>| {
             share.branch_at(peer).is_some_and(|at| share.branches[at].standing == Standing::Away)
         };
         let concerned: Vec<_> =
-            self.streams.values().filter(|share| is_missed(share)).map(|share| share.id).collect();
+            self.shares.values().filter(|share| is_missed(share)).map(|share| share.id).collect();
         for stream in concerned {
-            self.with_share(now, stream, |node, share| {
+            self.with_share(cx, now, stream, |share, desk| {
                 if let Some(at) = share.branch_at(peer) {
-                    node.call_back(now, share, at);
+                    share.call_back(desk.cx, now, at);
                 }
                 Ok(())
             });
         }
     }
 
+    /// A share's timer has fired.
+    pub(crate) fn handle_stream_timeout(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        stream: super::StreamId,
+    ) {
+        self.with_share(cx, now, stream, |share, desk| {
+            share.armed = None;
+            share.time_out_slots(now);
+            if now < share.ticked_at + desk.cx.config.tuning.stream_beat {
+                return Ok(());
+            }
+            share.note_held_up(desk.cx, now);
+            share.ticked_at = now;
+            if share.dazed_until.is_some_and(|until| until <= now) {
+                share.dazed_until = None;
+                for peer in core::mem::take(&mut share.gone_meanwhile) {
+                    if let Some(at) = share.branch_at(peer) {
+                        share.lose_broken(desk.cx, now, at);
+                    }
+                }
+                share.tell_let_go_meanwhile(desk.cx);
+            }
+            share.tick(desk, now)
+        });
+    }
+}
+
+impl<P: Payload> Share<P> {
     /// A node that has been held up for so long that it may have been given up does not know who is whose child by
     /// now. It says that it is there, and decides nothing about others until its parent has had time to answer.
-    pub(crate) fn note_daze(&mut self, now: Instant, share: &mut Share<P>) {
-        let held_up = self.config.tuning.stream_beat + self.config.tuning.stream_patience.mul_f64(0.5);
-        if share.ticked_at.until(now) <= held_up {
+    pub(crate) fn note_daze(&mut self, cx: &mut Context<P>, now: Instant) {
+        let held_up = cx.config.tuning.stream_beat + cx.config.tuning.stream_patience.mul_f64(0.5);
+        if self.ticked_at.until(now) <= held_up {
             return;
         }
-        self.note_held_up(now, share);
-        share.ticked_at = now;
-        share.branches.iter_mut().for_each(|branch| branch.heard_at = now);
-        if let Parent::Node(parent) = share.parent {
-            share.dazed_until = Some(now + self.config.tuning.stream_beat);
-            self.send_stream(parent, StreamMessage::Beat { stream: share.id });
+        self.note_held_up(cx, now);
+        self.ticked_at = now;
+        self.branches.iter_mut().for_each(|branch| branch.heard_at = now);
+        if let Parent::Node(parent) = self.parent {
+            self.dazed_until = Some(now + cx.config.tuning.stream_beat);
+            cx.send_stream(parent, StreamMessage::Beat { stream: self.id });
         }
     }
 
     /// How late this node itself is says how late others may be without fault: on a crowded machine all are. The worst
     /// of it is forgotten by an eighth with every beat.
-    fn note_held_up(&self, now: Instant, share: &mut Share<P>) {
-        let Tuning { stream_beat, stream_patience, .. } = self.config.tuning;
-        let late = (share.ticked_at + stream_beat).until(now).min(stream_patience);
-        share.held_up = late.max(share.held_up.mul_f64(HELD_UP_KEPT));
+    fn note_held_up(&mut self, cx: &Context<P>, now: Instant) {
+        let Tuning { stream_beat, stream_patience, .. } = cx.config.tuning;
+        let late = (self.ticked_at + stream_beat).until(now).min(stream_patience);
+        self.held_up = late.max(self.held_up.mul_f64(HELD_UP_KEPT));
     }
 
     /// A child's connection broke. If it was there, it may still be, and is asked to come back at once.
-    fn lose_broken(&mut self, now: Instant, share: &mut Share<P>, at: usize) {
-        let (node, was_there) = (share.branches[at].node, share.branches[at].standing == Standing::There);
-        self.give_up(now, share, at, &Reason::Lost);
-        if was_there && let Some(at) = share.branch_at(node) {
-            self.call_back(now, share, at);
+    fn lose_broken(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
+        let (node, was_there) = (self.branches[at].node, self.branches[at].standing == Standing::There);
+        self.give_up(cx, now, at, &Reason::Lost);
+        if was_there && let Some(at) = self.branch_at(node) {
+            self.call_back(cx, now, at);
         }
     }
 
     /// A child is not there: it is lost, or still is.
-    pub(crate) fn give_up(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
-        self.part_with(now, share, at, reason);
-        self.close_ranks(share);
+    pub(crate) fn give_up(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
+        self.part_with(cx, now, at, reason);
+        self.close_ranks(cx);
     }
 
     /// After some were lost, what hung on them is seen to.
-    fn close_ranks(&mut self, share: &mut Share<P>) {
-        share.regroup();
-        self.forget_taken(share);
-        self.look_at_slots(share);
+    fn close_ranks(&mut self, cx: &mut Context<P>) {
+        self.regroup();
+        self.forget_taken(cx);
+        self.look_at_slots();
     }
 
     /// The first part of giving up; of many together, the rest need be done only once.
-    fn part_with(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
-        let branch = &mut share.branches[at];
+    fn part_with(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
+        let branch = &mut self.branches[at];
         match branch.standing {
             Standing::Away => {}
             // Nothing of what it might have given is counted on, and nothing is below it.
@@ -142,47 +174,47 @@ impl<P: Payload> Node<P> {
                 branch.standing = Standing::Away;
                 branch.asked_back_at = now;
                 let source = Source::Child(branch.source);
-                self.tell_filter_replaced(share, source, Vec::new());
+                self.tell_filter_replaced(cx, source, Vec::new());
             }
-            Standing::Asked | Standing::There => self.lose_branch(now, share, at, reason),
+            Standing::Asked | Standing::There => self.lose_branch(cx, now, at, reason),
         }
     }
 
     /// Gives a child up: its endpoints are away, its children are adopted.
-    fn lose_branch(&mut self, now: Instant, share: &mut Share<P>, at: usize, reason: &Reason) {
-        let lost = share.branches.remove(at);
+    fn lose_branch(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
+        let lost = self.branches.remove(at);
         let own = lost.tree.root().partitions.intersection(&lost.endpoints);
         // Where an endpoint's seat is another's by now, its own is empty.
-        let is_orphan = |tree: &Tree| tree.root().node != self.me && !tree.partitions().is_empty();
+        let is_orphan = |tree: &Tree| tree.root().node != cx.me && !tree.partitions().is_empty();
         let orphans: Vec<Tree> = lost.tree.children().filter(is_orphan).collect();
         let mut rest = lost.endpoints.difference(&own);
         orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
-        self.counters.stream_repairs += 1;
+        cx.counters.stream_repairs += 1;
         let trace = TracePoint::Orphans {
-            stream: share.id,
+            stream: self.id,
             child: lost.node,
             orphans: orphans.len(),
             reason: reason.clone(),
         };
-        self.effects.push_back(Effect::Trace(trace));
+        cx.effects.push_back(Effect::Trace(trace));
         for partitions in [own.clone(), rest] {
             if !partitions.is_empty() {
-                share.put_away(Missing { partitions, node: Some(lost.node), reason: reason.clone() });
+                self.put_away(Missing { partitions, node: Some(lost.node), reason: reason.clone() });
             }
         }
         // What it said of those who are away further down holds until the orphans say otherwise.
         for loss in &lost.away {
-            share.put_away(loss.clone());
+            self.put_away(loss.clone());
         }
-        let heirs = self.place_orphans(now, share, &orphans, lost.holds_from);
-        self.tell_filter_replaced(share, Source::Child(lost.source), heirs);
-        self.keep_away(now, share, lost, own);
-        share.news_due = true;
+        let heirs = self.place_orphans(cx, now, &orphans, lost.holds_from);
+        self.tell_filter_replaced(cx, Source::Child(lost.source), heirs);
+        self.keep_away(now, lost, own);
+        self.news_due = true;
     }
 
     /// Who was given up is kept in mind, with its own endpoints; who only passed on what others sent is not missed, and
     /// need not come back.
-    fn keep_away(&mut self, now: Instant, share: &mut Share<P>, lost: Branch<P>, own: PartitionSet) {
+    fn keep_away(&mut self, now: Instant, lost: Branch<P>, own: PartitionSet) {
         if own.is_empty() {
             return;
         }
@@ -202,38 +234,38 @@ impl<P: Payload> Node<P> {
         away.to_take.clear();
         away.formerly.union_with(&away.endpoints);
         away.endpoints = own;
-        let at = share.branches.partition_point(|other| other.node < node);
-        share.branches.insert(at, away);
+        let at = self.branches.partition_point(|other| other.node < node);
+        self.branches.insert(at, away);
     }
 
     /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here. Those
     /// who may bring what the lost node's filter kept, or may lack packets down, stay here, where that is known.
     fn place_orphans(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         orphans: &[Tree],
         held_from: Option<u64>,
     ) -> Vec<Source> {
         let mut heirs = Vec::new();
-        let held_from = held_from.filter(|_| share.gathers() && !share.spec.up_filter.is_empty());
+        let held_from = held_from.filter(|_| self.gathers() && !self.spec.up_filter.is_empty());
         for tree in orphans {
-            let live = share.live().count();
+            let live = self.live().count();
             // What the lost node had not taken, another child may have taken and forgotten.
             let endpoints = tree.partitions();
-            let lacks = share.down.kept.iter().any(|packet| is_for(packet, &endpoints));
+            let lacks = self.down.kept.iter().any(|packet| is_for(packet, &endpoints));
             let has_many = live >= CHILDREN_MANY && held_from.is_none() && !lacks;
-            let foster = if has_many { self.least_burdened(now, share, live) } else { None };
-            let window_bytes = self.window_for(share, live + 1);
+            let foster = if has_many { self.least_burdened(cx, now, live) } else { None };
+            let window_bytes = self.window_for(cx, live + 1);
             match foster {
                 None => {
-                    self.adopt_branch(now, share, tree, window_bytes, false);
-                    let Some(at) = share.branch_at(tree.root().node) else { continue };
-                    share.branches[at].carries = held_from.map(|from| (from, share.tag_max));
-                    heirs.push(Source::Child(share.branches[at].source));
+                    self.adopt_branch(cx, now, tree, window_bytes, false);
+                    let Some(at) = self.branch_at(tree.root().node) else { continue };
+                    self.branches[at].carries = held_from.map(|from| (from, self.tag_max));
+                    heirs.push(Source::Child(self.branches[at].source));
                 }
                 Some(at) => {
-                    let branch = &mut share.branches[at];
+                    let branch = &mut self.branches[at];
                     let mut children: Vec<Tree> = branch.tree.children().collect();
                     children.push(tree.clone());
                     let root = branch.tree.root();
@@ -241,27 +273,27 @@ impl<P: Payload> Node<P> {
                     branch.grant(&endpoints);
                     heirs.push(Source::Child(branch.source));
                     let tree = branch.tree.clone();
-                    self.send_open(share, &tree, window_bytes, false, PartitionSet::new());
+                    self.send_open(cx, &tree, window_bytes, false, PartitionSet::new());
                 }
             }
         }
         if let Some(from) = held_from {
-            share.withhold(from);
+            self.withhold(from);
         }
         heirs
     }
 
     /// The child that is best fit to take another one: it has children, fewer than this node, and of those the least
     /// load.
-    fn least_burdened(&mut self, now: Instant, share: &Share<P>, children_max: usize) -> Option<usize> {
+    fn least_burdened(&self, cx: &mut Context<P>, now: Instant, children_max: usize) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
-        for (at, branch) in share.branches.iter().enumerate() {
+        for (at, branch) in self.branches.iter().enumerate() {
             let children = branch.tree.children().count();
             let is_fit = branch.standing == Standing::There && (1..children_max).contains(&children);
             if !is_fit {
                 continue;
             }
-            let load_ms = self.loads.load_ms(branch.node, now, &mut self.random).unwrap_or(0.0);
+            let load_ms = cx.loads.table.load_ms(branch.node, now, &mut cx.random).unwrap_or(0.0);
             let burden = (1.0 + load_ms) * children as f64;
             if best.is_none_or(|(least, _)| burden < least) {
                 best = Some((burden, at));
@@ -271,40 +303,40 @@ impl<P: Payload> Node<P> {
     }
 
     /// A child that was given up is heard again, or may be reached: it is to begin anew.
-    pub(crate) fn call_back(&mut self, now: Instant, share: &mut Share<P>, at: usize) {
-        share.sources = share.sources.wrapping_add(1);
-        let source = share.sources;
-        let branch = &mut share.branches[at];
+    pub(crate) fn call_back(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
+        self.sources = self.sources.wrapping_add(1);
+        let source = self.sources;
+        let branch = &mut self.branches[at];
         branch.source = source;
         branch.standing = Standing::Asked;
         branch.rejoins = true;
         branch.heard_at = now;
         branch.asked_back_at = now;
         branch.asks = branch.asks.saturating_add(1);
-        self.tell_filter_joined(share, Source::Child(source));
-        let window_bytes = self.window_for(share, share.branches.len());
-        self.attach_child(share, at, window_bytes);
+        self.tell_filter_joined(cx, Source::Child(source));
+        let window_bytes = self.window_for(cx, self.branches.len());
+        self.attach_child(cx, at, window_bytes);
     }
 
     /// A child that was asked has another parent, with a later term: it may be that this node knows better, and has
     /// only not heard of the term.
-    pub(crate) fn insist(&mut self, share: &mut Share<P>, at: usize, term: u64) {
-        if share.dazed_until.is_some() || share.orphan_since.is_some() {
+    pub(crate) fn insist(&mut self, cx: &mut Context<P>, at: usize, term: u64) {
+        if self.dazed_until.is_some() || self.orphan_since.is_some() {
             return;
         }
-        share.term = share.term.max(term);
-        let window_bytes = self.window_for(share, share.branches.len());
-        self.attach_child(share, at, window_bytes);
+        self.term = self.term.max(term);
+        let window_bytes = self.window_for(cx, self.branches.len());
+        self.attach_child(cx, at, window_bytes);
     }
 
     /// Who was given up may be well, and have no share any more that would make it speak.
-    fn ask_back(&mut self, now: Instant, share: &mut Share<P>) {
-        let patience = self.config.tuning.stream_patience;
-        for at in 0..share.branches.len() {
-            let branch = &share.branches[at];
+    fn ask_back(&mut self, cx: &mut Context<P>, now: Instant) {
+        let patience = cx.config.tuning.stream_patience;
+        for at in 0..self.branches.len() {
+            let branch = &self.branches[at];
             let pause = patience.mul_f64(f64::from(1_u32 << branch.asks.min(ASK_DOUBLINGS_MAX)));
             if branch.standing == Standing::Away && branch.asked_back_at.until(now) > pause {
-                self.call_back(now, share, at);
+                self.call_back(cx, now, at);
             }
         }
     }
@@ -312,91 +344,68 @@ impl<P: Payload> Node<P> {
     /// A child says that it is alive.
     pub(crate) fn take_beat(
         &mut self,
+        cx: &mut Context<P>,
         now: Instant,
-        share: &mut Share<P>,
         from: NodeId,
     ) -> Result<(), StreamError> {
-        match share.branch_at(from) {
+        match self.branch_at(from) {
             Some(at) => {
-                share.branches[at].heard_at = now;
-                if share.branches[at].standing == Standing::Away {
-                    self.call_back(now, share, at);
+                self.branches[at].heard_at = now;
+                if self.branches[at].standing == Standing::Away {
+                    self.call_back(cx, now, at);
                 }
             }
-            None => self.turn_away(share, from),
+            None => self.turn_away(cx, from),
         }
         Ok(())
     }
 
     /// When a share wants to be looked at again.
-    pub(crate) fn share_wakes_at(&self, share: &mut Share<P>) -> Instant {
-        let tick_at = share.ticked_at + self.config.tuning.stream_beat;
-        next_slot_due(share).map_or(tick_at, |due| due.min(tick_at))
-    }
-
-    /// A share's timer has fired.
-    pub(crate) fn handle_stream_timeout(&mut self, now: Instant, stream: super::StreamId) {
-        self.with_share(now, stream, |node, share| {
-            share.armed = None;
-            node.time_out_slots(now, share);
-            if now < share.ticked_at + node.config.tuning.stream_beat {
-                return Ok(());
-            }
-            node.note_held_up(now, share);
-            share.ticked_at = now;
-            if share.dazed_until.is_some_and(|until| until <= now) {
-                share.dazed_until = None;
-                for peer in core::mem::take(&mut share.gone_meanwhile) {
-                    if let Some(at) = share.branch_at(peer) {
-                        node.lose_broken(now, share, at);
-                    }
-                }
-                node.tell_let_go_meanwhile(share);
-            }
-            node.tick(now, share)
-        });
+    pub(crate) fn share_wakes_at(&mut self, cx: &Context<P>) -> Instant {
+        let tick_at = self.ticked_at + cx.config.tuning.stream_beat;
+        next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
     }
 
     /// What a share does every so often.
-    fn tick(&mut self, now: Instant, share: &mut Share<P>) -> Result<(), StreamError> {
-        if let Some(since) = share.orphan_since
-            && since.until(now) > self.config.tuning.orphan_patience
+    fn tick(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) -> Result<(), StreamError> {
+        if let Some(since) = self.orphan_since
+            && since.until(now) > desk.cx.config.tuning.orphan_patience
         {
             return Err(StreamError::FrontLost);
         }
-        self.settle_taken(share);
-        self.tell_taken(share);
-        self.give_up_stuck_filter(now, share)?;
-        self.look_after_operator_wants(now, share)?;
-        self.ask_back(now, share);
-        self.lose_silent(now, share);
-        self.look_for_missed(now, share);
-        if let Parent::Node(parent) = share.parent
-            && share.orphan_since.is_none()
-            && !core::mem::take(&mut share.has_spoken)
+        self.settle_taken(desk.cx);
+        self.tell_taken(desk.cx);
+        self.give_up_stuck_filter(desk.cx, now)?;
+        self.look_after_operator_wants(desk, now)?;
+        self.ask_back(desk.cx, now);
+        self.lose_silent(desk.cx, now);
+        self.look_for_missed(desk, now);
+        if let Parent::Node(parent) = self.parent
+            && self.orphan_since.is_none()
+            && !core::mem::take(&mut self.has_spoken)
         {
-            self.send_stream(parent, StreamMessage::Beat { stream: share.id });
+            desk.cx.send_stream(parent, StreamMessage::Beat { stream: self.id });
         }
         Ok(())
     }
 
     /// Children that give no sign of life are given up, and asked once whether that was right.
-    fn lose_silent(&mut self, now: Instant, share: &mut Share<P>) {
-        let patience = self.config.tuning.stream_patience + share.held_up.mul_f64(HELD_UP_FACTOR);
+    fn lose_silent(&mut self, cx: &mut Context<P>, now: Instant) {
+        let patience = cx.config.tuning.stream_patience + self.held_up.mul_f64(HELD_UP_FACTOR);
         let is_silent =
             |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
         let mut are_some_lost = false;
-        while let Some(at) = share.branches.iter().position(is_silent) {
-            let node = share.branches[at].node;
-            let was_asked_back = share.branches[at].rejoins;
-            self.part_with(now, share, at, &Reason::Late);
-            if !was_asked_back && let Some(at) = share.branch_at(node) {
-                self.call_back(now, share, at);
+        while let Some(at) = self.branches.iter().position(is_silent) {
+            let node = self.branches[at].node;
+            let was_asked_back = self.branches[at].rejoins;
+            self.part_with(cx, now, at, &Reason::Late);
+            if !was_asked_back && let Some(at) = self.branch_at(node) {
+                self.call_back(cx, now, at);
             }
             are_some_lost = true;
         }
         if are_some_lost {
-            self.close_ranks(share);
+            self.close_ranks(cx);
         }
     }
 }

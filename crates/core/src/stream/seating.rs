@@ -6,54 +6,55 @@
 
 use super::branch::{Branch, Standing};
 use super::share::Share;
+use super::table::StreamDesk;
 use crate::id::NodeId;
 use crate::membership::card::MemberCard;
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::{Seat, Tree};
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Share<P> {
     /// Gives endpoints that nobody answers for their place in the tree, at a node that has them.
     pub(crate) fn give_places(
         &mut self,
+        desk: &mut StreamDesk<'_, P>,
         now: Instant,
-        share: &mut Share<P>,
         node: NodeId,
         fresh: &PartitionSet,
     ) {
-        let patience = self.config.tuning.stream_patience;
-        let is_seated = is_seated(share, node, fresh);
-        let Some(front) = share.front.as_mut() else { return };
+        let patience = desk.cx.config.tuning.stream_patience;
+        let is_seated = is_seated(self, node, fresh);
+        let Some(front) = self.front.as_mut() else { return };
         let (at, times) = front.seated.get(&node).copied().unwrap_or((now, 0));
         let was_just_seated = times > 0 && at.until(now) < patience;
-        if fresh.is_empty() || node == self.me || is_seated || was_just_seated {
+        if fresh.is_empty() || node == desk.cx.me || is_seated || was_just_seated {
             return;
         }
         front.seated.insert(node, (now, times.saturating_add(1)));
         // Whoever answered for them before answers for them no longer.
-        self.let_go(share, fresh);
-        self.seat(now, share, node, fresh);
-        share.regroup();
+        self.let_go(desk, fresh);
+        self.seat(desk.cx, now, node, fresh);
+        self.regroup();
     }
 
     /// A new leaf: below a relay where the node stands, if one folds for this stream; else below this node while it has
     /// fewer children than the shape says; else in the smallest subtree.
-    fn seat(&mut self, now: Instant, share: &mut Share<P>, node: NodeId, endpoints: &PartitionSet) {
-        share.life = share.life.saturating_add(1);
+    fn seat(&mut self, cx: &mut Context<P>, now: Instant, node: NodeId, endpoints: &PartitionSet) {
+        self.life = self.life.saturating_add(1);
         let leaf = Tree::leaf(node, endpoints.clone());
-        let sits = there(share).find_map(|branch| with_more(&branch.tree, node, endpoints));
-        let below_another = || self.below_relay(share, &leaf).or_else(|| below_smallest(share, &leaf));
-        let is_new = share.branch_at(node).is_none();
+        let sits = there(self).find_map(|branch| with_more(&branch.tree, node, endpoints));
+        let below_another = || self.below_relay(cx, &leaf).or_else(|| below_smallest(self, &leaf));
+        let is_new = self.branch_at(node).is_none();
         let tree = sits.or_else(|| is_new.then(below_another).flatten()).unwrap_or(leaf);
-        self.graft(now, share, &tree, true);
+        self.graft(cx, now, &tree, true);
     }
 
     /// The subtree in which a relay takes the leaf in: one of the leaf's rack, or else one where its zone's racks meet; of
     /// several the one with least below it.
-    fn below_relay(&self, share: &Share<P>, leaf: &Tree) -> Option<Tree> {
-        let view = self.sight.view();
+    fn below_relay(&self, cx: &Context<P>, leaf: &Tree) -> Option<Tree> {
+        let view = cx.sight.view();
         let MemberCard { zone, rack, .. } = &**view.card(&leaf.root().node)?;
         let stands_at = |seat: &Seat, rack: &str| {
             let card = view.card(&seat.node).filter(|card| card.roles.relay && seat.is_relay());
@@ -61,7 +62,7 @@ impl<P: Payload> Node<P> {
         };
         let places = [(!rack.is_empty()).then_some(&**rack), (!zone.is_empty()).then_some("")];
         places.into_iter().flatten().find_map(|rack| {
-            let seats = there(share)
+            let seats = there(self)
                 .flat_map(|branch| core::iter::repeat(branch).zip(branch.tree.seats().iter().enumerate()));
             let relays = seats.filter(|(_, (_, seat))| stands_at(seat, rack));
             let (branch, (at, _)) = relays.min_by_key(|(_, (_, seat))| seat.size)?;

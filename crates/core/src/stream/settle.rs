@@ -11,19 +11,20 @@ use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamSettled};
 use super::share::{Parent, Share};
 use super::spec::EndpointEvent;
+use super::table::Streams;
 use super::tags::{RUNS_MAX, TagRuns};
 use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
-use crate::node::Node;
+use crate::node::context::Context;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-impl<P: Payload> Node<P> {
+impl<P: Payload> Streams<P> {
     /// The front-end's user has taken so many waves.
-    pub(crate) fn take_waves(&mut self, now: Instant, request: RequestId, waves: u32) {
+    pub(crate) fn take_waves(&mut self, cx: &mut Context<P>, now: Instant, request: RequestId, waves: u32) {
         let Some(&stream) = self.fronts.get(&request) else { return };
-        self.with_share(now, stream, |node, share| {
+        self.with_share(cx, now, stream, |share, desk| {
             let Some(front) = share.front.as_mut() else { return Ok(()) };
             let mut is_urgent = false;
             for _ in 0..waves {
@@ -33,55 +34,57 @@ impl<P: Payload> Node<P> {
                 is_urgent |= urgent;
             }
             if is_urgent || front.to_settle_bytes >= share.window_bytes / 4 {
-                node.settle_taken(share);
+                share.settle_taken(desk.cx);
             }
             Ok(())
         });
     }
+}
 
+impl<P: Payload> Share<P> {
     /// Says what the user has taken.
-    pub(crate) fn settle_taken(&mut self, share: &mut Share<P>) {
-        let Some(front) = share.front.as_mut() else { return };
+    pub(crate) fn settle_taken(&mut self, cx: &mut Context<P>) {
+        let Some(front) = self.front.as_mut() else { return };
         front.to_settle_bytes = 0;
         let lanes = core::mem::take(&mut front.to_settle);
         if !lanes.is_empty() {
-            self.settle_stream(share, lanes);
+            self.settle_stream(cx, lanes);
         }
     }
 
     /// The parent says what is settled.
     pub(crate) fn take_settled(
         &mut self,
-        share: &mut Share<P>,
+        cx: &mut Context<P>,
         from: NodeId,
         settled: StreamSettled,
     ) -> Result<(), StreamError> {
-        if share.parent == Parent::Node(from) {
-            self.settle_stream(share, settled.lanes.into_iter().collect());
+        if self.parent == Parent::Node(from) {
+            self.settle_stream(cx, settled.lanes.into_iter().collect());
         }
         Ok(())
     }
 
-    fn settle_stream(&mut self, share: &mut Share<P>, lanes: BTreeMap<u32, TagRuns>) {
+    fn settle_stream(&mut self, cx: &mut Context<P>, lanes: BTreeMap<u32, TagRuns>) {
         let mut below: Vec<(u32, TagRuns)> = Vec::with_capacity(lanes.len());
         for (number, mut runs) in lanes {
-            if number != GATHERED && !share.group.contains(number - 1) && !share.lanes.contains_key(&number) {
+            if number != GATHERED && !self.group.contains(number - 1) && !self.lanes.contains_key(&number) {
                 continue;
             }
             if number == GATHERED {
                 // Waves that this node has no part in are gone all the same: nobody here begins before them.
-                share.tag_max = share.tag_max.max(runs.last().unwrap_or(0));
+                self.tag_max = self.tag_max.max(runs.last().unwrap_or(0));
             }
-            self.settle_own(share, number, &runs);
-            drop_slots(share, number, &runs);
-            let lane = share.lanes.entry(number).or_default();
+            self.settle_own(cx, number, &runs);
+            drop_slots(self, number, &runs);
+            let lane = self.lanes.entry(number).or_default();
             for &(first, last) in runs.runs() {
                 lane.settled.insert_run(first, last);
             }
             let mut freed = 0;
             lane.sent.remove(&runs, |sent| freed += sent.bytes);
-            share.unsettled_bytes -= freed;
-            if let Some(holds_from) = share.holds_from {
+            self.unsettled_bytes -= freed;
+            if let Some(holds_from) = self.holds_from {
                 let held = runs.split_off(holds_from);
                 held.runs().iter().for_each(|&(first, last)| lane.withheld.insert_run(first, last));
             }
@@ -89,51 +92,51 @@ impl<P: Payload> Node<P> {
                 below.push((number, runs));
             }
         }
-        share.forget_cohorts();
-        self.settle_below(share, &below);
+        self.forget_cohorts();
+        self.settle_below(cx, &below);
     }
 
     /// The filter has given up what it held: those below hear of it.
-    pub(crate) fn release_withheld(&mut self, share: &mut Share<P>) {
-        let holds_from = share.holds_from;
+    pub(crate) fn release_withheld(&mut self, cx: &mut Context<P>) {
+        let holds_from = self.holds_from;
         let mut below = Vec::new();
-        for (&number, lane) in share.lanes.iter_mut().filter(|(_, lane)| !lane.withheld.is_empty()) {
+        for (&number, lane) in self.lanes.iter_mut().filter(|(_, lane)| !lane.withheld.is_empty()) {
             let rest = holds_from.map(|from| lane.withheld.split_off(from)).unwrap_or_default();
             let free = core::mem::replace(&mut lane.withheld, rest);
             if !free.is_empty() {
                 below.push((number, free));
             }
         }
-        self.settle_below(share, &below);
+        self.settle_below(cx, &below);
     }
 
-    fn settle_below(&mut self, share: &Share<P>, lanes: &[(u32, TagRuns)]) {
+    fn settle_below(&self, cx: &mut Context<P>, lanes: &[(u32, TagRuns)]) {
         if lanes.is_empty() {
             return;
         }
-        for branch in share.live() {
+        for branch in self.live() {
             let lanes: Vec<(u32, TagRuns)> =
                 lanes.iter().filter(|lane| branch.has_lane(lane.0)).cloned().collect();
             if !lanes.is_empty() {
-                let settled = StreamSettled { stream: share.id, lanes };
-                self.send_stream(branch.node, StreamMessage::Settled(settled));
+                let settled = StreamSettled { stream: self.id, lanes };
+                cx.send_stream(branch.node, StreamMessage::Settled(settled));
             }
         }
     }
 
     /// Endpoints here may send more.
-    pub(crate) fn settle_own(&mut self, share: &mut Share<P>, lane: u32, runs: &TagRuns) {
+    pub(crate) fn settle_own(&mut self, cx: &mut Context<P>, lane: u32, runs: &TagRuns) {
         let range = match lane.checked_sub(1) {
-            None => 0..share.own.len(),
-            Some(endpoint) => share.own_at(endpoint).map_or(0..0, |at| at..at + 1),
+            None => 0..self.own.len(),
+            Some(endpoint) => self.own_at(endpoint).map_or(0..0, |at| at..at + 1),
         };
-        let stream = share.id;
-        for own in &mut share.own[range] {
+        let stream = self.id;
+        for own in &mut self.own[range] {
             let mut freed = 0;
             own.in_flight.remove(runs, |bytes| freed += bytes);
             own.in_flight_bytes -= freed;
             if freed > 0 {
-                self.tell_endpoint(stream, own.endpoint, EndpointEvent::Settled { bytes: freed as u64 });
+                cx.tell_endpoint(stream, own.endpoint, EndpointEvent::Settled { bytes: freed as u64 });
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::StreamId;
 use super::lane::GATHERED;
 use super::share::Share;
+use super::table::Streams;
 use crate::message::Payload;
-use crate::node::Node;
 
 /// The sizes of a node's share of a stream now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,10 @@ pub struct StreamWork {
     pub cohorts: usize,
 }
 
-impl<P: Payload> Node<P> {
-    /// The streams that this node takes part in.
-    pub fn stream_work(&self) -> impl Iterator<Item = StreamWork> + '_ {
-        self.streams.values().map(|share| work_of(share))
+impl<P: Payload> Streams<P> {
+    /// How much there is of each.
+    pub(crate) fn work(&self) -> impl Iterator<Item = StreamWork> + '_ {
+        self.shares.values().map(|share| work_of(share))
     }
 }
 

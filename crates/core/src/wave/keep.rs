@@ -27,8 +27,6 @@ struct Row<P> {
     /// The number of the row's first wave, counted since the start.
     first: u64,
     bytes: usize,
-    /// Its part of the room.
-    part: f64,
 }
 
 /// The answered waves.
@@ -45,14 +43,9 @@ pub(crate) struct Kept<P> {
 
 impl<P: Payload> Kept<P> {
     pub(crate) fn new(waves_max: usize, bytes_max: usize, lanes: usize) -> Self {
-        let row = || Row { waves: VecDeque::new(), first: 0, bytes: 0, part: 1.0 };
+        let row = || Row { waves: VecDeque::new(), first: 0, bytes: 0 };
         let rows = core::iter::repeat_with(row).take(lanes).collect();
         Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
-    }
-
-    /// A lane's part of the room from now on.
-    pub(crate) fn set_part(&mut self, lane: Lane, part: f64) {
-        self.rows[lane].part = part;
     }
 
     /// How many waves are kept.
@@ -65,9 +58,9 @@ impl<P: Payload> Kept<P> {
         self.bytes
     }
 
-    /// Keeps a wave; the oldest ones make room. Gives back those that made room while their answer was offered to
-    /// the parent and not fetched yet.
-    pub(crate) fn push(&mut self, wave: Box<Wave<P>>) -> Vec<Box<Wave<P>>> {
+    /// Keeps a wave; the oldest ones make room, each lane for its part (`part_of`, from 0 to 1). Gives back those that made
+    /// room while their answer was offered to the parent and not fetched yet.
+    pub(crate) fn push(&mut self, wave: Box<Wave<P>>, part_of: impl Fn(Lane) -> f64) -> Vec<Box<Wave<P>>> {
         let mut unfetched = Vec::new();
         let (lane, bytes) = (wave.lane, wave.parts.bytes());
         let row = &mut self.rows[lane];
@@ -78,17 +71,19 @@ impl<P: Payload> Kept<P> {
         self.stands += 1;
         while self.stands > self.waves_max || self.bytes > self.bytes_max {
             let by_count = self.stands > self.waves_max;
-            let lane = self.who_makes_room(|row| if by_count { row.waves.len() } else { row.bytes });
+            let lane =
+                self.who_makes_room(&part_of, |row| if by_count { row.waves.len() } else { row.bytes });
             unfetched.extend(self.pop_front(lane).filter(|wave| !wave.offered.is_empty()));
         }
         unfetched
     }
 
     /// The lane that has most of something for its part.
-    fn who_makes_room(&self, of: impl Fn(&Row<P>) -> usize) -> Lane {
-        let relative = |row: &Row<P>| of(row) as f64 / row.part.max(f64::MIN_POSITIVE);
+    fn who_makes_room(&self, part_of: impl Fn(Lane) -> f64, of: impl Fn(&Row<P>) -> usize) -> Lane {
+        let relative = |lane: Lane, row: &Row<P>| of(row) as f64 / part_of(lane).max(f64::MIN_POSITIVE);
         let candidates = self.rows.iter().enumerate().filter(|(_, row)| of(row) > 0);
-        let most = candidates.max_by(|(_, a), (_, b)| relative(a).total_cmp(&relative(b)));
+        let most =
+            candidates.max_by(|(a, row_a), (b, row_b)| relative(*a, row_a).total_cmp(&relative(*b, row_b)));
         most.map(|(lane, _)| lane).expect("invariant: what is beyond a bound is in some row")
     }
 

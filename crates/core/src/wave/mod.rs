@@ -5,5 +5,6 @@ pub(crate) mod credit;
 pub(crate) mod keep;
 pub mod slice;
 pub(crate) mod state;
+pub(crate) mod table;
 pub(crate) mod times;
 pub mod wait;

@@ -1,0 +1,25 @@
+//! The calls that this node is the front of.
+
+use super::caller::{OpenCall, Requester};
+use crate::id::WaveId;
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+
+/// The calls that this node is the front of.
+#[derive(Debug)]
+pub(crate) struct Calls<P> {
+    pub(crate) open: BTreeMap<WaveId, OpenCall<P>>,
+    /// One for each open call, and for each slice of one.
+    pub(crate) waves: usize,
+    pub(crate) requests: BTreeMap<Requester, WaveId>,
+    /// Calls and slices of calls since the node's start.
+    pub(crate) started: u64,
+    /// When a call last asked for the loads of those who answer.
+    pub(crate) news_asked_at: Option<Instant>,
+}
+
+impl<P> Default for Calls<P> {
+    fn default() -> Self {
+        Self { open: BTreeMap::new(), waves: 0, requests: BTreeMap::new(), started: 0, news_asked_at: None }
+    }
+}

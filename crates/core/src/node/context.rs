@@ -1,0 +1,141 @@
+//! What all rooms of a node share: who it is, its limits, its clock's timers, what it knows of others, and what it wants done.
+
+use crate::call::jobs::Jobs;
+use crate::call::repair::service_of;
+use crate::config::NodeConfig;
+use crate::effect::{Effect, TracePoint};
+use crate::id::NodeId;
+use crate::load::Loads;
+use crate::load::figure::{CostFigure, LoadFigure};
+use crate::membership::sight::Sight;
+use crate::membership::view::View;
+use crate::message::{Message, Payload};
+use crate::node::sharing;
+use crate::partitions::PartitionSet;
+use crate::random::Random;
+use crate::schedule::queue::Queue;
+use crate::status::Counters;
+use crate::time::{Duration, Instant};
+use crate::timer::Timers;
+use crate::wave::credit::Credit;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+
+/// What all rooms of a node share.
+///
+/// Fourteen fields: each is a value of its own that several books change, and none belongs to one of them.
+pub(crate) struct Context<P> {
+    pub(crate) me: NodeId,
+    pub(crate) config: NodeConfig,
+    /// The aggregations that this node can run, by name: their places in [`NodeConfig::kinds`].
+    kinds: BTreeMap<String, u32>,
+    pub(crate) random: Random,
+    pub(crate) timers: Timers,
+    pub(crate) sight: Sight,
+    pub(crate) loads: Loads,
+    pub(crate) queue: Queue<P>,
+    pub(crate) jobs: Jobs,
+    pub(crate) credit: Credit,
+    pub(crate) counters: Counters,
+    pub(crate) leaving: Leaving,
+    pub(crate) effects: VecDeque<Effect<P>>,
+    /// Messages of this node to itself.
+    pub(crate) to_self: VecDeque<Message<P>>,
+}
+
+/// Whether the node is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    No,
+    Draining,
+    Drained,
+}
+
+impl<P: Payload> Context<P> {
+    pub(super) fn new(config: NodeConfig, now: Instant) -> Self {
+        let mut random = Random::new(config.seed);
+        let kinds =
+            config.kinds.iter().enumerate().map(|(at, kind)| (kind.name.clone(), at as u32)).collect();
+        let lanes = sharing::lanes_of(&config);
+        Self {
+            me: config.node(),
+            kinds,
+            sight: Sight::new(&config, now, &mut random),
+            random,
+            timers: Timers::default(),
+            loads: Loads::new(&config, lanes.len()),
+            jobs: Jobs::default(),
+            credit: Credit::new(lanes.len()),
+            queue: Queue::new(config.limits.jobs_queued_max, lanes),
+            counters: Counters::default(),
+            leaving: Leaving::No,
+            effects: VecDeque::new(),
+            to_self: VecDeque::new(),
+            config,
+        }
+    }
+}
+
+impl<P: Payload> Context<P> {
+    /// Hands a message to the driver, or to this node itself.
+    pub(crate) fn send(&mut self, to: NodeId, message: Message<P>) {
+        if to == self.me {
+            self.to_self.push_back(message);
+        } else {
+            self.effects.push_back(Effect::Send { to, message });
+        }
+    }
+
+    pub(crate) fn note_bad_message(&mut self, from: NodeId, problem: &str) {
+        self.counters.bad_messages += 1;
+        let trace = TracePoint::BadMessage { from, problem: problem.into() };
+        self.effects.push_back(Effect::Trace(trace));
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
+    }
+
+    /// The members in sight and what they hold.
+    pub(crate) fn view(&self) -> &View {
+        self.sight.view()
+    }
+
+    pub(crate) fn kind_of(&self, name: &str) -> Option<u32> {
+        self.kinds.get(name).copied()
+    }
+
+    /// The partitions of an aggregation's service that live here.
+    pub(crate) fn hosted(&self, name: &str) -> PartitionSet {
+        let service = self.config.card.services.get(service_of(name));
+        service.map(|card| card.partitions.clone()).unwrap_or_default()
+    }
+
+    /// How busy this node is, as it tells others.
+    pub(crate) fn load_figure(&self) -> LoadFigure {
+        let latency = self.loads.latencies.expected(self.loads.index.in_flight());
+        LoadFigure { latency, ..self.loads.index.figure() }
+    }
+
+    pub(crate) fn cost_figure(&self, kind: Option<u32>) -> CostFigure {
+        let Some(cost) = kind.map(|kind| self.loads.costs.of(kind)) else { return CostFigure::default() };
+        CostFigure {
+            local: cost.local.mean_ms().map(Duration::from_millis_f64),
+            reduce: cost.reduce.mean_ms().map(Duration::from_millis_f64),
+        }
+    }
+
+    /// What one reduction is expected to cost.
+    pub(crate) fn reduce_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
+        let own = self.cost_figure(kind).reduce;
+        let heard = || self.loads.costs_heard.get(name).and_then(|cost| cost.reduce);
+        own.or_else(heard).unwrap_or(Duration::from_millis_f64(crate::load::cost::REDUCE_MS_PRIOR))
+    }
+
+    /// What one partition's local is expected to cost.
+    pub(crate) fn local_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
+        let own = self.cost_figure(kind).local;
+        let heard = || self.loads.costs_heard.get(name).and_then(|cost| cost.local);
+        own.or_else(heard).unwrap_or(Duration::from_millis_f64(crate::load::cost::LOCAL_MS_PRIOR))
+    }
+}

@@ -1,0 +1,41 @@
+//! The streams that this node takes part in, and what a share may borrow while it changes.
+
+use super::StreamId;
+use super::operator::Operators;
+use super::share::Share;
+use crate::id::RequestId;
+use crate::node::context::Context;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+/// The streams that this node takes part in.
+#[derive(Debug)]
+pub(crate) struct Streams<P> {
+    #[allow(clippy::vec_box)]
+    pub(crate) shares: BTreeMap<StreamId, Box<Share<P>>>,
+    pub(crate) operators: Operators<P>,
+    /// Streams of which this node is the front-end.
+    pub(crate) fronts: BTreeMap<RequestId, StreamId>,
+    /// Streams that this node's user has opened since its start.
+    pub(crate) opened: u64,
+    /// Packets that one endpoint of this node has sent to streams, the most of all that are closed.
+    pub(crate) serials_used: u64,
+}
+
+impl<P> Default for Streams<P> {
+    fn default() -> Self {
+        Self {
+            shares: BTreeMap::new(),
+            operators: Operators::default(),
+            fronts: BTreeMap::new(),
+            opened: 0,
+            serials_used: 0,
+        }
+    }
+}
+
+/// What a share may borrow while it is out of its table and changes.
+pub(crate) struct StreamDesk<'n, P> {
+    pub(crate) cx: &'n mut Context<P>,
+    pub(crate) streams: &'n mut Streams<P>,
+}

@@ -1,0 +1,51 @@
+//! The waves that this node takes part in, and what a wave may borrow while it changes.
+
+use crate::call::slices::{LocalKey, SlicedLocal};
+use crate::config::NodeConfig;
+use crate::id::Tag;
+use crate::message::Payload;
+use crate::node::context::Context;
+use crate::push::table::Pushes;
+use crate::schedule::retry_budget::RetryBudget;
+use crate::time::Instant;
+use crate::wave::keep::Kept;
+use crate::wave::state::Wave;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The waves that this node takes part in.
+pub(crate) struct Waves<P> {
+    #[allow(clippy::vec_box)]
+    pub(crate) open: BTreeMap<Tag, Box<Wave<P>>>,
+    pub(crate) kept: Kept<P>,
+    pub(crate) kept_armed: Option<Instant>,
+    /// Locals that are run once for all slices of a call.
+    pub(crate) sliced: BTreeMap<LocalKey, SlicedLocal<P>>,
+    pub(crate) retry_budget: RetryBudget,
+    pub(crate) hedge_budget: RetryBudget,
+    /// Callers' waves that have ended, for [`Calls`](crate::call::table::Calls) to judge before the next input.
+    pub(crate) ended: Vec<Box<Wave<P>>>,
+}
+
+impl<P: Payload> Waves<P> {
+    pub(crate) fn new(config: &NodeConfig) -> Self {
+        let lanes = crate::node::sharing::lanes_of(config).len();
+        Self {
+            open: BTreeMap::new(),
+            kept: Kept::new(config.limits.waves_kept_max, config.limits.kept_bytes_max, lanes),
+            kept_armed: None,
+            sliced: BTreeMap::new(),
+            retry_budget: RetryBudget::new(),
+            hedge_budget: RetryBudget::of_hedges(config.tuning.hedge_share),
+            ended: Vec::new(),
+        }
+    }
+}
+
+/// What a wave may borrow while it is out of its table and changes. Input about waves arrives here.
+pub(crate) struct Desk<'n, P> {
+    pub(crate) cx: &'n mut Context<P>,
+    pub(crate) waves: &'n mut Waves<P>,
+    pub(crate) pushes: &'n mut Pushes<P>,
+}
