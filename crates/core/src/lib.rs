@@ -73,6 +73,7 @@ pub mod push;
 pub mod random;
 pub mod replica;
 pub mod schedule;
+pub(crate) mod seat;
 pub mod status;
 pub mod stream;
 pub mod time;

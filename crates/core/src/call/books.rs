@@ -1,15 +1,12 @@
 //! What a wave is charged, and that it is given back: predicted work in the load index, bytes in the memory
 //! budgets, timers, jobs. A wave leaves the table through [`Node::retire`], with nothing left on any book.
 
-use crate::id::Tag;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use crate::wave::state::{Phase, Wave};
-use crate::wave::table::Desk;
+use crate::wave::state::Wave;
 use crate::wave::table::Waves;
-use alloc::boxed::Box;
 
 /// Kept waves are not looked through more often than this: they expire by the dozen.
 const EXPIRY_EVERY: Duration = Duration::from_millis(100);
@@ -18,25 +15,26 @@ impl<P: Payload> Wave<P> {
     /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before. The waves of a sliced
     /// call share a local, and each bears its part of it.
     pub(crate) fn charge(&mut self, cx: &mut Context<P>) {
-        if let Some(weight) = self.weight.take() {
+        if let Some(weight) = self.locals.weight.take() {
             cx.loads.index.remove(weight);
         }
-        let Some(kind) = self.kind else { return };
-        self.timing.in_flight_found.get_or_insert(cx.loads.index.in_flight());
+        let Some(kind) = self.ask.kind else { return };
+        self.tale.timing.in_flight_found.get_or_insert(cx.loads.index.in_flight());
         let cost = cx.loads.costs.of(kind);
         // What workers push costs them, and not this node.
-        let own = if self.push.is_some() { 0 } else { self.own_open.len() };
-        let reductions = (own + self.children.len()).saturating_sub(1) as u32;
-        let local_ms = cost.local_ms() / f64::from(self.slice.of());
+        let own = if self.ask.push.is_some() { 0 } else { self.locals.open.len() };
+        let reductions = (own + self.seat.children.len()).saturating_sub(1) as u32;
+        let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
         let index = &mut cx.loads.index;
-        self.weight = Some(index.add(self.lane, local_ms * own as f64, reductions, cost.reduce_ms()));
+        self.locals.weight =
+            Some(index.add(self.ask.lane, local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
     /// A job of the wave is done: it weighs less.
     pub(crate) fn lighten(&mut self, cx: &mut Context<P>, kind: u32, is_fold: bool) {
         let cost = cx.loads.costs.of(kind);
-        let local_ms = cost.local_ms() / f64::from(self.slice.of());
-        if let Some(weight) = &mut self.weight {
+        let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
+        if let Some(weight) = &mut self.locals.weight {
             cx.loads.index.lighten(weight, if is_fold { cost.reduce_ms() } else { local_ms });
         }
     }
@@ -44,58 +42,42 @@ impl<P: Payload> Wave<P> {
     /// The wave's own locals are done, or their time is up: so long do they take here now. If some of them were
     /// lost it says nothing, since failing is quick.
     pub(crate) fn note_own_done(&mut self, cx: &mut Context<P>, now: Instant) {
-        if self.timing.own_done_at.is_some() {
+        if self.tale.timing.own_done_at.is_some() {
             return;
         }
-        self.timing.own_done_at = Some(now);
-        let is_pushed = self.push.is_some();
-        let has_failed = || is_pushed || self.losses.iter().any(|loss| loss.node == Some(cx.me));
-        if let Some(found) = self.timing.in_flight_found.filter(|_| !has_failed()) {
-            cx.loads.latencies.observe(found, self.timing.arrived_at.until(now));
+        self.tale.timing.own_done_at = Some(now);
+        let is_pushed = self.ask.push.is_some();
+        let has_failed = || is_pushed || self.losses.noted.iter().any(|loss| loss.node == Some(cx.me));
+        if let Some(found) = self.tale.timing.in_flight_found.filter(|_| !has_failed()) {
+            cx.loads.latencies.observe(found, self.tale.timing.arrived_at.until(now));
         }
     }
 
     /// The wave does no more work.
     pub(crate) fn release(&mut self, cx: &mut Context<P>) {
-        if let Some(weight) = self.weight.take() {
+        if let Some(weight) = self.locals.weight.take() {
             cx.loads.index.remove(weight);
         }
         self.forget_jobs(cx);
-        cx.credit.forget_wave(self.lane, self.tag);
+        cx.credit.forget_wave(self.ask.lane, self.tag);
     }
 
     /// Brings the node's budget of held bytes up to date with the wave's parts. What is kept has its own.
     pub(crate) fn account_bytes(&mut self, cx: &mut Context<P>) {
-        let bytes = if self.phase == Phase::Open { self.parts.bytes() } else { 0 };
-        if bytes == self.charged_bytes {
+        let bytes = if self.is_open() { self.parts.bytes() } else { 0 };
+        if bytes == self.locals.charged_bytes {
             return;
         }
-        cx.credit.hold(self.lane, self.charged_bytes, bytes);
-        self.charged_bytes = bytes;
-        cx.note_held(self.lane);
-    }
-
-    /// Keeps an answered wave for repair.
-    pub(crate) fn keep(mut self: Box<Self>, desk: &mut Desk<'_, P>) {
-        desk.cx.timers.rearm(&mut self.armed, None, Wake::Wave(self.tag));
-        if self.parts.bytes() > 0 {
-            desk.cx.note_held(self.lane);
-        }
-        if desk.waves.kept_armed.is_none() {
-            desk.cx.timers.rearm(&mut desk.waves.kept_armed, Some(self.deadline_at), Wake::Kept);
-        }
-        let lanes = &desk.cx.queue.lanes;
-        for unfetched in desk.waves.kept.push(self, |lane| lanes.part_of_bytes(lane)) {
-            unfetched.withdraw_offer(desk.cx);
-        }
+        cx.credit.hold(self.ask.lane, self.locals.charged_bytes, bytes);
+        self.locals.charged_bytes = bytes;
+        cx.note_held(self.ask.lane);
     }
 
     /// The wave leaves the table for good.
     pub(crate) fn retire(&mut self, cx: &mut Context<P>) {
         self.release(cx);
-        self.phase = Phase::Ended;
         self.account_bytes(cx);
-        cx.timers.rearm(&mut self.armed, None, Wake::Wave(self.tag));
+        cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
     }
 
     /// True when a local queued now would end after the wave's time: better to say so at once, so that the
@@ -103,11 +85,11 @@ impl<P: Payload> Wave<P> {
     /// go.
     pub(crate) fn would_be_late(&self, cx: &Context<P>, now: Instant, kind: u32) -> bool {
         let index = &cx.loads.index;
-        let part = cx.queue.lanes.part_while(self.lane, |lane| !index.queued_of(lane).is_zero());
+        let part = cx.queue.lanes.part_while(self.ask.lane, |lane| !index.queued_of(lane).is_zero());
         let processors = f64::from(cx.config.card.processors.max(1));
-        let own_ms = index.queued_of(self.lane).as_millis_f64() / processors / part;
+        let own_ms = index.queued_of(self.ask.lane).as_millis_f64() / processors / part;
         let wait_ms = own_ms.min(index.load_ms()) + cx.loads.costs.of(kind).local.mean_ms().unwrap_or(0.0);
-        Duration::from_millis_f64(wait_ms) > now.until(self.answer_at)
+        Duration::from_millis_f64(wait_ms) > now.until(self.clock.answer_at)
     }
 }
 
@@ -117,11 +99,6 @@ impl<P: Payload> Waves<P> {
         self.kept_armed = None;
         let next_at = self.kept.expire(now).map(|at| at.max(now + EXPIRY_EVERY));
         cx.timers.rearm(&mut self.kept_armed, next_at, Wake::Kept);
-    }
-
-    /// A wave that this node takes part in, open or answered.
-    pub(crate) fn take_wave(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
-        self.open.remove(tag).or_else(|| self.kept.take(tag))
     }
 
     pub(crate) fn has_no_open_waves(&self) -> bool {

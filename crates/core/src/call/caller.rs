@@ -28,12 +28,14 @@ use crate::random::hashed;
 use crate::replica::choice::Choice;
 use crate::replica::in_flight::PlacedCall;
 use crate::replica::polled::Poll;
+use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::on_path;
 use crate::tree::shape::{Candidate, Shape, form};
+use crate::wave::ask::Ask;
 use crate::wave::slice::{self, Slice};
-use crate::wave::state::{Opening, Parent, Wave};
+use crate::wave::state::{Opening, Phase, Wave};
 use crate::wave::table::Desk;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -239,30 +241,32 @@ impl<P: Payload> Calls<P> {
         let losses_max = call.losses_max;
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
-            parent: Parent::Caller,
+            parent: Parent::Top,
+            asked: call.asked.clone(),
+            answer_at: deadline_at - margin - joining,
+            spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
+            jobs_epoch: desk.cx.next_jobs_epoch(),
+        };
+        let ask = Ask {
+            slice,
             kind: desk.cx.kind_of(&call.name),
             lane: desk.cx.lane_of(&call.name),
             name: call.name.clone(),
             params,
             deadline_at,
-            answer_at: deadline_at - margin - joining,
             waiting: options.waiting,
             losses_max,
-            spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
             hedge: options.hedge,
             explain: options.explain,
             loads_wanted: self.asks_for_news(desk.cx, now),
             push: options.push,
-            asked: call.asked.clone(),
-            slice,
-            jobs_epoch: desk.cx.next_jobs_epoch(),
         };
-        let mut state = Box::new(Wave::open(now, opening));
+        let mut state = Box::new(Wave::open(now, opening, ask));
         let nobody = Missing { partitions: choice.unplaced.clone(), node: None, reason: Reason::NoReplica };
         state.await_absent(now, &nobody.partitions);
-        let lost = nobody.partitions.difference(&state.absent).len();
-        state.note_loss(nobody, desk.cx.config.limits.missing_max);
-        let can_be_met = lost <= state.losses_max as usize;
+        let lost = nobody.partitions.difference(state.absent()).len();
+        state.losses.note(nobody, desk.cx.config.limits.missing_max);
+        let can_be_met = lost <= state.ask.losses_max as usize;
         self.open.insert(first, call);
         if can_be_met {
             state.adopt(desk, now, 0, &trees);
@@ -282,9 +286,13 @@ impl<P: Payload> Calls<P> {
 
     /// A caller's wave has ended: judges it and tells the requester, or sees what the other slices have.
     fn finish_call(&mut self, desk: &mut Desk<'_, P>, now: Instant, wave: &mut Wave<P>) {
-        let mut missing = core::mem::take(&mut wave.answer_missing);
-        let Some(mut call) = self.open.remove(&wave.slice.first(wave.tag.wave)) else { return };
-        wave.heard.iter().for_each(|heard| desk.cx.loads.table.learn(heard.node, heard.figure, heard.as_of));
+        let Phase::Ended(missing) = &mut wave.phase else { return };
+        let mut missing = core::mem::take(missing);
+        let Some(mut call) = self.open.remove(&wave.ask.slice.first(wave.tag.wave)) else { return };
+        wave.tale
+            .heard
+            .iter()
+            .for_each(|heard| desk.cx.loads.table.learn(heard.node, heard.figure, heard.as_of));
         if wave.parts.resting().len() > 1 {
             wave.parts.keep_largest();
             missing = wave.missing(desk.cx.me, &Reason::Late, desk.cx.config.limits.missing_max);
@@ -292,12 +300,12 @@ impl<P: Payload> Calls<P> {
         if call.gathered.is_some() {
             return self.gather(desk, now, call, wave, missing);
         }
-        call.note_end(desk.cx, now, &wave.losses, &missing);
-        desk.cx.judge_relays(now, &call.relays, &wave.given_up, missing.is_empty());
+        call.note_end(desk.cx, now, &wave.losses.noted, &missing);
+        desk.cx.judge_relays(now, &call.relays, &wave.losses.given_up, missing.is_empty());
         let value = wave.parts.resting().first().map(|part| part.payload.clone());
-        let report = wave.explain.then(|| match wave.reports.len() {
-            1 => Box::new(wave.reports.swap_remove(0)),
-            _ => Box::new(wave.report(now, desk.cx.me, &desk.cx.config.card.rack)),
+        let report = wave.ask.explain.then(|| match wave.tale.reports.len() {
+            1 => Box::new(wave.tale.reports.swap_remove(0)),
+            _ => Box::new(wave.tale.report(now, desk.cx.me, &desk.cx.config.card.rack, &wave.locals.own)),
         });
         self.conclude(desk.cx, now, call, wave.parts.claimed().clone(), missing, value, report);
     }

@@ -7,10 +7,11 @@ use crate::load::figure::CostFigure;
 use crate::message::{Message, Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
-use crate::wave::state::{Parent, Phase, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use crate::wave::table::Waves;
 use alloc::vec::Vec;
@@ -23,10 +24,7 @@ impl<P: Payload> Waves<P> {
     /// its own tree has two parts in it.
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
         let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
-        let waits_for = |wave: &Wave<P>| {
-            wave.phase == Phase::Open
-                && wave.children.iter().any(|c| c.node == child && c.branch == tag.branch && !c.is_done)
-        };
+        let waits_for = |wave: &Wave<P>| wave.seat.children.find_open(child, tag.branch).is_some();
         self.open.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
     }
 
@@ -38,7 +36,7 @@ impl<P: Payload> Waves<P> {
         };
         // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled,
         // if there is room.
-        if let Some(lane) = self.open.get(&own_tag).map(|wave| wave.lane) {
+        if let Some(lane) = self.open.get(&own_tag).map(|wave| wave.ask.lane) {
             cx.note_held(lane);
             let key = own_and_child(own_tag, from, tag.branch);
             cx.credit.offered(
@@ -51,7 +49,7 @@ impl<P: Payload> Waves<P> {
 
     /// The parent has room for what was offered. Whoever is no longer its parent gets nothing: another waits for it.
     pub(crate) fn handle_grant(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag) {
-        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent == Parent::Node(from));
+        let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent.is(from));
         let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
         cx.send_partials(from, offered.unwrap_or_default().into());
     }
@@ -107,34 +105,42 @@ impl<P: Payload> Wave<P> {
         let missing = missing_of(&self.asked, missing);
         for loss in &missing {
             accounted.union_with(&loss.partitions);
-            self.note_loss(loss.clone(), desk.cx.config.limits.missing_max);
+            self.losses.note(loss.clone(), desk.cx.config.limits.missing_max);
         }
-        let Some(child) = self.children.iter_mut().find(|c| c.node == from && c.branch == tag.branch) else {
-            return;
-        };
-        let (subtree, answer_at) = (child.tree.clone(), child.answer_at);
+        let Some(at) = self.seat.children.find(from, tag.branch) else { return };
+        let child = self.seat.children.get(at);
+        let (subtree, answer_at) = (child.tree().clone(), child.more.answer_at);
         if is_answer {
             let took = child.asked_at.until(now);
-            if child.asked_at == self.timing.arrived_at {
-                self.stop.observe(took);
+            if child.asked_at == self.tale.timing.arrived_at {
+                self.clock.stop.observe(took);
             }
-            if subtree.root().size == 1 && !child.is_hopeless {
-                desk.cx.loads.child_times.observe_leaf(&self.name, took);
+            if child.is_leaf() && child.standing() != Standing::Hopeless {
+                desk.cx.loads.child_times.observe_leaf(&self.ask.name, took);
             }
-        }
-        if !last {
-            child.is_hopeless |= has_payload;
-            missing.iter().for_each(|loss| child.said_lost.union_with(&loss.partitions));
-            child.repair_at =
-                child.repair_at.and_then(|_| desk.cx.patience_ends(now, answer_at, subtree.height()));
         }
         if last {
-            child.is_done = true;
-            self.hear(now, from, load, &loads, subtree.seats().len());
+            self.seat.children.set_standing(at, Standing::Done);
+            self.losses.have_grown |= !self.seat.children.get(at).answers_for.is_subset(self.parts.claimed());
+            if self.ask.loads_wanted {
+                self.tale.hear(now, from, load, &loads, subtree.seats().len());
+            }
             desk.cx.credit.forget(own_and_child(self.tag, from, tag.branch));
-            self.reports.extend(report.map(|report| *report));
-            given_up.into_iter().for_each(|relay| self.give_up(relay, desk.cx.config.limits.missing_max));
+            self.tale.reports.extend(report.map(|report| *report));
+            given_up
+                .into_iter()
+                .for_each(|relay| self.losses.give_up(relay, desk.cx.config.limits.missing_max));
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
+        } else {
+            let patience_ends = desk.cx.patience_ends(now, answer_at, child.height());
+            let child = self.seat.children.get_mut(at);
+            missing.iter().for_each(|loss| child.more.said_lost.union_with(&loss.partitions));
+            child.more.repair_at = child.more.repair_at.and(patience_ends);
+            let due_at = child.more.due_at();
+            self.seat.children.set_due(at, due_at);
+            if has_payload {
+                self.seat.children.set_standing(at, Standing::Hopeless);
+            }
         }
         if !crossing.is_empty() {
             self.ask_again(desk, now, &crossing, from);
@@ -158,19 +164,19 @@ impl<P: Payload> Wave<P> {
     /// another way, and the two would cross further up.
     fn take_part(&mut self, cx: &mut Context<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
-        let was_asked = contributors.is_subset(&self.asked)
-            || self
-                .child_mut(from, branch)
-                .is_some_and(|child| contributors.is_subset(&child.tree.partitions()));
+        let is_its = |at: usize| contributors.is_subset(&self.seat.children.get(at).answers_for);
+        let was_asked =
+            contributors.is_subset(&self.asked) || self.seat.children.find(from, branch).is_some_and(is_its);
         let folds = self.parts.open_folds();
         if was_asked && self.parts.take_in(part) != Taken::Overlaps {
+            self.losses.note_part(&contributors);
             cx.queue.note_stale(folds - self.parts.open_folds());
             return PartitionSet::new();
         }
         cx.counters.partials_overlapping += 1;
         let partitions = contributors.intersection(&self.asked).difference(self.parts.claimed());
         let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
-        self.note_loss(loss, cx.config.limits.missing_max);
+        self.losses.note(loss, cx.config.limits.missing_max);
         partitions
     }
 
@@ -228,11 +234,11 @@ impl<P: Payload> Waves<P> {
         if partial.cost == CostFigure::default() {
             return;
         }
-        if let Some(heard) = cx.loads.costs_heard.get_mut(&wave.name) {
+        if let Some(heard) = cx.loads.costs_heard.get_mut(&wave.ask.name) {
             heard.local = partial.cost.local.or(heard.local);
             heard.reduce = partial.cost.reduce.or(heard.reduce);
         } else if cx.loads.costs_heard.len() < crate::load::COSTS_HEARD_MAX {
-            cx.loads.costs_heard.insert(wave.name.clone(), partial.cost);
+            cx.loads.costs_heard.insert(wave.ask.name.clone(), partial.cost);
         }
     }
 }

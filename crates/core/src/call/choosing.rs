@@ -21,10 +21,11 @@ use crate::replica::choice::Choice;
 use crate::replica::policies::Choosing;
 use crate::replica::polled::{Poll, Verdict};
 use crate::replica::prequal::{probe_sequence, probed_at};
+use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::tree::Tree;
-use crate::wave::state::{Child, Parent, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 
 /// A front asks for the loads of a wave's nodes no more often than this: a figure ages by a fraction of a job in
@@ -204,17 +205,15 @@ impl<P: Payload> Calls<P> {
         from: NodeId,
         partial: &Partial<P>,
     ) {
-        let is_whole = partial.last && partial.missing.is_empty() && wave.tried.is_empty();
-        if wave.parent != Parent::Caller || !is_whole {
+        let is_whole = partial.last && partial.missing.is_empty() && wave.losses.tried.is_empty();
+        if wave.seat.parent != Parent::Top || !is_whole {
             return;
         }
-        let is_alone = |child: &Child| {
-            child.node == from && child.branch == partial.tag.branch && child.tree.root().size == 1
-        };
-        if wave.children.iter().any(is_alone)
+        let is_alone = |at: usize| wave.seat.children.get(at).is_leaf();
+        if wave.seat.children.find(from, partial.tag.branch).is_some_and(is_alone)
             && self.open.get(&wave.tag.wave).is_some_and(|call| call.has_choice)
         {
-            cx.loads.replicas.observe(from, wave.timing.arrived_at.until(now), now);
+            cx.loads.replicas.observe(from, wave.tale.timing.arrived_at.until(now), now);
         }
     }
 }

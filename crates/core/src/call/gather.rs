@@ -15,8 +15,9 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
+use crate::wave::losses::{list, note};
 use crate::wave::slice;
-use crate::wave::state::{Wave, list, note};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
@@ -62,7 +63,7 @@ impl<P: Payload> Gathered<P> {
     /// Takes a slice in.
     fn take(&mut self, wave: &mut Wave<P>, missing: Vec<Missing>, missing_max: usize) {
         self.came += 1;
-        self.values[wave.slice.index() as usize] =
+        self.values[wave.ask.slice.index() as usize] =
             wave.parts.resting().first().map(|part| part.payload.clone());
         for Missing { partitions, node, reason } in missing {
             let fresh = partitions.intersection(&self.contributed);
@@ -71,9 +72,9 @@ impl<P: Payload> Gathered<P> {
                 list(&mut self.missing, Missing { partitions: fresh, node, reason }, missing_max);
             }
         }
-        self.reports.append(&mut wave.reports);
-        self.given_up.append(&mut wave.given_up);
-        wave.losses.drain(..).for_each(|loss| note(&mut self.losses, loss, missing_max));
+        self.reports.append(&mut wave.tale.reports);
+        self.given_up.append(&mut wave.losses.given_up);
+        wave.losses.noted.drain(..).for_each(|loss| note(&mut self.losses, loss, missing_max));
     }
 
     /// The value of every slice, if all have one.
@@ -105,22 +106,22 @@ impl<P: Payload> Calls<P> {
         wave: &mut Wave<P>,
         missing: Vec<Missing>,
     ) {
-        let first = wave.slice.first(wave.tag.wave);
+        let first = wave.ask.slice.first(wave.tag.wave);
         let Some(gathered) = call.gathered.as_deref_mut() else { return };
         gathered.take(wave, missing, desk.cx.config.limits.missing_max);
         let lost = call.asked.len() - gathered.contributed.len();
-        let is_whole = gathered.came == wave.slice.of() as usize;
+        let is_whole = gathered.came == wave.ask.slice.of() as usize;
         if lost > call.losses_max as usize {
-            desk.drop_slices(first, wave.slice.of());
+            desk.drop_slices(first, wave.ask.slice.of());
             return self.end_sliced(desk.cx, now, call, None);
         }
         if !is_whole {
             self.open.insert(first, call);
             return;
         }
-        match gathered.take_values().zip(wave.kind) {
+        match gathered.take_values().zip(wave.ask.kind) {
             Some((parts, kind)) => {
-                self.join_slices(desk.cx, now, first, call, kind, parts, wave.params.clone())
+                self.join_slices(desk.cx, now, first, call, kind, parts, wave.ask.params.clone())
             }
             None => self.end_sliced(desk.cx, now, call, None),
         }
@@ -218,7 +219,7 @@ impl<P: Payload> Desk<'_, P> {
     /// Gives up the slices of a call that are still on their way.
     pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
         for (_, wave) in slice::waves(first, of) {
-            if let Some(mut own) = self.waves.take_wave(&Tag { wave, branch: CALLER_BRANCH }) {
+            if let Some(mut own) = self.waves.open.remove(&Tag { wave, branch: CALLER_BRANCH }) {
                 own.drop_wave(self);
             }
         }

@@ -14,20 +14,22 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::state::{Child, Try, Wave};
+use crate::wave::losses::Try;
+use crate::wave::state::{Child, Wave};
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
 impl<P: Payload> Wave<P> {
     /// When replicas of a child that is asked now shall be asked too. Who stands in for another is not hedged.
     pub(crate) fn hedge_at(&self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) -> Option<Instant> {
-        if !self.hedge || tree.root().size > 1 {
+        if !self.ask.hedge || tree.root().size > 1 {
             return None;
         }
         let stands_in = |one: &Try| one.partitions.intersects(&tree.root().partitions);
-        if self.tried.iter().any(stands_in) {
+        if self.losses.tried.iter().any(stands_in) {
             return None;
         }
         self.unusual_at(desk, now)
@@ -35,30 +37,35 @@ impl<P: Payload> Wave<P> {
 
     /// When replicas of this node itself shall be asked. A leaf leaves that to its parent, or both would ask.
     pub(crate) fn plan_own_hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
-        if self.hedge && !self.own_open.is_empty() && !self.children.is_empty() {
-            self.hedge_own_at = self.unusual_at(desk, now);
+        if self.ask.hedge && !self.locals.open.is_empty() && !self.seat.children.is_empty() {
+            self.locals.hedge_at = self.unusual_at(desk, now);
         }
     }
 
     /// From when on work that begins now takes unusually long.
     fn unusual_at(&self, desk: &mut Desk<'_, P>, now: Instant) -> Option<Instant> {
         desk.waves.hedge_budget.earn();
-        let usual = desk.cx.loads.child_times.leaf_p95(&self.name)?;
-        Some(now + usual).filter(|&at| at < self.answer_at)
+        let usual = desk.cx.loads.child_times.leaf_p95(&self.ask.name)?;
+        Some(now + usual).filter(|&at| at < self.clock.answer_at)
     }
 
     /// Asks replicas for what has become unusually late.
     pub(crate) fn hedge_late(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if is_due(self.hedge_own_at) {
-            self.hedge_own_at = None;
-            let open = self.own_open.clone();
+        if is_due(self.locals.hedge_at) {
+            self.locals.hedge_at = None;
+            let open = self.locals.open.clone();
             self.hedge(desk, now, desk.cx.me, &open);
         }
         let mut late: Vec<(NodeId, PartitionSet)> = Vec::new();
-        for child in self.children.iter_mut().filter(|child| !child.is_done && is_due(child.hedge_at)) {
-            child.hedge_at = None;
-            late.push((child.node, child.promises()));
+        for at in self.seat.children.all_due(now) {
+            let child = self.seat.children.get_mut(at);
+            if is_due(child.more.hedge_at) {
+                child.more.hedge_at = None;
+                late.push((child.node, child.promises()));
+                let due_at = child.more.due_at();
+                self.seat.children.set_due(at, due_at);
+            }
         }
         for (node, open) in late {
             self.hedge(desk, now, node, &open);
@@ -70,37 +77,39 @@ impl<P: Payload> Wave<P> {
         if !self.has_replica(desk.cx, &open, node) || !desk.waves.hedge_budget.spend() {
             return;
         }
-        self.tried.push(Try { partitions: open.clone(), failed: Some(node) });
+        self.losses.note_try(open.clone(), Some(node));
         desk.cx.counters.hedges += self.ask_replicas(desk, now, &open);
     }
 
     /// Of `partitions`, which did not come from `node`, those that nobody else is at work on: a hedge may still
     /// give what its rival did not.
     pub(crate) fn unpromised(&self, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
-        if !self.hedge {
+        if !self.ask.hedge {
             return partitions.clone();
         }
-        let rest = partitions.difference(&self.own_open);
-        let others = self.children.iter().filter(|child| child.node != node);
+        let rest = partitions.difference(&self.locals.open);
+        let others = self.seat.children.iter_open().filter(|child| child.node != node);
         others.fold(rest, |rest, child| rest.difference(&child.promises()))
     }
 
     /// Whoever is at work on nothing but what has come by another way need not be any more.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
-        if self.tried.is_empty() {
+        if !core::mem::take(&mut self.losses.have_rivals) {
             return;
         }
         let claimed = self.parts.claimed();
-        self.own_open = self.own_open.difference(claimed);
-        let is_beaten = |child: &&mut Child| {
-            let partitions = child.tree.partitions();
-            !child.is_done && !partitions.is_empty() && partitions.is_subset(claimed)
+        self.locals.open = self.locals.open.difference(claimed);
+        let is_beaten = |child: &Child| {
+            child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };
-        let mut beaten: Vec<(NodeId, u32)> = Vec::new();
-        for child in self.children.iter_mut().filter(is_beaten) {
-            child.is_done = true;
-            if child.tree.root().size == 1 {
-                cx.loads.child_times.observe_silence(&self.name, child.asked_at.until(now));
+        let places = (0..self.seat.children.len()).filter(|&at| is_beaten(self.seat.children.get(at)));
+        let places: Vec<usize> = places.collect();
+        let mut beaten: Vec<(NodeId, u32)> = Vec::with_capacity(places.len());
+        for at in places {
+            self.seat.children.set_standing(at, Standing::Done);
+            let child = self.seat.children.get(at);
+            if child.is_leaf() {
+                cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
             }
             beaten.push((child.node, child.branch));
         }

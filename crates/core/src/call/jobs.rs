@@ -22,7 +22,7 @@ use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::Part;
-use crate::wave::state::{Phase, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::collections::BTreeMap;
 
@@ -108,9 +108,9 @@ impl<P: Payload> Wave<P> {
         let job = Pending {
             tag: self.tag,
             kind,
-            work: Work::Local { partition, params: self.params.clone() },
+            work: Work::Local { partition, params: self.ask.params.clone() },
             contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
-            epoch: self.jobs_epoch,
+            epoch: self.locals.epoch,
         };
         if cx.place_of(&job) == Place::Inline {
             return self.hand_out(cx, now, job, Place::Inline);
@@ -122,25 +122,25 @@ impl<P: Payload> Wave<P> {
 
     /// A local finds its application's line full.
     pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, job: Pending<P>) {
-        cx.queue.lanes.note_refused(self.lane, 1);
-        let service = cx.queue.lanes.name(self.lane);
+        cx.queue.lanes.note_refused(self.ask.lane, 1);
+        let service = cx.queue.lanes.name(self.ask.lane);
         let full = alloc::format!("jobs_queued_max, the part of {service}");
         self.lose_own(cx, job.contributors, Reason::Full(full.into()));
     }
 
     /// Pairs up parts at rest and queues their folds.
     pub(crate) fn fold_pairs(&mut self, cx: &mut Context<P>, now: Instant) {
-        let Some(kind) = self.kind else { return };
+        let Some(kind) = self.ask.kind else { return };
         while let Some((a, b)) = self.parts.take_pair() {
             let mut contributors = a.contributors;
             contributors.union_with(&b.contributors);
-            if self.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
+            if self.ask.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
                 let payload = if a.payload.is_empty() { b.payload } else { a.payload };
                 self.parts.put_folded(Part { payload, contributors });
                 continue;
             }
-            let work = Work::Reduce { a: a.payload, b: b.payload, params: self.params.clone() };
-            let epoch = self.jobs_epoch;
+            let work = Work::Reduce { a: a.payload, b: b.payload, params: self.ask.params.clone() };
+            let epoch = self.locals.epoch;
             self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, contributors, epoch });
         }
     }
@@ -161,21 +161,21 @@ impl<P: Payload> Wave<P> {
             Placement::Async { holds_processor } => holds_processor,
             _ => place != Place::Inline,
         };
-        self.timing.first_job_at.get_or_insert(now);
+        self.tale.timing.first_job_at.get_or_insert(now);
         if place == Place::Async {
-            self.futures.push(id);
+            self.locals.futures.push(id);
         }
-        self.jobs_inline += u32::from(place == Place::Inline);
+        self.locals.inline += u32::from(place == Place::Inline);
         let what = What::of(&work);
         let cost = cx.loads.costs.of(kind);
         let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
-        let charge = holds_processor.then(|| cx.queue.lanes.begin(self.lane, expected_ms));
+        let charge = holds_processor.then(|| cx.queue.lanes.begin(self.ask.lane, expected_ms));
         let mut open = OpenJob {
             tag,
             kind,
             what,
             local: (what == What::Slices)
-                .then(|| (self.slice.first(tag.wave), contributors.least().unwrap_or(0))),
+                .then(|| (self.ask.slice.first(tag.wave), contributors.least().unwrap_or(0))),
             contributors,
             place,
             epoch,
@@ -187,7 +187,7 @@ impl<P: Payload> Wave<P> {
         };
         cx.occupy(&open);
         if place != Place::Inline {
-            let patience_ends = self.deadline_at + cx.config.tuning.stuck_after;
+            let patience_ends = self.ask.deadline_at + cx.config.tuning.stuck_after;
             cx.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
         let is_inline_fold = what == What::Fold && place == Place::Inline;
@@ -212,7 +212,7 @@ impl<P: Payload> Wave<P> {
         let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
         let is_fold = job.what == What::Fold;
         self.lighten(desk.cx, job.kind, is_fold);
-        let time = if is_fold { &mut self.timing.reduce } else { &mut self.timing.local };
+        let time = if is_fold { &mut self.tale.timing.reduce } else { &mut self.tale.timing.local };
         *time += took;
         let chained = chained(self, is_fold, &job.contributors);
         match (result, is_fold) {
@@ -235,7 +235,7 @@ impl<P: Payload> Wave<P> {
                 let reason = Reason::ReduceFailed(text);
                 let loss =
                     crate::error::Missing { partitions: job.contributors, node: Some(desk.cx.me), reason };
-                self.note_loss(loss, desk.cx.config.limits.missing_max);
+                self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
             (Err(error), false) => {
                 desk.cx.counters.locals_failed += 1;
@@ -246,11 +246,12 @@ impl<P: Payload> Wave<P> {
 
     /// Nothing waits for the wave's jobs any more.
     pub(crate) fn forget_jobs(&mut self, cx: &mut Context<P>) {
-        self.jobs_inline = 0;
-        let chained = self.chains.values().filter(|chain| chain.is_folding()).count();
+        self.locals.inline = 0;
+        let chains = self.pushed.iter().flat_map(|pushed| pushed.chains.values());
+        let chained = chains.filter(|chain| chain.is_folding()).count();
         cx.queue.note_stale(self.parts.open_folds() + chained);
-        self.jobs_epoch = cx.next_jobs_epoch();
-        for id in core::mem::take(&mut self.futures) {
+        self.locals.epoch = cx.next_jobs_epoch();
+        for id in core::mem::take(&mut self.locals.futures) {
             if let Some(mut job) = cx.jobs.open.remove(&id) {
                 cx.timers.rearm(&mut job.armed, None, Wake::Job(id));
                 cx.vacate(&job);
@@ -380,14 +381,13 @@ impl<P: Payload> Context<P> {
 
 /// True when something waits for what comes of the job.
 pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
-    wave.phase == Phase::Open
-        && wave.jobs_epoch == job.epoch
+    wave.locals.epoch == job.epoch
         && match &job.work {
             Work::Local { partition, .. } | Work::Slices { partition, .. } => {
-                wave.own_open.contains(*partition)
+                wave.locals.open.contains(*partition)
             }
             Work::Reduce { .. } | Work::Join { .. } => match chained(wave, true, &job.contributors) {
-                Some(worker) => wave.own_open.contains(worker) || wave.absent.contains(worker),
+                Some(worker) => wave.locals.open.contains(worker) || wave.absent().contains(worker),
                 None => wave.parts.has_open_fold(),
             },
         }
@@ -395,5 +395,5 @@ pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
 
 /// The worker whose own pushes a fold joins; the parts of a wave that a fold joins have two contributors at least.
 fn chained<P: Payload>(wave: &Wave<P>, is_fold: bool, contributors: &PartitionSet) -> Option<PartitionId> {
-    contributors.least().filter(|_| is_fold && wave.push.is_some() && contributors.len() == 1)
+    contributors.least().filter(|_| is_fold && wave.ask.push.is_some() && contributors.len() == 1)
 }

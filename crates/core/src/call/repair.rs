@@ -21,10 +21,12 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
-use crate::wave::state::{Parent, Phase, Try, Wave};
+use crate::wave::losses::Try;
+use crate::wave::state::{Child, Wave};
 use crate::wave::table::Desk;
 use crate::wave::table::Waves;
 use alloc::collections::BTreeMap;
@@ -34,21 +36,21 @@ impl<P: Payload> Desk<'_, P> {
     /// A wave's timer rang: its time is up, or patience with some children has ended.
     pub(crate) fn handle_wave_timeout(&mut self, now: Instant, tag: Tag) {
         let Some(mut wave) = self.waves.open.remove(&tag) else { return };
-        wave.armed = None;
-        if now < wave.answer_at {
+        wave.clock.armed = None;
+        if now < wave.clock.answer_at {
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-            let late: Vec<(NodeId, u32)> = (wave.children.iter())
-                .filter(|child| !child.is_done && is_due(child.repair_at))
-                .map(|child| (child.node, child.branch))
-                .collect();
+            let name = |child: &Child| (child.node, child.branch);
+            let due = wave.seat.children.all_due(now).into_iter().map(|at| wave.seat.children.get(at));
+            let late: Vec<(NodeId, u32)> =
+                due.filter(|child| is_due(child.more.repair_at)).map(name).collect();
             for (child, branch) in late {
                 wave.repair(self, now, child, branch, &Reason::Late);
             }
             wave.hedge_late(self, now);
-            if is_due(wave.absent_until) {
+            if is_due(wave.pushed.as_ref().and_then(|pushed| pushed.absent_until)) {
                 wave.give_up_absent(self.cx);
             }
-            if is_due(wave.sign_at) {
+            if is_due(wave.clock.sign_at) {
                 wave.give_sign_of_life(self.cx, now);
             }
         }
@@ -58,22 +60,18 @@ impl<P: Payload> Desk<'_, P> {
     /// A peer is gone: its connection broke, or the cluster holds it for dead.
     pub(crate) fn handle_peer_gone(&mut self, now: Instant, peer: NodeId) {
         let touched = |wave: &Wave<P>| {
-            (wave.phase == Phase::Open
-                && wave.children.iter().any(|child| child.node == peer && !child.is_done))
-                || (peer.is_client() && wave.parent == Parent::Node(peer))
+            !wave.seat.children.open_of(peer).is_empty() || (peer.is_client() && wave.seat.parent.is(peer))
         };
         let tags: Vec<Tag> =
             self.waves.open.iter().filter(|(_, wave)| touched(wave)).map(|(&tag, _)| tag).collect();
         for tag in tags {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
-            if wave.parent == Parent::Node(peer) && peer.is_client() {
+            if wave.seat.parent.is(peer) && peer.is_client() {
                 wave.drop_wave(self);
                 continue;
             }
-            let lost: Vec<u32> = (wave.children.iter())
-                .filter(|child| child.node == peer && !child.is_done)
-                .map(|child| child.branch)
-                .collect();
+            let places = wave.seat.children.open_of(peer).into_iter();
+            let lost: Vec<u32> = places.map(|at| wave.seat.children.get(at).branch).collect();
             for branch in lost {
                 wave.repair(self, now, peer, branch, &Reason::Lost);
             }
@@ -86,18 +84,16 @@ impl<P: Payload> Desk<'_, P> {
     pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, report, .. } = partial;
         let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
-        let is_awaited = self
-            .waves
-            .open
-            .get(&own_tag)
-            .is_some_and(|wave| wave.deposed.contains(&(from, tag.branch)) && wave.asked == contributors);
+        let is_awaited = self.waves.open.get(&own_tag).is_some_and(|wave| {
+            wave.seat.deposed.contains(&(from, tag.branch)) && wave.asked == contributors
+        });
         let Some(payload) = payload.filter(|_| is_awaited) else {
             self.cx.counters.partials_late += 1;
             return;
         };
         let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
         wave.parts.take_in(Part { payload, contributors });
-        wave.reports.extend(report.map(|report| *report));
+        wave.tale.reports.extend(report.map(|report| *report));
         wave.answer(self, now, &Reason::Late);
         wave.settle(self, now);
     }
@@ -106,10 +102,8 @@ impl<P: Payload> Desk<'_, P> {
 impl<P: Payload> Waves<P> {
     /// True when some open wave waits for `peer` or is for it.
     pub(crate) fn works_with(&self, peer: NodeId) -> bool {
-        let of_peer = |wave: &Wave<P>| {
-            wave.parent == Parent::Node(peer)
-                || wave.children.iter().any(|child| child.node == peer && !child.is_done)
-        };
+        let of_peer =
+            |wave: &Wave<P>| wave.seat.parent.is(peer) || !wave.seat.children.open_of(peer).is_empty();
         self.open.values().any(|wave| of_peer(wave))
     }
 }
@@ -117,35 +111,31 @@ impl<P: Payload> Waves<P> {
 impl<P: Payload> Wave<P> {
     /// Takes over the subtree of a child that is lost or late.
     fn repair(&mut self, desk: &mut Desk<'_, P>, now: Instant, node: NodeId, branch: u32, reason: &Reason) {
-        let Some(child) = self.child_mut(node, branch) else { return };
-        child.repair_at = None;
-        let tree = child.tree.clone();
+        let Some(at) = self.seat.children.find_open(node, branch) else { return };
+        self.lose_patience(at);
+        let tree = self.seat.children.get(at).tree().clone();
         desk.cx.counters.repairs += 1;
         if tree.root().is_relay() {
-            self.give_up(node, desk.cx.config.limits.missing_max);
+            self.losses.give_up(node, desk.cx.config.limits.missing_max);
         }
         let trace = TracePoint::Repaired { tag: self.tag, child: node, reason: reason.clone() };
         desk.cx.effects.push_back(Effect::Trace(trace));
         let is_lost = *reason == Reason::Lost;
-        if self.parent == Parent::Caller && tree.root().size > 1 {
+        if self.seat.parent == Parent::Top && tree.root().size > 1 {
             if self.promote(desk, now, &tree, branch) {
                 return;
             }
             if !is_lost {
                 // Everyone below was given up before it. It stays, and may answer yet.
-                if let Some(child) = self.child_mut(node, branch) {
-                    child.is_hopeless = true;
-                }
+                self.seat.children.set_standing(at, Standing::Hopeless);
                 return;
             }
         }
         let own = tree.root().partitions.clone();
         let orphans: Vec<Tree> = tree.children().collect();
-        if let Some(child) = self.child_mut(node, branch) {
-            (child.is_done, child.is_lost) = (is_lost, is_lost);
-            child.is_hopeless = !is_lost;
-            child.tree = Tree::leaf(node, own.clone());
-        }
+        self.seat.children.set_standing(at, if is_lost { Standing::Gone } else { Standing::Hopeless });
+        self.seat.children.get_mut(at).set_tree(Tree::leaf(node, own.clone()));
+        self.losses.have_grown = true;
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
@@ -156,16 +146,24 @@ impl<P: Payload> Wave<P> {
         let owes_its_own = !own.is_empty() && !has_offered;
         if !is_lost && (owes_its_own || !orphans.is_empty()) {
             let alone = Tree::leaf(node, own.clone());
-            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &alone, self.answer_at, false);
+            self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &alone, self.clock.answer_at, false);
         }
         if is_lost {
             let loss = Missing { partitions: own.clone(), node: Some(node), reason: Reason::Lost };
-            self.note_loss(loss, desk.cx.config.limits.missing_max);
+            self.losses.note(loss, desk.cx.config.limits.missing_max);
             self.retry(desk, now, &own, node);
             self.await_absent(now, &own);
         } else if self.has_replica(desk.cx, &own, node) && desk.waves.retry_budget.spend() {
             self.retry(desk, now, &own, node);
         }
+    }
+
+    /// A child's silence has been seen to.
+    fn lose_patience(&mut self, at: usize) {
+        let asked = &mut self.seat.children.get_mut(at).more;
+        asked.repair_at = None;
+        let due_at = asked.due_at();
+        self.seat.children.set_due(at, due_at);
     }
 
     /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat; false
@@ -176,7 +174,7 @@ impl<P: Payload> Wave<P> {
     fn promote(&mut self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree, branch: u32) -> bool {
         let old = tree.root();
         let mut heirs: Vec<Tree> = tree.children().collect();
-        let is_fit = |tree: &Tree| self.deposed.iter().all(|&(node, _)| node != tree.root().node);
+        let is_fit = |tree: &Tree| self.seat.deposed.iter().all(|&(node, _)| node != tree.root().node);
         let fit = (0..heirs.len()).filter(|&at| is_fit(&heirs[at]));
         let Some(at) = fit.max_by_key(|&at| (heirs[at].root().size, core::cmp::Reverse(at))) else {
             return false;
@@ -189,13 +187,13 @@ impl<P: Payload> Wave<P> {
         }
         let promoted = Tree::join(heir.root().node, heir.root().partitions.clone(), &children);
         self.forget_children(desk.cx, |child| child.node == old.node && child.branch == branch);
-        self.deposed.push((old.node, branch));
+        self.seat.deposed.push((old.node, branch));
         self.adopt(desk, now, branch, &[promoted]);
         true
     }
 
     pub(crate) fn has_replica(&self, cx: &Context<P>, partitions: &PartitionSet, failed: NodeId) -> bool {
-        let service = service_of(&self.name);
+        let service = service_of(&self.ask.name);
         partitions.iter().any(|p| cx.view().providers(service, p).iter().any(|&node| node != failed))
     }
 
@@ -209,8 +207,8 @@ impl<P: Payload> Wave<P> {
     ) {
         // Who was hedged before it failed counts once.
         let is_known = |one: &Try| one.failed == Some(failed) && partitions.is_subset(&one.partitions);
-        if !self.tried.iter().any(is_known) {
-            self.tried.push(Try { partitions: partitions.clone(), failed: Some(failed) });
+        if !self.losses.tried.iter().any(is_known) {
+            self.losses.note_try(partitions.clone(), Some(failed));
         }
         let partitions = self.unpromised(partitions, failed);
         desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
@@ -227,7 +225,7 @@ impl<P: Payload> Wave<P> {
         giver: NodeId,
     ) {
         let partitions = self.unpromised(partitions, giver);
-        self.tried.push(Try { partitions: partitions.clone(), failed: None });
+        self.losses.note_try(partitions.clone(), None);
         desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
     }
 
@@ -240,7 +238,7 @@ impl<P: Payload> Wave<P> {
     ) -> u64 {
         let wanted = partitions.difference(self.parts.claimed());
         let shortest = desk.cx.config.tuning.hop_margin;
-        if wanted.is_empty() || now.until(self.answer_at) <= shortest {
+        if wanted.is_empty() || now.until(self.clock.answer_at) <= shortest {
             return 0;
         }
         let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();
@@ -251,7 +249,7 @@ impl<P: Payload> Wave<P> {
         }
         // A caller can't fold: several replicas come as one tree.
         let mut trees: Vec<Tree> = chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect();
-        if self.kind.is_none() && trees.len() > 1 {
+        if self.ask.kind.is_none() && trees.len() > 1 {
             let head = trees.swap_remove(0);
             trees = alloc::vec![Tree::join(head.root().node, head.root().partitions.clone(), &trees)];
         }
@@ -266,12 +264,12 @@ impl<P: Payload> Wave<P> {
     /// A replica of `partition` that has not failed this wave: the least loaded one in sight, and one that keeps
     /// failing (and so looks idle) only if there is no other.
     fn next_replica(&self, cx: &Context<P>, now: Instant, partition: u32) -> Option<NodeId> {
-        let tries = || self.tried.iter().filter(|one| one.partitions.contains(partition));
+        let tries = || self.losses.tried.iter().filter(|one| one.partitions.contains(partition));
         if tries().count() >= cx.config.tuning.tries_max as usize {
             return None;
         }
         let has_failed = |node: &NodeId| tries().any(|one| one.failed.as_ref() == Some(node));
-        let service = service_of(&self.name);
+        let service = service_of(&self.ask.name);
         let untried = cx.view().providers(service, partition).iter().filter(|node| !has_failed(node));
         let queued = |node: NodeId| cx.loads.table.of(node).map(|known| known.figure.queued);
         let is_ejected = |node: NodeId| cx.loads.replicas.ejection().is_ejected(node, now);
@@ -297,6 +295,7 @@ mod tests {
     use crate::replica::in_flight::PlacedCall;
     use crate::time::Duration;
     use crate::wave::slice::Slice;
+    use crate::wave::ask::Ask;
     use crate::wave::state::Opening;
     use crate::wave::wait::Waiting;
     use alloc::sync::Arc;
@@ -334,31 +333,32 @@ mod tests {
 
     /// A wave in which those replicas have failed.
     fn wave(failed: &[u8]) -> Wave<Bytes> {
-        let mut wave = Wave::open(
-            NOW,
-            Opening {
-                tag: Tag { wave: crate::id::WaveId { origin: 1, sequence: 1 }, branch: 0 },
-                parent: Parent::Caller,
-                name: "s/sum".into(),
-                kind: None,
-                lane: 0,
-                params: Bytes::new(),
-                deadline_at: NOW + Duration::from_secs(1),
-                answer_at: NOW + Duration::from_secs(1),
-                waiting: Waiting::Staged,
-                losses_max: 0,
-                spare: 0,
-                hedge: false,
-                explain: false,
-                loads_wanted: false,
-                push: None,
-                asked: PartitionSet::first(1),
-                slice: Slice::WHOLE,
-                jobs_epoch: 0,
-            },
-        );
+        let later = NOW + Duration::from_secs(1);
+        let opening = Opening {
+            tag: Tag { wave: crate::id::WaveId { origin: 1, sequence: 1 }, branch: 0 },
+            parent: Parent::Top,
+            asked: PartitionSet::first(1),
+            answer_at: later,
+            spare: 0,
+            jobs_epoch: 0,
+        };
+        let ask = Ask {
+            slice: Slice::WHOLE,
+            name: "s/sum".into(),
+            kind: None,
+            lane: 0,
+            params: Bytes::new(),
+            deadline_at: later,
+            waiting: Waiting::Staged,
+            losses_max: 0,
+            hedge: false,
+            explain: false,
+            loads_wanted: false,
+            push: None,
+        };
+        let mut wave = Wave::open(NOW, opening, ask);
         let failed = failed.iter().map(|&number| Some(name_of(number)));
-        wave.tried = failed.map(|failed| Try { partitions: PartitionSet::first(1), failed }).collect();
+        wave.losses.tried = failed.map(|failed| Try { partitions: PartitionSet::first(1), failed }).collect();
         wave
     }
 
@@ -378,6 +378,10 @@ mod tests {
         assert_eq!(wave(&[3]).next_replica(&front.cx, NOW, 0), Some(name_of(2)));
         assert_eq!(wave(&[2, 3]).next_replica(&front.cx, NOW, 0), Some(name_of(1)), "there is no other");
         let later = NOW + Duration::from_secs(2);
-        assert_eq!(wave(&[3]).next_replica(&front.cx, later, 0), Some(name_of(1)), "it is given another chance");
+        assert_eq!(
+            wave(&[3]).next_replica(&front.cx, later, 0),
+            Some(name_of(1)),
+            "it is given another chance"
+        );
     }
 }

@@ -23,7 +23,7 @@ use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::{Part, Taken};
-use crate::wave::state::{Phase, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use crate::wave::table::Waves;
 use alloc::sync::Arc;
@@ -61,35 +61,35 @@ impl<P: Payload> Wave<P> {
         kind: u32,
         partition: PartitionId,
     ) {
-        let key = (self.slice.first(self.tag.wave), partition);
+        let key = (self.ask.slice.first(self.tag.wave), partition);
         let is_being_made = desk.waves.sliced.get(&key).is_some_and(|local| local.made.is_none());
         if is_being_made {
             return;
         }
-        if let Some(slice) = desk.waves.fetch_slice(desk.cx, key, self.slice.index()) {
+        if let Some(slice) = desk.waves.fetch_slice(desk.cx, key, self.ask.slice.index()) {
             return self.take_own(desk.cx, PartitionSet::from_range(partition..partition + 1), slice);
         }
         desk.waves.forget_slices(desk.cx, key);
-        let (of, params) = (self.slice.of(), self.params.clone());
+        let (of, params) = (self.ask.slice.of(), self.ask.params.clone());
         let job = Pending {
             tag: self.tag,
             kind,
             work: Work::Slices { partition, of, params },
             contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
-            epoch: self.jobs_epoch,
+            epoch: self.locals.epoch,
         };
         if let Err(job) = desk.cx.queue.push_local(job) {
             return self.refuse_local(desk.cx, job);
         }
-        let mut local = SlicedLocal { made: None, of, lane: self.lane, armed: None };
-        let until = self.deadline_at.max(now + Duration::from_micros(1));
+        let mut local = SlicedLocal { made: None, of, lane: self.ask.lane, armed: None };
+        let until = self.ask.deadline_at.max(now + Duration::from_micros(1));
         desk.cx.timers.rearm(&mut local.armed, Some(until), Wake::Slices(key.0, partition));
         desk.waves.sliced.insert(key, local);
     }
 
     /// A partial of one of the node's own partitions.
     pub(crate) fn take_own(&mut self, cx: &mut Context<P>, contributors: PartitionSet, payload: P) {
-        self.own_open = self.own_open.difference(&contributors);
+        self.locals.open = self.locals.open.difference(&contributors);
         if self.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
             cx.counters.partials_overlapping += 1;
         }
@@ -136,7 +136,7 @@ impl<P: Payload> Waves<P> {
             return None;
         };
         job.tag = tag;
-        job.epoch = self.open.get(&tag)?.jobs_epoch;
+        job.epoch = self.open.get(&tag)?.locals.epoch;
         Some(())
     }
 
@@ -144,7 +144,7 @@ impl<P: Payload> Waves<P> {
     fn who_wants(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
         let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
-        let wants = |wave: &Wave<P>| wave.phase == Phase::Open && wave.own_open.contains(partition);
+        let wants = |wave: &Wave<P>| wave.locals.open.contains(partition);
         self.open.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
     }
 
@@ -191,12 +191,12 @@ impl<P: Payload> Desk<'_, P> {
         };
         for tag in waiting {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
-            wave.timing.first_job_at.get_or_insert(job.started_at);
-            wave.timing.local += job.started_at.until(now);
+            wave.tale.timing.first_job_at.get_or_insert(job.started_at);
+            wave.tale.timing.local += job.started_at.until(now);
             wave.lighten(self.cx, job.kind, false);
             match &error {
                 Some(error) => wave.lose_own(self.cx, job.contributors.clone(), reason_of(error.clone())),
-                None => match self.waves.fetch_slice(self.cx, key, wave.slice.index()) {
+                None => match self.waves.fetch_slice(self.cx, key, wave.ask.slice.index()) {
                     Some(slice) => wave.take_own(self.cx, job.contributors.clone(), slice),
                     // Another branch of the same wave has it: rare, and made once more.
                     None => wave.want_slice(self, now, job.kind, key.1),

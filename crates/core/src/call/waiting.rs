@@ -5,9 +5,10 @@
 
 use crate::message::Payload;
 use crate::node::context::Context;
+use crate::seat::Parent;
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::state::{Child, Parent, Wave};
+use crate::wave::state::Wave;
 use crate::wave::wait::Waiting;
 use crate::wave::wait::stop::{Bounds, Progress, share_of_spare};
 
@@ -15,54 +16,53 @@ impl<P: Payload> Wave<P> {
     /// True when the waiting rule gives up what is still open, and may.
     pub(crate) fn stops_early(&mut self, cx: &Context<P>, now: Instant) -> bool {
         // A caller that can't fold has one child, and no use for half of what that gives.
-        if self.stop.spare == 0 || self.kind.is_none() || self.children.iter().all(|child| child.is_done) {
+        if self.clock.stop.spare == 0 || self.ask.kind.is_none() || self.seat.children.open() == 0 {
             return false;
         }
         let progress = self.progress();
-        self.stop.handle_progress(now, self.waiting, progress, self.bounds(cx));
-        let is_over = self.stop.at().is_some_and(|at| at <= now);
+        self.clock.stop.handle_progress(now, self.ask.waiting, progress, self.bounds(cx));
+        let is_over = self.clock.stop.at().is_some_and(|at| at <= now);
         is_over && progress.is_covered() && self.parts.is_settled()
     }
 
     /// What the levels above need varies as the folds do that are measured here; above a caller there are none.
     fn bounds(&self, cx: &Context<P>) -> Bounds {
-        let reduce = self.kind.map(|kind| cx.loads.costs.of(kind).reduce);
+        let reduce = self.ask.kind.map(|kind| cx.loads.costs.of(kind).reduce);
         let varies = |mean_ms: f64, deviation_ms: f64| (mean_ms > 0.0).then(|| deviation_ms / mean_ms);
         let variation = reduce.and_then(|cost| varies(cost.mean_ms()?, cost.deviation_ms()?));
         Bounds {
-            started_at: self.timing.arrived_at,
-            answer_at: self.answer_at,
-            deadline_at: self.deadline_at,
-            variation: variation.filter(|_| self.parent != Parent::Caller),
+            started_at: self.tale.timing.arrived_at,
+            answer_at: self.clock.answer_at,
+            deadline_at: self.ask.deadline_at,
+            variation: variation.filter(|_| self.seat.parent != Parent::Top),
         }
     }
 
     /// The children that a *learned* wave starts with are those whose times it learns from.
     pub(crate) fn watch_children(&mut self, cx: &Context<P>, trees: &[Tree]) {
-        if self.waiting == Waiting::Learned && self.children.is_empty() {
+        if self.ask.waiting == Waiting::Learned && self.seat.children.is_empty() {
             let height = 1 + trees.iter().map(Tree::height).max().unwrap_or(0);
-            let past = cx.loads.child_times.distribution(&self.name, height);
-            self.stop.watch(trees.len(), height, past);
+            let past = cx.loads.child_times.distribution(&self.ask.name, height);
+            self.clock.stop.watch(trees.len(), height, past);
         }
     }
 
     /// The wave is about to be answered: remembers its children's times, and how long the others were silent.
     pub(crate) fn learn_from_wave(&self, cx: &mut Context<P>, now: Instant) {
-        if let Some(watched) = &self.stop.watched
+        if let Some(watched) = &self.clock.stop.watched
             && let Some(times) = watched.arrivals.estimate(None)
         {
-            cx.loads.child_times.observe_call(&self.name, watched.height, times);
+            cx.loads.child_times.observe_call(&self.ask.name, watched.height, times);
         }
-        let is_silent_leaf = |child: &&Child| !child.is_done && child.tree.root().size == 1;
-        for child in self.children.iter().filter(is_silent_leaf) {
-            cx.loads.child_times.observe_silence(&self.name, child.asked_at.until(now));
+        for child in self.seat.children.iter_open().filter(|child| child.is_leaf()) {
+            cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
         }
     }
 }
 
 /// What a child may give up: its share of what this wave may, less what is lost already.
 pub(crate) fn spare_of<P: Payload>(wave: &Wave<P>, tree: &Tree) -> u32 {
-    if wave.stop.spare == 0 {
+    if wave.clock.stop.spare == 0 {
         return 0;
     }
     let Progress { asked, lost, spare, .. } = wave.progress();

@@ -8,7 +8,6 @@ use crate::id::JobId;
 use crate::message::Payload;
 use crate::schedule::queue::Turn;
 use crate::time::{Duration, Instant};
-use crate::wave::state::Phase;
 use alloc::vec::Vec;
 
 impl<P: Payload> Node<P> {
@@ -62,9 +61,9 @@ impl<P: Payload> Node<P> {
         if job.what == What::Join {
             self.calls.handle_joined(&mut self.cx, now, id, job.tag.wave, result);
         } else if let Some(mut wave) = self.waves.open.remove(&job.tag) {
-            let is_awaited = wave.phase == Phase::Open && wave.jobs_epoch == job.epoch;
-            wave.futures.retain(|open| *open != id);
-            wave.jobs_inline -= u32::from(is_awaited && job.place == Place::Inline);
+            let is_awaited = wave.locals.epoch == job.epoch;
+            wave.locals.futures.retain(|open| *open != id);
+            wave.locals.inline -= u32::from(is_awaited && job.place == Place::Inline);
             if is_awaited {
                 wave.take_result(&mut desk!(self), now, job, result, cost);
             }

@@ -14,7 +14,7 @@ use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
-use crate::wave::state::{Phase, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,27 +22,28 @@ use alloc::vec::Vec;
 impl<P: Payload> Wave<P> {
     /// Waits for those of `partitions` that nobody else is at work on, if the call is announced and has patience.
     pub(crate) fn await_absent(&mut self, now: Instant, partitions: &PartitionSet) {
-        let Some(announced) = self.push.filter(|announced| !announced.patience.is_zero()) else { return };
-        let rest = partitions.difference(self.parts.claimed()).difference(&self.own_open);
+        let Some(announced) = self.ask.push.filter(|announced| !announced.patience.is_zero()) else { return };
+        let rest = partitions.difference(self.parts.claimed()).difference(&self.locals.open);
         let rest = self.without_promised(rest);
         if !rest.is_empty() {
             let until = now + announced.patience;
-            self.absent.union_with(&rest);
-            self.absent_until = Some(self.absent_until.map_or(until, |at| at.max(until)));
+            let pushed = self.pushed.get_or_insert_default();
+            pushed.absent.union_with(&rest);
+            pushed.absent_until = Some(pushed.absent_until.map_or(until, |at| at.max(until)));
         }
     }
 
     /// A parent asks for workers of this node's own that had gone elsewhere, and nobody else is at work on: those that are
     /// attached here again are awaited, unless another part of a wave awaits them.
     pub(crate) fn await_returned(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
-        let Some(announced) = self.push else { return };
-        let application: Arc<str> = service_of(&self.name).into();
+        let Some(announced) = self.ask.push else { return };
+        let application: Arc<str> = service_of(&self.ask.name).into();
         let key: RequestKey = (application.clone(), announced.request);
         let awaited = desk.pushes.requests.get(&key).map(|request| &request.awaited);
         let is_free = |worker| awaited.and_then(|all| all.get(&worker)).is_none_or(|&tag| tag == self.tag);
         let is_here = |worker| desk.pushes.workers.contains_key(&(application.clone(), worker));
-        let rest = self.own.intersection(&self.asked).difference(self.parts.claimed());
-        let rest = self.without_promised(rest.difference(&self.own_open).difference(&self.absent));
+        let rest = self.locals.own.intersection(&self.asked).difference(self.parts.claimed());
+        let rest = self.without_promised(rest.difference(&self.locals.open).difference(self.absent()));
         let returned: PartitionSet =
             rest.iter().filter(|&worker| is_here(worker) && is_free(worker)).collect();
         if !returned.is_empty() {
@@ -52,9 +53,11 @@ impl<P: Payload> Wave<P> {
 
     /// Patience with who is absent has ended.
     pub(crate) fn give_up_absent(&mut self, cx: &mut Context<P>) {
-        self.absent_until = None;
-        let gone = core::mem::take(&mut self.absent);
-        let own = gone.intersection(&self.own);
+        let Some(pushed) = &mut self.pushed else { return };
+        pushed.absent_until = None;
+        let gone = core::mem::take(&mut pushed.absent);
+        self.losses.have_grown = true;
+        let own = gone.intersection(&self.locals.own);
         self.lose_own(cx, own, Reason::Lost);
     }
 }
@@ -62,14 +65,15 @@ impl<P: Payload> Wave<P> {
 impl<P: Payload> Desk<'_, P> {
     /// Some card has changed: asks whoever has the workers now that waves wait for.
     pub(crate) fn look_for_absent(&mut self, now: Instant) {
-        let waits = |wave: &Wave<P>| wave.phase == Phase::Open && !wave.absent.is_empty();
+        let waits = |wave: &Wave<P>| !wave.absent().is_empty();
         let tags: Vec<Tag> =
             self.waves.open.iter().filter(|(_, wave)| waits(wave)).map(|(&tag, _)| tag).collect();
         for tag in tags {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
-            let wanted = wave.absent.clone();
+            let wanted = wave.absent().clone();
             self.cx.counters.retries += wave.ask_replicas(self, now, &wanted);
-            wave.absent = wave.without_promised(wanted);
+            let absent = wave.without_promised(wanted);
+            wave.set_absent(absent);
             wave.settle(self, now);
         }
     }

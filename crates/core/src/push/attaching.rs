@@ -12,7 +12,6 @@ use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
-use crate::wave::state::Phase;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::boxed::Box;
@@ -88,15 +87,15 @@ impl<P: Payload> Desk<'_, P> {
     fn resume_worker(&mut self, now: Instant, key: &WorkerKey, request: u64, tag: Tag) {
         let worker = key.1;
         let Some(mut wave) = self.waves.open.remove(&tag) else { return };
-        if wave.phase == Phase::Open && wave.own.contains(worker) {
+        if wave.locals.own.contains(worker) {
             let one = PartitionSet::from_range(worker..worker + 1);
-            if wave.absent.contains(worker) {
-                wave.absent = wave.absent.difference(&one);
-                wave.own_open.insert(worker);
+            if wave.absent().contains(worker) {
+                wave.set_absent(wave.absent().difference(&one));
+                wave.locals.open.insert(worker);
             }
-            let chain = wave.chains.get(&worker).filter(|chain| !chain.is_whole());
+            let chain = wave.chain(worker).filter(|chain| !chain.is_whole());
             let after = chain.map(super::chain::Chain::received);
-            if let Some(after) = after.filter(|_| wave.own_open.contains(worker)) {
+            if let Some(after) = after.filter(|_| wave.locals.open.contains(worker)) {
                 self.pushes.tell_worker(self.cx, key, PushMessage::Wanted { request, after, again: true });
             }
         }
@@ -111,10 +110,10 @@ impl<P: Payload> Desk<'_, P> {
         for (_, tag) in self.pushes.awaiting(&key) {
             let worker = key.1;
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
-            let is_whole = wave.chains.get(&worker).is_none_or(super::chain::Chain::is_whole);
-            if wave.phase == Phase::Open && wave.own_open.contains(worker) && !is_whole {
+            let is_whole = wave.chain(worker).is_none_or(super::chain::Chain::is_whole);
+            if wave.locals.open.contains(worker) && !is_whole {
                 let partitions = PartitionSet::from_range(worker..worker + 1);
-                wave.own_open = wave.own_open.difference(&partitions);
+                wave.locals.open = wave.locals.open.difference(&partitions);
                 wave.await_own(self.cx, now, &partitions);
             }
             wave.settle(self, now);
@@ -154,10 +153,10 @@ impl<P: Payload> Wave<P> {
     /// Own partitions whose worker is not here: waited for, or lost at once where there is no patience.
     pub(super) fn await_own(&mut self, cx: &mut Context<P>, now: Instant, partitions: &PartitionSet) {
         self.await_absent(now, partitions);
-        let lost = partitions.difference(&self.absent);
+        let lost = partitions.difference(self.absent());
         let awaited = partitions.difference(&lost);
         let loss = Missing { partitions: awaited, node: Some(cx.me), reason: Reason::Lost };
-        self.note_loss(loss, cx.config.limits.missing_max);
+        self.losses.note(loss, cx.config.limits.missing_max);
         self.lose_own(cx, lost, Reason::Lost);
     }
 }

@@ -5,51 +5,55 @@ use super::message::PushMessage;
 use super::table::Pushes;
 use super::table::RequestKey;
 use crate::call::repair::service_of;
-use crate::id::PartitionId;
+use crate::id::{PartitionId, Tag};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::timer::Wake;
+use crate::wave::ask::Ask;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
-impl<P: Payload> Wave<P> {
-    /// The wave is over, or given up: its workers hear that nothing more is wanted of them.
-    pub(crate) fn end_pushes(&mut self, desk: &mut Desk<'_, P>) {
-        let Some(announced) = self.push else { return };
-        self.drop_chains(desk.cx);
-        let key: RequestKey = (service_of(&self.name).into(), announced.request);
-        let Some(request) = desk.pushes.requests.get_mut(&key) else { return };
+impl<P: Payload> Desk<'_, P> {
+    /// A wave is over, or given up: its workers hear that nothing more is wanted of them.
+    pub(crate) fn end_pushes(&mut self, tag: Tag, ask: &Ask<P>) {
+        let Some(announced) = ask.push else { return };
+        let key: RequestKey = (service_of(&ask.name).into(), announced.request);
+        let Some(request) = self.pushes.requests.get_mut(&key) else { return };
         let mut told: Vec<PartitionId> = Vec::new();
-        request.awaited.retain(|&worker, tag| {
-            let is_of_wave = *tag == self.tag;
+        request.awaited.retain(|&worker, awaits| {
+            let is_of_wave = *awaits == tag;
             told.extend(is_of_wave.then_some(worker));
             !is_of_wave
         });
-        let is_over = request.awaited.is_empty() && request.wave == Some(self.tag.wave);
+        let is_over = request.awaited.is_empty() && request.wave == Some(tag.wave);
         for worker in told {
-            desk.pushes.tell_worker(desk.cx, &(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
+            self.pushes.tell_worker(self.cx, &(key.0.clone(), worker), PushMessage::Ended { request: key.1 });
         }
         if is_over {
-            desk.pushes.end_request(desk.cx, &key);
+            self.pushes.end_request(self.cx, &key);
         }
     }
+}
 
+impl<P: Payload> Wave<P> {
     /// The wave gives its answer: what has not come whole by now is not in it.
     pub(crate) fn close_pushes(&mut self, desk: &mut Desk<'_, P>) {
-        if self.push.is_some() {
-            self.absent = PartitionSet::new();
-            self.absent_until = None;
+        if let Some(pushed) = &mut self.pushed {
+            pushed.absent = PartitionSet::new();
+            pushed.absent_until = None;
             self.free_all(desk);
             self.drop_chains(desk.cx);
         }
     }
 
-    fn drop_chains(&mut self, cx: &mut Context<P>) {
-        for (_, chain) in core::mem::take(&mut self.chains) {
-            cx.credit.hold(self.lane, chain.bytes(), 0);
+    /// Forgets what its workers have pushed.
+    pub(crate) fn drop_chains(&mut self, cx: &mut Context<P>) {
+        let Some(pushed) = &mut self.pushed else { return };
+        for (_, chain) in core::mem::take(&mut pushed.chains) {
+            cx.credit.hold(self.ask.lane, chain.bytes(), 0);
         }
     }
 }

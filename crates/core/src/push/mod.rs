@@ -33,6 +33,7 @@ pub mod book;
 pub(crate) mod chain;
 mod ending;
 pub mod message;
+pub(crate) mod pushed;
 pub(crate) mod table;
 mod taking;
 

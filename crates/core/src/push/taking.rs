@@ -16,7 +16,7 @@ use crate::schedule::lanes::Lane;
 use crate::schedule::queue::Pending;
 use crate::time::Instant;
 use crate::wave::contributors::{Part, Taken};
-use crate::wave::state::{Phase, Wave};
+use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::format;
 use alloc::sync::Arc;
@@ -57,14 +57,14 @@ impl<P: Payload> Desk<'_, P> {
     fn give_away(&mut self, now: Instant, tag: Tag, worker: PartitionId) -> Option<Chain<P>> {
         let mut wave = self.waves.open.remove(&tag)?;
         let is_free = |chain: &Chain<P>| !chain.is_folding();
-        let is_open = wave.own_open.contains(worker) || wave.absent.contains(worker);
-        let chain = if is_open && wave.chains.get(&worker).is_some_and(is_free) {
-            wave.chains.remove(&worker)
+        let is_open = wave.locals.open.contains(worker) || wave.absent().contains(worker);
+        let chain = if is_open && wave.chain(worker).is_some_and(is_free) {
+            wave.pushed.as_mut().and_then(|pushed| pushed.chains.remove(&worker))
         } else {
             None
         };
         if is_open {
-            wave.absent = wave.absent.difference(&alone(worker));
+            wave.set_absent(wave.absent().difference(&alone(worker)));
             wave.lose_own(self.cx, alone(worker), Reason::Cancelled);
         }
         wave.settle(self, now);
@@ -82,7 +82,7 @@ impl<P: Payload> Desk<'_, P> {
         };
         let upto = push.sequence;
         let is_awaited = self.waves.open.remove(&tag).is_some_and(|mut wave| {
-            let is_awaited = wave.own_open.contains(worker.1);
+            let is_awaited = wave.locals.open.contains(worker.1);
             if is_awaited {
                 wave.take_awaited(self, now, worker, push);
             }
@@ -106,7 +106,7 @@ impl<P: Payload> Desk<'_, P> {
             return self.pushes.take_early_failure(self.cx, now, worker, &key, problem);
         };
         let Some(mut wave) = self.waves.open.remove(&tag) else { return };
-        if wave.phase == Phase::Open && wave.own_open.contains(worker.1) {
+        if wave.locals.open.contains(worker.1) {
             wave.lose_own(self.cx, alone(worker.1), Reason::LocalFailed(problem));
         }
         wave.settle(self, now);
@@ -122,9 +122,9 @@ impl<P: Payload> Wave<P> {
         own: &PartitionSet,
         announced: PushRequest,
     ) {
-        self.own.union_with(own);
-        let service = service_of(&self.name);
-        if self.kind.is_none() {
+        self.locals.own.union_with(own);
+        let service = service_of(&self.ask.name);
+        if self.ask.kind.is_none() {
             return self.lose_own(desk.cx, own.clone(), Reason::UnknownAggregation);
         }
         if !desk.cx.config.pushed.contains(service) {
@@ -137,9 +137,9 @@ impl<P: Payload> Wave<P> {
             return self.lose_own(desk.cx, own.clone(), Reason::Full(full.into()));
         }
         desk.pushes.revive(&key);
-        let request = desk.pushes.request(&key, self.deadline_at);
+        let request = desk.pushes.request(&key, self.ask.deadline_at);
         request.wave = Some(self.tag.wave);
-        desk.pushes.prolong(&key, self.deadline_at);
+        desk.pushes.prolong(&key, self.ask.deadline_at);
         self.charge(desk.cx);
         for worker in own.iter() {
             self.await_worker(desk, now, &key, worker);
@@ -148,7 +148,7 @@ impl<P: Payload> Wave<P> {
     }
 
     fn await_worker(&mut self, desk: &mut Desk<'_, P>, now: Instant, key: &RequestKey, worker: PartitionId) {
-        let request = desk.pushes.request(key, self.deadline_at);
+        let request = desk.pushes.request(key, self.ask.deadline_at);
         let before = request.awaited.insert(worker, self.tag);
         let early = request.early.remove(&worker);
         desk.pushes.early_bytes -= early.as_ref().map_or(0, Chain::bytes);
@@ -158,16 +158,16 @@ impl<P: Payload> Wave<P> {
         let again = before.is_some() && inherited.is_none();
         let chain = early.or(inherited).unwrap_or_default();
         if let Some(problem) = chain.failed().cloned() {
-            desk.cx.credit.hold(self.lane, chain.bytes(), 0);
+            desk.cx.credit.hold(self.ask.lane, chain.bytes(), 0);
             return self.lose_own(desk.cx, alone(worker), Reason::LocalFailed(problem));
         }
         let (after, is_whole, is_broken) = (chain.received(), chain.is_whole(), chain.is_broken);
-        if let Some(before) = self.chains.insert(worker, chain) {
-            desk.cx.credit.hold(self.lane, before.bytes(), 0);
+        if let Some(before) = self.pushed.get_or_insert_default().chains.insert(worker, chain) {
+            desk.cx.credit.hold(self.ask.lane, before.bytes(), 0);
         }
         let worker_key: WorkerKey = (key.0.clone(), worker);
         if is_whole || desk.pushes.workers.contains_key(&worker_key) {
-            self.own_open.insert(worker);
+            self.locals.open.insert(worker);
             if !is_whole {
                 let again = again || is_broken;
                 desk.pushes.tell_worker(
@@ -184,7 +184,8 @@ impl<P: Payload> Wave<P> {
 
     /// A push of a worker that is awaited.
     fn take_awaited(&mut self, desk: &mut Desk<'_, P>, now: Instant, worker: &WorkerKey, push: Pushed<P>) {
-        let Some(chain) = self.chains.get_mut(&worker.1) else { return };
+        let lane = self.ask.lane;
+        let Some(chain) = self.chain_mut(worker.1) else { return };
         match chain.judge(push.sequence) {
             Received::Known => desk.cx.counters.pushes_repeated += 1,
             Received::Beyond => {
@@ -197,15 +198,15 @@ impl<P: Payload> Wave<P> {
                     self.ask_again_if_broken(desk, worker.1);
                 }
             }
-            Received::Taken if !desk.cx.has_room(self.lane, chain, push.payload.len()) => {
+            Received::Taken if !desk.cx.has_room(lane, chain, push.payload.len()) => {
                 desk.cx.counters.pushes_dropped += 1;
                 chain.is_broken = true;
             }
             Received::Taken => {
                 let before = chain.bytes();
                 chain.take_in(push.last, push.payload);
-                desk.cx.credit.hold(self.lane, before, chain.bytes());
-                desk.cx.note_held(self.lane);
+                desk.cx.credit.hold(lane, before, chain.bytes());
+                desk.cx.note_held(lane);
                 self.advance_chain(desk, now, worker.1);
             }
         }
@@ -213,24 +214,25 @@ impl<P: Payload> Wave<P> {
 
     /// Folds what a worker has pushed, as far as that can go on; what is whole becomes a part of the wave.
     pub(crate) fn advance_chain(&mut self, desk: &mut Desk<'_, P>, now: Instant, worker: PartitionId) {
-        let (Some(kind), Some(chain)) = (self.kind, self.chains.get_mut(&worker)) else { return };
+        let Some(kind) = self.ask.kind else { return };
+        let Some(chain) = self.chain_mut(worker) else { return };
         let (before, processed) = (chain.bytes(), chain.processed());
         let pair = chain.advance();
         let whole = chain.take_whole();
         let (after, upto, is_whole) = (chain.bytes(), chain.processed(), whole.is_some());
-        desk.cx.credit.hold(self.lane, before, after);
+        desk.cx.credit.hold(self.ask.lane, before, after);
         if upto > processed && !is_whole {
             self.tell_pushes_taken(desk, worker, upto);
         }
         if let Some((a, b)) = pair {
-            let work = Work::Reduce { a, b, params: self.params.clone() };
-            let (tag, epoch) = (self.tag, self.jobs_epoch);
+            let work = Work::Reduce { a, b, params: self.ask.params.clone() };
+            let (tag, epoch) = (self.tag, self.locals.epoch);
             self.queue_fold(desk.cx, now, Pending { tag, kind, work, contributors: alone(worker), epoch });
         }
         self.ask_again_if_broken(desk, worker);
         if let Some(payload) = whole {
-            self.own_open = self.own_open.difference(&alone(worker));
-            self.unfolded.insert(worker);
+            self.locals.open = self.locals.open.difference(&alone(worker));
+            self.pushed.get_or_insert_default().unfolded.insert(worker);
             if self.parts.take_in(Part { payload, contributors: alone(worker) }) == Taken::Overlaps {
                 desk.cx.counters.partials_overlapping += 1;
             }
@@ -245,11 +247,11 @@ impl<P: Payload> Wave<P> {
         worker: PartitionId,
         payload: P,
     ) {
-        let Some(chain) = self.chains.get_mut(&worker) else { return };
+        let Some(chain) = self.chain_mut(worker) else { return };
         let before = chain.bytes();
         chain.put_folded(payload);
         let (after, upto) = (chain.bytes(), chain.processed());
-        desk.cx.credit.hold(self.lane, before, after);
+        desk.cx.credit.hold(self.ask.lane, before, after);
         self.tell_pushes_taken(desk, worker, upto);
         self.advance_chain(desk, now, worker);
     }
@@ -262,39 +264,41 @@ impl<P: Payload> Wave<P> {
     }
 
     pub(super) fn free_all(&mut self, desk: &mut Desk<'_, P>) {
-        let all = core::mem::take(&mut self.unfolded);
+        let Some(pushed) = &mut self.pushed else { return };
+        let all = core::mem::take(&mut pushed.unfolded);
         self.free(desk, &all);
     }
 
     /// Parts of a wave have been folded into one: so have whole results among them.
     pub(crate) fn free_folded(&mut self, desk: &mut Desk<'_, P>, contributors: &PartitionSet) {
-        if !self.unfolded.is_empty() {
-            let rest = self.unfolded.difference(contributors);
-            let folded = core::mem::replace(&mut self.unfolded, rest.clone()).difference(&rest);
+        let Some(pushed) = &mut self.pushed else { return };
+        if !pushed.unfolded.is_empty() {
+            let rest = pushed.unfolded.difference(contributors);
+            let folded = core::mem::replace(&mut pushed.unfolded, rest.clone()).difference(&rest);
             self.free(desk, &folded);
         }
     }
 
     fn free(&self, desk: &mut Desk<'_, P>, workers: &PartitionSet) {
         for worker in workers.iter() {
-            if let Some(upto) = self.chains.get(&worker).map(Chain::processed) {
+            if let Some(upto) = self.chain(worker).map(Chain::processed) {
                 self.tell_pushes_taken(desk, worker, upto);
             }
         }
     }
 
     fn tell_pushes_taken(&self, desk: &mut Desk<'_, P>, worker: PartitionId, upto: u32) {
-        let Some(announced) = self.push else { return };
-        let key: WorkerKey = (service_of(&self.name).into(), worker);
+        let Some(announced) = self.ask.push else { return };
+        let key: WorkerKey = (service_of(&self.ask.name).into(), worker);
         desk.pushes.tell_worker(desk.cx, &key, PushMessage::Taken { request: announced.request, upto });
     }
 
     /// Asks again for what was dropped, once nothing waits to be folded.
     fn ask_again_if_broken(&self, desk: &mut Desk<'_, P>, worker: PartitionId) {
-        let (Some(announced), Some(chain)) = (self.push, self.chains.get(&worker)) else { return };
-        if chain.is_broken && chain.is_starved() && self.own_open.contains(worker) {
+        let (Some(announced), Some(chain)) = (self.ask.push, self.chain(worker)) else { return };
+        if chain.is_broken && chain.is_starved() && self.locals.open.contains(worker) {
             let (request, after) = (announced.request, chain.received());
-            let key: WorkerKey = (service_of(&self.name).into(), worker);
+            let key: WorkerKey = (service_of(&self.ask.name).into(), worker);
             desk.pushes.tell_worker(desk.cx, &key, PushMessage::Wanted { request, after, again: true });
         }
     }

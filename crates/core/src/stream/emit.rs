@@ -12,7 +12,7 @@ use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::wave::state::note;
+use crate::wave::losses::note;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;

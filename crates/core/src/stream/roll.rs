@@ -12,7 +12,7 @@ use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
-use crate::wave::state::{list, note};
+use crate::wave::losses::{Tally, note};
 use alloc::vec::Vec;
 
 /// A wave so far behind those that are settled is not waited for any more, whoever was to be in it.
@@ -234,7 +234,7 @@ impl<P: Payload> Share<P> {
         if slot.is_late || (slot.missing.is_empty() && *claimed == self.group) {
             return Vec::new();
         }
-        let mut tally = Tally { rest: self.group.difference(claimed), missing: Vec::new(), losses_max };
+        let mut tally = Tally::of(self.group.difference(claimed), losses_max);
         let below = self.branches.iter().flat_map(|branch| &branch.away);
         for loss in slot.missing.iter().chain(&self.away).chain(below) {
             tally.take(&loss.partitions, loss.node, &loss.reason);
@@ -255,24 +255,5 @@ impl<P: Payload> Share<P> {
         let all = tally.rest.clone();
         tally.take(&all, None, &Reason::Late);
         tally.missing
-    }
-}
-
-/// Losses, each endpoint's by the first reason that there is for it.
-struct Tally {
-    rest: PartitionSet,
-    missing: Vec<Missing>,
-    losses_max: usize,
-}
-
-impl Tally {
-    fn take(&mut self, wanted: &PartitionSet, node: Option<NodeId>, reason: &Reason) {
-        let left = self.rest.difference(wanted);
-        let partitions = self.rest.difference(&left);
-        if partitions.is_empty() {
-            return;
-        }
-        self.rest = left;
-        list(&mut self.missing, Missing { partitions, node, reason: reason.clone() }, self.losses_max);
     }
 }

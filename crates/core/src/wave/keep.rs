@@ -14,7 +14,7 @@ use crate::id::Tag;
 use crate::message::Payload;
 use crate::schedule::lanes::Lane;
 use crate::time::Instant;
-use crate::wave::state::Wave;
+use crate::wave::answered::Answered;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 struct Row<P> {
     /// `None` where a wave was taken out again.
-    waves: VecDeque<Option<Box<Wave<P>>>>,
+    waves: VecDeque<Option<Box<Answered<P>>>>,
     /// The number of the row's first wave, counted since the start.
     first: u64,
     bytes: usize,
@@ -60,9 +60,13 @@ impl<P: Payload> Kept<P> {
 
     /// Keeps a wave; the oldest ones make room, each lane for its part (`part_of`, from 0 to 1). Gives back those that made
     /// room while their answer was offered to the parent and not fetched yet.
-    pub(crate) fn push(&mut self, wave: Box<Wave<P>>, part_of: impl Fn(Lane) -> f64) -> Vec<Box<Wave<P>>> {
+    pub(crate) fn push(
+        &mut self,
+        wave: Box<Answered<P>>,
+        part_of: impl Fn(Lane) -> f64,
+    ) -> Vec<Box<Answered<P>>> {
         let mut unfetched = Vec::new();
-        let (lane, bytes) = (wave.lane, wave.parts.bytes());
+        let (lane, bytes) = (wave.ask.lane, wave.parts.bytes());
         let row = &mut self.rows[lane];
         row.bytes += bytes;
         self.bytes += bytes;
@@ -88,7 +92,7 @@ impl<P: Payload> Kept<P> {
     }
 
     /// Takes a wave out again.
-    pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Wave<P>>> {
+    pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Answered<P>>> {
         let (lane, place) = self.places.remove(tag)?;
         let row = &mut self.rows[lane];
         let wave = row.waves.get_mut((place - row.first) as usize)?.take()?;
@@ -98,7 +102,7 @@ impl<P: Payload> Kept<P> {
     }
 
     /// A kept wave, to be changed in everything but its parts.
-    pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Wave<P>> {
+    pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Answered<P>> {
         let &(lane, place) = self.places.get(tag)?;
         let row = &mut self.rows[lane];
         row.waves.get_mut((place - row.first) as usize)?.as_deref_mut()
@@ -110,8 +114,9 @@ impl<P: Payload> Kept<P> {
         for lane in 0..self.rows.len() {
             while let Some(front) = self.rows[lane].waves.front() {
                 match front {
-                    Some(wave) if wave.deadline_at > now => {
-                        next_at = Some(next_at.map_or(wave.deadline_at, |at| at.min(wave.deadline_at)));
+                    Some(wave) if wave.ask.deadline_at > now => {
+                        next_at =
+                            Some(next_at.map_or(wave.ask.deadline_at, |at| at.min(wave.ask.deadline_at)));
                         break;
                     }
                     _ => drop(self.pop_front(lane)),
@@ -121,7 +126,7 @@ impl<P: Payload> Kept<P> {
         next_at
     }
 
-    fn pop_front(&mut self, lane: Lane) -> Option<Box<Wave<P>>> {
+    fn pop_front(&mut self, lane: Lane) -> Option<Box<Answered<P>>> {
         let row = &mut self.rows[lane];
         let wave = row.waves.pop_front()?;
         row.first += 1;

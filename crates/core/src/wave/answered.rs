@@ -1,0 +1,177 @@
+//! A wave that this node has answered: what its parent, or another one, may ask for again before the deadline.
+//!
+//! Should a parent die after its child has answered, the grandparent asks the child again, and the child must still have its
+//! partial (DESIGN 4.6). What is asked again is sent again; what is asked besides opens the wave once more.
+
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, Tag};
+use crate::message::{Call, Message, Partial, Payload};
+use crate::node::context::Context;
+use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Seat};
+use crate::time::Instant;
+use crate::timer::Wake;
+use crate::tree::Tree;
+use crate::wave::ask::Ask;
+use crate::wave::contributors::{Part, Parts};
+use crate::wave::losses::{Losses, list, note};
+use crate::wave::state::{Clock, Locals, Phase, Wave};
+use crate::wave::table::Desk;
+use crate::wave::tale::Tale;
+use crate::wave::wait::stop::Stop;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+/// A wave that this node has answered.
+///
+/// Eleven fields: the wave's own, less what only an open one needs, and its answer.
+#[derive(Debug)]
+pub(crate) struct Answered<P> {
+    pub(crate) tag: Tag,
+    asked: PartitionSet,
+    pub(crate) ask: Ask<P>,
+    pub(crate) parent: Parent,
+    /// Who is to hear of the end.
+    deposed: SmallVec<[(NodeId, u32); 1]>,
+    own: PartitionSet,
+    pub(crate) parts: Parts<P>,
+    losses: Losses,
+    tale: Tale,
+    /// What was missing from the answer.
+    missing: Vec<Missing>,
+    /// What waits for the parent's grant.
+    pub(crate) offered: Vec<Partial<P>>,
+}
+
+impl<P: Payload> Answered<P> {
+    /// A wave has been answered with these missing.
+    pub(crate) fn of(wave: Wave<P>, missing: Vec<Missing>) -> Self {
+        Self {
+            tag: wave.tag,
+            asked: wave.asked,
+            ask: wave.ask,
+            parent: wave.seat.parent,
+            deposed: wave.seat.deposed,
+            own: wave.locals.own,
+            parts: wave.parts,
+            losses: wave.losses,
+            tale: wave.tale,
+            missing,
+            offered: Vec::new(),
+        }
+    }
+
+    /// Sends what there is to the parent: one partial, or several disjoint ones when time ran out before they could be
+    /// folded. A large answer is offered first.
+    pub(crate) fn send(&mut self, cx: &mut Context<P>, now: Instant) {
+        let Parent::Node(parent) = self.parent else { return };
+        let (tag, kind) = (self.tag, self.ask.kind);
+        let report =
+            self.ask.explain.then(|| Box::new(self.tale.report(now, cx.me, &cx.config.card.rack, &self.own)));
+        let partial_of = |part: &Part<P>| cx.partial(tag, kind, Some(part.clone()), Vec::new(), false);
+        let mut partials: SmallVec<[Partial<P>; 1]> = self.parts.resting().iter().map(partial_of).collect();
+        if partials.is_empty() {
+            partials.push(cx.partial(tag, kind, None, Vec::new(), false));
+        }
+        if let Some(last) = partials.last_mut() {
+            last.last = true;
+            last.missing.clone_from(&self.missing);
+            last.given_up.clone_from(&self.losses.given_up);
+            last.report = report;
+            // Told once: a kept wave that is asked again is no news, and holds none meanwhile.
+            let heard = core::mem::take(&mut self.tale.heard);
+            last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
+        }
+        let bytes: usize = partials.iter().filter_map(|p| p.payload.as_ref()).map(Payload::len).sum();
+        if bytes > cx.config.limits.eager_bytes_max {
+            self.offered = partials.into_vec();
+            cx.send(parent, Message::Offer { tag, bytes: bytes as u64 });
+        } else {
+            cx.send_partials(parent, partials);
+        }
+    }
+
+    /// What was offered to the parent had to make room before it was fetched: the parent hears that it won't come,
+    /// and may ask a replica, rather than wait for it until its time is up.
+    fn withdraw_offer(&self, cx: &mut Context<P>) {
+        let Parent::Node(parent) = self.parent else { return };
+        let mut partitions = PartitionSet::new();
+        self.offered.iter().for_each(|partial| partitions.union_with(&partial.contributors));
+        let reason = Reason::Full("kept_bytes_max".into());
+        let mut missing = self.missing.clone();
+        let made_room = Missing { partitions, node: Some(cx.me), reason };
+        list(&mut missing, made_room, cx.config.limits.missing_max);
+        let partial = cx.partial(self.tag, self.ask.kind, None, missing, true);
+        cx.send(parent, Message::Partial(Box::new(partial)));
+    }
+
+    /// Keeps the wave until its deadline, or until there is no room.
+    pub(crate) fn keep(self: Box<Self>, desk: &mut Desk<'_, P>) {
+        let Desk { cx, waves, .. } = desk;
+        if self.parts.bytes() > 0 {
+            cx.note_held(self.ask.lane);
+        }
+        if waves.kept_armed.is_none() {
+            cx.timers.rearm(&mut waves.kept_armed, Some(self.ask.deadline_at), Wake::Kept);
+        }
+        let lanes = &cx.queue.lanes;
+        for unfetched in waves.kept.push(self, |lane| lanes.part_of_bytes(lane)) {
+            unfetched.withdraw_offer(cx);
+        }
+    }
+
+    /// A parent asks again. What it wants more than there is opens the wave once more, if this node may take part.
+    pub(crate) fn reparent(
+        mut self: Box<Self>,
+        desk: &mut Desk<'_, P>,
+        now: Instant,
+        from: NodeId,
+        call: &Call<P>,
+    ) {
+        if !self.parent.is(from) {
+            self.parent = Parent::Node(from);
+            self.parts.take_back();
+        }
+        self.asked = call.tree.partitions();
+        let is_here = |tree: Tree| tree.partitions().is_subset(self.parts.claimed());
+        let extra = call.tree.root().partitions.difference(&self.own);
+        if !extra.is_empty() || !call.tree.children().all(is_here) {
+            match desk.waves.may_take_part(desk.cx, call) {
+                Ok(()) => return self.reopen(desk.cx, now, call).reparent(desk, now, from, call),
+                // What it has it gives; new work for an old wave is refused as it is for a new one.
+                Err(reason) => {
+                    desk.cx.counters.waves_refused += 1;
+                    let refused = Missing { partitions: extra, node: Some(desk.cx.me), reason };
+                    note(&mut self.missing, refused, desk.cx.config.limits.missing_max);
+                }
+            }
+        }
+        self.send(desk.cx, now);
+        self.keep(desk);
+    }
+
+    /// The same wave, open: what was done stays done.
+    fn reopen(self, cx: &mut Context<P>, now: Instant, call: &Call<P>) -> Box<Wave<P>> {
+        let answer_at = (now + call.answer_left).min(self.ask.deadline_at);
+        Box::new(Wave {
+            tag: self.tag,
+            asked: self.asked,
+            seat: Seat { deposed: self.deposed, ..Seat::under(self.parent) },
+            locals: Locals { own: self.own, epoch: cx.next_jobs_epoch(), ..Locals::default() },
+            parts: self.parts,
+            losses: self.losses,
+            pushed: self.ask.push.map(|_| Box::default()),
+            clock: Clock { answer_at, sign_at: None, stop: Stop::new(call.spare), armed: None },
+            tale: self.tale,
+            phase: Phase::Open,
+            ask: self.ask,
+        })
+    }
+
+    /// The parent wants nothing any more of this wave.
+    pub(crate) fn cancel(&self, desk: &mut Desk<'_, P>) {
+        desk.cx.tell_deposed(self.tag, &self.deposed);
+        desk.end_pushes(self.tag, &self.ask);
+    }
+}

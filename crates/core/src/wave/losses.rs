@@ -1,0 +1,104 @@
+//! What a wave has lost, what it has asked in vain, and how that is listed.
+
+use crate::error::{Missing, Reason};
+use crate::id::NodeId;
+use crate::partitions::PartitionSet;
+use alloc::vec::Vec;
+
+/// Partitions that were asked in vain.
+#[derive(Clone, Debug)]
+pub(crate) struct Try {
+    pub(crate) partitions: PartitionSet,
+    /// Who failed; `None` when the answer came but could not be used.
+    pub(crate) failed: Option<NodeId>,
+}
+
+/// What has gone wrong in a wave so far, mended or not.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Losses with their reasons, each partition's in the order they were noted.
+    pub(crate) noted: Vec<Missing>,
+    /// Own partitions lost of which the parent has not been told.
+    pub(crate) unsaid: PartitionSet,
+    /// What was asked in vain, so that it is asked elsewhere, and not for ever.
+    pub(crate) tried: Vec<Try>,
+    /// Relays that were lost, silent or too slow. They have no partitions, so no loss tells of them.
+    pub(crate) given_up: Vec<NodeId>,
+    /// True when more may be lost for good than when the wave last looked.
+    pub(crate) have_grown: bool,
+    /// True when a part came for partitions that several were asked for: one of them may have nothing more to give.
+    pub(crate) have_rivals: bool,
+}
+
+impl Losses {
+    /// Notes partitions as lost. At most `missing_max` losses are listed.
+    pub(crate) fn note(&mut self, loss: Missing, missing_max: usize) {
+        self.have_grown = true;
+        note(&mut self.noted, loss, missing_max);
+    }
+
+    /// Notes that a relay was of no use to this wave. At most `most` are told of.
+    pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
+        if self.given_up.len() < most && !self.given_up.contains(&relay) {
+            self.given_up.push(relay);
+        }
+    }
+
+    /// Notes that partitions were asked of somebody in vain.
+    pub(crate) fn note_try(&mut self, partitions: PartitionSet, failed: Option<NodeId>) {
+        self.have_rivals = true;
+        self.tried.push(Try { partitions, failed });
+    }
+
+    /// A part has come with these contributors.
+    pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
+        self.have_rivals |= self.tried.iter().any(|one| one.partitions.intersects(contributors));
+    }
+}
+
+/// Losses as they are told: each partition's by the first reason that there is for it.
+pub(crate) struct Tally {
+    /// Partitions for which there is no reason yet.
+    pub(crate) rest: PartitionSet,
+    pub(crate) missing: Vec<Missing>,
+    losses_max: usize,
+}
+
+impl Tally {
+    /// All of `missing` is to be explained, by `losses_max` losses at most.
+    pub(crate) fn of(missing: PartitionSet, losses_max: usize) -> Self {
+        Self { rest: missing, missing: Vec::new(), losses_max }
+    }
+
+    /// Those of these partitions that have no reason yet have this one.
+    pub(crate) fn take(&mut self, partitions: &PartitionSet, node: Option<NodeId>, reason: &Reason) {
+        if !self.rest.intersects(partitions) {
+            return;
+        }
+        let left = self.rest.difference(partitions);
+        let partitions = self.rest.difference(&left);
+        self.rest = left;
+        list(&mut self.missing, Missing { partitions, node, reason: reason.clone() }, self.losses_max);
+    }
+}
+
+/// Adds a loss to those noted: to a like one, if there is one.
+pub(crate) fn note(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
+    if loss.partitions.is_empty() {
+        return;
+    }
+    let is_like = |old: &&mut Missing| old.node == loss.node && old.reason == loss.reason;
+    match losses.iter_mut().find(is_like) {
+        Some(old) => old.partitions.union_with(&loss.partitions),
+        None => list(losses, loss, missing_max),
+    }
+}
+
+/// Lists a loss, or adds it to the last when there is no room for more.
+pub(crate) fn list(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
+    let is_full = losses.len() >= missing_max;
+    match losses.last_mut().filter(|_| is_full) {
+        Some(last) => last.partitions.union_with(&loss.partitions),
+        None => losses.push(loss),
+    }
+}
