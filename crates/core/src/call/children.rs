@@ -108,7 +108,7 @@ impl<P: Payload> Wave<P> {
             self.losses.note(loss.clone(), desk.cx.config.limits.missing_max);
         }
         let Some(at) = self.seat.children.find(from, tag.branch) else { return };
-        let child = self.seat.children.get(at);
+        let child = &self.seat.children[at];
         let (subtree, answer_at) = (child.tree().clone(), child.more.answer_at);
         if is_answer {
             let took = child.asked_at.until(now);
@@ -121,7 +121,7 @@ impl<P: Payload> Wave<P> {
         }
         if last {
             self.seat.children.set_standing(at, Standing::Done);
-            self.losses.have_grown |= !self.seat.children.get(at).answers_for.is_subset(self.parts.claimed());
+            self.losses.have_grown |= !self.seat.children[at].answers_for.is_subset(self.parts.claimed());
             if self.ask.loads_wanted {
                 self.tale.hear(now, from, load, &loads, subtree.seats().len());
             }
@@ -133,7 +133,7 @@ impl<P: Payload> Wave<P> {
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
         } else {
             let patience_ends = desk.cx.patience_ends(now, answer_at, child.height());
-            let child = self.seat.children.get_mut(at);
+            let child = &mut self.seat.children[at];
             missing.iter().for_each(|loss| child.more.said_lost.union_with(&loss.partitions));
             child.more.repair_at = child.more.repair_at.and(patience_ends);
             let due_at = child.more.due_at();
@@ -164,7 +164,7 @@ impl<P: Payload> Wave<P> {
     /// another way, and the two would cross further up.
     fn take_part(&mut self, cx: &mut Context<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
-        let is_its = |at: usize| contributors.is_subset(&self.seat.children.get(at).answers_for);
+        let is_its = |at: usize| contributors.is_subset(&self.seat.children[at].answers_for);
         let was_asked =
             contributors.is_subset(&self.asked) || self.seat.children.find(from, branch).is_some_and(is_its);
         let folds = self.parts.open_folds();

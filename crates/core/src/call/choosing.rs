@@ -209,7 +209,7 @@ impl<P: Payload> Calls<P> {
         if wave.seat.parent != Parent::Top || !is_whole {
             return;
         }
-        let is_alone = |at: usize| wave.seat.children.get(at).is_leaf();
+        let is_alone = |at: usize| wave.seat.children[at].is_leaf();
         if wave.seat.children.find(from, partial.tag.branch).is_some_and(is_alone)
             && self.open.get(&wave.tag.wave).is_some_and(|call| call.has_choice)
         {

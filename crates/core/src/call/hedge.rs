@@ -59,7 +59,7 @@ impl<P: Payload> Wave<P> {
         }
         let mut late: Vec<(NodeId, PartitionSet)> = Vec::new();
         for at in self.seat.children.all_due(now) {
-            let child = self.seat.children.get_mut(at);
+            let child = &mut self.seat.children[at];
             if is_due(child.more.hedge_at) {
                 child.more.hedge_at = None;
                 late.push((child.node, child.promises()));
@@ -102,12 +102,12 @@ impl<P: Payload> Wave<P> {
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };
-        let places = (0..self.seat.children.len()).filter(|&at| is_beaten(self.seat.children.get(at)));
+        let places = (0..self.seat.children.len()).filter(|&at| is_beaten(&self.seat.children[at]));
         let places: Vec<usize> = places.collect();
         let mut beaten: Vec<(NodeId, u32)> = Vec::with_capacity(places.len());
         for at in places {
             self.seat.children.set_standing(at, Standing::Done);
-            let child = self.seat.children.get(at);
+            let child = &self.seat.children[at];
             if child.is_leaf() {
                 cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
             }

@@ -40,7 +40,7 @@ impl<P: Payload> Desk<'_, P> {
         if now < wave.clock.answer_at {
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
             let name = |child: &Child| (child.node, child.branch);
-            let due = wave.seat.children.all_due(now).into_iter().map(|at| wave.seat.children.get(at));
+            let due = wave.seat.children.all_due(now).into_iter().map(|at| &wave.seat.children[at]);
             let late: Vec<(NodeId, u32)> =
                 due.filter(|child| is_due(child.more.repair_at)).map(name).collect();
             for (child, branch) in late {
@@ -71,7 +71,7 @@ impl<P: Payload> Desk<'_, P> {
                 continue;
             }
             let places = wave.seat.children.open_of(peer).into_iter();
-            let lost: Vec<u32> = places.map(|at| wave.seat.children.get(at).branch).collect();
+            let lost: Vec<u32> = places.map(|at| wave.seat.children[at].branch).collect();
             for branch in lost {
                 wave.repair(self, now, peer, branch, &Reason::Lost);
             }
@@ -113,7 +113,7 @@ impl<P: Payload> Wave<P> {
     fn repair(&mut self, desk: &mut Desk<'_, P>, now: Instant, node: NodeId, branch: u32, reason: &Reason) {
         let Some(at) = self.seat.children.find_open(node, branch) else { return };
         self.lose_patience(at);
-        let tree = self.seat.children.get(at).tree().clone();
+        let tree = self.seat.children[at].tree().clone();
         desk.cx.counters.repairs += 1;
         if tree.root().is_relay() {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
@@ -134,7 +134,7 @@ impl<P: Payload> Wave<P> {
         let own = tree.root().partitions.clone();
         let orphans: Vec<Tree> = tree.children().collect();
         self.seat.children.set_standing(at, if is_lost { Standing::Gone } else { Standing::Hopeless });
-        self.seat.children.get_mut(at).set_tree(Tree::leaf(node, own.clone()));
+        self.seat.children[at].set_tree(Tree::leaf(node, own.clone()));
         self.losses.have_grown = true;
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
@@ -160,7 +160,7 @@ impl<P: Payload> Wave<P> {
 
     /// A child's silence has been seen to.
     fn lose_patience(&mut self, at: usize) {
-        let asked = &mut self.seat.children.get_mut(at).more;
+        let asked = &mut self.seat.children[at].more;
         asked.repair_at = None;
         let due_at = asked.due_at();
         self.seat.children.set_due(at, due_at);
@@ -294,8 +294,8 @@ mod tests {
     use crate::replica::ejection::ERRORS_MAX;
     use crate::replica::in_flight::PlacedCall;
     use crate::time::Duration;
-    use crate::wave::slice::Slice;
     use crate::wave::ask::Ask;
+    use crate::wave::slice::Slice;
     use crate::wave::state::Opening;
     use crate::wave::wait::Waiting;
     use alloc::sync::Arc;

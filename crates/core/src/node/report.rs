@@ -62,7 +62,7 @@ impl<P: Payload> Node<P> {
                 .streams
                 .shares
                 .values()
-                .map(|share| share.held_bytes + share.unsettled_bytes)
+                .map(|share| share.window.held_bytes + share.window.unsettled_bytes)
                 .sum(),
             workers: self.pushes.workers.len(),
         }

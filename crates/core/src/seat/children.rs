@@ -10,6 +10,7 @@ use crate::time::Instant;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::ops::{Index, IndexMut};
 use smallvec::SmallVec;
 
 /// Up to so many children are looked through; more are indexed.
@@ -130,11 +131,11 @@ impl<X> Children<X> {
             self.by_name.insert(place, before as u32);
             self.push_due(before);
         } else {
-            self.index();
+            self.order();
         }
     }
 
-    fn index(&mut self) {
+    fn order(&mut self) {
         self.by_name.clear();
         self.due.clear();
         if self.row.len() <= SCAN_MAX {
@@ -164,12 +165,24 @@ impl<X> Children<X> {
         }
     }
 
-    pub(crate) fn get(&self, at: usize) -> &Child<X> {
-        &self.row[at]
+    /// All of them, to be changed in everything but their standing.
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Child<X>> {
+        self.row.iter_mut()
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Child<X> {
-        &mut self.row[at]
+    /// Adds a child that is asked now; gives its place. None that is here has its name.
+    pub(crate) fn push(&mut self, child: Child<X>) -> usize {
+        self.extend([child], |_| None);
+        self.row.len() - 1
+    }
+
+    /// Removes a child.
+    pub(crate) fn remove(&mut self, at: usize) -> Child<X> {
+        let child = self.row.remove(at);
+        self.open -= usize::from(child.is_open());
+        self.hopeless -= usize::from(child.standing == Standing::Hopeless);
+        self.order();
+        child
     }
 
     /// A child stands elsewhere now.
@@ -256,11 +269,24 @@ impl<X> Children<X> {
             gone(child);
         }
         self.row = kept;
-        self.index();
+        self.order();
     }
 
     pub(crate) fn clear(&mut self) {
         *self = Self { numbers: self.numbers, ..Self::default() };
+    }
+}
+
+impl<X> Index<usize> for Children<X> {
+    type Output = Child<X>;
+    fn index(&self, at: usize) -> &Child<X> {
+        &self.row[at]
+    }
+}
+
+impl<X> IndexMut<usize> for Children<X> {
+    fn index_mut(&mut self, at: usize) -> &mut Child<X> {
+        &mut self.row[at]
     }
 }
 

@@ -117,11 +117,6 @@ impl<X> Child<X> {
         self.standing.is_open()
     }
 
-    /// Its number, which no other child of this seat has had.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
     /// Its subtree.
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
@@ -140,6 +135,11 @@ impl<X> Child<X> {
     /// It has another subtree now, and accounts for all of it.
     pub(crate) fn set_tree(&mut self, tree: Tree) {
         self.answers_for = tree.partitions();
+        self.seat_below(tree);
+    }
+
+    /// Others sit below it now. What it is to account for stays.
+    pub(crate) fn seat_below(&mut self, tree: Tree) {
         self.height = tree.height();
         self.tree = tree;
     }

@@ -2,18 +2,18 @@
 
 use super::error::StreamError;
 use super::message::StreamMessage;
-use super::share::{Filter, Parent, Share};
+use super::share::{Filter, Share};
 use super::spec::StreamEvent;
 use super::table::StreamDesk;
 use super::table::Streams;
-use crate::effect::{Effect, Event, FilterEffect};
+use crate::effect::{Effect, FilterEffect};
 use crate::error::Reason;
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
+use crate::seat::Parent;
 use crate::time::Instant;
 use crate::timer::Wake;
-use alloc::boxed::Box;
 
 impl<P: Payload> Share<P> {
     /// A parent ends the stream, or its part in it; or a child can't take part.
@@ -24,17 +24,17 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         reason: StreamError,
     ) -> Result<(), StreamError> {
-        if self.parent == Parent::Node(from) {
+        if self.seat.parent == Parent::Node(from) {
             if reason != StreamError::ShuttingDown {
                 return Err(reason);
             }
             // Only this parent leaves, or knows better: another will come.
-            self.orphan_since.get_or_insert(now);
+            self.order.orphan_since.get_or_insert(now);
             return Ok(());
         }
-        let Some(at) = self.branch_at(from) else { return Ok(()) };
+        let Some(at) = self.child_at(from) else { return Ok(()) };
         let reason = match reason {
-            StreamError::Filter { .. } if self.is_opening => return Err(reason),
+            StreamError::Filter { .. } if self.roll.is_opening => return Err(reason),
             StreamError::Filter { problem } => Reason::FilterFailed(problem),
             StreamError::Full { limit } => Reason::Full(limit),
             StreamError::ShuttingDown => Reason::ShuttingDown,
@@ -46,38 +46,42 @@ impl<P: Payload> Share<P> {
 
     /// Someone speaks who is no child, or no longer: it was given up, and has another parent, or will.
     pub(crate) fn turn_away(&self, cx: &mut Context<P>, from: NodeId) {
-        if self.parent != Parent::Node(from) {
-            let close = StreamMessage::Close { stream: self.id, reason: StreamError::ShuttingDown };
+        if self.seat.parent != Parent::Node(from) {
+            let close = StreamMessage::Close { stream: self.terms.id, reason: StreamError::ShuttingDown };
             cx.send_stream(from, close);
         }
     }
 
     /// The share is over: everyone who is concerned hears of it, and nothing is left.
     pub(crate) fn end_share(&mut self, desk: &mut StreamDesk<'_, P>, reason: &StreamError) {
-        desk.cx.timers.rearm(&mut self.armed, None, Wake::Stream(self.id));
-        desk.streams.operators.forget(self.id);
-        if let Filter::Busy(busy) = &mut self.filter {
-            desk.cx.abandon_run(self.id, busy);
+        desk.cx.timers.rearm(&mut self.beat.armed, None, Wake::Stream(self.terms.id));
+        desk.streams.operators.forget(self.terms.id);
+        if let Filter::Busy(busy) = &mut self.filtering.state {
+            desk.cx.abandon_run(self.terms.id, busy);
         }
-        if self.spec.has_filter() {
-            desk.cx.effects.push_back(Effect::Filter(FilterEffect::Close { stream: self.id }));
+        if self.terms.spec.has_filter() {
+            desk.cx.effects.push_back(Effect::Filter(FilterEffect::Close { stream: self.terms.id }));
         }
-        for branch in &self.branches {
-            let close = StreamMessage::Close { stream: self.id, reason: reason.clone() };
-            desk.cx.send_stream(branch.node, close);
+        for child in self.seat.children.iter() {
+            let close = StreamMessage::Close { stream: self.terms.id, reason: reason.clone() };
+            desk.cx.send_stream(child.node, close);
         }
         for own in &self.own {
-            desk.streams.close_own(desk.cx, self.id, own, reason);
+            desk.streams.close_own(desk.cx, self.terms.id, own, reason);
         }
-        match self.parent {
-            Parent::Front(request) => {
-                desk.streams.fronts.remove(&request);
-                let event = Box::new(StreamEvent::Closed(reason.clone()));
-                desk.cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+        match self.seat.parent {
+            Parent::Top => {
+                self.tell_user(desk.cx, StreamEvent::Closed(reason.clone()));
+                if let Some(front) = &self.front {
+                    desk.streams.fronts.remove(&front.request);
+                }
             }
             // A parent that ended it itself has no share any more, and does not mind.
             Parent::Node(parent) if !matches!(reason, StreamError::Closed | StreamError::FrontLost) => {
-                desk.cx.send_stream(parent, StreamMessage::Close { stream: self.id, reason: reason.clone() });
+                desk.cx.send_stream(
+                    parent,
+                    StreamMessage::Close { stream: self.terms.id, reason: reason.clone() },
+                );
             }
             Parent::Node(_) => {}
         }
@@ -119,9 +123,9 @@ impl<P: Payload> Streams<P> {
     ) {
         self.with_share(cx, now, stream, |share, _| match result {
             Ok(placement) => {
-                share.filter_placement = placement;
-                if matches!(share.filter, Filter::Opening) {
-                    share.filter = Filter::Idle;
+                share.filtering.placement = placement;
+                if matches!(share.filtering.state, Filter::Opening) {
+                    share.filtering.state = Filter::Idle;
                 }
                 Ok(())
             }

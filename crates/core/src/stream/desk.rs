@@ -87,15 +87,15 @@ impl<P: Payload> Share<P> {
             return self.end_share(desk, &reason);
         }
         self.advance(desk.cx, now);
-        if self.is_opening {
+        if self.roll.is_opening {
             self.look_whether_opened();
         }
-        if self.news_due && !self.is_opening {
+        if self.roll.news_due && !self.roll.is_opening {
             self.tell_news(desk.cx);
         }
         let at = self.share_wakes_at(desk.cx);
-        desk.cx.timers.rearm(&mut self.armed, Some(at), Wake::Stream(self.id));
-        desk.streams.shares.insert(self.id, self);
+        desk.cx.timers.rearm(&mut self.beat.armed, Some(at), Wake::Stream(self.terms.id));
+        desk.streams.shares.insert(self.terms.id, self);
     }
 }
 

@@ -5,10 +5,10 @@
 //! bounds the front-end.
 
 use super::StreamError;
-use super::branch::{Branch, Standing};
+use super::child::Child;
 use super::lane::{PACKET_BYTES, weight};
 use super::message::{StreamDown, StreamMessage};
-use super::share::{AtWork, Busy, Descending, Descent, Filter, Parent, Share};
+use super::share::{AtWork, Busy, Descending, Descent, Filter, Share};
 use super::spec::{EndpointEvent, StreamEvent};
 use super::table::Streams;
 use crate::effect::{Effect, Event};
@@ -17,8 +17,8 @@ use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
 use crate::time::Instant;
-use alloc::boxed::Box;
 use smallvec::{SmallVec, smallvec};
 
 /// So many packets that were taken are told at once, however small they are.
@@ -60,7 +60,7 @@ impl<P: Payload> Share<P> {
         mut packet: StreamDown<P>,
     ) -> Result<(), StreamError> {
         // A new parent sends again what the old one may have sent.
-        if self.parent != Parent::Node(from) || packet.sequence <= self.down.received {
+        if self.seat.parent != Parent::Node(from) || packet.sequence <= self.down.received {
             return Ok(());
         }
         let down = &mut self.down;
@@ -86,7 +86,7 @@ impl<P: Payload> Share<P> {
         let (bytes, left, made) = (weight(&packets), SmallVec::new(), packets);
         let mut descent = Descent { sequence, tag, to, bytes, left, made };
         self.down.held_bytes += bytes;
-        if self.spec.down_filter.is_empty() {
+        if self.terms.spec.down_filter.is_empty() {
             return self.forward(cx, descent);
         }
         descent.left = core::mem::take(&mut descent.made);
@@ -99,18 +99,18 @@ impl<P: Payload> Share<P> {
         let Descent { sequence, tag, to, bytes, made: packets, .. } = descent;
         let descending = Descending { sequence, tag, to, packets, bytes };
         let mut is_awaited = false;
-        for at in 0..self.branches.len() {
-            if self.branches[at].standing == Standing::There {
+        for at in 0..self.seat.children.len() {
+            if self.seat.children[at].standing() == Standing::There {
                 is_awaited |= self.send_descending(cx, at, &descending);
             }
             // One that has been asked gets it with what it lacks, once it has said that it is there.
-            is_awaited |= self.branches[at].is_awaited();
+            is_awaited |= self.seat.children[at].is_awaited();
         }
         let is_for = |endpoint: u32| descending.to.as_ref().is_none_or(|to| to.contains(endpoint));
         for own in self.own.iter_mut().filter(|own| is_for(own.endpoint)) {
             for payload in &descending.packets {
                 let event = EndpointEvent::Packet { sequence, tag, payload: payload.clone() };
-                let event = Event::Endpoint { stream: self.id, endpoint: own.endpoint, event };
+                let event = Event::Endpoint { stream: self.terms.id, endpoint: own.endpoint, event };
                 cx.effects.push_back(Effect::Deliver(event));
             }
             if !descending.packets.is_empty() {
@@ -128,14 +128,14 @@ impl<P: Payload> Share<P> {
 
     /// Sends a packet to a child that it concerns.
     fn send_descending(&mut self, cx: &mut Context<P>, at: usize, packet: &Descending<P>) -> bool {
-        let branch = &mut self.branches[at];
-        if !is_for(packet, &branch.endpoints) {
+        let child = &mut self.seat.children[at];
+        if !is_for(packet, &child.answers_for) {
             return false;
         }
-        branch.to_take.push_back(packet.sequence);
-        let node = branch.node;
+        child.more.to_take.push_back(packet.sequence);
+        let node = child.node;
         let down = |payload: Option<P>, more: bool| StreamDown {
-            stream: self.id,
+            stream: self.terms.id,
             sequence: packet.sequence,
             tag: packet.tag,
             to: packet.to.clone(),
@@ -155,12 +155,12 @@ impl<P: Payload> Share<P> {
     /// Gives a child that has just come what it lacks. What it has received it may not have taken; it will say so.
     pub(crate) fn send_down_again(&mut self, cx: &mut Context<P>, at: usize, received: u64) {
         let kept = core::mem::take(&mut self.down.kept);
-        self.branches[at].to_take.clear();
+        self.seat.children[at].more.to_take.clear();
         for packet in &kept {
             if packet.sequence > received {
                 self.send_descending(cx, at, packet);
-            } else if is_for(packet, &self.branches[at].endpoints) {
-                self.branches[at].to_take.push_back(packet.sequence);
+            } else if is_for(packet, &self.seat.children[at].answers_for) {
+                self.seat.children[at].more.to_take.push_back(packet.sequence);
             }
         }
         self.down.kept = kept;
@@ -174,11 +174,11 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         upto: u64,
     ) -> Result<(), StreamError> {
-        if let Some(at) = self.branch_at(from) {
-            let branch = &mut self.branches[at];
-            branch.heard_at = now;
-            while branch.to_take.front().is_some_and(|&sequence| sequence <= upto) {
-                branch.to_take.pop_front();
+        if let Some(at) = self.child_at(from) {
+            let child = &mut self.seat.children[at];
+            child.heard_at = now;
+            while child.more.to_take.front().is_some_and(|&sequence| sequence <= upto) {
+                child.more.to_take.pop_front();
             }
             self.forget_taken(cx);
         }
@@ -197,12 +197,13 @@ impl<P: Payload> Share<P> {
 
     /// Up to where everyone below has taken what came.
     fn taken_upto(&self) -> u64 {
-        let is_asked = self.branches.iter().any(Branch::is_awaited);
-        let waits = self.live().map(|branch| &branch.to_take).chain(self.own.iter().map(|own| &own.to_take));
+        let is_asked = self.seat.children.iter().any(Child::is_awaited);
+        let waits =
+            self.live().map(|child| &child.more.to_take).chain(self.own.iter().map(|own| &own.to_take));
         let first = waits.filter_map(|to_take| to_take.front()).min();
         let kept = self.down.kept.front().map(|packet| packet.sequence).filter(|_| is_asked);
         let waiting = self.down.waiting.front().map(|packet| packet.sequence);
-        let at_work = match &self.filter {
+        let at_work = match &self.filtering.state {
             Filter::Busy(Busy { what: AtWork::Packet(packet), .. }) => Some(packet.sequence),
             _ => None,
         };
@@ -228,8 +229,8 @@ impl<P: Payload> Share<P> {
     fn count_taken(&mut self, cx: &mut Context<P>, packets: usize, bytes: usize) {
         self.down.untold_bytes += bytes;
         self.down.untold_packets += packets;
-        let is_much =
-            self.down.untold_bytes >= self.window_bytes / 4 || self.down.untold_packets >= UNTOLD_PACKETS_MAX;
+        let is_much = self.down.untold_bytes >= self.terms.window_bytes / 4
+            || self.down.untold_packets >= UNTOLD_PACKETS_MAX;
         if is_much || self.front.is_some() {
             self.tell_taken(cx);
         }
@@ -237,10 +238,10 @@ impl<P: Payload> Share<P> {
 
     /// Tells a new parent how far all below have taken what they were given.
     pub(crate) fn tell_taken_again(&mut self, cx: &mut Context<P>) {
-        if let Parent::Node(parent) = self.parent {
+        if let Parent::Node(parent) = self.seat.parent {
             self.down.told_taken = self.taken_upto();
             let upto = self.down.told_taken;
-            cx.send_stream(parent, StreamMessage::Taken { stream: self.id, upto });
+            cx.send_stream(parent, StreamMessage::Taken { stream: self.terms.id, upto });
         }
     }
 
@@ -251,17 +252,14 @@ impl<P: Payload> Share<P> {
         }
         let bytes = core::mem::take(&mut self.down.untold_bytes) as u64;
         self.down.untold_packets = 0;
-        match self.parent {
-            Parent::Front(request) => {
-                let event = Box::new(StreamEvent::Taken { bytes });
-                cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
-            }
+        match self.seat.parent {
+            Parent::Top => self.tell_user(cx, StreamEvent::Taken { bytes }),
             Parent::Node(parent) => {
                 let upto = self.taken_upto();
-                if self.orphan_since.is_none() && upto > self.down.told_taken {
+                if self.order.orphan_since.is_none() && upto > self.down.told_taken {
                     self.down.told_taken = upto;
-                    self.has_spoken = true;
-                    cx.send_stream(parent, StreamMessage::Taken { stream: self.id, upto });
+                    self.beat.has_spoken = true;
+                    cx.send_stream(parent, StreamMessage::Taken { stream: self.terms.id, upto });
                 }
             }
         }

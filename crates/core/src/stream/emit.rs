@@ -5,15 +5,14 @@
 use super::lane::{GATHERED, Sent, Slot, piece_bytes_max, weight};
 use super::message::{StreamMessage, StreamUp};
 use super::settle::{marks_quarter, settle_again};
-use super::share::{Parent, Share};
+use super::share::Share;
 use super::spec::{StreamEvent, StreamWave};
-use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Parent;
 use crate::wave::losses::note;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
@@ -27,13 +26,13 @@ impl<P: Payload> Share<P> {
         mut packets: SmallVec<[P; 1]>,
         mut failure: Option<Reason>,
     ) {
-        if self.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
+        if self.row.lanes.get(&lane).is_some_and(|waves| waves.settled.contains(slot.key)) {
             // The front-end has had this wave, and those above would drop it.
             cx.counters.stream_pieces_late += 1;
             settle_again(self, lane, slot.key);
             return;
         }
-        let is_sent = matches!(self.parent, Parent::Node(_));
+        let is_sent = matches!(self.seat.parent, Parent::Node(_));
         if is_sent && weight(&packets) > piece_bytes_max(&cx.config.limits) {
             // It can't be sent, and who waits for it would wait for ever.
             packets.clear();
@@ -47,12 +46,13 @@ impl<P: Payload> Share<P> {
             note(&mut missing, loss, cx.config.limits.missing_max);
         }
         let bytes = weight(&packets);
-        let urgent = marks_quarter(&mut self.unmarked_bytes, bytes, self.window_bytes) || slot.urgent;
+        let urgent =
+            marks_quarter(&mut self.window.unmarked_bytes, bytes, self.terms.window_bytes) || slot.urgent;
         let sent = Sent { key: slot.key, tag: slot.tag, packets, contributors, missing, bytes, urgent };
-        self.unsettled_bytes += bytes;
+        self.window.unsettled_bytes += bytes;
         cx.counters.stream_waves += 1;
-        let kept = match self.parent {
-            Parent::Front(request) => {
+        let kept = match self.seat.parent {
+            Parent::Top => {
                 let front = self.front.as_mut().expect("invariant: a front-end's share says so");
                 front.delivered.push_back((lane, sent.key, sent.bytes, urgent));
                 let Sent { key, tag, packets, contributors, missing, .. } = sent;
@@ -66,8 +66,7 @@ impl<P: Payload> Share<P> {
                     urgent,
                 };
                 let wave = StreamWave { tag, packets: packets.into_vec(), contributors, missing };
-                let event = Box::new(StreamEvent::Wave(wave));
-                cx.effects.push_back(Effect::Deliver(Event::Stream { request, event }));
+                self.tell_user(cx, StreamEvent::Wave(wave));
                 kept
             }
             Parent::Node(_) => {
@@ -75,19 +74,19 @@ impl<P: Payload> Share<P> {
                 sent
             }
         };
-        let lane = self.lanes.entry(lane).or_default();
+        let lane = self.row.lanes.entry(lane).or_default();
         lane.sent.insert(kept.key, kept);
     }
 
     fn send_sent(&mut self, cx: &mut Context<P>, lane: u32, sent: &Sent<P>) {
-        let Parent::Node(parent) = self.parent else { return };
-        if self.orphan_since.is_some() {
+        let Parent::Node(parent) = self.seat.parent else { return };
+        if self.order.orphan_since.is_some() {
             return;
         }
-        self.has_spoken = true;
+        self.beat.has_spoken = true;
         let last = sent.packets.len().saturating_sub(1);
         let up = |payload: Option<P>, more: bool| StreamUp {
-            stream: self.id,
+            stream: self.terms.id,
             lane,
             tag: sent.tag,
             serial: if lane == GATHERED { 0 } else { sent.key },
@@ -96,7 +95,7 @@ impl<P: Payload> Share<P> {
             urgent: sent.urgent,
             contributors: if more { PartitionSet::new() } else { sent.contributors.clone() },
             missing: if more { Vec::new() } else { sent.missing.clone() },
-            holds_from: self.holds_from,
+            holds_from: self.row.holds_from,
         };
         for (at, packet) in sent.packets.iter().enumerate() {
             cx.send_stream(parent, StreamMessage::Up(up(Some(packet.clone()), at < last)));
@@ -108,12 +107,12 @@ impl<P: Payload> Share<P> {
 
     /// Gives a new parent everything that is not settled.
     pub(crate) fn send_again(&mut self, cx: &mut Context<P>) {
-        let lanes = core::mem::take(&mut self.lanes);
+        let lanes = core::mem::take(&mut self.row.lanes);
         for (&lane, waves) in &lanes {
             for sent in waves.sent.iter() {
                 self.send_sent(cx, lane, sent);
             }
         }
-        self.lanes = lanes;
+        self.row.lanes = lanes;
     }
 }

@@ -29,7 +29,7 @@ impl<P: Payload> Share<P> {
     /// Gives the filter its next work, for as long as there is some, it is idle, and the window has room.
     pub(crate) fn advance(&mut self, cx: &mut Context<P>, now: Instant) {
         loop {
-            match self.filter {
+            match self.filtering.state {
                 Filter::Opening | Filter::Busy(_) => return,
                 Filter::None | Filter::Idle => {}
             }
@@ -44,13 +44,13 @@ impl<P: Payload> Share<P> {
                 continue;
             }
             // Whoever has not said that it takes part gives nothing, lest it be taken for its former life.
-            if self.is_opening || self.unsettled_bytes >= self.window_bytes {
+            if self.roll.is_opening || self.window.unsettled_bytes >= self.terms.window_bytes {
                 return;
             }
-            let Some((lane, key)) = self.ready.pop_front() else { return };
+            let Some((lane, key)) = self.row.ready.pop_front() else { return };
             let Some(slot) = take_slot(self, lane, key) else { continue };
-            let is_idle = slot.parts.resting().is_empty() && self.carried.is_empty();
-            if self.spec.up_filter.is_empty() || is_idle {
+            let is_idle = slot.parts.resting().is_empty() && self.row.carried.is_empty();
+            if self.terms.spec.up_filter.is_empty() || is_idle {
                 let packets =
                     slot.parts.resting().iter().flat_map(|part| part.payload.packets.iter().cloned());
                 let packets = packets.collect();
@@ -70,30 +70,30 @@ impl<P: Payload> Share<P> {
         work: FilterWork<P>,
         what: AtWork<P>,
     ) {
-        let stream = self.id;
+        let stream = self.terms.id;
         // Of the node and not of the share: what a former share's filter gives late is not this one's.
         cx.jobs.runs_started += 1;
         let run = cx.jobs.runs_started;
-        let inline = match self.filter_placement {
+        let inline = match self.filtering.placement {
             Placement::Inline => true,
             Placement::Measured => {
                 // Moving to a worker costs as much again, so what is on the loop stays a while longer.
-                let patience = if self.filter_is_inline { INLINE_PATIENCE } else { 1.0 };
+                let patience = if self.filtering.is_inline { INLINE_PATIENCE } else { 1.0 };
                 let cheap_ms = cx.config.tuning.inline_cost_max.as_millis_f64() * patience;
-                self.filter_cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
+                self.filtering.cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
             }
             Placement::Pool | Placement::Async { .. } => false,
         };
-        self.filter_is_inline = inline;
+        self.filtering.is_inline = inline;
         let order = FilterRun { stream, run, tag, work, inline };
         let mut busy = Busy { run, queued: None, charge: None, inline, started_at: now, what };
         if inline {
             cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
         } else {
             busy.queued = Some(order);
-            cx.queue.push_filter(cx.queue.lanes.of_service(&self.spec.service), stream, run);
+            cx.queue.push_filter(cx.queue.lanes.of_service(&self.terms.spec.service), stream, run);
         }
-        self.filter = Filter::Busy(busy);
+        self.filtering.state = Filter::Busy(busy);
     }
 
     /// A run has ended that cost so much.
@@ -101,7 +101,7 @@ impl<P: Payload> Share<P> {
         match charge {
             Some(charge) => cx.queue.lanes.end(now, charge, cost),
             None => {
-                let lane = cx.queue.lanes.of_service(&self.spec.service);
+                let lane = cx.queue.lanes.of_service(&self.terms.spec.service);
                 cx.queue.charge_inline(now, lane, cost);
             }
         }
@@ -114,7 +114,7 @@ impl<P: Payload> Share<P> {
         });
         match (what, result) {
             (AtWork::Wave(lane, slot), Ok(filtered)) => {
-                self.holds_from = filtered.holds_from;
+                self.row.holds_from = filtered.holds_from;
                 self.emit(cx, lane, &slot, filtered.packets.into_iter().collect(), None);
                 self.release_withheld(cx);
             }
@@ -122,7 +122,7 @@ impl<P: Payload> Share<P> {
                 self.emit(cx, lane, &slot, SmallVec::new(), Some(reason));
             }
             (AtWork::Packet(descent), Ok(filtered)) => {
-                self.holds_from = filtered.holds_from.or(self.holds_from);
+                self.row.holds_from = filtered.holds_from.or(self.row.holds_from);
                 self.take_filtered_down(cx, descent, filtered.packets);
             }
             (AtWork::Packet(mut descent), Err(reason)) => {
@@ -151,7 +151,7 @@ impl<P: Payload> Share<P> {
         cx: &mut Context<P>,
         now: Instant,
     ) -> Result<(), StreamError> {
-        let Filter::Busy(busy) = &self.filter else { return Ok(()) };
+        let Filter::Busy(busy) = &self.filtering.state else { return Ok(()) };
         // With more work about than processors it may not even have begun, or not have had its turn.
         let is_crowded = busy.queued.is_some() || cx.jobs.processors_busy > cx.config.card.processors;
         let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
@@ -164,10 +164,10 @@ impl<P: Payload> Share<P> {
             let problem = alloc::format!("{problem}, as did others (stuck_jobs_max)").into();
             return Err(StreamError::Filter { problem });
         }
-        let Filter::Busy(mut busy) = core::mem::replace(&mut self.filter, Filter::Opening) else {
+        let Filter::Busy(mut busy) = core::mem::replace(&mut self.filtering.state, Filter::Opening) else {
             return Ok(());
         };
-        cx.abandon_run(self.id, &mut busy);
+        cx.abandon_run(self.terms.id, &mut busy);
         self.reopen_filter(cx);
         self.take_filtered(cx, busy.what, Err(JobError::Failed(problem)));
         self.release_withheld(cx);
@@ -179,14 +179,14 @@ impl<P: Payload> Streams<P> {
     /// A run's turn has come, unless it was given up meanwhile.
     pub(crate) fn begin_run(&mut self, cx: &mut Context<P>, now: Instant, stream: StreamId, run: u64) {
         let Some(share) = self.shares.get_mut(&stream) else { return };
-        let Filter::Busy(busy) = &mut share.filter else { return };
+        let Filter::Busy(busy) = &mut share.filtering.state else { return };
         if busy.run != run {
             return;
         }
         let Some(order) = busy.queued.take() else { return };
         busy.started_at = now;
-        let lane = cx.queue.lanes.of_service(&share.spec.service);
-        let expected_ms = share.filter_cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
+        let lane = cx.queue.lanes.of_service(&share.terms.spec.service);
+        let expected_ms = share.filtering.cost.mean_ms().unwrap_or(REDUCE_MS_PRIOR);
         busy.charge = Some(cx.queue.lanes.begin(lane, expected_ms));
         cx.jobs.processors_busy += 1;
         cx.effects.push_back(Effect::Filter(FilterEffect::Run(order)));
@@ -210,11 +210,11 @@ impl<P: Payload> Streams<P> {
             return;
         }
         self.with_share(cx, now, stream, |share, desk| {
-            match core::mem::replace(&mut share.filter, Filter::Idle) {
+            match core::mem::replace(&mut share.filtering.state, Filter::Idle) {
                 Filter::Busy(busy) if busy.run == run => {
                     desk.cx.jobs.processors_busy -= u32::from(!busy.inline);
                     share.settle_charge(desk.cx, now, busy.charge, cost);
-                    share.filter_cost.observe(cost);
+                    share.filtering.cost.observe(cost);
                     let is_broken = matches!(result, Err(JobError::Panicked(_)));
                     share.take_filtered(desk.cx, busy.what, result);
                     if is_broken {
@@ -223,7 +223,7 @@ impl<P: Payload> Streams<P> {
                         share.release_withheld(desk.cx);
                     }
                 }
-                other => share.filter = other,
+                other => share.filtering.state = other,
             }
             Ok(())
         });
@@ -256,7 +256,7 @@ impl<P: Payload> Context<P> {
 
 /// What the filter gets of a wave: first what lost nodes' filters may have kept, whose wave is gone here.
 fn pieces_of<P: Payload>(share: &mut Share<P>, slot: &Slot<P>) -> Vec<(Source, P)> {
-    let carried = core::mem::take(&mut share.carried);
+    let carried = core::mem::take(&mut share.row.carried);
     let mut pieces = Vec::with_capacity(carried.len() + slot.parts.resting().len());
     for piece in carried {
         share.release(piece.source, piece.len());

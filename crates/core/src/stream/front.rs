@@ -2,7 +2,7 @@
 //! who comes.
 
 use super::layout;
-use super::share::{Beginning, Front, Parent, Share};
+use super::share::{Front, Share, Terms};
 use super::spec::StreamEvent;
 use super::table::StreamDesk;
 use super::table::Streams;
@@ -16,6 +16,7 @@ use crate::node::context::Context;
 use crate::node::path::Key;
 use crate::partitions::PartitionSet;
 use crate::random::hashed;
+use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
 use crate::tree::shape::{Candidate, STREAM_SHAPE, Shape, form_below};
@@ -79,30 +80,29 @@ impl<P: Payload> Streams<P> {
         let id = StreamId { origin: cx.me.generation, sequence: self.opened };
         let (own, placed) = cx.place_endpoints(&spec.service, &wanted);
         let (trees, fan_out) = cx.trees_for(now, id, &spec, options, placed, &wanted.difference(&own));
-        let is_all = options.endpoints.is_none();
-        let beginning = Beginning {
+        let front = Front {
+            request,
+            all: options.endpoints.is_none(),
+            wanted: wanted.clone(),
+            is_opened: false,
+            fan_out: fan_out.max(1),
+            seated: BTreeMap::new(),
+            missed: PartitionSet::new(),
+            looked_at: now,
+            delivered: VecDeque::new(),
+            to_settle: BTreeMap::new(),
+            to_settle_bytes: 0,
+        };
+        let terms = Terms {
             id,
             spec: Arc::new(spec),
-            parent: Parent::Front(request),
             levels: trees.iter().map(|tree| tree.height() as u32 + 1).max().unwrap_or(0),
             window_bytes: window,
-            cost_weight: cx.config.tuning.cost_weight,
-            front: Some(Front {
-                all: is_all,
-                wanted: wanted.clone(),
-                is_opened: false,
-                fan_out: fan_out.max(1),
-                seated: BTreeMap::new(),
-                missed: PartitionSet::new(),
-                looked_at: now,
-                delivered: VecDeque::new(),
-                to_settle: BTreeMap::new(),
-                to_settle_bytes: 0,
-            }),
         };
-        let mut share = Box::new(Share::begin(now, beginning));
+        let cost_weight = cx.config.tuning.cost_weight;
+        let mut share = Box::new(Share::begin(now, terms, Parent::Top, cost_weight, Some(front)));
         share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, &trees);
-        let homeless = wanted.difference(&share.group);
+        let homeless = wanted.difference(&share.roll.group);
         if !homeless.is_empty() {
             share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
             share.regroup();
@@ -134,8 +134,8 @@ impl<P: Payload> Streams<P> {
     pub(crate) fn leave_streams(&mut self, cx: &mut Context<P>, now: Instant) {
         let streams: Vec<StreamId> = self.shares.keys().copied().collect();
         for stream in streams {
-            self.with_share(cx, now, stream, |share, _| match share.parent {
-                Parent::Front(_) => Err(StreamError::Closed),
+            self.with_share(cx, now, stream, |share, _| match share.seat.parent {
+                Parent::Top => Err(StreamError::Closed),
                 Parent::Node(_) => Err(StreamError::ShuttingDown),
             });
         }
@@ -210,7 +210,7 @@ impl<P: Payload> Share<P> {
     /// Gives endpoints of a member that nobody answers for their place in the tree.
     fn take_in_member(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, node: NodeId) {
         let Some(card) = desk.cx.view().card(&node) else { return };
-        let Some(service) = card.services.get(&*self.spec.service) else { return };
+        let Some(service) = card.services.get(&*self.terms.spec.service) else { return };
         let (hosted, total) = (service.partitions.clone(), service.total);
         let Some(front) = self.front.as_mut() else { return };
         if front.all {
@@ -241,7 +241,7 @@ impl<P: Payload> Share<P> {
         if fresh.is_empty() {
             return;
         }
-        let (own, placed) = desk.cx.place_endpoints(&self.spec.service, &fresh);
+        let (own, placed) = desk.cx.place_endpoints(&self.terms.spec.service, &fresh);
         let is_due = |share: &Share<P>, node: NodeId| {
             let seated = share.front.as_ref().and_then(|front| front.seated.get(&node));
             seated.is_none_or(|&(at, times)| {
@@ -261,7 +261,7 @@ impl<P: Payload> Share<P> {
 
     /// Endpoints that live on this node, and whom nobody else brings back, begin here.
     fn take_home(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, own: &PartitionSet) {
-        let fresh = own.difference(&self.own_set);
+        let fresh = own.difference(&self.roll.own_set);
         if fresh.is_empty() {
             return;
         }
@@ -270,11 +270,11 @@ impl<P: Payload> Share<P> {
             (*at, *times) = (now, times.saturating_add(1));
         }
         self.let_go(desk, &fresh);
-        self.life = self.life.saturating_add(1);
+        self.order.life = self.order.life.saturating_add(1);
         let first_tag = self.next_tag();
         self.open_own(desk, &fresh, first_tag);
         self.regroup();
-        let opened = fresh.intersection(&self.own_set);
+        let opened = fresh.intersection(&self.roll.own_set);
         // Until then they were away.
         self.put_away(Missing { partitions: opened.clone(), node: Some(desk.cx.me), reason: Reason::Late });
         self.begin_with(&opened, first_tag);

@@ -4,7 +4,6 @@
 //! it or excused; with time-outs, when its time is up; where nobody is waited for, at once. Whatever comes for a tag
 //! that was sent already is dropped if it was in it, and sent after it if it was not.
 
-use super::branch::Standing;
 use super::error::StreamError;
 use super::lane::{GATHERED, Lane, PACKET_BYTES, Piece, Slot, piece_bytes_max};
 use super::late::{Past, past_of};
@@ -16,6 +15,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Standing;
 use crate::time::{Duration, Instant};
 use crate::wave::contributors::{Part, Parts, Taken};
 use alloc::vec::Vec;
@@ -41,23 +41,20 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         mut up: StreamUp<P>,
     ) -> Result<(), StreamError> {
-        let Some(at) = self.branch_at(from) else {
+        let Some(at) = self.child_at(from) else {
             cx.counters.stream_pieces_late += 1;
             self.turn_away(cx, from);
             return Ok(());
         };
-        let branch = &mut self.branches[at];
-        branch.heard_at = now;
-        match branch.standing {
-            Standing::There => {}
-            Standing::Asked => {
-                cx.counters.stream_pieces_late += 1;
-                return Ok(());
-            }
-            Standing::Away => {
-                self.call_back(cx, now, at);
-                return Ok(());
-            }
+        let child = &mut self.seat.children[at];
+        child.heard_at = now;
+        if !child.is_open() {
+            self.call_back(cx, now, at);
+            return Ok(());
+        }
+        if child.standing() == Standing::Asked {
+            cx.counters.stream_pieces_late += 1;
+            return Ok(());
         }
         if let Some(packets) = self.take_frame(cx, now, at, &mut up) {
             self.take_whole(cx, now, at, up, packets);
@@ -74,22 +71,22 @@ impl<P: Payload> Share<P> {
         up: &mut StreamUp<P>,
     ) -> Option<SmallVec<[P; 1]>> {
         let flood_bytes = self.flood_bytes(cx);
-        let branch = &mut self.branches[at];
-        branch.half_bytes += PACKET_BYTES + up.payload.as_ref().map_or(0, Payload::len);
-        let held_bytes = self.held_of.get(&branch.source).copied().unwrap_or(0);
-        if branch.half_bytes.saturating_add(held_bytes) > flood_bytes {
-            let from = branch.node;
+        let child = &mut self.seat.children[at];
+        child.more.half.bytes += PACKET_BYTES + up.payload.as_ref().map_or(0, Payload::len);
+        let held_bytes = self.window.held_of.get(&child.more.source).copied().unwrap_or(0);
+        if child.more.half.bytes.saturating_add(held_bytes) > flood_bytes {
+            let from = child.node;
             cx.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
             self.give_up(cx, now, at, &Reason::Full("stream_window_bytes".into()));
             return None;
         }
-        branch.half.extend(up.payload.take());
+        child.more.half.packets.extend(up.payload.take());
         if up.more {
             return None;
         }
-        branch.half_bytes = 0;
-        branch.holds_from = up.holds_from;
-        Some(branch.half.drain(..).collect())
+        child.more.half.bytes = 0;
+        child.more.holds_from = up.holds_from;
+        Some(child.more.half.packets.drain(..).collect())
     }
 
     /// A part that is there as a whole.
@@ -101,7 +98,7 @@ impl<P: Payload> Share<P> {
         up: StreamUp<P>,
         packets: SmallVec<[P; 1]>,
     ) {
-        let (from, source) = (self.branches[at].node, Source::Child(self.branches[at].source));
+        let (from, source) = (self.seat.children[at].node, Source::Child(self.seat.children[at].more.source));
         if !is_lane_of(self, &up) || up.missing.len() > cx.config.limits.missing_max {
             let problem = "up.lane, up.missing: not of this stream, or beyond missing_max";
             return cx.note_bad_message(from, problem);
@@ -112,20 +109,20 @@ impl<P: Payload> Share<P> {
             self.tell_ahead(cx, Some(source), address.key);
             return self.take_piece(cx, now, address, None, missing, urgent);
         }
-        if address.lane.checked_sub(1).is_some_and(|endpoint| !self.group.contains(endpoint)) {
+        if address.lane.checked_sub(1).is_some_and(|endpoint| !self.roll.group.contains(endpoint)) {
             // Nobody here accounts for it any more, so nobody here would hear that it is settled. Its endpoint sends it
             // again where it is now.
             cx.counters.stream_pieces_late += 1;
             return;
         }
-        let branch = &self.branches[at];
-        let is_its = branch.accounted_for(&contributors);
+        let child = &self.seat.children[at];
+        let is_its = child.accounted_for(&contributors);
         if !is_its {
             // It can't be taken apart. Nobody waits for the child's own, who are in it.
             let partitions = contributors.clone();
             missing.push(Missing { partitions, node: Some(from), reason: Reason::Overlap });
         }
-        clip(&mut missing, &branch.endpoints);
+        clip(&mut missing, &child.answers_for);
         if !is_its {
             cx.note_bad_message(from, "up.contributors: endpoints that are not below");
         }
@@ -139,7 +136,7 @@ impl<P: Payload> Share<P> {
     /// More than this from one child can't be within its window: what it may send, what it may have sent just before
     /// it was told otherwise, and one packet of any size.
     fn flood_bytes(&self, cx: &Context<P>) -> usize {
-        self.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&cx.config.limits))
+        self.terms.window_bytes.saturating_mul(2).saturating_add(piece_bytes_max(&cx.config.limits))
     }
 
     /// Puts a piece where it belongs.
@@ -152,7 +149,7 @@ impl<P: Payload> Share<P> {
         missing: Vec<Missing>,
         urgent: bool,
     ) {
-        self.tag_max = self.tag_max.max(address.tag);
+        self.row.tag_max = self.row.tag_max.max(address.tag);
         let (gathers, is_front) = (self.gathers(), self.front.is_some());
         let source = part.as_ref().map(|part| part.payload.source);
         let past = past_of(self, address, part.as_ref().map(|part| &part.contributors));
@@ -170,13 +167,13 @@ impl<P: Payload> Share<P> {
             return;
         }
         let is_late = past == Past::Lacking;
-        let lane = self.lanes.entry(address.lane).or_default();
+        let lane = self.row.lanes.entry(address.lane).or_default();
         let at = match lane.find(address.key) {
             Ok(at) => at,
             Err(at) => {
                 lane.slots.insert(at, new_slot(now, address, is_late));
                 if gathers {
-                    self.opened.push_back((now, address.key));
+                    self.row.opened.push_back((now, address.key));
                 }
                 at
             }
@@ -185,9 +182,9 @@ impl<P: Payload> Share<P> {
         if let Some(part) = part {
             self.put_in_slot(cx, address.lane, at, part);
         }
-        let slot = &mut self.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
+        let slot = &mut self.row.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
         missing.into_iter().for_each(|loss| excuse(slot, loss));
-        if !slot.is_ready && (!gathers || self.is_complete(&self.lanes[&address.lane].slots[at])) {
+        if !slot.is_ready && (!gathers || self.is_complete(&self.row.lanes[&address.lane].slots[at])) {
             make_ready(self, address.lane, at);
         }
         if gathers {
@@ -199,7 +196,7 @@ impl<P: Payload> Share<P> {
     /// Puts a part among those of its wave. What overlaps them and can't be taken apart is dropped, and whoever was in
     /// it alone is not waited for.
     fn put_in_slot(&mut self, cx: &mut Context<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
-        let slot = &mut self.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
+        let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
         let (bytes, contributors, source) =
             (part.payload.len(), part.contributors.clone(), part.payload.source);
         let covered = resting_within(slot, &contributors);
@@ -221,7 +218,7 @@ impl<P: Payload> Share<P> {
     /// No more waves come together at a time than the limit says: the oldest goes as it is.
     fn bound_slots(&mut self, cx: &mut Context<P>) {
         let waves_max = cx.config.limits.stream_waves_open_max;
-        let open = self.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
+        let open = self.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
         if open <= waves_max {
             return;
         }
@@ -235,7 +232,7 @@ impl<P: Payload> Share<P> {
         if !self.gathers() {
             return;
         }
-        let Some(lane) = self.lanes.get(&GATHERED) else { return };
+        let Some(lane) = self.row.lanes.get(&GATHERED) else { return };
         let complete: SmallVec<[usize; 8]> = (0..lane.slots.len())
             .filter(|&at| !lane.slots[at].is_ready && self.is_complete(&lane.slots[at]))
             .collect();
@@ -286,9 +283,10 @@ fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P
 
 /// How long this node waits for the rest of a wave; `None` for ever.
 pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
-    match share.spec.synchronisation {
+    match share.terms.spec.synchronisation {
         Synchronisation::TimeOut(wait) => {
-            let (levels, height) = (f64::from(share.levels), f64::from(share.height.min(share.levels)));
+            let (levels, height) =
+                (f64::from(share.terms.levels), f64::from(share.row.height.min(share.terms.levels)));
             Some(wait.mul_f64((height + 1.0) / (levels + 1.0)))
         }
         Synchronisation::WaitForAll | Synchronisation::DoNotWait => None,
@@ -303,13 +301,13 @@ pub(crate) fn next_slot_due<P: Payload>(share: &mut Share<P>) -> Option<Instant>
 
 /// The wave that has been coming together for longest, and its place. Those before it have gone.
 fn first_opened<P: Payload>(share: &mut Share<P>) -> Option<(Instant, usize)> {
-    let lane = share.lanes.get(&GATHERED)?;
+    let lane = share.row.lanes.get(&GATHERED)?;
     loop {
-        let &first = share.opened.front()?;
+        let &first = share.row.opened.front()?;
         if let Some(at) = place_of_open(lane, first) {
             return Some((first.0, at));
         }
-        share.opened.pop_front();
+        share.row.opened.pop_front();
     }
 }
 
@@ -323,17 +321,17 @@ fn place_of_open<P: Payload>(lane: &Lane<P>, (opened_at, key): (Instant, u64)) -
 /// Forgets the beginnings of waves that have gone, once those are the most: where the first waits for long, or nobody
 /// asks which is the first, they pile up.
 fn trim_opened<P: Payload>(share: &mut Share<P>) {
-    let Some(lane) = share.lanes.get(&GATHERED) else { return };
-    if share.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
-        share.opened.retain(|&opened| place_of_open(lane, opened).is_some());
+    let Some(lane) = share.row.lanes.get(&GATHERED) else { return };
+    if share.row.opened.len() > 2 * lane.slots.len() + OPENED_SLACK {
+        share.row.opened.retain(|&opened| place_of_open(lane, opened).is_some());
     }
 }
 
 /// Nobody is waited for any more.
 pub(crate) fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize) {
-    let slot = &mut share.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
+    let slot = &mut share.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
     slot.is_ready = true;
-    share.ready.push_back((lane, slot.key));
+    share.row.ready.push_back((lane, slot.key));
 }
 
 /// Parts at rest that one of these contributors would take the place of.
@@ -347,7 +345,7 @@ fn resting_within<P: Payload>(slot: &Slot<P>, contributors: &PartitionSet) -> Sm
 
 /// Takes a slot out of its lane; what it holds is no longer waiting.
 pub(crate) fn take_slot<P: Payload>(share: &mut Share<P>, lane: u32, key: u64) -> Option<Slot<P>> {
-    let waves = share.lanes.get_mut(&lane)?;
+    let waves = share.row.lanes.get_mut(&lane)?;
     let at = waves.find(key).ok()?;
     let slot = waves.slots.remove(at)?;
     for part in slot.parts.resting() {

@@ -4,19 +4,19 @@
 //! for a moment would be for ever: he is told to go on with the foremost. What a lost node's filter may have kept is
 //! another thing that comes late, and is wanted.
 
-use super::branch::Standing;
 use super::error::StreamError;
 use super::gather::{Address, make_ready};
 use super::lane::{GATHERED, Lane, Piece};
 use super::message::{StreamMessage, StreamUp};
 use super::settle::settle_again;
-use super::share::{Parent, Share};
+use super::share::Share;
 use super::spec::{Source, Synchronisation};
 use super::tags::TagRuns;
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
 use crate::wave::contributors::Part;
 use alloc::vec::Vec;
 
@@ -39,11 +39,11 @@ pub(crate) fn past_of<P: Payload>(
     address: Address,
     contributors: Option<&PartitionSet>,
 ) -> Past {
-    let Some(lane) = share.lanes.get(&address.lane) else { return Past::New };
+    let Some(lane) = share.row.lanes.get(&address.lane) else { return Past::New };
     if lane.settled.contains(address.key) {
         return Past::Settled;
     }
-    let at_work = share.filter.wave_at_work(address.lane, address.key).into_iter();
+    let at_work = share.filtering.state.wave_at_work(address.lane, address.key).into_iter();
     let mut past = Past::New;
     for gone in lane.sent.under(address.key).map(|sent| &sent.contributors).chain(at_work) {
         past = Past::Lacking;
@@ -79,11 +79,11 @@ impl<P: Payload> Share<P> {
             }
             Source::Endpoint(_) => {}
             Source::Child(number) => {
-                let branch = self.branches.iter().find(|branch| branch.source == number);
-                let carries = branch.and_then(|branch| branch.carries);
+                let child = self.seat.children.iter().find(|child| child.more.source == number);
+                let carries = child.and_then(|child| child.more.carries);
                 if carries.is_some_and(|(from, to)| (from..=to).contains(&address.key)) {
                     self.hold(piece.source, piece.len());
-                    self.carried.push(piece);
+                    self.row.carried.push(piece);
                 }
             }
         }
@@ -92,14 +92,14 @@ impl<P: Payload> Share<P> {
     /// Where waves time out, those that are settled may be far behind those that others send by now: it is said above
     /// that somebody here is late, by a part that nobody is in, so that he is told where to go on.
     pub(crate) fn ask_where(&mut self, cx: &mut Context<P>, key: u64) {
-        if !matches!(self.spec.synchronisation, Synchronisation::TimeOut(_)) {
+        if !matches!(self.terms.spec.synchronisation, Synchronisation::TimeOut(_)) {
             return;
         }
-        if let Parent::Node(parent) = self.parent
-            && self.orphan_since.is_none()
+        if let Parent::Node(parent) = self.seat.parent
+            && self.order.orphan_since.is_none()
         {
             let up = StreamUp {
-                stream: self.id,
+                stream: self.terms.id,
                 lane: GATHERED,
                 tag: key,
                 serial: 0,
@@ -108,7 +108,7 @@ impl<P: Payload> Share<P> {
                 urgent: false,
                 contributors: PartitionSet::new(),
                 missing: Vec::new(),
-                holds_from: self.holds_from,
+                holds_from: self.row.holds_from,
             };
             cx.send_stream(parent, StreamMessage::Up(up));
         }
@@ -118,20 +118,20 @@ impl<P: Payload> Share<P> {
     /// time out, with the foremost, for those before it would have gone by the time that it comes; where they wait,
     /// with the first that is not gone, lest it skip one that waits for it.
     pub(crate) fn tell_ahead(&mut self, cx: &mut Context<P>, source: Option<Source>, key: u64) {
-        let gone_upto = match self.spec.synchronisation {
-            Synchronisation::TimeOut(_) => Some(self.tag_max),
+        let gone_upto = match self.terms.spec.synchronisation {
+            Synchronisation::TimeOut(_) => Some(self.row.tag_max),
             Synchronisation::WaitForAll | Synchronisation::DoNotWait => {
-                self.lanes.get(&GATHERED).and_then(Lane::gone_upto)
+                self.row.lanes.get(&GATHERED).and_then(Lane::gone_upto)
             }
         };
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {
-                let branch = self.branches.iter_mut().find(|branch| branch.source == number);
-                let Some(branch) = branch.filter(|branch| branch.told_ahead < last) else { return };
-                branch.told_ahead = last;
-                let node = branch.node;
-                cx.send_stream(node, StreamMessage::Ahead { stream: self.id, tag: last });
+                let child = self.seat.children.iter_mut().find(|child| child.more.source == number);
+                let Some(child) = child.filter(|child| child.more.told_ahead < last) else { return };
+                child.more.told_ahead = last;
+                let node = child.node;
+                cx.send_stream(node, StreamMessage::Ahead { stream: self.terms.id, tag: last });
             }
             Some(Source::Endpoint(_)) => skip_to(self, last),
             None => {}
@@ -145,27 +145,27 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         tag: u64,
     ) -> Result<(), StreamError> {
-        if self.parent != Parent::Node(from) {
+        if self.seat.parent != Parent::Node(from) {
             return Ok(());
         }
         skip_to(self, tag);
         // Those below may skip waves that these wait for. Where waves time out, they do so in any case, and those that are
         // in time are not to be sent without who is.
-        let slots = match (self.spec.synchronisation, self.lanes.get(&GATHERED)) {
+        let slots = match (self.terms.spec.synchronisation, self.row.lanes.get(&GATHERED)) {
             (Synchronisation::WaitForAll, Some(lane)) => lane.slots.partition_point(|slot| slot.key <= tag),
             _ => 0,
         };
         for at in 0..slots {
-            if !self.lanes[&GATHERED].slots[at].is_ready {
+            if !self.row.lanes[&GATHERED].slots[at].is_ready {
                 make_ready(self, GATHERED, at);
             }
         }
-        for at in 0..self.branches.len() {
-            let branch = &mut self.branches[at];
-            if branch.standing == Standing::There && branch.told_ahead < tag {
-                branch.told_ahead = tag;
-                let node = branch.node;
-                cx.send_stream(node, StreamMessage::Ahead { stream: self.id, tag });
+        for at in 0..self.seat.children.len() {
+            let child = &mut self.seat.children[at];
+            if child.standing() == Standing::There && child.more.told_ahead < tag {
+                child.more.told_ahead = tag;
+                let node = child.node;
+                cx.send_stream(node, StreamMessage::Ahead { stream: self.terms.id, tag });
             }
         }
         Ok(())

@@ -24,13 +24,13 @@
 //!   and its endpoints are missing until it is back (`repair`).
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
-//! with `branch`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where
+//! with `child`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where
 //! everything arrives; `open`, `reopen`, `news` and `close`, how a share comes to be, changes and ends; `gather`, `late`,
 //! `filtering`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who is lost and who comes back; `front`
 //! and `endpoint`, the two ends; [`operator`], filters that come while the cluster runs; [`tags`], sets of tags;
 //! [`work`], how much there is of it all.
 
-mod branch;
+mod child;
 mod close;
 mod desk;
 mod down;

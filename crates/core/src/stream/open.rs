@@ -4,11 +4,11 @@
 //! ([`super::message::StreamNews`]): opening is itself a wave. Each `Open` bears a later term than all before it, and
 //! what is said in answer names that term: so a parent tells the answer from what was said before.
 
-use super::branch::{Branch, Own, Standing};
+use super::child::{Asking, Child, Flow, Half, Own};
 use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
-use super::share::{AtWork, Beginning, Filter, Parent, Share};
+use super::share::{AtWork, Filter, Share, Terms};
 use super::spec::{EndpointEvent, Source};
 use super::table::StreamDesk;
 use super::table::Streams;
@@ -19,6 +19,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Parent;
 use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::boxed::Box;
@@ -60,26 +61,24 @@ impl<P: Payload> Streams<P> {
             return cx.send_stream(from, StreamMessage::Close { stream: open.stream, reason });
         }
         let window_bytes = usize::try_from(open.window_bytes).unwrap_or(usize::MAX);
-        let beginning = Beginning {
+        let terms = Terms {
             id: open.stream,
             spec: open.spec,
-            parent: Parent::Node(from),
             levels: open.levels,
             window_bytes: window_bytes.min(cx.config.limits.stream_window_bytes),
-            cost_weight: cx.config.tuning.cost_weight,
-            front: None,
         };
-        let mut share = Box::new(Share::begin(now, beginning));
-        share.life = open.life;
-        share.term = open.term;
-        share.asked_term = open.term;
-        share.first_tag = open.first_tag.max(1);
-        share.tag_max = share.first_tag - 1;
-        share.packets_before = open.packets_before;
+        let cost_weight = cx.config.tuning.cost_weight;
+        let mut share = Box::new(Share::begin(now, terms, Parent::Node(from), cost_weight, None));
+        share.order.life = open.life;
+        share.order.term = open.term;
+        share.order.asked_term = open.term;
+        share.roll.first_tag = open.first_tag.max(1);
+        share.row.tag_max = share.roll.first_tag - 1;
+        share.down.packets_before = open.packets_before;
         share.down.received = open.packets_before;
         let children: Vec<Tree> = open.tree.children().collect();
         share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.tree.root().partitions, &children);
-        let (own, first_tag) = (share.own_set.clone(), share.first_tag);
+        let (own, first_tag) = (share.roll.own_set.clone(), share.roll.first_tag);
         share.begin_with(&own, first_tag);
         share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
     }
@@ -107,25 +106,25 @@ impl<P: Payload> Share<P> {
         own: &PartitionSet,
         children: &[Tree],
     ) {
-        desk.cx.note_held(desk.cx.queue.lanes.of_service(&self.spec.service));
-        if self.spec.has_filter() {
-            let (stream, spec) = (self.id, Arc::clone(&self.spec));
+        desk.cx.note_held(desk.cx.queue.lanes.of_service(&self.terms.spec.service));
+        if self.terms.spec.has_filter() {
+            let (stream, spec) = (self.terms.id, Arc::clone(&self.terms.spec));
             desk.cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
         }
-        let first_tag = self.first_tag;
+        let first_tag = self.roll.first_tag;
         self.open_own(desk, own, first_tag);
         let window_bytes = self.window_for(desk.cx, children.len());
         for tree in children {
-            self.adopt_branch(desk.cx, now, tree, window_bytes, false);
+            self.adopt_child(desk.cx, now, tree, window_bytes, false);
         }
         self.regroup();
     }
 
     /// So many children can each be given so large a window.
     pub(crate) fn window_for(&self, cx: &Context<P>, children: usize) -> usize {
-        let lane = cx.queue.lanes.of_service(&self.spec.service);
+        let lane = cx.queue.lanes.of_service(&self.terms.spec.service);
         let fair = cx.credit.room_of(lane) / children.max(1);
-        self.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
+        self.terms.window_bytes.min(fair.max(WINDOW_BYTES_MIN))
     }
 
     /// Opens endpoints that live here.
@@ -135,11 +134,11 @@ impl<P: Payload> Share<P> {
         endpoints: &PartitionSet,
         first_tag: u64,
     ) {
-        let card = desk.cx.config.card.services.get(&*self.spec.service);
+        let card = desk.cx.config.card.services.get(&*self.terms.spec.service);
         let hosted = card.map(|card| card.partitions.clone()).unwrap_or_default();
         let absent = endpoints.difference(&hosted);
         // Those of a former process are told from these by the life, those of this process by counting on.
-        let life = u64::from(self.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
+        let life = u64::from(self.order.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
         let next_serial = (life << LIFE_BITS) + desk.streams.serials_used + 1;
         for endpoint in endpoints.intersection(&hosted).iter() {
             let Err(at) = self.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
@@ -153,8 +152,8 @@ impl<P: Payload> Share<P> {
                 to_take: VecDeque::new(),
             };
             self.own.insert(at, own);
-            let (spec, window_bytes) = (Arc::clone(&self.spec), self.window_bytes as u64);
-            desk.cx.tell_endpoint(self.id, endpoint, EndpointEvent::Opened { spec, window_bytes });
+            let (spec, window_bytes) = (Arc::clone(&self.terms.spec), self.terms.window_bytes as u64);
+            desk.cx.tell_endpoint(self.terms.id, endpoint, EndpointEvent::Opened { spec, window_bytes });
             self.tell_filter_joined(desk.cx, Source::Endpoint(endpoint));
         }
         if !absent.is_empty() {
@@ -163,43 +162,43 @@ impl<P: Payload> Share<P> {
     }
 
     pub(crate) fn tell_filter_joined(&self, cx: &mut Context<P>, source: Source) {
-        if self.spec.has_filter() {
-            let stream = self.id;
+        if self.terms.spec.has_filter() {
+            let stream = self.terms.id;
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
     }
 
     pub(crate) fn tell_filter_replaced(&self, cx: &mut Context<P>, lost: Source, heirs: Vec<Source>) {
-        if self.spec.has_filter() {
-            let stream = self.id;
+        if self.terms.spec.has_filter() {
+            let stream = self.terms.id;
             cx.effects.push_back(Effect::Filter(FilterEffect::Replaced { stream, lost, heirs }));
         }
     }
 
     /// The driver makes the filter anew; it knows nobody yet.
     pub(crate) fn reopen_filter(&mut self, cx: &mut Context<P>) {
-        if !self.spec.has_filter() {
+        if !self.terms.spec.has_filter() {
             return;
         }
-        if let Filter::Busy(mut busy) = core::mem::replace(&mut self.filter, Filter::Opening) {
-            cx.abandon_run(self.id, &mut busy);
+        if let Filter::Busy(mut busy) = core::mem::replace(&mut self.filtering.state, Filter::Opening) {
+            cx.abandon_run(self.terms.id, &mut busy);
             if let AtWork::Packet(descent) = busy.what {
                 self.down.waiting.push_front(descent);
             }
         }
-        self.holds_from = None;
-        let (stream, spec): (_, Arc<StreamSpec<P>>) = (self.id, Arc::clone(&self.spec));
+        self.row.holds_from = None;
+        let (stream, spec): (_, Arc<StreamSpec<P>>) = (self.terms.id, Arc::clone(&self.terms.spec));
         cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
         let own = self.own.iter().map(|own| Source::Endpoint(own.endpoint));
-        let children = self.live().map(|branch| Source::Child(branch.source));
+        let children = self.live().map(|child| Source::Child(child.more.source));
         let known: BTreeSet<Source> = own.chain(children).collect();
         for &source in &known {
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
         }
         // What those gave who are gone may wait here yet.
-        let slots = self.lanes.values().flat_map(|lane| &lane.slots);
+        let slots = self.row.lanes.values().flat_map(|lane| &lane.slots);
         let waiting = slots.flat_map(|slot| slot.parts.resting()).map(|part| &part.payload);
-        let gone: BTreeSet<Source> = waiting.chain(&self.carried).map(|piece| piece.source).collect();
+        let gone: BTreeSet<Source> = waiting.chain(&self.row.carried).map(|piece| piece.source).collect();
         for &source in gone.difference(&known) {
             cx.effects.push_back(Effect::Filter(FilterEffect::Joined { stream, source }));
             self.tell_filter_replaced(cx, source, Vec::new());
@@ -208,7 +207,7 @@ impl<P: Payload> Share<P> {
 
     /// Makes a subtree a child of this node, and sends it its part. Who joins begins anew, whatever it may hold of a
     /// former part in the stream.
-    pub(crate) fn adopt_branch(
+    pub(crate) fn adopt_child(
         &mut self,
         cx: &mut Context<P>,
         now: Instant,
@@ -220,58 +219,53 @@ impl<P: Payload> Share<P> {
         if node == cx.me {
             return;
         }
-        let mut endpoints = tree.partitions().difference(&self.own_set);
-        self.sources = self.sources.wrapping_add(1);
+        let mut endpoints = tree.partitions().difference(&self.roll.own_set);
+        self.row.sources = self.row.sources.wrapping_add(1);
         let mut formerly = PartitionSet::new();
-        if let Some(at) = self.branch_at(node) {
-            let old = self.branches.remove(at);
-            formerly = old.formerly;
-            formerly.union_with(&old.endpoints);
+        if let Some(at) = self.child_at(node) {
+            let old = self.seat.children.remove(at);
+            formerly.clone_from(&old.more.formerly);
+            formerly.union_with(&old.answers_for);
             // Whom it has had to account for are nobody else's yet, whatever is said to be below it now.
             if joins {
-                let partitions = old.endpoints.difference(&endpoints);
+                let partitions = old.answers_for.difference(&endpoints);
                 self.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
             } else {
-                endpoints.union_with(&old.endpoints);
+                endpoints.union_with(&old.answers_for);
             }
-            if old.standing != Standing::Away {
-                self.tell_filter_replaced(cx, Source::Child(old.source), Vec::new());
+            if old.is_open() {
+                self.tell_filter_replaced(cx, Source::Child(old.more.source), Vec::new());
             }
         }
-        self.branches.iter_mut().for_each(|branch| branch.release(&endpoints));
-        self.drop_idle_branches(cx);
-        let branch = Branch {
-            node,
-            source: self.sources,
-            standing: Standing::Asked,
-            tree: tree.clone(),
-            endpoints,
+        if self.roll.group.intersects(&endpoints) {
+            self.seat.children.iter_mut().for_each(|child| child.release(&endpoints));
+            self.drop_idle_children(cx);
+        }
+        self.roll.group.union_with(&endpoints);
+        let flow = Flow {
+            source: self.row.sources,
             formerly,
-            heard_at: now,
             away: Vec::new(),
-            half: Vec::new(),
-            half_bytes: 0,
+            half: Half::default(),
             to_take: VecDeque::new(),
             holds_from: None,
             carries: None,
             told_ahead: 0,
-            asked_term: 0,
-            attach_term: 0,
-            asked_back_at: now,
-            asks: 0,
-            rejoins: joins,
+            asking: Asking { term: 0, attach_term: 0, back_at: now, times: 0, rejoins: joins },
         };
-        self.tell_filter_joined(cx, Source::Child(branch.source));
-        let at = self.branches.partition_point(|other| other.node < node);
-        self.branches.insert(at, branch);
+        let mut child = Child::asked(now, 0, tree.clone(), flow);
+        child.answers_for = endpoints;
+        self.tell_filter_joined(cx, Source::Child(child.more.source));
+        let at = self.seat.children.push(child);
         self.attach_child(cx, at, window_bytes);
     }
 
     /// Asks who is to be a child, again or for the first time.
     pub(crate) fn attach_child(&mut self, cx: &mut Context<P>, at: usize, window_bytes: usize) {
-        let (tree, rejoins) = (self.branches[at].tree.clone(), self.branches[at].rejoins);
+        let (tree, rejoins) =
+            (self.seat.children[at].tree().clone(), self.seat.children[at].more.asking.rejoins);
         self.send_open(cx, &tree, window_bytes, rejoins, PartitionSet::new());
-        self.branches[at].attach_term = self.branches[at].asked_term;
+        self.seat.children[at].more.asking.attach_term = self.seat.children[at].more.asking.term;
     }
 
     /// Asks a child.
@@ -284,20 +278,20 @@ impl<P: Payload> Share<P> {
         gone: PartitionSet,
     ) {
         let node = tree.root().node;
-        self.term = self.term.saturating_add(1);
-        if let Some(at) = self.branch_at(node) {
-            self.branches[at].asked_term = self.term;
+        self.order.term = self.order.term.saturating_add(1);
+        if let Some(at) = self.child_at(node) {
+            self.seat.children[at].more.asking.term = self.order.term;
         }
         let open = StreamOpen {
-            stream: self.id,
-            spec: Arc::clone(&self.spec),
+            stream: self.terms.id,
+            spec: Arc::clone(&self.terms.spec),
             tree: tree.clone(),
-            levels: self.levels,
+            levels: self.terms.levels,
             window_bytes: window_bytes as u64,
             first_tag: self.first_tag_for_others(),
             packets_before: self.packets_before_others(rejoin),
-            life: self.life,
-            term: self.term,
+            life: self.order.life,
+            term: self.order.term,
             rejoin,
             gone,
         };

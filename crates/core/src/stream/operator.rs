@@ -18,7 +18,7 @@
 //!   name says, or no operator, costs the stream that brought it, and nobody else.
 
 use super::message::StreamMessage;
-use super::share::{Filter, Parent, Share};
+use super::share::{Filter, Share};
 use super::table::StreamDesk;
 use super::table::Streams;
 use super::{StreamError, StreamId};
@@ -26,6 +26,7 @@ use crate::effect::{Effect, FilterEffect};
 use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
+use crate::seat::Parent;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -187,7 +188,7 @@ impl<P: Payload> Streams<P> {
                 Ok(()) => {
                     share.hand_on_operator(desk, id, &payload);
                     desk.streams.operators.wants.remove(&(stream, id));
-                    if matches!(share.filter, Filter::Opening) {
+                    if matches!(share.filtering.state, Filter::Opening) {
                         share.reopen_filter(desk.cx);
                     }
                     Ok(())
@@ -209,23 +210,23 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         id: OperatorId,
     ) -> Result<(), StreamError> {
-        let is_above = self.parent == Parent::Node(from);
-        if !is_above && self.branch_at(from).is_none() {
+        let is_above = self.seat.parent == Parent::Node(from);
+        if !is_above && self.child_at(from).is_none() {
             // What crosses with a change of parents is no fault.
             return Ok(());
         }
-        let wanted = desk.streams.operators.wanted_by(self.id);
+        let wanted = desk.streams.operators.wanted_by(self.terms.id);
         if wanted.len() >= WANTS_PER_STREAM_MAX && !wanted.contains(&id) {
             desk.cx.note_bad_message(from, "want_operator.id: a stream has two filters at most");
             return Ok(());
         }
-        let want = desk.streams.operators.want(now, self.id, id);
+        let want = desk.streams.operators.want(now, self.terms.id, id);
         want.waiting.insert(from);
         if is_above {
             // Who asks has nothing to answer; it gives it to those who asked as soon as it can.
             want.asked.remove(&from);
         }
-        desk.cx.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: self.id, id }));
+        desk.cx.effects.push_back(Effect::Filter(FilterEffect::Lend { stream: self.terms.id, id }));
         Ok(())
     }
 
@@ -237,17 +238,17 @@ impl<P: Payload> Share<P> {
         id: OperatorId,
         payload: Option<P>,
     ) -> Result<(), StreamError> {
-        let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { return Ok(()) };
+        let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) else { return Ok(()) };
         let was_asked = want.asked.remove(&from);
         match payload {
             None if was_asked && want.asked.is_empty() => self.note_nobody_has_operator(desk, id),
-            Some(payload) if was_asked || self.parent == Parent::Node(from) => {
+            Some(payload) if was_asked || self.seat.parent == Parent::Node(from) => {
                 want.asked.clear();
                 self.hand_on_operator(desk, id, &payload);
                 if let alloc::collections::btree_map::Entry::Vacant(room) =
                     desk.streams.operators.coming.entry(id)
                 {
-                    room.insert((self.id, payload.clone()));
+                    room.insert((self.terms.id, payload.clone()));
                     desk.cx.effects.push_back(Effect::Filter(FilterEffect::Keep { id, payload }));
                 }
                 Ok(())
@@ -259,17 +260,17 @@ impl<P: Payload> Share<P> {
     /// Asks for an operator that is not here, unless somebody has been asked: the parent; or everyone below, at the
     /// front-end and wherever it is the parent who asks.
     fn seek_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId) -> Result<(), StreamError> {
-        if desk.streams.operators.coming.contains_key(&id) || self.orphan_since.is_some() {
+        if desk.streams.operators.coming.contains_key(&id) || self.order.orphan_since.is_some() {
             return Ok(());
         }
-        let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { return Ok(()) };
+        let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) else { return Ok(()) };
         if !want.asked.is_empty() {
             return Ok(());
         }
-        match self.parent {
+        match self.seat.parent {
             Parent::Node(parent) if !want.waiting.contains(&parent) => want.asked = [parent].into(),
-            Parent::Node(_) | Parent::Front(_) => {
-                want.asked = self.live().map(|branch| branch.node).collect();
+            Parent::Node(_) | Parent::Top => {
+                want.asked = self.live().map(|child| child.node).collect();
             }
         }
         let asked = want.asked.clone();
@@ -277,7 +278,7 @@ impl<P: Payload> Share<P> {
             return self.note_nobody_has_operator(desk, id);
         }
         for to in asked {
-            desk.cx.send_stream(to, StreamMessage::WantOperator { stream: self.id, id });
+            desk.cx.send_stream(to, StreamMessage::WantOperator { stream: self.terms.id, id });
         }
         Ok(())
     }
@@ -288,15 +289,15 @@ impl<P: Payload> Share<P> {
         desk: &mut StreamDesk<'_, P>,
         id: OperatorId,
     ) -> Result<(), StreamError> {
-        let Parent::Node(parent) = self.parent else {
+        let Parent::Node(parent) = self.seat.parent else {
             return Err(StreamError::Filter {
                 problem: alloc::format!("nobody has the operator {id}").into(),
             });
         };
-        let key = (self.id, id);
+        let key = (self.terms.id, id);
         let Some(want) = desk.streams.operators.wants.get_mut(&key) else { return Ok(()) };
         if want.waiting.remove(&parent) {
-            let answer = StreamMessage::Operator { stream: self.id, id, payload: None };
+            let answer = StreamMessage::Operator { stream: self.terms.id, id, payload: None };
             desk.cx.send_stream(parent, answer);
         }
         let Some(want) = desk.streams.operators.wants.get(&key) else { return Ok(()) };
@@ -310,7 +311,7 @@ impl<P: Payload> Share<P> {
 
     /// Gives an operator to whoever waits for it in a stream.
     fn hand_on_operator(&self, desk: &mut StreamDesk<'_, P>, id: OperatorId, payload: &P) {
-        let key = (self.id, id);
+        let key = (self.terms.id, id);
         let Some(want) = desk.streams.operators.wants.get_mut(&key) else { return };
         let waiting = core::mem::take(&mut want.waiting);
         if !want.is_own {
@@ -318,14 +319,14 @@ impl<P: Payload> Share<P> {
         }
         for to in waiting {
             let payload = Some(payload.clone());
-            desk.cx.send_stream(to, StreamMessage::Operator { stream: self.id, id, payload });
+            desk.cx.send_stream(to, StreamMessage::Operator { stream: self.terms.id, id, payload });
         }
     }
 
     /// The parent has changed, or knows nothing of what it was told: it is asked again.
     pub(crate) fn ask_again_for_operators(&self, desk: &mut StreamDesk<'_, P>) -> Result<(), StreamError> {
-        for id in desk.streams.operators.wanted_by(self.id) {
-            if let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) {
+        for id in desk.streams.operators.wanted_by(self.terms.id) {
+            if let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) {
                 want.asked.clear();
             }
             self.seek_operator(desk, id)?;
@@ -339,14 +340,14 @@ impl<P: Payload> Share<P> {
         desk: &mut StreamDesk<'_, P>,
         now: Instant,
     ) -> Result<(), StreamError> {
-        for id in desk.streams.operators.wanted_by(self.id) {
-            let Some(want) = desk.streams.operators.wants.get_mut(&(self.id, id)) else { continue };
+        for id in desk.streams.operators.wanted_by(self.terms.id) {
+            let Some(want) = desk.streams.operators.wants.get_mut(&(self.terms.id, id)) else { continue };
             if want.is_own && want.since.until(now) > FETCH_PATIENCE {
                 let problem = alloc::format!("the operator {id} did not come within {FETCH_PATIENCE:?}");
                 return Err(StreamError::Filter { problem: problem.into() });
             }
             let is_there = |node: &NodeId| {
-                self.parent == Parent::Node(*node) || self.live().any(|branch| branch.node == *node)
+                self.seat.parent == Parent::Node(*node) || self.live().any(|child| child.node == *node)
             };
             want.asked.retain(is_there);
             want.waiting.retain(is_there);

@@ -4,13 +4,13 @@
 //! refused says nothing wrong, it may just not have heard of the latest terms below the one it gave up; so it is told
 //! the term, by news of an empty tree, and asks again.
 
-use super::branch::{Branch, Standing, cut, without};
+use super::child::{Child, cut, without};
 use super::error::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamNews, StreamOpen};
 use super::open::TERM_LEAP_MAX;
-use super::share::{Parent, Share};
+use super::share::Share;
 use super::spec::{EndpointEvent, Source};
 use super::table::StreamDesk;
 use crate::error::{Missing, Reason};
@@ -18,6 +18,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::vec::Vec;
@@ -35,53 +36,54 @@ impl<P: Payload> Share<P> {
             desk.cx.note_bad_message(from, "open.tree: its root is another node");
             return Ok(());
         }
-        if open.term > self.term.saturating_add(TERM_LEAP_MAX) {
+        if open.term > self.order.term.saturating_add(TERM_LEAP_MAX) {
             desk.cx.note_bad_message(from, "open.term: far beyond the latest");
             return Ok(());
         }
-        let (has_moved, was_orphan) = (self.parent != Parent::Node(from), self.orphan_since.is_some());
+        let (has_moved, was_orphan) =
+            (self.seat.parent != Parent::Node(from), self.order.orphan_since.is_some());
         if has_moved && open.tree.partitions().is_empty() {
             // It lets go of what is somebody else's already.
             return Ok(());
         }
-        if has_moved && open.term <= self.term && !was_orphan {
+        if has_moved && open.term <= self.order.term && !was_orphan {
             self.name_term(desk.cx, from, open.term);
             return Ok(());
         }
         // Whoever was a child of this node and is its parent now has been found a better place.
-        if let Some(at) = self.branch_at(from) {
-            let former = self.branches.remove(at);
-            self.tell_filter_replaced(desk.cx, Source::Child(former.source), Vec::new());
+        if let Some(at) = self.child_at(from) {
+            let former = self.seat.children.remove(at);
+            self.tell_filter_replaced(desk.cx, Source::Child(former.more.source), Vec::new());
         }
         let attaches = has_moved || was_orphan || open.rejoin;
-        let is_seating = open.life > self.life;
-        self.parent = Parent::Node(from);
-        self.orphan_since = None;
-        self.life = self.life.max(open.life);
-        self.term = self.term.max(open.term);
-        self.asked_term = open.term;
-        self.tag_max = self.tag_max.max(open.first_tag.saturating_sub(1));
+        let is_seating = open.life > self.order.life;
+        self.seat.parent = Parent::Node(from);
+        self.order.orphan_since = None;
+        self.order.life = self.order.life.max(open.life);
+        self.order.term = self.order.term.max(open.term);
+        self.order.asked_term = open.term;
+        self.row.tag_max = self.row.tag_max.max(open.first_tag.saturating_sub(1));
         if open.rejoin {
             self.begin_anew(desk, &open.tree.partitions());
         } else {
             self.let_go(desk, &open.gone);
         }
         let first_tag = self.next_tag();
-        let fresh = open.tree.root().partitions.difference(&self.own_set);
+        let fresh = open.tree.root().partitions.difference(&self.roll.own_set);
         if !fresh.is_empty() {
             self.open_own(desk, &fresh, first_tag);
             self.regroup();
-            let opened = fresh.intersection(&self.own_set);
+            let opened = fresh.intersection(&self.roll.own_set);
             self.begin_with(&opened, first_tag);
         }
         for tree in open.tree.children() {
             self.graft(desk.cx, now, &tree, is_seating);
         }
         self.regroup();
-        self.news_due = true;
+        self.roll.news_due = true;
         // The parent may take some of them for away, who are not; it knows from where on to expect them.
         self.tell_beginnings();
-        if attaches && !self.is_opening {
+        if attaches && !self.roll.is_opening {
             self.attach(desk.cx);
         }
         self.look_at_slots();
@@ -91,9 +93,9 @@ impl<P: Payload> Share<P> {
     /// Tells one who believes to be the parent that somebody else is, with a later term.
     fn name_term(&self, cx: &mut Context<P>, from: NodeId, asked_term: u64) {
         let news = StreamNews {
-            stream: self.id,
+            stream: self.terms.id,
             tree: Tree::leaf(cx.me, PartitionSet::new()),
-            term: self.term,
+            term: self.order.term,
             answers: asked_term,
             received: self.down.received,
             joined: Vec::new(),
@@ -124,31 +126,35 @@ impl<P: Payload> Share<P> {
 
     /// The same for one tree. Gives back what is to be grafted in its place.
     fn graft_one(&mut self, cx: &mut Context<P>, now: Instant, tree: &Tree, joins: bool) -> Vec<Tree> {
-        let window_bytes = self.window_for(cx, self.branches.len() + 1);
+        let window_bytes = self.window_for(cx, self.seat.children.len() + 1);
         let endpoints = tree.partitions();
-        let fresh = endpoints.difference(&self.present()).difference(&self.own_set);
+        let fresh = endpoints.difference(&self.present()).difference(&self.roll.own_set);
         let node = tree.root().node;
         let joining = Missing { partitions: fresh.clone(), node: Some(node), reason: Reason::Late };
-        match self.branch_at(node) {
-            Some(at) if self.branches[at].standing == Standing::There || self.branches[at].is_awaited() => {
+        match self.child_at(node) {
+            Some(at)
+                if self.seat.children[at].standing() == Standing::There
+                    || self.seat.children[at].is_awaited() =>
+            {
                 // Who has been held up may have been given up, and his children be another's: he asks them nothing.
                 // A place that the front-end gives is news even for whom the child accounts for already: he is away.
-                let has_news = (joins && !fresh.is_empty()) || !fresh.is_subset(&self.branches[at].endpoints);
-                if !has_news || self.dazed_until.is_some() {
+                let has_news =
+                    (joins && !fresh.is_empty()) || !fresh.is_subset(&self.seat.children[at].answers_for);
+                if !has_news || self.order.dazed_until.is_some() {
                     return Vec::new();
                 }
                 // The parent does not know yet that some of these are this node's own children, and sit there no longer.
                 let is_live = |node| {
-                    self.branch_at(node).is_some_and(|at| self.branches[at].standing != Standing::Away)
+                    self.child_at(node).is_some_and(|at| self.seat.children[at].standing() != Standing::Gone)
                 };
                 let (kept, elsewhere) = cut(tree, is_live);
                 if !elsewhere.is_empty() {
                     return core::iter::once(kept).chain(elsewhere).collect();
                 }
-                self.branches[at].grant(&fresh);
-                let others = self.branches.iter_mut().filter(|branch| branch.node != node);
-                others.for_each(|branch| branch.release(&fresh));
-                self.drop_idle_branches(cx);
+                self.seat.children[at].grant(&fresh);
+                let others = self.seat.children.iter_mut().filter(|child| child.node != node);
+                others.for_each(|child| child.release(&fresh));
+                self.drop_idle_children(cx);
                 self.regroup();
                 self.send_open(cx, tree, window_bytes, false, PartitionSet::new());
             }
@@ -156,11 +162,11 @@ impl<P: Payload> Share<P> {
             // The parent does not know yet that this one has been given up here, and its children are this node's own.
             _ if tree.root().size > 1 && fresh != endpoints => {
                 let own = tree.root().partitions.intersection(&fresh);
-                let is_lost = !own.is_empty() && self.branch_at(node).is_none();
+                let is_lost = !own.is_empty() && self.child_at(node).is_none();
                 return is_lost.then(|| Tree::leaf(node, own)).into_iter().chain(tree.children()).collect();
             }
             _ => {
-                self.adopt_branch(cx, now, tree, window_bytes, joins);
+                self.adopt_child(cx, now, tree, window_bytes, joins);
                 self.regroup();
             }
         }
@@ -175,12 +181,12 @@ impl<P: Payload> Share<P> {
         if gone.is_empty() {
             return;
         }
-        if self.dazed_until.is_some() {
+        if self.order.dazed_until.is_some() {
             // Children may be another's by now: they are told when that is known.
-            self.let_go_meanwhile.union_with(gone);
+            self.order.let_go_meanwhile.union_with(gone);
         } else {
-            self.tell_let_go(desk.cx, |branch| {
-                if branch.endpoints.intersects(gone) { gone.clone() } else { PartitionSet::new() }
+            self.tell_let_go(desk.cx, |child| {
+                if child.answers_for.intersects(gone) { gone.clone() } else { PartitionSet::new() }
             });
         }
         self.forget_endpoints(desk, gone);
@@ -190,18 +196,18 @@ impl<P: Payload> Share<P> {
     /// The node knows by now whose its children are: they hear of what it was told to let go meanwhile, but for what
     /// they have been given again.
     pub(crate) fn tell_let_go_meanwhile(&mut self, cx: &mut Context<P>) {
-        let gone = core::mem::take(&mut self.let_go_meanwhile);
-        self.tell_let_go(cx, |branch| gone.intersection(&branch.formerly).difference(&branch.endpoints));
+        let gone = core::mem::take(&mut self.order.let_go_meanwhile);
+        self.tell_let_go(cx, |child| gone.intersection(&child.more.formerly).difference(&child.answers_for));
     }
 
     /// Tells children which endpoints are no longer theirs to account for.
-    fn tell_let_go(&mut self, cx: &mut Context<P>, gone_from: impl Fn(&Branch<P>) -> PartitionSet) {
-        let each = self.live().map(|branch| (&branch.tree, gone_from(branch)));
+    fn tell_let_go(&mut self, cx: &mut Context<P>, gone_from: impl Fn(&Child<P>) -> PartitionSet) {
+        let each = self.live().map(|child| (child.tree(), gone_from(child)));
         let concerned = each.filter(|(_, gone)| !gone.is_empty());
         let told: Vec<(Tree, PartitionSet)> =
             concerned.map(|(tree, gone)| (without(tree, &gone), gone)).collect();
         for (tree, gone) in told {
-            let window_bytes = self.window_for(cx, self.branches.len());
+            let window_bytes = self.window_for(cx, self.seat.children.len());
             self.send_open(cx, &tree, window_bytes, false, gone);
         }
     }
@@ -211,17 +217,12 @@ impl<P: Payload> Share<P> {
             core::mem::take(&mut self.own).into_iter().partition(|own| !gone.contains(own.endpoint));
         self.own = kept;
         for own in &lost {
-            desk.streams.close_own(desk.cx, self.id, own, &StreamError::Closed);
+            desk.streams.close_own(desk.cx, self.terms.id, own, &StreamError::Closed);
             self.tell_filter_replaced(desk.cx, Source::Endpoint(own.endpoint), Vec::new());
         }
-        self.branches.iter_mut().for_each(|branch| branch.release(gone));
-        let (kept, lost): (Vec<_>, Vec<_>) =
-            core::mem::take(&mut self.branches).into_iter().partition(|branch| !branch.endpoints.is_empty());
-        self.branches = kept;
-        for branch in lost.iter().filter(|branch| branch.standing != Standing::Away) {
-            self.tell_filter_replaced(desk.cx, Source::Child(branch.source), Vec::new());
-        }
-        for loss in &mut self.away {
+        self.seat.children.iter_mut().for_each(|child| child.release(gone));
+        self.drop_idle_children(desk.cx);
+        for loss in &mut self.roll.away {
             loss.partitions = loss.partitions.difference(gone);
         }
         self.regroup();
@@ -230,35 +231,37 @@ impl<P: Payload> Share<P> {
     }
 
     /// Who accounts for nobody any more is no child.
-    pub(crate) fn drop_idle_branches(&mut self, cx: &mut Context<P>) {
-        let branches = core::mem::take(&mut self.branches).into_iter();
-        let (kept, idle): (Vec<_>, Vec<_>) = branches.partition(|branch| !branch.endpoints.is_empty());
-        self.branches = kept;
-        for branch in idle.iter().filter(|branch| branch.standing != Standing::Away) {
-            self.tell_filter_replaced(cx, Source::Child(branch.source), Vec::new());
+    pub(crate) fn drop_idle_children(&mut self, cx: &mut Context<P>) {
+        if self.seat.children.iter().all(|child| !child.answers_for.is_empty()) {
+            return;
+        }
+        let mut idle = Vec::new();
+        self.seat.children.remove_if(|child| child.answers_for.is_empty(), |child| idle.push(child));
+        for child in idle.iter().filter(|child| child.is_open()) {
+            self.tell_filter_replaced(cx, Source::Child(child.more.source), Vec::new());
         }
     }
 
     /// This node was given up and is back: what it holds of waves that went on without it is of no use.
     fn begin_anew(&mut self, desk: &mut StreamDesk<'_, P>, keep: &PartitionSet) {
-        self.dazed_until = None;
-        self.gone_meanwhile.clear();
-        self.let_go_meanwhile = PartitionSet::new();
-        let gone = self.group.difference(keep);
+        self.order.dazed_until = None;
+        self.order.gone_meanwhile.clear();
+        self.order.let_go_meanwhile = PartitionSet::new();
+        let gone = self.roll.group.difference(keep);
         self.forget_endpoints(desk, &gone);
         if !self.gathers() {
             return;
         }
         let first_tag = self.next_tag();
-        self.cohorts.clear();
-        self.ready.clear();
-        self.opened.clear();
-        self.carried.clear();
-        self.held_bytes = 0;
-        self.held_of.clear();
-        self.unsettled_bytes = 0;
-        self.unmarked_bytes = 0;
-        if let Some(lane) = self.lanes.get_mut(&GATHERED) {
+        self.roll.cohorts.clear();
+        self.row.ready.clear();
+        self.row.opened.clear();
+        self.row.carried.clear();
+        self.window.held_bytes = 0;
+        self.window.held_of.clear();
+        self.window.unsettled_bytes = 0;
+        self.window.unmarked_bytes = 0;
+        if let Some(lane) = self.row.lanes.get_mut(&GATHERED) {
             lane.slots.clear();
             lane.sent.clear();
             lane.withheld = super::tags::TagRuns::new();
@@ -272,7 +275,7 @@ impl<P: Payload> Share<P> {
             own.unmarked_bytes = 0;
             let (endpoint, bytes) = (own.endpoint, core::mem::take(&mut own.in_flight_bytes) as u64);
             if bytes > 0 {
-                desk.cx.tell_endpoint(self.id, endpoint, EndpointEvent::Settled { bytes });
+                desk.cx.tell_endpoint(self.terms.id, endpoint, EndpointEvent::Settled { bytes });
             }
         }
         self.reopen_filter(desk.cx);
@@ -285,15 +288,16 @@ fn forget_lanes<P: Payload>(share: &mut Share<P>) {
     if share.front.is_some() {
         return;
     }
-    let is_gone = |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.group.contains(endpoint));
-    let gone: Vec<u32> = share.lanes.keys().filter(is_gone).copied().collect();
+    let is_gone =
+        |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.roll.group.contains(endpoint));
+    let gone: Vec<u32> = share.row.lanes.keys().filter(is_gone).copied().collect();
     for lane in gone {
-        let keys: Vec<u64> = share.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
+        let keys: Vec<u64> = share.row.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
         for key in keys {
             take_slot(share, lane, key);
         }
-        if let Some(waves) = share.lanes.get_mut(&lane) {
-            share.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
+        if let Some(waves) = share.row.lanes.get_mut(&lane) {
+            share.window.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
             waves.sent.clear();
         }
     }

@@ -14,12 +14,12 @@
 //! [`Tuning::stream_beat`]: crate::config::Tuning::stream_beat
 
 use super::StreamError;
-use super::branch::{Branch, Standing};
+use super::child::{Asking, Child, Flow, Half};
 use super::down::is_for;
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
 use super::message::StreamMessage;
-use super::share::{Parent, Share};
+use super::share::Share;
 use super::spec::Source;
 use super::table::StreamDesk;
 use super::table::Streams;
@@ -30,6 +30,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::vec::Vec;
@@ -49,20 +50,20 @@ impl<P: Payload> Streams<P> {
         let concerned: Vec<_> = self
             .shares
             .values()
-            .filter(|share| share.parent == Parent::Node(peer) || share.branch_at(peer).is_some())
-            .map(|share| share.id)
+            .filter(|share| share.seat.parent == Parent::Node(peer) || share.child_at(peer).is_some())
+            .map(|share| share.terms.id)
             .collect();
         for stream in concerned {
             self.with_share(cx, now, stream, |share, desk| {
-                if share.parent == Parent::Node(peer) {
+                if share.seat.parent == Parent::Node(peer) {
                     if peer.is_client() {
                         return Err(StreamError::FrontLost);
                     }
-                    share.orphan_since.get_or_insert(now);
+                    share.order.orphan_since.get_or_insert(now);
                 }
-                match share.branch_at(peer) {
-                    Some(_) if share.gone_meanwhile.contains(&peer) => {}
-                    Some(_) if share.dazed_until.is_some() => share.gone_meanwhile.push(peer),
+                match share.child_at(peer) {
+                    Some(_) if share.order.gone_meanwhile.contains(&peer) => {}
+                    Some(_) if share.order.dazed_until.is_some() => share.order.gone_meanwhile.push(peer),
                     Some(at) => share.lose_broken(desk.cx, now, at),
                     None => {}
                 }
@@ -74,13 +75,13 @@ impl<P: Payload> Streams<P> {
     /// A peer can be reached, perhaps again.
     pub(crate) fn handle_stream_peer_seen(&mut self, cx: &mut Context<P>, now: Instant, peer: NodeId) {
         let is_missed = |share: &Share<P>| {
-            share.branch_at(peer).is_some_and(|at| share.branches[at].standing == Standing::Away)
+            share.child_at(peer).is_some_and(|at| share.seat.children[at].standing() == Standing::Gone)
         };
         let concerned: Vec<_> =
-            self.shares.values().filter(|share| is_missed(share)).map(|share| share.id).collect();
+            self.shares.values().filter(|share| is_missed(share)).map(|share| share.terms.id).collect();
         for stream in concerned {
             self.with_share(cx, now, stream, |share, desk| {
-                if let Some(at) = share.branch_at(peer) {
+                if let Some(at) = share.child_at(peer) {
                     share.call_back(desk.cx, now, at);
                 }
                 Ok(())
@@ -96,17 +97,17 @@ impl<P: Payload> Streams<P> {
         stream: super::StreamId,
     ) {
         self.with_share(cx, now, stream, |share, desk| {
-            share.armed = None;
+            share.beat.armed = None;
             share.time_out_slots(now);
-            if now < share.ticked_at + desk.cx.config.tuning.stream_beat {
+            if now < share.beat.ticked_at + desk.cx.config.tuning.stream_beat {
                 return Ok(());
             }
             share.note_held_up(desk.cx, now);
-            share.ticked_at = now;
-            if share.dazed_until.is_some_and(|until| until <= now) {
-                share.dazed_until = None;
-                for peer in core::mem::take(&mut share.gone_meanwhile) {
-                    if let Some(at) = share.branch_at(peer) {
+            share.beat.ticked_at = now;
+            if share.order.dazed_until.is_some_and(|until| until <= now) {
+                share.order.dazed_until = None;
+                for peer in core::mem::take(&mut share.order.gone_meanwhile) {
+                    if let Some(at) = share.child_at(peer) {
                         share.lose_broken(desk.cx, now, at);
                     }
                 }
@@ -122,15 +123,15 @@ impl<P: Payload> Share<P> {
     /// now. It says that it is there, and decides nothing about others until its parent has had time to answer.
     pub(crate) fn note_daze(&mut self, cx: &mut Context<P>, now: Instant) {
         let held_up = cx.config.tuning.stream_beat + cx.config.tuning.stream_patience.mul_f64(0.5);
-        if self.ticked_at.until(now) <= held_up {
+        if self.beat.ticked_at.until(now) <= held_up {
             return;
         }
         self.note_held_up(cx, now);
-        self.ticked_at = now;
-        self.branches.iter_mut().for_each(|branch| branch.heard_at = now);
-        if let Parent::Node(parent) = self.parent {
-            self.dazed_until = Some(now + cx.config.tuning.stream_beat);
-            cx.send_stream(parent, StreamMessage::Beat { stream: self.id });
+        self.beat.ticked_at = now;
+        self.seat.children.iter_mut().for_each(|child| child.heard_at = now);
+        if let Parent::Node(parent) = self.seat.parent {
+            self.order.dazed_until = Some(now + cx.config.tuning.stream_beat);
+            cx.send_stream(parent, StreamMessage::Beat { stream: self.terms.id });
         }
     }
 
@@ -138,15 +139,16 @@ impl<P: Payload> Share<P> {
     /// of it is forgotten by an eighth with every beat.
     fn note_held_up(&mut self, cx: &Context<P>, now: Instant) {
         let Tuning { stream_beat, stream_patience, .. } = cx.config.tuning;
-        let late = (self.ticked_at + stream_beat).until(now).min(stream_patience);
-        self.held_up = late.max(self.held_up.mul_f64(HELD_UP_KEPT));
+        let late = (self.beat.ticked_at + stream_beat).until(now).min(stream_patience);
+        self.beat.held_up = late.max(self.beat.held_up.mul_f64(HELD_UP_KEPT));
     }
 
     /// A child's connection broke. If it was there, it may still be, and is asked to come back at once.
     fn lose_broken(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
-        let (node, was_there) = (self.branches[at].node, self.branches[at].standing == Standing::There);
+        let (node, was_there) =
+            (self.seat.children[at].node, self.seat.children[at].standing() == Standing::There);
         self.give_up(cx, now, at, &Reason::Lost);
-        if was_there && let Some(at) = self.branch_at(node) {
+        if was_there && let Some(at) = self.child_at(node) {
             self.call_back(cx, now, at);
         }
     }
@@ -166,32 +168,33 @@ impl<P: Payload> Share<P> {
 
     /// The first part of giving up; of many together, the rest need be done only once.
     fn part_with(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
-        let branch = &mut self.branches[at];
-        match branch.standing {
-            Standing::Away => {}
+        let child = &mut self.seat.children[at];
+        if !child.is_open() {
+            return;
+        }
+        if child.standing() == Standing::Asked && child.more.asking.rejoins && child.is_leaf() {
             // Nothing of what it might have given is counted on, and nothing is below it.
-            Standing::Asked if branch.rejoins && branch.tree.root().size == 1 => {
-                branch.standing = Standing::Away;
-                branch.asked_back_at = now;
-                let source = Source::Child(branch.source);
-                self.tell_filter_replaced(cx, source, Vec::new());
-            }
-            Standing::Asked | Standing::There => self.lose_branch(cx, now, at, reason),
+            child.more.asking.back_at = now;
+            let source = Source::Child(child.more.source);
+            self.seat.children.set_standing(at, Standing::Gone);
+            self.tell_filter_replaced(cx, source, Vec::new());
+        } else {
+            self.lose_child(cx, now, at, reason);
         }
     }
 
     /// Gives a child up: its endpoints are away, its children are adopted.
-    fn lose_branch(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
-        let lost = self.branches.remove(at);
-        let own = lost.tree.root().partitions.intersection(&lost.endpoints);
+    fn lose_child(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
+        let lost = self.seat.children.remove(at);
+        let own = lost.tree().root().partitions.intersection(&lost.answers_for);
         // Where an endpoint's seat is another's by now, its own is empty.
         let is_orphan = |tree: &Tree| tree.root().node != cx.me && !tree.partitions().is_empty();
-        let orphans: Vec<Tree> = lost.tree.children().filter(is_orphan).collect();
-        let mut rest = lost.endpoints.difference(&own);
+        let orphans: Vec<Tree> = lost.tree().children().filter(is_orphan).collect();
+        let mut rest = lost.answers_for.difference(&own);
         orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
         cx.counters.stream_repairs += 1;
         let trace = TracePoint::Orphans {
-            stream: self.id,
+            stream: self.terms.id,
             child: lost.node,
             orphans: orphans.len(),
             reason: reason.clone(),
@@ -203,39 +206,39 @@ impl<P: Payload> Share<P> {
             }
         }
         // What it said of those who are away further down holds until the orphans say otherwise.
-        for loss in &lost.away {
+        for loss in &lost.more.away {
             self.put_away(loss.clone());
         }
-        let heirs = self.place_orphans(cx, now, &orphans, lost.holds_from);
-        self.tell_filter_replaced(cx, Source::Child(lost.source), heirs);
+        let heirs = self.place_orphans(cx, now, &orphans, lost.more.holds_from);
+        self.tell_filter_replaced(cx, Source::Child(lost.more.source), heirs);
         self.keep_away(now, lost, own);
-        self.news_due = true;
+        self.roll.news_due = true;
     }
 
     /// Who was given up is kept in mind, with its own endpoints; who only passed on what others sent is not missed, and
     /// need not come back.
-    fn keep_away(&mut self, now: Instant, lost: Branch<P>, own: PartitionSet) {
+    fn keep_away(&mut self, now: Instant, mut lost: Child<P>, own: PartitionSet) {
         if own.is_empty() {
             return;
         }
-        let node = lost.node;
-        let mut away = Branch {
-            standing: Standing::Away,
-            tree: Tree::leaf(node, own.clone()),
+        lost.seat_below(Tree::leaf(lost.node, own.clone()));
+        let before = core::mem::replace(&mut lost.answers_for, own);
+        let Flow { source, mut formerly, mut to_take, asking, .. } = lost.more;
+        formerly.union_with(&before);
+        to_take.clear();
+        lost.more = Flow {
+            source,
+            formerly,
             away: Vec::new(),
-            half: Vec::new(),
-            half_bytes: 0,
+            half: Half::default(),
+            to_take,
             holds_from: None,
             carries: None,
             told_ahead: 0,
-            asked_back_at: now,
-            ..lost
+            asking: Asking { back_at: now, ..asking },
         };
-        away.to_take.clear();
-        away.formerly.union_with(&away.endpoints);
-        away.endpoints = own;
-        let at = self.branches.partition_point(|other| other.node < node);
-        self.branches.insert(at, away);
+        let at = self.seat.children.push(lost);
+        self.seat.children.set_standing(at, Standing::Gone);
     }
 
     /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here. Those
@@ -248,7 +251,7 @@ impl<P: Payload> Share<P> {
         held_from: Option<u64>,
     ) -> Vec<Source> {
         let mut heirs = Vec::new();
-        let held_from = held_from.filter(|_| self.gathers() && !self.spec.up_filter.is_empty());
+        let held_from = held_from.filter(|_| self.gathers() && !self.terms.spec.up_filter.is_empty());
         for tree in orphans {
             let live = self.live().count();
             // What the lost node had not taken, another child may have taken and forgotten.
@@ -259,20 +262,20 @@ impl<P: Payload> Share<P> {
             let window_bytes = self.window_for(cx, live + 1);
             match foster {
                 None => {
-                    self.adopt_branch(cx, now, tree, window_bytes, false);
-                    let Some(at) = self.branch_at(tree.root().node) else { continue };
-                    self.branches[at].carries = held_from.map(|from| (from, self.tag_max));
-                    heirs.push(Source::Child(self.branches[at].source));
+                    self.adopt_child(cx, now, tree, window_bytes, false);
+                    let Some(at) = self.child_at(tree.root().node) else { continue };
+                    self.seat.children[at].more.carries = held_from.map(|from| (from, self.row.tag_max));
+                    heirs.push(Source::Child(self.seat.children[at].more.source));
                 }
                 Some(at) => {
-                    let branch = &mut self.branches[at];
-                    let mut children: Vec<Tree> = branch.tree.children().collect();
+                    let child = &mut self.seat.children[at];
+                    let mut children: Vec<Tree> = child.tree().children().collect();
                     children.push(tree.clone());
-                    let root = branch.tree.root();
-                    branch.tree = Tree::join(root.node, root.partitions.clone(), &children);
-                    branch.grant(&endpoints);
-                    heirs.push(Source::Child(branch.source));
-                    let tree = branch.tree.clone();
+                    let root = child.tree().root();
+                    child.seat_below(Tree::join(root.node, root.partitions.clone(), &children));
+                    child.grant(&endpoints);
+                    heirs.push(Source::Child(child.more.source));
+                    let tree = child.tree().clone();
                     self.send_open(cx, &tree, window_bytes, false, PartitionSet::new());
                 }
             }
@@ -287,13 +290,13 @@ impl<P: Payload> Share<P> {
     /// load.
     fn least_burdened(&self, cx: &mut Context<P>, now: Instant, children_max: usize) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
-        for (at, branch) in self.branches.iter().enumerate() {
-            let children = branch.tree.children().count();
-            let is_fit = branch.standing == Standing::There && (1..children_max).contains(&children);
+        for (at, child) in self.seat.children.iter().enumerate() {
+            let children = child.tree().children().count();
+            let is_fit = child.standing() == Standing::There && (1..children_max).contains(&children);
             if !is_fit {
                 continue;
             }
-            let load_ms = cx.loads.table.load_ms(branch.node, now, &mut cx.random).unwrap_or(0.0);
+            let load_ms = cx.loads.table.load_ms(child.node, now, &mut cx.random).unwrap_or(0.0);
             let burden = (1.0 + load_ms) * children as f64;
             if best.is_none_or(|(least, _)| burden < least) {
                 best = Some((burden, at));
@@ -304,38 +307,38 @@ impl<P: Payload> Share<P> {
 
     /// A child that was given up is heard again, or may be reached: it is to begin anew.
     pub(crate) fn call_back(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
-        self.sources = self.sources.wrapping_add(1);
-        let source = self.sources;
-        let branch = &mut self.branches[at];
-        branch.source = source;
-        branch.standing = Standing::Asked;
-        branch.rejoins = true;
-        branch.heard_at = now;
-        branch.asked_back_at = now;
-        branch.asks = branch.asks.saturating_add(1);
+        self.row.sources = self.row.sources.wrapping_add(1);
+        let source = self.row.sources;
+        let child = &mut self.seat.children[at];
+        child.more.source = source;
+        child.more.asking.rejoins = true;
+        child.heard_at = now;
+        child.more.asking.back_at = now;
+        child.more.asking.times = child.more.asking.times.saturating_add(1);
+        self.seat.children.set_standing(at, Standing::Asked);
         self.tell_filter_joined(cx, Source::Child(source));
-        let window_bytes = self.window_for(cx, self.branches.len());
+        let window_bytes = self.window_for(cx, self.seat.children.len());
         self.attach_child(cx, at, window_bytes);
     }
 
     /// A child that was asked has another parent, with a later term: it may be that this node knows better, and has
     /// only not heard of the term.
     pub(crate) fn insist(&mut self, cx: &mut Context<P>, at: usize, term: u64) {
-        if self.dazed_until.is_some() || self.orphan_since.is_some() {
+        if self.order.dazed_until.is_some() || self.order.orphan_since.is_some() {
             return;
         }
-        self.term = self.term.max(term);
-        let window_bytes = self.window_for(cx, self.branches.len());
+        self.order.term = self.order.term.max(term);
+        let window_bytes = self.window_for(cx, self.seat.children.len());
         self.attach_child(cx, at, window_bytes);
     }
 
     /// Who was given up may be well, and have no share any more that would make it speak.
     fn ask_back(&mut self, cx: &mut Context<P>, now: Instant) {
         let patience = cx.config.tuning.stream_patience;
-        for at in 0..self.branches.len() {
-            let branch = &self.branches[at];
-            let pause = patience.mul_f64(f64::from(1_u32 << branch.asks.min(ASK_DOUBLINGS_MAX)));
-            if branch.standing == Standing::Away && branch.asked_back_at.until(now) > pause {
+        for at in 0..self.seat.children.len() {
+            let child = &self.seat.children[at];
+            let pause = patience.mul_f64(f64::from(1_u32 << child.more.asking.times.min(ASK_DOUBLINGS_MAX)));
+            if child.standing() == Standing::Gone && child.more.asking.back_at.until(now) > pause {
                 self.call_back(cx, now, at);
             }
         }
@@ -348,10 +351,10 @@ impl<P: Payload> Share<P> {
         now: Instant,
         from: NodeId,
     ) -> Result<(), StreamError> {
-        match self.branch_at(from) {
+        match self.child_at(from) {
             Some(at) => {
-                self.branches[at].heard_at = now;
-                if self.branches[at].standing == Standing::Away {
+                self.seat.children[at].heard_at = now;
+                if self.seat.children[at].standing() == Standing::Gone {
                     self.call_back(cx, now, at);
                 }
             }
@@ -362,13 +365,13 @@ impl<P: Payload> Share<P> {
 
     /// When a share wants to be looked at again.
     pub(crate) fn share_wakes_at(&mut self, cx: &Context<P>) -> Instant {
-        let tick_at = self.ticked_at + cx.config.tuning.stream_beat;
+        let tick_at = self.beat.ticked_at + cx.config.tuning.stream_beat;
         next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
     }
 
     /// What a share does every so often.
     fn tick(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) -> Result<(), StreamError> {
-        if let Some(since) = self.orphan_since
+        if let Some(since) = self.order.orphan_since
             && since.until(now) > desk.cx.config.tuning.orphan_patience
         {
             return Err(StreamError::FrontLost);
@@ -380,26 +383,26 @@ impl<P: Payload> Share<P> {
         self.ask_back(desk.cx, now);
         self.lose_silent(desk.cx, now);
         self.look_for_missed(desk, now);
-        if let Parent::Node(parent) = self.parent
-            && self.orphan_since.is_none()
-            && !core::mem::take(&mut self.has_spoken)
+        if let Parent::Node(parent) = self.seat.parent
+            && self.order.orphan_since.is_none()
+            && !core::mem::take(&mut self.beat.has_spoken)
         {
-            desk.cx.send_stream(parent, StreamMessage::Beat { stream: self.id });
+            desk.cx.send_stream(parent, StreamMessage::Beat { stream: self.terms.id });
         }
         Ok(())
     }
 
     /// Children that give no sign of life are given up, and asked once whether that was right.
     fn lose_silent(&mut self, cx: &mut Context<P>, now: Instant) {
-        let patience = cx.config.tuning.stream_patience + self.held_up.mul_f64(HELD_UP_FACTOR);
+        let patience = cx.config.tuning.stream_patience + self.beat.held_up.mul_f64(HELD_UP_FACTOR);
         let is_silent =
-            |branch: &Branch<P>| branch.standing != Standing::Away && branch.heard_at.until(now) > patience;
+            |child: &Child<P>| child.standing() != Standing::Gone && child.heard_at.until(now) > patience;
         let mut are_some_lost = false;
-        while let Some(at) = self.branches.iter().position(is_silent) {
-            let node = self.branches[at].node;
-            let was_asked_back = self.branches[at].rejoins;
+        while let Some(at) = self.seat.children.iter().position(is_silent) {
+            let node = self.seat.children[at].node;
+            let was_asked_back = self.seat.children[at].more.asking.rejoins;
             self.part_with(cx, now, at, &Reason::Late);
-            if !was_asked_back && let Some(at) = self.branch_at(node) {
+            if !was_asked_back && let Some(at) = self.child_at(node) {
                 self.call_back(cx, now, at);
             }
             are_some_lost = true;
@@ -414,8 +417,8 @@ impl<P: Payload> Share<P> {
     /// What a lost filter may have kept is here again when the heirs have sent it: until the filter here has seen it,
     /// nobody below is told that it is settled.
     fn withhold(&mut self, from: u64) {
-        self.holds_from = Some(self.holds_from.map_or(from, |held| held.min(from)));
-        if let Some(lane) = self.lanes.get_mut(&GATHERED) {
+        self.row.holds_from = Some(self.row.holds_from.map_or(from, |held| held.min(from)));
+        if let Some(lane) = self.row.lanes.get_mut(&GATHERED) {
             let held = lane.settled.clone().split_off(from);
             held.runs().iter().for_each(|&(first, last)| lane.withheld.insert_run(first, last));
         }

@@ -1,6 +1,6 @@
 //! The roll of a share: who is below, who of them is away, and whom a wave waits for.
 //!
-//! Everyone in the group is at one place: an endpoint here, or accounted for by one branch, or given up by this node.
+//! Everyone in the group is at one place: an endpoint here, or accounted for by one child, or given up by this node.
 //! A child says who of its endpoints is there (`news`); it can't take itself others. Whoever comes to take part,
 //! again or for the first time, does so from a tag on, and sends all tags from there on: waves before it don't wait
 //! for it, and those after it wait for nobody in vain.
@@ -37,8 +37,8 @@ pub(crate) struct Attendance {
 impl<P: Payload> Share<P> {
     /// Who a wave waits for.
     fn expected(&self, key: u64) -> PartitionSet {
-        let mut expected = self.group.difference(&self.away_set).difference(&self.away_below);
-        for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > key) {
+        let mut expected = self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below);
+        for cohort in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag > key) {
             expected = expected.difference(&cohort.endpoints);
         }
         expected
@@ -50,9 +50,10 @@ impl<P: Payload> Share<P> {
         if slot.is_late {
             return self.is_rest(slot);
         }
-        let is_whole = self.away_set.is_empty() && self.away_below.is_empty() && self.cohorts.is_empty();
+        let is_whole =
+            self.roll.away_set.is_empty() && self.roll.away_below.is_empty() && self.roll.cohorts.is_empty();
         if is_whole && slot.excused.is_empty() {
-            return self.group == *claimed;
+            return self.roll.group == *claimed;
         }
         self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
     }
@@ -61,12 +62,12 @@ impl<P: Payload> Share<P> {
     /// late is put together as well, for else there would be the more to do the more is late. Where they wait there is
     /// nothing to wait for.
     fn is_rest(&self, slot: &Slot<P>) -> bool {
-        if self.spec.synchronisation == Synchronisation::WaitForAll {
+        if self.terms.spec.synchronisation == Synchronisation::WaitForAll {
             return true;
         }
         let mut lacking = self.expected(slot.key).difference(slot.parts.claimed());
-        let sent = self.lanes.get(&GATHERED).into_iter().flat_map(|lane| lane.sent.under(slot.key));
-        let at_work = self.filter.wave_at_work(GATHERED, slot.key).into_iter();
+        let sent = self.row.lanes.get(&GATHERED).into_iter().flat_map(|lane| lane.sent.under(slot.key));
+        let at_work = self.filtering.state.wave_at_work(GATHERED, slot.key).into_iter();
         for gone in sent.map(|sent| &sent.contributors).chain(at_work) {
             lacking = lacking.difference(gone);
         }
@@ -75,39 +76,39 @@ impl<P: Payload> Share<P> {
 
     /// Brings what is derived from endpoints and branches up to date.
     pub(crate) fn regroup(&mut self) {
-        self.own_set = self.own.iter().map(|own| own.endpoint).collect();
-        self.group = self.own_set.clone();
-        self.away_below = PartitionSet::new();
+        self.roll.own_set = self.own.iter().map(|own| own.endpoint).collect();
+        self.roll.group = self.roll.own_set.clone();
+        self.roll.away_below = PartitionSet::new();
         let mut height = 0;
-        for branch in &self.branches {
-            self.group.union_with(&branch.endpoints);
-            branch.away.iter().for_each(|loss| self.away_below.union_with(&loss.partitions));
-            height = height.max(branch.tree.height() as u32 + 1);
+        for child in self.seat.children.iter() {
+            self.roll.group.union_with(&child.answers_for);
+            child.more.away.iter().for_each(|loss| self.roll.away_below.union_with(&loss.partitions));
+            height = height.max(child.tree().height() as u32 + 1);
         }
         // Whoever is away is still asked for, whether or not anybody could answer for it.
-        self.away.iter().for_each(|loss| self.group.union_with(&loss.partitions));
-        self.height = height;
+        self.roll.away.iter().for_each(|loss| self.roll.group.union_with(&loss.partitions));
+        self.row.height = height;
         self.recount_away();
     }
 
     /// Drops from those away whoever is no longer in the group or has come back by another way.
     fn recount_away(&mut self) {
-        self.away.retain(|loss| !loss.partitions.is_empty());
-        self.away_set = PartitionSet::new();
-        self.away.iter().for_each(|loss| self.away_set.union_with(&loss.partitions));
-        let group = &self.group;
-        for cohort in &mut self.cohorts {
+        self.roll.away.retain(|loss| !loss.partitions.is_empty());
+        self.roll.away_set = PartitionSet::new();
+        self.roll.away.iter().for_each(|loss| self.roll.away_set.union_with(&loss.partitions));
+        let group = &self.roll.group;
+        for cohort in &mut self.roll.cohorts {
             cohort.endpoints = cohort.endpoints.intersection(group);
         }
-        self.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
+        self.roll.cohorts.retain(|cohort| !cohort.endpoints.is_empty());
     }
 
     /// Everyone below who gives nothing now, and why, as far as this node has been told.
     pub(crate) fn all_away(&self, losses_max: usize) -> Vec<Missing> {
         let mut all = Vec::new();
-        self.away.iter().for_each(|loss| note(&mut all, loss.clone(), losses_max));
-        for loss in self.branches.iter().flat_map(|branch| &branch.away) {
-            let partitions = loss.partitions.difference(&self.away_set);
+        self.roll.away.iter().for_each(|loss| note(&mut all, loss.clone(), losses_max));
+        for loss in self.seat.children.iter().flat_map(|child| &child.more.away) {
+            let partitions = loss.partitions.difference(&self.roll.away_set);
             note(&mut all, Missing { partitions, ..loss.clone() }, losses_max);
         }
         all
@@ -115,52 +116,52 @@ impl<P: Payload> Share<P> {
 
     /// Everyone below who takes part now.
     pub(crate) fn present(&self) -> PartitionSet {
-        self.group.difference(&self.away_set).difference(&self.away_below)
+        self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below)
     }
 
     /// Those away whom nobody looks after: who did was lost.
     pub(crate) fn nobodys(&self) -> PartitionSet {
-        let mut rest = self.away_set.difference(&self.own_set);
-        self.branches.iter().for_each(|branch| rest = rest.difference(&branch.endpoints));
+        let mut rest = self.roll.away_set.difference(&self.roll.own_set);
+        self.seat.children.iter().for_each(|child| rest = rest.difference(&child.answers_for));
         rest
     }
 
     /// Who is in the group now, and who of them gives nothing.
     pub(crate) fn attendance(&self) -> Attendance {
-        Attendance { group: self.group.clone(), away: self.group.difference(&self.present()) }
+        Attendance { group: self.roll.group.clone(), away: self.roll.group.difference(&self.present()) }
     }
 
     /// Some endpoints give nothing until further notice.
     pub(crate) fn put_away(&mut self, loss: Missing) {
-        let fresh = loss.partitions.difference(&self.away_set);
+        let fresh = loss.partitions.difference(&self.roll.away_set);
         if !fresh.is_empty() {
-            self.away_set.union_with(&fresh);
-            self.away.push(Missing { partitions: fresh, ..loss });
+            self.roll.away_set.union_with(&fresh);
+            self.roll.away.push(Missing { partitions: fresh, ..loss });
         }
-        self.news_due = true;
+        self.roll.news_due = true;
     }
 
     /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, before: &Attendance, first_tag: u64) {
-        let mut rest = endpoints.intersection(&self.group);
+        let mut rest = endpoints.intersection(&self.roll.group);
         if self.is_past(first_tag) {
             // For those who were not away that is no news: no wave is older.
             rest = rest.intersection(&before.away);
         }
-        for known in self.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
+        for known in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
             rest = rest.difference(&known.endpoints.difference(&before.away));
         }
         if rest.is_empty() {
             return;
         }
-        if !self.is_opening {
-            self.joined.push((rest.clone(), first_tag));
+        if !self.roll.is_opening {
+            self.roll.joined.push((rest.clone(), first_tag));
         }
-        self.news_due = true;
+        self.roll.news_due = true;
         // Of two beginnings the later one counts.
-        self.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
-        for loss in &mut self.away {
+        self.roll.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
+        for loss in &mut self.roll.away {
             let left = loss.partitions.difference(&rest);
             let returned = loss.partitions.difference(&left);
             if returned.is_empty() {
@@ -169,13 +170,13 @@ impl<P: Payload> Share<P> {
             rest = rest.difference(&returned);
             loss.partitions = left;
             let was = Some((loss.node, loss.reason.clone()));
-            self.cohorts.push(Cohort { first_tag, endpoints: returned, was });
+            self.roll.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
         // Of those whom others had given up, the reason was theirs to tell. Of those whom nobody had, there is none.
         let returned = rest.intersection(&before.group);
         for (endpoints, was) in [(rest.difference(&returned), None), (returned, Some((None, Reason::Late)))] {
             if !endpoints.is_empty() {
-                self.cohorts.push(Cohort { first_tag, endpoints, was });
+                self.roll.cohorts.push(Cohort { first_tag, endpoints, was });
             }
         }
         self.recount_away();
@@ -184,7 +185,7 @@ impl<P: Payload> Share<P> {
     /// Endpoints here begin with this tag, whatever was said of them before. Nobody has missed those who were not away:
     /// they are new here, or what came before is gone.
     pub(crate) fn begin_with(&mut self, endpoints: &PartitionSet, first_tag: u64) {
-        let away = self.away_set.clone();
+        let away = self.roll.away_set.clone();
         self.bring_back(endpoints, &Attendance { group: away.clone(), away }, first_tag);
     }
 
@@ -193,32 +194,32 @@ impl<P: Payload> Share<P> {
     pub(crate) fn tell_beginnings(&mut self) {
         let present = self.present();
         let mut rest = present.clone();
-        self.joined.clear();
-        for cohort in &self.cohorts {
+        self.roll.joined.clear();
+        for cohort in &self.roll.cohorts {
             let endpoints = cohort.endpoints.intersection(&present);
             rest = rest.difference(&endpoints);
             if !endpoints.is_empty() {
-                self.joined.push((endpoints, cohort.first_tag));
+                self.roll.joined.push((endpoints, cohort.first_tag));
             }
         }
         if !rest.is_empty() {
-            self.joined.push((rest, 0));
+            self.roll.joined.push((rest, 0));
         }
     }
 
     /// Cohorts that no wave is older than are like everyone else.
     pub(crate) fn forget_cohorts(&mut self) {
-        if self.cohorts.is_empty() {
+        if self.roll.cohorts.is_empty() {
             return;
         }
-        let mut cohorts = core::mem::take(&mut self.cohorts);
+        let mut cohorts = core::mem::take(&mut self.roll.cohorts);
         cohorts.retain(|cohort| !self.is_past(cohort.first_tag));
-        self.cohorts = cohorts;
+        self.roll.cohorts = cohorts;
     }
 
     /// True when no wave before this one is waited for: all are settled, or so old that they have gone as they were.
     fn is_past(&self, first_tag: u64) -> bool {
-        let settled = self.lanes.get(&GATHERED).map(|lane| &lane.settled);
+        let settled = self.row.lanes.get(&GATHERED).map(|lane| &lane.settled);
         let (gap, last) =
             settled.map_or((1, 0), |settled| (settled.first_gap(), settled.last().unwrap_or(0)));
         !self.gathers() || first_tag <= gap || first_tag.saturating_add(COHORT_WAVES_MAX) <= last
@@ -231,22 +232,22 @@ impl<P: Payload> Share<P> {
             // One endpoint's: what was said of it on one way counts for nothing when it has come on another.
             return if claimed.is_empty() { slot.missing.to_vec() } else { Vec::new() };
         }
-        if slot.is_late || (slot.missing.is_empty() && *claimed == self.group) {
+        if slot.is_late || (slot.missing.is_empty() && *claimed == self.roll.group) {
             return Vec::new();
         }
-        let mut tally = Tally::of(self.group.difference(claimed), losses_max);
-        let below = self.branches.iter().flat_map(|branch| &branch.away);
-        for loss in slot.missing.iter().chain(&self.away).chain(below) {
+        let mut tally = Tally::of(self.roll.group.difference(claimed), losses_max);
+        let below = self.seat.children.iter().flat_map(|child| &child.more.away);
+        for loss in slot.missing.iter().chain(&self.roll.away).chain(below) {
             tally.take(&loss.partitions, loss.node, &loss.reason);
         }
-        for cohort in self.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key) {
+        for cohort in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key) {
             match &cohort.was {
                 Some((node, reason)) => tally.take(&cohort.endpoints, *node, reason),
                 None => tally.rest = tally.rest.difference(&cohort.endpoints),
             }
         }
-        tally.take(&self.own_set, Some(me), &Reason::Late);
-        for seat in self.branches.iter().flat_map(|branch| branch.tree.seats()) {
+        tally.take(&self.roll.own_set, Some(me), &Reason::Late);
+        for seat in self.seat.children.iter().flat_map(|child| child.tree().seats()) {
             if tally.rest.is_empty() {
                 return tally.missing;
             }

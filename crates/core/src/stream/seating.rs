@@ -4,7 +4,7 @@
 //! rack's relay folds its packets too, if it folds others' already, and without one the tree grows as its shape allows.
 //! Nobody is moved for a newcomer's sake, and no relay is brought in: packets are on their way.
 
-use super::branch::{Branch, Standing};
+use super::child::Child;
 use super::share::Share;
 use super::table::StreamDesk;
 use crate::id::NodeId;
@@ -12,6 +12,7 @@ use crate::membership::card::MemberCard;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
+use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::{Seat, Tree};
 
@@ -42,11 +43,11 @@ impl<P: Payload> Share<P> {
     /// A new leaf: below a relay where the node stands, if one folds for this stream; else below this node while it has
     /// fewer children than the shape says; else in the smallest subtree.
     fn seat(&mut self, cx: &mut Context<P>, now: Instant, node: NodeId, endpoints: &PartitionSet) {
-        self.life = self.life.saturating_add(1);
+        self.order.life = self.order.life.saturating_add(1);
         let leaf = Tree::leaf(node, endpoints.clone());
-        let sits = there(self).find_map(|branch| with_more(&branch.tree, node, endpoints));
+        let sits = there(self).find_map(|child| with_more(child.tree(), node, endpoints));
         let below_another = || self.below_relay(cx, &leaf).or_else(|| below_smallest(self, &leaf));
-        let is_new = self.branch_at(node).is_none();
+        let is_new = self.child_at(node).is_none();
         let tree = sits.or_else(|| is_new.then(below_another).flatten()).unwrap_or(leaf);
         self.graft(cx, now, &tree, true);
     }
@@ -63,30 +64,30 @@ impl<P: Payload> Share<P> {
         let places = [(!rack.is_empty()).then_some(&**rack), (!zone.is_empty()).then_some("")];
         places.into_iter().flatten().find_map(|rack| {
             let seats = there(self)
-                .flat_map(|branch| core::iter::repeat(branch).zip(branch.tree.seats().iter().enumerate()));
+                .flat_map(|child| core::iter::repeat(child).zip(child.tree().seats().iter().enumerate()));
             let relays = seats.filter(|(_, (_, seat))| stands_at(seat, rack));
-            let (branch, (at, _)) = relays.min_by_key(|(_, (_, seat))| seat.size)?;
-            Some(with_child(&branch.tree, at, leaf))
+            let (child, (at, _)) = relays.min_by_key(|(_, (_, seat))| seat.size)?;
+            Some(with_child(child.tree(), at, leaf))
         })
     }
 }
 
 /// The branches that give something.
-fn there<P: Payload>(share: &Share<P>) -> impl Iterator<Item = &Branch<P>> {
-    share.branches.iter().filter(|branch| branch.standing == Standing::There)
+fn there<P: Payload>(share: &Share<P>) -> impl Iterator<Item = &Child<P>> {
+    share.seat.children.iter().filter(|child| child.standing() == Standing::There)
 }
 
 /// The smallest subtree with one more leaf, once this node has as many children as the shape says.
 fn below_smallest<P: Payload>(share: &Share<P>, leaf: &Tree) -> Option<Tree> {
     let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
-    let smallest = there(share).min_by_key(|branch| branch.tree.root().size)?;
+    let smallest = there(share).min_by_key(|child| child.tree().root().size)?;
     let is_full = share.live().count() >= fan_out;
-    is_full.then(|| with_child(&smallest.tree, free_seat(&smallest.tree, fan_out), leaf))
+    is_full.then(|| with_child(smallest.tree(), free_seat(smallest.tree(), fan_out), leaf))
 }
 
 /// True when a node sits where it could give these endpoints, and somebody looks after it.
 fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
-    let mut seats = share.live().flat_map(|branch| branch.tree.seats());
+    let mut seats = share.live().flat_map(|child| child.tree().seats());
     seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
 }
 

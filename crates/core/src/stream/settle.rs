@@ -9,13 +9,14 @@ use super::StreamError;
 use super::gather::take_slot;
 use super::lane::GATHERED;
 use super::message::{StreamMessage, StreamSettled};
-use super::share::{Parent, Share};
+use super::share::Share;
 use super::spec::EndpointEvent;
 use super::table::Streams;
 use super::tags::{RUNS_MAX, TagRuns};
 use crate::id::{NodeId, RequestId};
 use crate::message::Payload;
 use crate::node::context::Context;
+use crate::seat::Parent;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -33,7 +34,7 @@ impl<P: Payload> Streams<P> {
                 front.to_settle_bytes += bytes;
                 is_urgent |= urgent;
             }
-            if is_urgent || front.to_settle_bytes >= share.window_bytes / 4 {
+            if is_urgent || front.to_settle_bytes >= share.terms.window_bytes / 4 {
                 share.settle_taken(desk.cx);
             }
             Ok(())
@@ -59,7 +60,7 @@ impl<P: Payload> Share<P> {
         from: NodeId,
         settled: StreamSettled,
     ) -> Result<(), StreamError> {
-        if self.parent == Parent::Node(from) {
+        if self.seat.parent == Parent::Node(from) {
             self.settle_stream(cx, settled.lanes.into_iter().collect());
         }
         Ok(())
@@ -68,23 +69,26 @@ impl<P: Payload> Share<P> {
     fn settle_stream(&mut self, cx: &mut Context<P>, lanes: BTreeMap<u32, TagRuns>) {
         let mut below: Vec<(u32, TagRuns)> = Vec::with_capacity(lanes.len());
         for (number, mut runs) in lanes {
-            if number != GATHERED && !self.group.contains(number - 1) && !self.lanes.contains_key(&number) {
+            if number != GATHERED
+                && !self.roll.group.contains(number - 1)
+                && !self.row.lanes.contains_key(&number)
+            {
                 continue;
             }
             if number == GATHERED {
                 // Waves that this node has no part in are gone all the same: nobody here begins before them.
-                self.tag_max = self.tag_max.max(runs.last().unwrap_or(0));
+                self.row.tag_max = self.row.tag_max.max(runs.last().unwrap_or(0));
             }
             self.settle_own(cx, number, &runs);
             drop_slots(self, number, &runs);
-            let lane = self.lanes.entry(number).or_default();
+            let lane = self.row.lanes.entry(number).or_default();
             for &(first, last) in runs.runs() {
                 lane.settled.insert_run(first, last);
             }
             let mut freed = 0;
             lane.sent.remove(&runs, |sent| freed += sent.bytes);
-            self.unsettled_bytes -= freed;
-            if let Some(holds_from) = self.holds_from {
+            self.window.unsettled_bytes -= freed;
+            if let Some(holds_from) = self.row.holds_from {
                 let held = runs.split_off(holds_from);
                 held.runs().iter().for_each(|&(first, last)| lane.withheld.insert_run(first, last));
             }
@@ -98,9 +102,9 @@ impl<P: Payload> Share<P> {
 
     /// The filter has given up what it held: those below hear of it.
     pub(crate) fn release_withheld(&mut self, cx: &mut Context<P>) {
-        let holds_from = self.holds_from;
+        let holds_from = self.row.holds_from;
         let mut below = Vec::new();
-        for (&number, lane) in self.lanes.iter_mut().filter(|(_, lane)| !lane.withheld.is_empty()) {
+        for (&number, lane) in self.row.lanes.iter_mut().filter(|(_, lane)| !lane.withheld.is_empty()) {
             let rest = holds_from.map(|from| lane.withheld.split_off(from)).unwrap_or_default();
             let free = core::mem::replace(&mut lane.withheld, rest);
             if !free.is_empty() {
@@ -114,12 +118,12 @@ impl<P: Payload> Share<P> {
         if lanes.is_empty() {
             return;
         }
-        for branch in self.live() {
+        for child in self.live() {
             let lanes: Vec<(u32, TagRuns)> =
-                lanes.iter().filter(|lane| branch.has_lane(lane.0)).cloned().collect();
+                lanes.iter().filter(|lane| child.has_lane(lane.0)).cloned().collect();
             if !lanes.is_empty() {
-                let settled = StreamSettled { stream: self.id, lanes };
-                cx.send_stream(branch.node, StreamMessage::Settled(settled));
+                let settled = StreamSettled { stream: self.terms.id, lanes };
+                cx.send_stream(child.node, StreamMessage::Settled(settled));
             }
         }
     }
@@ -130,7 +134,7 @@ impl<P: Payload> Share<P> {
             None => 0..self.own.len(),
             Some(endpoint) => self.own_at(endpoint).map_or(0..0, |at| at..at + 1),
         };
-        let stream = self.id;
+        let stream = self.terms.id;
         for own in &mut self.own[range] {
             let mut freed = 0;
             own.in_flight.remove(runs, |bytes| freed += bytes);
@@ -165,7 +169,7 @@ pub(crate) fn marks_quarter(unmarked_bytes: &mut usize, bytes: usize, window_byt
 
 /// What still came together for waves that the front-end has had is of no use to anybody.
 fn drop_slots<P: Payload>(share: &mut Share<P>, lane: u32, runs: &TagRuns) {
-    let Some(waves) = share.lanes.get(&lane) else { return };
+    let Some(waves) = share.row.lanes.get(&lane) else { return };
     let Some(last) = runs.last() else { return };
     let keys = waves.slots.iter().map(|slot| slot.key).take_while(|&key| key <= last);
     let gone: Vec<u64> = keys.filter(|&key| runs.contains(key)).collect();

@@ -1,32 +1,29 @@
 //! A node's share of a stream: what it knows of parent, children and endpoints, and the waves that are here.
 
 use super::StreamId;
-use super::branch::{Branch, Own, Standing};
+use super::child::{Child, Flow, Own};
 use super::lane::{Lane, Piece, Slot};
 use super::roll::Cohort;
+use super::spec::StreamEvent;
 use super::spec::{FilterRun, Source, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
+use crate::config::Placement;
+use crate::effect::{Effect, Event};
 use crate::error::Missing;
 use crate::id::{NodeId, RequestId};
 use crate::load::cost::Ewma;
 use crate::message::Payload;
+use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::schedule::lanes::Charge;
+use crate::seat::{Parent, Seat};
 use crate::time::{Duration, Instant};
 use crate::tree::Tree;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
-
-/// Who gets what goes up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parent {
-    /// Another node.
-    Node(NodeId),
-    /// This node is the front-end.
-    Front(RequestId),
-}
 
 /// Where the filter is.
 #[derive(Debug)]
@@ -104,8 +101,12 @@ pub(crate) struct Descending<P> {
 }
 
 /// The way down at one node.
+///
+/// Eleven fields: what has come, what waits, what is kept until it is taken, and what has been said of that.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
+    /// Packets on the way down that were sent before this node was asked to take part.
+    pub(crate) packets_before: u64,
     /// The last packet that came from above, or that the front-end's user sent.
     pub(crate) received: u64,
     /// Packets of a frame whose last has not come.
@@ -128,6 +129,7 @@ pub(crate) struct Down<P> {
 impl<P> Default for Down<P> {
     fn default() -> Self {
         Self {
+            packets_before: 0,
             received: 0,
             half: SmallVec::new(),
             half_bytes: 0,
@@ -143,8 +145,12 @@ impl<P> Default for Down<P> {
 }
 
 /// What only the front-end's share has.
+///
+/// Eleven fields: what its user wants and has been given, and who has been asked to take part.
 #[derive(Debug)]
 pub(crate) struct Front {
+    /// Its user's name for the stream.
+    pub(crate) request: RequestId,
     /// True when all endpoints of the service are meant, also those to come.
     pub(crate) all: bool,
     pub(crate) wanted: PartitionSet,
@@ -162,24 +168,52 @@ pub(crate) struct Front {
     pub(crate) to_settle_bytes: usize,
 }
 
-/// A node's share of a stream.
+/// What a share is part of; it never changes.
 #[derive(Debug)]
-pub(crate) struct Share<P> {
+pub(crate) struct Terms<P> {
     pub(crate) id: StreamId,
     pub(crate) spec: Arc<StreamSpec<P>>,
-    pub(crate) parent: Parent,
-    /// Since when it is without one.
-    pub(crate) orphan_since: Option<Instant>,
+    /// Levels of the whole tree below the front-end.
     pub(crate) levels: u32,
-    /// Levels below this node.
-    pub(crate) height: u32,
-    /// Ascending by endpoint.
-    pub(crate) own: Vec<Own>,
+    pub(crate) window_bytes: usize,
+}
+
+/// What a node knows of the order among places: which parent is the present one, and whose word on places counts.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// Since when it is without a parent.
+    pub(crate) orphan_since: Option<Instant>,
+    /// How often the front-end has given somebody a new place. An endpoint's packets are counted from here, so that
+    /// those of a former life of it are told from later ones.
+    pub(crate) life: u32,
+    /// The latest term heard of.
+    pub(crate) term: u64,
+    /// The term of what the present parent has asked last.
+    pub(crate) asked_term: u64,
+    /// Until when it leaves decisions about others to its parent, having been held up itself.
+    pub(crate) dazed_until: Option<Instant>,
+    /// Children whose connections broke meanwhile.
+    pub(crate) gone_meanwhile: Vec<NodeId>,
+    /// Endpoints that it was told to let go meanwhile, and those below were not.
+    pub(crate) let_go_meanwhile: PartitionSet,
+}
+
+/// The beats of a share.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    pub(crate) ticked_at: Instant,
+    /// How late this node was with its beats, of late: see `note_held_up`.
+    pub(crate) held_up: Duration,
+    /// True when something went up since the last tick.
+    pub(crate) has_spoken: bool,
+    pub(crate) armed: Option<Instant>,
+}
+
+/// Everyone below, and who of them is away.
+#[derive(Debug)]
+pub(crate) struct Roll {
     pub(crate) own_set: PartitionSet,
-    /// Ascending by node.
-    pub(crate) branches: Vec<Branch<P>>,
-    pub(crate) sources: u32,
-    /// Everyone below: own endpoints and all branches', and those away.
+    /// Own endpoints and all children's, and those away.
     pub(crate) group: PartitionSet,
     /// Those of them whom this node has given up, and why.
     pub(crate) away: Vec<Missing>,
@@ -189,6 +223,17 @@ pub(crate) struct Share<P> {
     pub(crate) cohorts: Vec<Cohort>,
     /// Newly come, for the next news.
     pub(crate) joined: Vec<(PartitionSet, u64)>,
+    /// With which tag its endpoints began.
+    pub(crate) first_tag: u64,
+    /// True until everyone below has said that it takes part, or can't.
+    pub(crate) is_opening: bool,
+    /// True when the subtree has changed and the parent is to hear of it.
+    pub(crate) news_due: bool,
+}
+
+/// Waves that are here.
+#[derive(Debug)]
+pub(crate) struct Row<P> {
     pub(crate) lanes: BTreeMap<u32, Lane<P>>,
     pub(crate) ready: VecDeque<(u32, u64)>,
     /// Waves of lane 0 in the order they were begun; some of them are ready by now, or gone.
@@ -197,117 +242,114 @@ pub(crate) struct Share<P> {
     pub(crate) carried: Vec<Piece<P>>,
     /// The largest tag that a piece has borne.
     pub(crate) tag_max: u64,
-    pub(crate) filter: Filter<P>,
-    pub(crate) filter_placement: crate::config::Placement,
-    pub(crate) filter_cost: Ewma,
-    /// Where its last run was.
-    pub(crate) filter_is_inline: bool,
+    /// The oldest tag that the filter here has not given all of.
     pub(crate) holds_from: Option<u64>,
-    pub(crate) window_bytes: usize,
+    /// Counts the sources of pieces: children, each time that one is asked to begin.
+    pub(crate) sources: u32,
+    /// Levels below this node, by which its patience with a wave is staged.
+    pub(crate) height: u32,
+}
+
+/// Bytes that were sent up, or wait here to be.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
     pub(crate) unsettled_bytes: usize,
     /// What was sent up since the last part that was marked as urgent.
     pub(crate) unmarked_bytes: usize,
     /// Bytes of pieces that wait here, and of them each child's, by its source.
     pub(crate) held_bytes: usize,
     pub(crate) held_of: BTreeMap<u32, usize>,
-    pub(crate) down: Down<P>,
-    pub(crate) front: Option<Front>,
-    /// True until everyone below has said that it takes part, or can't.
-    pub(crate) is_opening: bool,
-    /// How often the front-end has given somebody a new place. An endpoint's packets are counted from here, so that
-    /// those of a former life of it are told from later ones.
-    pub(crate) life: u32,
-    /// The latest term heard of.
-    pub(crate) term: u64,
-    /// With which tag its endpoints began.
-    pub(crate) first_tag: u64,
-    /// Packets on the way down that were none of this node's when it was asked to take part.
-    pub(crate) packets_before: u64,
-    /// The term of what the present parent has asked last.
-    pub(crate) asked_term: u64,
-    /// True when something went up since the last tick.
-    pub(crate) has_spoken: bool,
-    /// True when the subtree has changed and the parent is to hear of it.
-    pub(crate) news_due: bool,
-    pub(crate) ticked_at: Instant,
-    /// How late this node was with its beats, of late: see `note_held_up`.
-    pub(crate) held_up: Duration,
-    /// Until when it leaves decisions about others to its parent, having been held up itself.
-    pub(crate) dazed_until: Option<Instant>,
-    /// Children whose connections broke meanwhile.
-    pub(crate) gone_meanwhile: Vec<NodeId>,
-    /// Endpoints that it was told to let go meanwhile, and those below were not.
-    pub(crate) let_go_meanwhile: PartitionSet,
-    pub(crate) armed: Option<Instant>,
 }
 
-/// What a share starts from.
-pub(crate) struct Beginning<P> {
-    pub(crate) id: StreamId,
-    pub(crate) spec: Arc<StreamSpec<P>>,
-    pub(crate) parent: Parent,
-    pub(crate) levels: u32,
-    pub(crate) window_bytes: usize,
-    pub(crate) cost_weight: f64,
+/// The filter of a share, and what it costs.
+#[derive(Debug)]
+pub(crate) struct Filtering<P> {
+    pub(crate) state: Filter<P>,
+    pub(crate) placement: Placement,
+    pub(crate) cost: Ewma,
+    /// Where its last run was.
+    pub(crate) is_inline: bool,
+}
+
+/// A node's share of a stream.
+///
+/// Eleven fields: what it is part of, its place, who is below, what is here, and how that goes up and down.
+#[derive(Debug)]
+pub(crate) struct Share<P> {
+    pub(crate) terms: Terms<P>,
+    pub(crate) seat: Seat<Flow<P>>,
+    pub(crate) order: Order,
+    pub(crate) beat: Beat,
+    /// Endpoints that live here, ascending.
+    pub(crate) own: Vec<Own>,
+    pub(crate) roll: Roll,
+    pub(crate) row: Row<P>,
+    pub(crate) window: Window,
+    pub(crate) filtering: Filtering<P>,
+    pub(crate) down: Down<P>,
+    /// What only the front-end has.
     pub(crate) front: Option<Front>,
 }
 
 impl<P: Payload> Share<P> {
-    pub(crate) fn begin(now: Instant, from: Beginning<P>) -> Self {
-        let filter = if from.spec.has_filter() { Filter::Opening } else { Filter::None };
+    pub(crate) fn begin(
+        now: Instant,
+        terms: Terms<P>,
+        parent: Parent,
+        cost_weight: f64,
+        front: Option<Front>,
+    ) -> Self {
+        let state = if terms.spec.has_filter() { Filter::Opening } else { Filter::None };
         Self {
-            id: from.id,
-            spec: from.spec,
-            parent: from.parent,
-            orphan_since: None,
-            levels: from.levels,
-            height: 0,
+            terms,
+            seat: Seat::under(parent),
+            order: Order::default(),
+            beat: Beat { ticked_at: now, held_up: Duration::ZERO, has_spoken: false, armed: None },
             own: Vec::new(),
-            own_set: PartitionSet::new(),
-            branches: Vec::new(),
-            sources: 0,
-            group: PartitionSet::new(),
-            away: Vec::new(),
-            away_set: PartitionSet::new(),
-            away_below: PartitionSet::new(),
-            cohorts: Vec::new(),
-            joined: Vec::new(),
-            lanes: BTreeMap::new(),
-            ready: VecDeque::new(),
-            opened: VecDeque::new(),
-            carried: Vec::new(),
-            tag_max: 0,
-            filter,
-            filter_placement: crate::config::Placement::Inline,
-            filter_cost: Ewma::new(from.cost_weight),
-            filter_is_inline: false,
-            holds_from: None,
-            window_bytes: from.window_bytes,
-            unsettled_bytes: 0,
-            unmarked_bytes: 0,
-            held_bytes: 0,
-            held_of: BTreeMap::new(),
+            roll: Roll {
+                own_set: PartitionSet::new(),
+                group: PartitionSet::new(),
+                away: Vec::new(),
+                away_set: PartitionSet::new(),
+                away_below: PartitionSet::new(),
+                cohorts: Vec::new(),
+                joined: Vec::new(),
+                first_tag: 1,
+                is_opening: true,
+                news_due: false,
+            },
+            row: Row {
+                lanes: BTreeMap::new(),
+                ready: VecDeque::new(),
+                opened: VecDeque::new(),
+                carried: Vec::new(),
+                tag_max: 0,
+                holds_from: None,
+                sources: 0,
+                height: 0,
+            },
+            window: Window::default(),
+            filtering: Filtering {
+                state,
+                placement: Placement::Inline,
+                cost: Ewma::new(cost_weight),
+                is_inline: false,
+            },
             down: Down::default(),
-            front: from.front,
-            is_opening: true,
-            life: 0,
-            term: 0,
-            first_tag: 1,
-            packets_before: 0,
-            asked_term: 0,
-            has_spoken: false,
-            news_due: false,
-            ticked_at: now,
-            held_up: Duration::ZERO,
-            dazed_until: None,
-            gone_meanwhile: Vec::new(),
-            let_go_meanwhile: PartitionSet::new(),
-            armed: None,
+            front,
         }
     }
 
-    pub(crate) fn branch_at(&self, node: NodeId) -> Option<usize> {
-        self.branches.binary_search_by_key(&node, |branch| branch.node).ok()
+    /// Tells the front-end's user.
+    pub(crate) fn tell_user(&self, cx: &mut Context<P>, event: StreamEvent<P>) {
+        if let Some(front) = &self.front {
+            let event = Box::new(event);
+            cx.effects.push_back(Effect::Deliver(Event::Stream { request: front.request, event }));
+        }
+    }
+
+    pub(crate) fn child_at(&self, node: NodeId) -> Option<usize> {
+        self.seat.children.find(node, 0)
     }
 
     pub(crate) fn own_at(&self, endpoint: u32) -> Option<usize> {
@@ -316,61 +358,61 @@ impl<P: Payload> Share<P> {
 
     /// Endpoints are in a wave together, and not each in its own.
     pub(crate) fn gathers(&self) -> bool {
-        self.spec.synchronisation != Synchronisation::DoNotWait
+        self.terms.spec.synchronisation != Synchronisation::DoNotWait
     }
 
     /// The first tag that nobody here has seen.
     pub(crate) fn next_tag(&self) -> u64 {
-        self.tag_max.max(self.down.tag_max).saturating_add(1)
+        self.row.tag_max.max(self.down.tag_max).saturating_add(1)
     }
 
     /// With which tag a child begins that is sent its part now. As long as nobody has been told that the stream is open,
     /// no wave has gone up: all who are asked meanwhile, at first or in the place of others, are in all of them.
     pub(crate) fn first_tag_for_others(&self) -> u64 {
-        if self.is_opening { self.first_tag } else { self.next_tag() }
+        if self.roll.is_opening { self.roll.first_tag } else { self.next_tag() }
     }
 
     /// After which packets a child begins that is sent its part now, if it knows nothing of the stream. The rule is
     /// that of `first_tag_for_others`; but where nobody is waited for, nobody need answer what a former life may have.
     pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
         let may_be_answered = begins_anew && !self.gathers();
-        if self.is_opening && !may_be_answered { self.packets_before } else { self.down.received }
+        if self.roll.is_opening && !may_be_answered { self.down.packets_before } else { self.down.received }
     }
 
     /// The subtree as it is, without those who have yet to come back.
     pub(crate) fn tree(&self, me: NodeId) -> Tree {
-        let trees = self.live().filter(|branch| !branch.rejoins);
-        let trees: Vec<Tree> = trees.map(|branch| branch.tree.clone()).collect();
-        Tree::join(me, self.own_set.clone(), &trees)
+        let trees = self.live().filter(|child| !child.more.asking.rejoins);
+        let trees: Vec<Tree> = trees.map(|child| child.tree().clone()).collect();
+        Tree::join(me, self.roll.own_set.clone(), &trees)
     }
 
     /// True while this run of the filter waits for its turn.
     pub(crate) fn waits_for(&self, run: u64) -> bool {
-        matches!(&self.filter, Filter::Busy(busy) if busy.run == run && busy.queued.is_some())
+        matches!(&self.filtering.state, Filter::Busy(busy) if busy.run == run && busy.queued.is_some())
     }
 
     /// Children that take part, or were asked to.
-    pub(crate) fn live(&self) -> impl Iterator<Item = &Branch<P>> {
-        self.branches.iter().filter(|branch| branch.standing != Standing::Away)
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Child<P>> {
+        self.seat.children.iter_open()
     }
 
     /// Bytes from a source wait here.
     pub(crate) fn hold(&mut self, source: Source, bytes: usize) {
-        self.held_bytes += bytes;
+        self.window.held_bytes += bytes;
         if let Source::Child(number) = source {
-            *self.held_of.entry(number).or_default() += bytes;
+            *self.window.held_of.entry(number).or_default() += bytes;
         }
     }
 
     /// Bytes from a source no longer wait here.
     pub(crate) fn release(&mut self, source: Source, bytes: usize) {
-        self.held_bytes -= bytes;
+        self.window.held_bytes -= bytes;
         if let Source::Child(number) = source
-            && let Some(held) = self.held_of.get_mut(&number)
+            && let Some(held) = self.window.held_of.get_mut(&number)
         {
             *held -= bytes;
             if *held == 0 {
-                self.held_of.remove(&number);
+                self.window.held_of.remove(&number);
             }
         }
     }

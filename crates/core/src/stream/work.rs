@@ -38,14 +38,14 @@ impl<P: Payload> Streams<P> {
 
 fn work_of<P: Payload>(share: &Share<P>) -> StreamWork {
     StreamWork {
-        stream: share.id,
-        children: share.branches.len(),
-        window_bytes: share.window_bytes,
-        unsettled_bytes: share.unsettled_bytes,
-        held_bytes: share.held_bytes,
-        waves_open: share.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len()),
-        waves_begun: share.opened.len(),
+        stream: share.terms.id,
+        children: share.seat.children.len(),
+        window_bytes: share.terms.window_bytes,
+        unsettled_bytes: share.window.unsettled_bytes,
+        held_bytes: share.window.held_bytes,
+        waves_open: share.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len()),
+        waves_begun: share.row.opened.len(),
         packets_kept: share.down.kept.len() + share.down.waiting.len(),
-        cohorts: share.cohorts.len(),
+        cohorts: share.roll.cohorts.len(),
     }
 }

@@ -74,7 +74,7 @@ proptest! {
             let due = open.iter().filter_map(|child| child.due_at).min();
             prop_assert_eq!(children.next_due(), due);
             let is_due = |at: &usize| {
-                let child = children.get(*at);
+                let child = &children[*at];
                 child.is_open() && child.due_at.is_some_and(|due_at| due_at <= at_ms(now))
             };
             let all: Vec<usize> = (0..children.len()).filter(is_due).collect();
@@ -82,7 +82,7 @@ proptest! {
             prop_assert_eq!(children.next_due(), due, "looking changes nothing");
             for at in 0..children.len() {
                 let (node, branch, is_open) = {
-                    let child = children.get(at);
+                    let child = &children[at];
                     (child.node, child.branch, child.is_open())
                 };
                 prop_assert_eq!(children.find(node, branch), Some(at));

@@ -4,41 +4,49 @@ use super::lane::ByKey;
 use crate::error::Missing;
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
+use crate::seat::{self, Standing};
 use crate::time::Instant;
 use crate::tree::{Seat, Tree};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// How it stands with a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Asked, and yet to say that it takes part. What it gives before that it gave to somebody else, or in a life
-    /// that is over.
-    Asked,
-    /// It takes part.
-    There,
-    /// Given up, with its own endpoints only; it may come back.
-    Away,
+/// Packets of a part whose last frame has not come.
+#[derive(Debug)]
+pub(crate) struct Half<P> {
+    pub(crate) packets: Vec<P>,
+    pub(crate) bytes: usize,
 }
 
-/// A child and what lies below it.
+impl<P> Default for Half<P> {
+    fn default() -> Self {
+        Self { packets: Vec::new(), bytes: 0 }
+    }
+}
+
+/// What a child was asked, and how often in vain.
 #[derive(Debug)]
-pub(crate) struct Branch<P> {
-    pub(crate) node: NodeId,
+pub(crate) struct Asking {
+    /// The term of what it was last asked. What answers an earlier one it said before it heard of that.
+    pub(crate) term: u64,
+    /// The term of what made it a child, again or for the first time. With the answer it sends all that is not settled,
+    /// and once only, whatever it is asked besides.
+    pub(crate) attach_term: u64,
+    /// When it was last asked to come back, and how often in vain.
+    pub(crate) back_at: Instant,
+    pub(crate) times: u32,
+    /// True when it has been told its part anew because it was given up, or is new.
+    pub(crate) rejoins: bool,
+}
+
+/// What a stream keeps of a child.
+#[derive(Debug)]
+pub(crate) struct Flow<P> {
     pub(crate) source: u32,
-    pub(crate) standing: Standing,
-    /// Its subtree, as it says; before that, as it was asked.
-    pub(crate) tree: Tree,
-    /// Whom it was given to account for. No two branches have one in common, and none takes itself any.
-    pub(crate) endpoints: PartitionSet,
-    /// Whom it accounted for before: they may be in what is on its way.
+    /// Endpoints that it accounted for before: they may be in what is on its way.
     pub(crate) formerly: PartitionSet,
-    pub(crate) heard_at: Instant,
     /// Those of its endpoints that give nothing now, and why.
     pub(crate) away: Vec<Missing>,
-    /// Packets of a part whose last frame has not come.
-    pub(crate) half: Vec<P>,
-    pub(crate) half_bytes: usize,
+    pub(crate) half: Half<P>,
     /// Packets sent down to it and not taken.
     pub(crate) to_take: VecDeque<u64>,
     /// What its filter has not given all of.
@@ -48,51 +56,45 @@ pub(crate) struct Branch<P> {
     pub(crate) carries: Option<(u64, u64)>,
     /// Up to which wave it has been told that it is behind.
     pub(crate) told_ahead: u64,
-    /// The term of what it was last asked. What answers an earlier one it said before it heard of that.
-    pub(crate) asked_term: u64,
-    /// The term of what made it a child, again or for the first time. With the answer it sends all that is not settled,
-    /// and once only, whatever it is asked besides.
-    pub(crate) attach_term: u64,
-    /// When it was last asked to come back, and how often in vain.
-    pub(crate) asked_back_at: Instant,
-    pub(crate) asks: u32,
-    /// True when it has been told its part anew because it was given up, or is new.
-    pub(crate) rejoins: bool,
+    pub(crate) asking: Asking,
 }
 
-impl<P> Branch<P> {
+/// A child in a stream, and what lies below it. No two have an endpoint in common, and none takes itself any.
+pub(crate) type Child<P> = seat::Child<Flow<P>>;
+
+impl<P> Child<P> {
     /// True while everyone waits for it to say that it takes part.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.standing == Standing::Asked && !self.rejoins
+        self.standing() == Standing::Asked && !self.more.asking.rejoins
     }
 
     /// True when what these have sent may come from it: they are its, or were until just now.
     pub(crate) fn accounted_for(&self, contributors: &PartitionSet) -> bool {
-        contributors.is_subset(&self.endpoints)
-            || contributors.difference(&self.endpoints).is_subset(&self.formerly)
+        contributors.is_subset(&self.answers_for)
+            || contributors.difference(&self.answers_for).is_subset(&self.more.formerly)
     }
 
     /// True when it may have sent something in this lane.
     pub(crate) fn has_lane(&self, lane: u32) -> bool {
         let Some(endpoint) = lane.checked_sub(1) else { return true };
-        self.endpoints.contains(endpoint) || self.formerly.contains(endpoint)
+        self.answers_for.contains(endpoint) || self.more.formerly.contains(endpoint)
     }
 
     /// Takes endpoints from it.
     pub(crate) fn release(&mut self, gone: &PartitionSet) {
-        if !self.endpoints.intersects(gone) {
+        if !self.answers_for.intersects(gone) {
             return;
         }
-        self.formerly.union_with(&self.endpoints.intersection(gone));
-        self.endpoints = self.endpoints.difference(gone);
-        self.tree = without(&self.tree, gone);
-        self.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
-        self.away.retain(|loss| !loss.partitions.is_empty());
+        self.more.formerly.union_with(&self.answers_for.intersection(gone));
+        self.answers_for = self.answers_for.difference(gone);
+        self.seat_below(without(self.tree(), gone));
+        self.more.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
+        self.more.away.retain(|loss| !loss.partitions.is_empty());
     }
 
     /// Gives it endpoints to account for.
     pub(crate) fn grant(&mut self, endpoints: &PartitionSet) {
-        self.endpoints.union_with(endpoints);
+        self.answers_for.union_with(endpoints);
     }
 }
 
