@@ -405,8 +405,8 @@ impl<P: Payload> Wave<P> {
     /// it come too late, it costs only those of whom nothing came.
     fn give_early(&mut self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.seat.parent else { return };
-        let is_small = self.parts.bytes() <= cx.config.limits.eager_bytes_max;
-        if !is_small || !self.waits_in_vain() {
+        let bytes: usize = self.parts.resting().iter().map(|part| part.payload.len()).sum();
+        if bytes > cx.config.limits.eager_bytes_max || !self.waits_in_vain() {
             return;
         }
         if let Some(part) = self.parts.give() {

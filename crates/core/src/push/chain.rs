@@ -21,6 +21,9 @@ pub(crate) struct Chain<P> {
     received: u32,
     last: Option<u32>,
     is_folding: bool,
+    /// Bytes of the pair that is being folded.
+    folding_bytes: usize,
+    /// Bytes of what waits, of what has been folded, and of the pair that is being folded.
     bytes: usize,
     /// Some push was dropped: nothing is taken until it comes again.
     pub(crate) is_broken: bool,
@@ -50,6 +53,7 @@ impl<P> Default for Chain<P> {
             received: 0,
             last: None,
             is_folding: false,
+            folding_bytes: 0,
             bytes: 0,
             is_broken: false,
             failed: None,
@@ -86,14 +90,14 @@ impl<P: Payload> Chain<P> {
         self.last == Some(self.received)
     }
 
-    /// Bytes of what is here, but for what is being folded.
+    /// Bytes of what is here, the pair that is being folded included.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Bytes of what waits to be folded.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.bytes - self.folded.as_ref().map_or(0, Payload::len)
+        self.bytes - self.folding_bytes - self.folded.as_ref().map_or(0, Payload::len)
     }
 
     /// True when nothing waits: the next push is taken whatever the room.
@@ -134,7 +138,8 @@ impl<P: Payload> Chain<P> {
             self.bytes -= cost_of(&next);
             match self.folded.take() {
                 Some(folded) if !folded.is_empty() && !next.is_empty() => {
-                    self.bytes -= folded.len();
+                    self.folding_bytes = folded.len() + next.len();
+                    self.bytes += next.len();
                     self.is_folding = true;
                     return Some((folded, next));
                 }
@@ -153,7 +158,7 @@ impl<P: Payload> Chain<P> {
     pub(crate) fn put_folded(&mut self, payload: P) {
         self.is_folding = false;
         self.processed += 1;
-        self.bytes += payload.len();
+        self.bytes = self.bytes + payload.len() - core::mem::take(&mut self.folding_bytes);
         self.folded = Some(payload);
     }
 
@@ -193,6 +198,11 @@ mod tests {
         assert_eq!(push(&mut chain, 3, true, "b"), Received::Taken);
         let (a, b) = chain.advance().expect("the second has nothing to add");
         assert_eq!((&a[..], &b[..], chain.processed()), (&b"a"[..], &b"b"[..], 2));
+        assert_eq!(
+            (chain.bytes(), chain.waiting_bytes()),
+            (2, 0),
+            "the pair is held while it is being folded"
+        );
         assert!(chain.advance().is_none() && chain.take_whole().is_none(), "one fold at a time");
         chain.put_folded("ab".into());
         assert_eq!(chain.take_whole(), Some("ab".into()));

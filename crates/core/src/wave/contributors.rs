@@ -28,6 +28,7 @@ pub(crate) struct Parts<P> {
     /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
     /// Folds end about in the order they began.
     folding: VecDeque<(Part<P>, Part<P>)>,
+    /// Bytes of all parts: at rest, given, and in pairs that are out to be folded.
     bytes: usize,
 }
 
@@ -63,7 +64,8 @@ impl<P: Payload> Parts<P> {
         &self.resting
     }
 
-    /// Bytes of the parts that came in and have not been folded.
+    /// Bytes of all parts that this node holds: those at rest, those given to the parent, and both parts of every pair
+    /// that waits for its fold or is being folded. Every change keeps the sum up to date; nothing recounts it.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -82,16 +84,17 @@ impl<P: Payload> Parts<P> {
         self.bytes += part.payload.len();
         if overlaps {
             let stays = |old: &Part<P>| !old.contributors.intersects(&part.contributors);
-            self.resting.retain(|old| stays(old));
-            self.folding.retain(|(a, b)| stays(a) && stays(b));
+            let bytes = &mut self.bytes;
+            let mut keep_if = |stays: bool, old_bytes: usize| {
+                *bytes -= if stays { 0 } else { old_bytes };
+                stays
+            };
+            self.resting.retain(|old| keep_if(stays(old), old.payload.len()));
+            self.folding.retain(|pair| keep_if(stays(&pair.0) && stays(&pair.1), bytes_of(pair)));
         }
         self.claimed.union_with(&part.contributors);
         self.resting.push(part);
-        if !overlaps {
-            return Taken::Added;
-        }
-        self.recount();
-        Taken::Replaced
+        if overlaps { Taken::Replaced } else { Taken::Added }
     }
 
     /// True when all of `newcomer` that is claimed is of parts at rest, and of pairs being folded, that lie within it.
@@ -129,8 +132,8 @@ impl<P: Payload> Parts<P> {
     /// A pair has become one; dropped if the pair gave way meanwhile.
     pub(crate) fn put_folded(&mut self, part: Part<P>) {
         if self.end_fold(&part.contributors) {
+            self.bytes += part.payload.len();
             self.resting.push(part);
-            self.recount();
         }
     }
 
@@ -140,37 +143,33 @@ impl<P: Payload> Parts<P> {
         let was_open = self.end_fold(contributors);
         if was_open {
             self.claimed = self.claimed.difference(contributors);
-            self.recount();
         }
         was_open
     }
 
+    /// Removes a pair from those that are out to be folded. Returns false if a larger part has replaced it.
     fn end_fold(&mut self, contributors: &PartitionSet) -> bool {
         let of_pair = |(a, b): &(Part<P>, Part<P>)| {
             let (a, b) = (&a.contributors, &b.contributors);
             a.len() + b.len() == contributors.len() && a.is_subset(contributors) && b.is_subset(contributors)
         };
         let at = self.folding.iter().position(of_pair);
-        at.is_some_and(|at| self.folding.remove(at).is_some())
+        let Some(pair) = at.and_then(|at| self.folding.remove(at)) else { return false };
+        self.bytes -= bytes_of(&pair);
+        true
     }
 
-    /// What is being folded is not counted again: the driver holds it for no longer than the fold takes.
-    fn recount(&mut self) {
-        self.bytes = self.resting.iter().map(|part| part.payload.len()).sum();
-    }
-
-    /// Hands over the one part at rest, before the wave is answered.
+    /// Hands over the one part at rest, before the wave is answered. This node keeps it, and counts it, in case the
+    /// parent is lost.
     pub(crate) fn give(&mut self) -> Option<Part<P>> {
         let part = self.resting.pop()?;
         self.given.push(part.clone());
-        self.recount();
         Some(part)
     }
 
     /// What was given went to a parent that is no longer the parent: it rests here again.
     pub(crate) fn take_back(&mut self) {
         self.resting.extend(self.given.drain(..));
-        self.recount();
     }
 
     /// The time for folding is over: pairs whose fold is not done come back to rest as they were.
@@ -179,7 +178,6 @@ impl<P: Payload> Parts<P> {
             self.resting.push(a);
             self.resting.push(b);
         }
-        self.recount();
     }
 
     /// Drops all but the part with most contributors: for a caller that can't fold.
@@ -189,15 +187,19 @@ impl<P: Payload> Parts<P> {
         };
         let largest = self.resting.swap_remove(at);
         self.claimed = largest.contributors.clone();
-        self.resting.clear();
+        self.bytes -= self.resting.drain(..).map(|part| part.payload.len()).sum::<usize>();
         self.resting.push(largest);
-        self.recount();
     }
+}
+
+fn bytes_of<P: Payload>((a, b): &(Part<P>, Part<P>)) -> usize {
+    a.payload.len() + b.payload.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     impl Payload for &'static str {
         fn len(&self) -> usize {
@@ -255,6 +257,70 @@ mod tests {
             (1, 4),
             "nobody counts twice, and nobody is lost"
         );
+    }
+
+    fn heavy(id: u32) -> Part<bytes::Bytes> {
+        let payload = bytes::Bytes::from_static(&[0; 100]);
+        Part { payload, contributors: PartitionSet::from_range(id..id + 1) }
+    }
+
+    #[test]
+    fn bytes_counts_pairs_until_their_fold_is_done() {
+        let mut parts = Parts::new();
+        let mut pairs = Vec::new();
+        for id in 0..64 {
+            parts.take_in(heavy(id));
+            pairs.extend(parts.take_pair());
+        }
+        assert_eq!((pairs.len(), parts.bytes()), (32, 6_400));
+        let (a, b) = pairs.pop().expect("there are 32");
+        let mut contributors = a.contributors;
+        contributors.union_with(&b.contributors);
+        parts.put_folded(Part { payload: a.payload, contributors });
+        assert_eq!(parts.bytes(), 6_300, "31 pairs and what became of one");
+        let (a, _) = pairs.pop().expect("there are 31");
+        let first = a.contributors.least().expect("it has a contributor");
+        assert!(parts.forget_folded(&PartitionSet::from_range(first..first + 2)));
+        assert_eq!(parts.bytes(), 6_100, "a failed fold leaves nothing of its pair");
+    }
+
+    proptest::proptest! {
+        /// Whatever happens to parts, in whatever order, the sum that is kept is the sum of what is there.
+        #[test]
+        fn bytes_is_the_sum_of_what_is_there(
+            steps in proptest::collection::vec((0u32..24, 1u32..6, 0usize..50, 0u8..8), 1..200),
+        ) {
+            let mut parts = Parts::new();
+            for (first, many, bytes, what) in steps {
+                match what {
+                    0..3 => {
+                        let payload = bytes::Bytes::from(alloc::vec![0; bytes]);
+                        let contributors = PartitionSet::from_range(first..first + many);
+                        parts.take_in(Part { payload, contributors });
+                    }
+                    3 => drop(parts.take_pair()),
+                    4 | 5 => {
+                        let open = parts.folding.get(first as usize % parts.folding.len().max(1)).cloned();
+                        let Some((a, b)) = open else { continue };
+                        let mut contributors = a.contributors;
+                        contributors.union_with(&b.contributors);
+                        if what == 4 {
+                            parts.put_folded(Part { payload: a.payload, contributors });
+                        } else {
+                            parts.forget_folded(&contributors);
+                        }
+                    }
+                    6 => drop(parts.give()),
+                    _ if many == 1 => parts.close(),
+                    _ if many == 2 => parts.take_back(),
+                    _ if many == 3 && parts.folding.is_empty() => parts.keep_largest(),
+                    _ => {}
+                }
+                let pairs = parts.folding.iter().map(bytes_of).sum::<usize>();
+                let others = parts.resting.iter().chain(&parts.given).map(|part| part.payload.len());
+                proptest::prop_assert_eq!(parts.bytes(), pairs + others.sum::<usize>());
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
 //! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
 
+mod held;
 pub mod lone;
 mod pushing;
 mod streams;
@@ -35,11 +36,12 @@ pub struct Sum {
     pub tags: BTreeSet<u64>,
     /// The how-manieth packet of its endpoint it is, when it is one alone.
     pub number: u64,
+    pub buffer: held::Buffer,
 }
 
 impl Sum {
     fn of(partition: u32, bytes: usize) -> Self {
-        Self { counts: [(partition, 1)].into(), bytes, tags: BTreeSet::new(), number: 0 }
+        Self { counts: [(partition, 1)].into(), bytes, ..Self::default() }
     }
 
     /// What is in every slice; what is there twice in any stays so.
@@ -144,6 +146,7 @@ pub struct World {
     pub operators: BTreeSet<(NodeId, OperatorId)>,
     /// Who was brought one, as often as it was.
     pub operators_kept: Vec<NodeId>,
+    held: held::Held,
     pub log: Vec<String>,
     pub log_effects: bool,
     pub loss: f64,
@@ -245,6 +248,7 @@ impl World {
             pushers: BTreeMap::new(),
             operators: BTreeSet::new(),
             operators_kept: Vec::new(),
+            held: held::Held::default(),
             log: Vec::new(),
             log_effects: false,
             loss: 0.0,
@@ -422,7 +426,7 @@ impl World {
         backlog.into_iter().for_each(|input| self.input(id, input));
     }
 
-    pub fn input(&mut self, to: NodeId, input: Input<Sum>) {
+    pub fn input(&mut self, to: NodeId, mut input: Input<Sum>) {
         if self.pushers.contains_key(&to) {
             return self.tell_pusher(to, input);
         }
@@ -438,13 +442,15 @@ impl World {
             return place.backlog.push(input);
         }
         self.note_sent(to, &input);
+        self.held.take_in(to, &mut input);
         let place = self.places.get_mut(&to).expect("it was there a moment ago");
         place.node.handle_input(self.now, input);
         self.drain(to);
     }
 
     fn drain(&mut self, of: NodeId) {
-        while let Some(effect) = self.places.get_mut(&of).and_then(|place| place.node.poll_effect()) {
+        while let Some(mut effect) = self.places.get_mut(&of).and_then(|place| place.node.poll_effect()) {
+            held::let_go(&mut effect);
             if self.log_effects {
                 self.log.push(format!("{:?} {of} {effect:?}", self.now));
             }

@@ -142,4 +142,65 @@ proptest! {
             }
         }
     }
+
+    /// The same where folds are slow: both parts of a pair count until the pair is folded, and pairs are folded in any
+    /// order. As soon as no fold is out, something can be granted: waves never wait for each other.
+    #[test]
+    fn waves_with_slow_folds_end_and_the_room_is_kept(
+        waves in proptest::collection::vec(proptest::collection::vec(1usize..80, 1..6), 1..20),
+        room in 1usize..300,
+        grows: bool,
+        turns in proptest::collection::vec(0u8..4, 1..50),
+    ) {
+        let mut credit = credit(&[room]);
+        for (wave, children) in (0..).zip(&waves) {
+            for (branch, &bytes) in (0..).zip(children) {
+                credit.offered(0, key(wave, branch), bytes);
+            }
+        }
+        let mut resting: Vec<Vec<usize>> = alloc::vec![Vec::new(); waves.len()];
+        let mut folding: Vec<Vec<(usize, usize)>> = alloc::vec![Vec::new(); waves.len()];
+        let mut to_come: Vec<usize> = waves.iter().map(Vec::len).collect();
+        let most: usize = waves.iter().map(|children| children.iter().sum()).max().unwrap_or(0);
+        let mut turns = turns.into_iter().cycle();
+        let next_to_fold = |folding: &[Vec<(usize, usize)>], turn: usize| {
+            let busy = (0..folding.len()).filter(|&wave| !folding[wave].is_empty());
+            busy.max_by_key(|wave| (wave + turn) % folding.len())
+        };
+        while to_come.iter().sum::<usize>() + folding.iter().map(Vec::len).sum::<usize>() > 0 {
+            let is_starved = |tag: Tag| {
+                let wave = tag.wave.sequence as usize;
+                folding[wave].is_empty() && resting[wave].len() <= 1
+            };
+            let turn = turns.next().unwrap_or(0);
+            let granted = if turn == 0 { None } else { credit.grant_next(is_starved) };
+            let wave = if let Some((tag, _, branch)) = granted {
+                let wave = tag.wave.sequence as usize;
+                let bytes = waves[wave][branch as usize];
+                arrives(&mut credit, 0, (tag, NodeId::LEAST, branch), bytes);
+                to_come[wave] -= 1;
+                resting[wave].push(bytes);
+                wave
+            } else if let Some(wave) = next_to_fold(&folding, turn.into()) {
+                let (a, b) = folding[wave].swap_remove(0);
+                let folded = if grows { a + b } else { a.max(b) };
+                credit.hold(0, a + b, folded);
+                resting[wave].push(folded);
+                wave
+            } else {
+                prop_assert!(turn == 0, "{to_come:?} wait for each other, with {resting:?}");
+                continue;
+            };
+            prop_assert!(credit.held_bytes() <= room + most, "{} of {room}", credit.held_bytes());
+            while resting[wave].len() >= 2 {
+                let pair = (resting[wave].swap_remove(0), resting[wave].swap_remove(0));
+                folding[wave].push(pair);
+            }
+            if to_come[wave] == 0 && folding[wave].is_empty() {
+                credit.hold(0, resting[wave].drain(..).sum(), 0);
+                credit.forget_wave(0, tag(wave as u64));
+            }
+        }
+        prop_assert_eq!((credit.held_bytes(), credit.rooms[0].granted_bytes), (0, 0));
+    }
 }

@@ -54,7 +54,7 @@ impl Worker {
 /// A piece of a worker's result; the first counts as the worker.
 pub fn piece(worker: u32, number: u32, bytes: usize) -> Sum {
     let counts = if number == 1 { [(worker, 1)].into() } else { BTreeMap::new() };
-    Sum { counts, bytes, tags: [u64::from(worker) * 1_000 + u64::from(number)].into(), number: 0 }
+    Sum { counts, bytes, tags: [u64::from(worker) * 1_000 + u64::from(number)].into(), ..Sum::default() }
 }
 
 /// An announcement of request 7 to workers `0..expected`.
