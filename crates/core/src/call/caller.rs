@@ -102,7 +102,9 @@ impl<P: Payload> Calls<P> {
         params: P,
         options: CallOptions,
     ) {
-        let asked = match self.check_call(desk.cx, &name, &params, &options) {
+        let checked =
+            self.check_requester(&requester).and_then(|()| self.check_call(desk.cx, &name, &params, &options));
+        let asked = match checked {
             Ok(asked) => asked,
             Err(error) => {
                 desk.cx.counters.calls_rejected += 1;
@@ -142,6 +144,18 @@ impl<P: Payload> Calls<P> {
         } else {
             self.launch(desk, now, wave, call, None, &params);
         }
+    }
+
+    /// Refuses a second request under a number whose first is still open: whoever asked could cancel only one of them.
+    fn check_requester(&self, requester: &Requester) -> Result<(), CallError> {
+        if !self.requests.contains_key(requester) {
+            return Ok(());
+        }
+        let limit = "a number that none of the requester's open requests has";
+        Err(match requester {
+            Requester::Local(request) => CallError::bad_field("request", request.0, limit),
+            Requester::Peer(_, id) => CallError::bad_field("request.id", id, limit),
+        })
     }
 
     /// Refuses what makes no sense; gives the partitions asked.

@@ -55,6 +55,10 @@ impl<P: Payload> Streams<P> {
         options: &StreamOptions,
     ) -> Result<(), StreamError> {
         let limits = &cx.config.limits;
+        if self.fronts.contains_key(&request) {
+            let limit = "a number that none of this user's open streams has";
+            return Err(StreamError::bad_field("request", request.0, limit));
+        }
         check_spec(&spec, limits)?;
         check_options(&spec, options, limits.stream_window_bytes)?;
         if cx.is_leaving() {

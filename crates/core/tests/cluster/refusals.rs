@@ -4,9 +4,10 @@ use crate::world::{Plan, Sum, World, addr};
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::error::{CallError, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
-use treefold_core::input::Input;
-use treefold_core::message::{Call, Message, Partial};
+use treefold_core::input::{Command, Input};
+use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::{StreamError, StreamEvent, StreamOptions, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
 use treefold_core::wave::slice::Slice;
@@ -164,4 +165,71 @@ fn a_partial_of_partitions_nobody_asked_for_is_dropped() {
     world.run_for(Duration::from_secs(2));
     let outcome = world.outcome(0, request).expect("the deadline has passed");
     crate::world::assert_honest(&outcome);
+}
+
+/// A client's request 7, asked twice of node 0, whose locals take a while; and what node 0 has replied.
+fn asked_twice() -> (World, NodeId, impl Fn(&World) -> Vec<String>) {
+    let plan = Plan::default();
+    let mut world = World::new(&plan);
+    world.behaviour.local = Duration::from_millis(50);
+    world.log_effects = true;
+    let (front, client) = (world.id(0), world.start_client(&plan, 30));
+    for _ in 0..2 {
+        let params = Sum::default();
+        let request = Request { id: 7, name: "s/sum".into(), params, options: CallOptions::default() };
+        let message = Message::Request(Box::new(request));
+        world.input(front, Input::Message { from: client, message });
+    }
+    let replies =
+        |world: &World| world.log.iter().filter(|line| line.contains("Reply { id: 7")).cloned().collect();
+    (world, client, replies)
+}
+
+#[test]
+fn second_request_under_an_open_number_is_refused_and_the_first_is_answered() {
+    let (mut world, _, replies) = asked_twice();
+    assert_eq!(world.node(0).open_work().calls, 1, "the second was not started");
+    let refused = replies(&world);
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].contains("Rejected(BadField { field: \"request.id\", given: \"7\""), "{refused:?}");
+    world.run_for(Duration::from_millis(500));
+    let replies = replies(&world);
+    assert_eq!(replies.len(), 2);
+    assert!(replies[1].contains("status: Full"), "{replies:?}");
+}
+
+#[test]
+fn no_request_of_a_number_that_was_used_twice_outlives_its_cancellation_or_its_client() {
+    let over: [fn(NodeId) -> Input<Sum>; 2] = [
+        |client| Input::Message { from: client, message: Message::CancelRequest { id: 7 } },
+        |client| Input::Lost { peer: client },
+    ];
+    for over in over {
+        let (mut world, client, replies) = asked_twice();
+        world.input(world.id(0), over(client));
+        assert_eq!(world.node(0).open_work().calls, 0);
+        world.run_for(Duration::from_millis(500));
+        assert_eq!(replies(&world).len(), 1, "the refusal alone");
+        assert!(world.nodes().all(|node| node.open_work().waves == 0));
+    }
+}
+
+#[test]
+fn second_stream_under_an_open_number_is_refused_and_the_first_stays_open() {
+    let mut world = World::new(&Plan::default());
+    let spec = crate::streams::spec(Synchronisation::DoNotWait);
+    let request = world.open_stream(0, spec.clone(), StreamOptions::default());
+    world.run_for(Duration::from_millis(10));
+    let options = StreamOptions::default();
+    let again = Command::StreamOpen { request, spec: Box::new(spec), options };
+    world.input(world.id(0), Input::Command(again));
+    let last = world.stream_events[&(world.id(0), request)].last();
+    let Some(StreamEvent::Closed(StreamError::BadField { field, given, .. })) = last else {
+        panic!("{last:?}");
+    };
+    assert_eq!((field.as_str(), given), ("request", &request.0.to_string()));
+    assert_eq!(world.node(0).open_work().streams, 1);
+    world.input(world.id(0), Input::Command(Command::StreamClose { request }));
+    world.run_for(Duration::from_millis(100));
+    assert!(world.nodes().all(|node| node.open_work().streams == 0), "it is closed by its number");
 }
