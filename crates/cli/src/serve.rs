@@ -42,6 +42,8 @@ pub(crate) struct Serve {
     what: What,
     partitions: PartitionSet,
     total: u32,
+    /// True when the total was given, not assumed.
+    declared: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,19 +108,42 @@ impl Serve {
         matches!(self.what, What::Search(_) | What::Hosts(_))
     }
 
+    /// What is assumed because no total was given, for the log.
+    pub(crate) fn assumption(&self) -> Option<String> {
+        let Self { partitions, total, declared, .. } = self;
+        (!declared).then(|| {
+            format!(
+                "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; answers \
+                 will say that this is a guess. To declare the total, give it as in partitions={partitions}/{total}",
+                self.name()
+            )
+        })
+    }
+
+    fn name(&self) -> &str {
+        match &self.what {
+            What::Search(_) => treefold_search::SERVICE,
+            What::Micro(name) => name.as_deref().unwrap_or(treefold_micro::SERVICE),
+            What::Echo => crate::echo::SERVICE,
+            What::Hosts(_) => treefold_hosts::SERVICE,
+            What::Daemon => treefold_daemon::SERVICE,
+        }
+    }
+
     /// Makes the service ready. May block: a folder may have to be indexed first, with a progress bar where somebody
     /// sees it.
     pub(crate) fn open(&self) -> Result<Service, String> {
-        match &self.what {
+        let service = match &self.what {
             What::Search(corpus) => {
                 let report = corpus.index(self.total, &Bar::new())?;
-                search_service(&report.directory, self.partitions.iter(), self.total)
+                search_service(&report.directory, self.partitions.iter(), self.total)?
             }
-            What::Echo => Ok(echo_service(&self.partitions, self.total)),
-            What::Micro(name) => Ok(micro_service(name.as_deref(), &self.partitions, self.total)),
-            What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref()),
-            What::Daemon => Ok(daemon::run(&self.partitions, self.total)),
-        }
+            What::Echo => echo_service(&self.partitions, self.total),
+            What::Micro(name) => micro_service(name.as_deref(), &self.partitions, self.total),
+            What::Hosts(name) => hosts::serve(&self.partitions, self.total, name.as_deref())?,
+            What::Daemon => daemon::run(&self.partitions, self.total),
+        };
+        Ok(if self.declared { service } else { service.guess_total() })
     }
 }
 
@@ -217,6 +242,7 @@ impl FromStr for Serve {
         }
         let (partitions, total) =
             ids.ok_or_else(|| refuse("with its partitions, as in :partitions=0-3/12"))?;
+        let declared = total.is_some();
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
         let what = match (name, folder) {
@@ -252,7 +278,7 @@ impl FromStr for Serve {
                 ));
             }
         };
-        Ok(Self { what, partitions, total })
+        Ok(Self { what, partitions, total, declared })
     }
 }
 
@@ -296,6 +322,9 @@ mod tests {
         assert_eq!(serve("hosts:partitions=3/100").what, What::Hosts(None));
         assert_eq!(serve("hosts:partitions=0/2:name=web-1").what, What::Hosts(Some("web-1".to_owned())));
         assert_eq!(serve("micro:partitions=0,8").total, 9, "without a total, the highest id is the last");
+        assert_eq!(serve("micro:partitions=0,8/9").assumption(), None);
+        let assumption = serve("micro:partitions=0,8").assumption().unwrap();
+        assert!(assumption.contains("partitions=0,8/9"), "{assumption}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::call::Outcome;
 use crate::error::Reason;
 use crate::id::{JobId, NodeId, PartitionId, RequestId};
 use crate::membership::card::MemberCard;
+use crate::membership::service::AgreedTotal;
 use crate::message::Message;
 use crate::schedule::share::SharesReport;
 use crate::status::NodeStatus;
@@ -279,6 +280,26 @@ pub enum TracePoint {
         orphans: usize,
         /// Why it was given up.
         reason: Reason,
+    },
+    /// The members agree on another total of a service than before.
+    TotalChanged {
+        /// The service.
+        service: Arc<str>,
+        /// The total before.
+        before: AgreedTotal,
+        /// The total now.
+        now: AgreedTotal,
+    },
+    /// A member's total of a service differs from the agreed one: its partitions of the service are not used.
+    TotalRefused {
+        /// The member.
+        from: NodeId,
+        /// The service.
+        service: Arc<str>,
+        /// The total on its card.
+        claim: AgreedTotal,
+        /// The total that the members agree on.
+        agreed: AgreedTotal,
     },
     /// A job outlived all patience.
     Stuck {

@@ -1,7 +1,10 @@
 //! What a node says of itself and of what it sees.
 
+use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::membership::card::MemberCard;
+use crate::membership::service::AgreedTotal;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -19,6 +22,31 @@ pub struct NodeStatus {
     pub open: OpenWork,
     /// The other members in sight.
     pub members: Vec<MemberStatus>,
+    /// The services that members provide, by name, with the total that they agree on.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub totals: Vec<TotalStatus>,
+}
+
+/// How many partitions a service has, as a node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TotalStatus {
+    /// The service.
+    pub service: String,
+    /// What the members agree on.
+    pub agreed: AgreedTotal,
+    /// The members whose partitions of the service are not used, because their total differs.
+    pub refused: Vec<RefusedTotal>,
+}
+
+/// A member whose total of a service differs from the agreed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RefusedTotal {
+    /// The member.
+    pub node: NodeId,
+    /// The total on its card.
+    pub claim: AgreedTotal,
 }
 
 /// Another member, as a node sees it.

@@ -161,6 +161,9 @@ pub struct Reply<T> {
     pub contributed: PartitionSet,
     /// The others, with reasons.
     pub missing: Vec<Missing>,
+    /// True when all of the service was asked and no node declares its total ([`Service::total`](crate::Service::total)):
+    /// then [`asked`](Self::asked) is every partition that the front has ever seen, and coverage counts no others.
+    pub total_is_guess: bool,
     /// From the call's arrival at its front to its end.
     pub elapsed: Duration,
     /// How the time was spent, when asked for.
@@ -195,6 +198,7 @@ impl<T: Body> Reply<T> {
             asked: outcome.asked,
             contributed: outcome.contributed,
             missing: outcome.missing,
+            total_is_guess: outcome.total_is_guess,
             elapsed: outcome.elapsed.into(),
             report: outcome.report.map(|report| *report),
         })

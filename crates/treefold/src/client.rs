@@ -164,6 +164,7 @@ impl ClientBuilder {
             listener: None,
             datagrams: sockets::datagrams_at(any).map_err(StartError::Loop)?,
             join: self.addrs,
+            may_join: None,
             workers_max: 1,
             thread_name: "tf-client".to_string(),
             record: None,

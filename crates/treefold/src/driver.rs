@@ -218,6 +218,15 @@ impl Loop {
         match point {
             TracePoint::BadMessage { from, problem } => self.complaints.about(from, problem),
             TracePoint::BadDatagram { from, problem } => self.complaints.about(from, problem),
+            TracePoint::TotalChanged { service, before, now } => {
+                tracing::info!(%node, %service, %before, %now, "a service's total has changed");
+            }
+            TracePoint::TotalRefused { from, service, claim, agreed } => {
+                tracing::warn!(
+                    %node, %from, %service, %claim, %agreed,
+                    "a member's total of a service differs from the cluster's: its partitions of it are not used"
+                );
+            }
             TracePoint::Stuck { job } => tracing::warn!(%node, ?job, "a job outlived all patience"),
             point => tracing::debug!(%node, ?point),
         }

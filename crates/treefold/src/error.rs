@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::error::CallError;
 use treefold_core::membership::card::CardError;
+use treefold_core::membership::service::AgreedTotal;
 use treefold_core::stream::StreamError;
 use treefold_operators::{BodyError, OperatorError};
 
@@ -124,6 +125,21 @@ pub enum StartError {
         service: String,
         /// What about it.
         problem: String,
+    },
+    /// The cluster has another total of a service than the node.
+    #[error(
+        "service {service:?}: this node's total is {claim}, that of the cluster, as {seed} knows it, is {agreed}; \
+         give this node the cluster's total, or stop the nodes that have another first"
+    )]
+    Total {
+        /// The service.
+        service: String,
+        /// What the node says.
+        claim: AgreedTotal,
+        /// What the members agree on.
+        agreed: AgreedTotal,
+        /// The member that was asked.
+        seed: String,
     },
     /// A relay holds nothing: its partitions and endpoints would be asked as its folds are.
     #[error("a relay holds nothing, and this one was given partitions of {service}")]

@@ -79,6 +79,7 @@ mod shelf;
 mod sockets;
 pub mod stream;
 pub mod topology;
+mod totals;
 mod transport;
 mod window;
 pub mod wire;

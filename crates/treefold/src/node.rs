@@ -8,6 +8,7 @@ use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
 use crate::service::{Registry, Service};
 use crate::sockets;
+use crate::totals;
 use crate::transport::Identity;
 use crate::wire::Token;
 use crate::wire::blocks::Blocks;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
@@ -223,6 +225,10 @@ impl NodeBuilder {
         };
         card.check().map_err(StartError::Card)?;
         let own = Arc::new(card.clone());
+        let asks_seeds = !by_launcher && !self.join.is_empty();
+        let (seeds, totals) = (self.join.clone(), Client::builder().limits(self.limits.clone()));
+        let totals = totals.cluster(self.cluster.clone()).token(self.token.clone());
+        let (join, may_join) = oneshot::channel();
         let config = NodeConfig {
             card,
             kinds: registry.kinds(),
@@ -247,12 +253,20 @@ impl NodeBuilder {
             listener: Some(listener),
             datagrams,
             join: self.join,
+            may_join: Some(may_join),
             // One more than processors: core lets a fold run beside locals that hang.
             workers_max: self.workers.unwrap_or(processors as usize + 1),
             thread_name: self.thread_name.unwrap_or_else(|| format!("tf-{}", addr.port())),
             record: self.record,
         })?;
-        Ok(Node { id, card: own, thread })
+        let node = Node { id, card: own, thread };
+        // The node answers by now: nodes that start at once and ask each other don't wait for each other.
+        if asks_seeds {
+            totals::check(&node.card, &seeds, &totals).await?;
+        }
+        // A loop that has ended already joins nobody.
+        let _ = join.send(());
+        Ok(node)
     }
 }
 

@@ -128,11 +128,22 @@ impl Service {
         self
     }
 
-    /// Says how many partitions the service has in all, on whatever nodes. By default one more than the highest
-    /// that lives here.
+    /// Declares how many partitions the service has in all, on whatever nodes. All nodes of a cluster must declare the
+    /// same: a node that differs from the others is refused by name when it starts, and its partitions are not used.
+    ///
+    /// If no node declares a total, the cluster takes the highest partition that it has ever seen, plus one, for the
+    /// total. That is a guess, and replies say so ([`Reply::total_is_guess`](crate::Reply::total_is_guess)): partitions
+    /// that no node has announced yet are neither asked nor missing.
     #[must_use]
     pub fn total(mut self, partitions: u32) -> Self {
         self.total = Some(partitions);
+        self
+    }
+
+    /// Takes back a declared total: the cluster guesses it from the partitions that live on its nodes.
+    #[must_use]
+    pub fn guess_total(mut self) -> Self {
+        self.total = None;
         self
     }
 
@@ -219,6 +230,8 @@ struct Entry {
 struct Hosted {
     name: Arc<str>,
     total: u32,
+    /// True when the service was given its total. That of an application is the workers that attach.
+    declared: bool,
     partitions: BTreeMap<PartitionId, Partition>,
 }
 
@@ -239,6 +252,7 @@ impl Registry {
 
     fn add(&mut self, service: Service) {
         let (name, total) = (Arc::clone(&service.name), service.total_or_default());
+        let declared = service.total.is_some() && !service.pushed;
         let at = self.services.len();
         if service.pushed {
             self.pushed.insert(name.to_string());
@@ -260,7 +274,7 @@ impl Registry {
             .into_iter()
             .map(|(id, data)| (id, Partition::new(Arc::clone(&name), id, total, data)))
             .collect();
-        self.services.push(Hosted { name, total, partitions });
+        self.services.push(Hosted { name, total, declared, partitions });
     }
 
     /// What core is told of the aggregations.
@@ -278,6 +292,7 @@ impl Registry {
         let card = |hosted: &Hosted| ServiceCard {
             partitions: hosted.partitions.keys().copied().collect(),
             total: hosted.total,
+            declared: hosted.declared,
         };
         self.services.iter().map(|hosted| (hosted.name.to_string(), card(hosted))).collect()
     }

@@ -155,6 +155,9 @@ impl NodeArgs {
             services = open_services(settings.serve.clone()) => services?,
             () = signals.next() => return Ok(Verdict::Full),
         };
+        for assumption in settings.serve.iter().filter_map(Serve::assumption) {
+            eprintln!("treefold: {assumption}");
+        }
         let node = start(&settings, services).await?;
         announce(&node, format);
         match &settings.attached {

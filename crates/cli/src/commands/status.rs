@@ -11,7 +11,7 @@ use std::sync::Arc;
 use treefold::NodeStatus;
 use treefold::core::load::figure::LoadFigure;
 use treefold::core::membership::card::MemberCard;
-use treefold::core::status::OpenWork;
+use treefold::core::status::{OpenWork, TotalStatus};
 
 /// Show the members of a cluster, their load, and what a node has counted
 ///
@@ -52,14 +52,35 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
         status.counters.iter().filter(|&(_, n)| n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     let counted = if counted.is_empty() { "nothing yet".to_owned() } else { counted.join(", ") };
     let count = status.members.len() + 1;
+    let notes: String = total_notes(status, style).iter().map(|note| format!("\n{note}")).collect();
     format!(
-        "{}\n{}\n{} {counted}\n{} {}",
+        "{}\n{}\n{} {counted}\n{} {}{notes}",
         style.bold(format_args!("{count} member{} in sight", if count == 1 { "" } else { "s" })),
         members(status).render(style),
         style.dim("counted:"),
         style.dim("open:"),
         open_work(&status.open)
     )
+}
+
+/// A line for each service whose total is a guess, and one for each member whose total is refused.
+fn total_notes(status: &NodeStatus, style: Style) -> Vec<String> {
+    let mut notes = Vec::new();
+    for TotalStatus { service, agreed, refused } in &status.totals {
+        if !agreed.declared && agreed.total > 0 {
+            let total = agreed.total;
+            notes.push(style.warning(format_args!(
+                "{service}: the total is a guess: {total} partitions were seen, and no node declares how many there are"
+            )));
+        }
+        for refused in refused {
+            notes.push(style.bad(format_args!(
+                "{service}: {} is refused: its total is {}, that of the cluster {agreed}; its partitions are not used",
+                refused.node, refused.claim
+            )));
+        }
+    }
+    notes
 }
 
 fn members(status: &NodeStatus) -> Table {

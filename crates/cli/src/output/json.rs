@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use treefold::core::load::figure::LoadFigure;
 use treefold::core::membership::card::MemberCard;
 use treefold::core::message::Report;
+use treefold::core::status::{RefusedTotal, TotalStatus};
 use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
 
 /// A call's answer.
@@ -22,6 +23,8 @@ pub(crate) struct Answer<V> {
     value: V,
     /// How many partitions were asked, and how many contributed.
     coverage: Coverage,
+    /// True when no node declares how many partitions there are: all that were ever seen were asked.
+    total_is_guess: bool,
     /// Those that did not, one entry each, by partition.
     missing: Vec<Lost>,
     /// As the caller saw it.
@@ -90,6 +93,7 @@ impl<V> Answer<V> {
             status: reply.status.name(),
             value,
             coverage: Coverage { asked: reply.asked.len(), contributed: reply.contributed.len() },
+            total_is_guess: reply.total_is_guess,
             missing: one_each(&reply.missing),
             elapsed_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
             tree: reply.explain().map(TreeNode::of),
@@ -135,8 +139,43 @@ impl TreeNode {
 pub(crate) struct StatusView {
     node: Member,
     members: Vec<Member>,
+    /// How many partitions each service has.
+    totals: BTreeMap<String, Total>,
     counters: BTreeMap<&'static str, u64>,
     open: treefold::core::status::OpenWork,
+}
+
+/// How many partitions a service has, as the members agree.
+#[derive(Serialize)]
+struct Total {
+    total: u32,
+    /// False when it is a guess: the highest partition ever seen, plus one.
+    declared: bool,
+    /// Members whose partitions of the service are not used, because their total differs.
+    refused: Vec<Refused>,
+}
+
+/// A member whose total of a service differs from the agreed one.
+#[derive(Serialize)]
+struct Refused {
+    node: String,
+    total: u32,
+    declared: bool,
+}
+
+impl Total {
+    fn of(status: &TotalStatus) -> Self {
+        let refused = |refused: &RefusedTotal| Refused {
+            node: refused.node.to_string(),
+            total: refused.claim.total,
+            declared: refused.claim.declared,
+        };
+        Self {
+            total: status.agreed.total,
+            declared: status.agreed.declared,
+            refused: status.refused.iter().map(refused).collect(),
+        }
+    }
 }
 
 /// One member of the cluster.
@@ -163,6 +202,8 @@ struct Member {
 struct Hosted {
     partitions: Vec<u32>,
     total: u32,
+    /// True when the member declares the total; false when it guesses.
+    declared: bool,
 }
 
 impl StatusView {
@@ -171,6 +212,7 @@ impl StatusView {
         Self {
             node: Member::of(&status.card, status.load, Some(0)),
             members,
+            totals: status.totals.iter().map(|total| (total.service.clone(), Total::of(total))).collect(),
             counters: status.counters.iter().collect(),
             open: status.open,
         }
@@ -181,7 +223,7 @@ impl Member {
     fn of(card: &MemberCard, load: LoadFigure, load_age_ms: Option<u64>) -> Self {
         let services = card.services.iter().map(|(name, service)| {
             let partitions = service.partitions.iter().collect();
-            (name.clone(), Hosted { partitions, total: service.total })
+            (name.clone(), Hosted { partitions, total: service.total, declared: service.declared })
         });
         Self {
             addr: card.node.to_string(),

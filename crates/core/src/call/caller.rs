@@ -58,12 +58,16 @@ pub(crate) enum Requester {
 }
 
 /// A call in the front's table.
+///
+/// Thirteen fields: who asked for what, what has been decided for it, and what has come of it.
 #[derive(Debug)]
 pub(crate) struct OpenCall<P> {
     requester: Requester,
     pub(crate) name: Arc<str>,
     pub(crate) options: CallOptions,
     pub(crate) asked: PartitionSet,
+    /// True when all of a service is asked whose total nobody declares.
+    total_is_guess: bool,
     pub(crate) started_at: Instant,
     /// True when some partition has several replicas.
     pub(crate) has_choice: bool,
@@ -102,8 +106,9 @@ impl<P: Payload> Calls<P> {
         params: P,
         options: CallOptions,
     ) {
-        let checked =
-            self.check_requester(&requester).and_then(|()| self.check_call(desk.cx, &name, &params, &options));
+        let checked = self
+            .check_requester(&requester)
+            .and_then(|()| self.check_call(desk.cx, &name, &params, &options));
         let asked = match checked {
             Ok(asked) => asked,
             Err(error) => {
@@ -119,6 +124,7 @@ impl<P: Payload> Calls<P> {
         self.waves += options.slices as usize;
         let mut call = OpenCall {
             requester,
+            total_is_guess: options.partitions.is_none() && !desk.cx.is_total_declared(service_of(&name)),
             name,
             options,
             asked,
@@ -350,7 +356,8 @@ impl<P: Payload> Calls<P> {
         }
         let value = value.filter(|_| status != Status::Insufficient);
         let elapsed = call.started_at.until(now);
-        let outcome = Outcome { status, value, asked: call.asked, contributed, missing, elapsed, report };
+        let (asked, total_is_guess) = (call.asked, call.total_is_guess);
+        let outcome = Outcome { status, value, asked, contributed, missing, total_is_guess, elapsed, report };
         cx.deliver(call.requester, outcome);
     }
 
@@ -428,6 +435,11 @@ impl<P: Payload> OpenCall<P> {
 }
 
 impl<P: Payload> Context<P> {
+    /// True when members declare the total of a service.
+    fn is_total_declared(&self, service: &str) -> bool {
+        self.view().service(service).is_some_and(|index| index.agreed().declared)
+    }
+
     fn deliver(&mut self, requester: Requester, outcome: Outcome<P>) {
         let outcome = Box::new(outcome);
         match requester {

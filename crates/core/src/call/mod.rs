@@ -83,6 +83,10 @@ pub struct Outcome<P> {
     pub contributed: PartitionSet,
     /// The others, with reasons.
     pub missing: Vec<Missing>,
+    /// True when all of the service was asked and no member declares how many partitions that is: the front asked as
+    /// many as it has ever seen.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub total_is_guess: bool,
     /// From the call's arrival at the front to its end.
     pub elapsed: Duration,
     /// How the time was spent, when asked for.
@@ -129,6 +133,7 @@ impl<P> Outcome<P> {
             asked: PartitionSet::new(),
             contributed: PartitionSet::new(),
             missing: Vec::new(),
+            total_is_guess: false,
             elapsed: Duration::ZERO,
             report: None,
         }

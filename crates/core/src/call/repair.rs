@@ -309,7 +309,7 @@ mod tests {
 
     fn card(number: u8, partitions: PartitionSet) -> MemberCard {
         let mut card = MemberCard::new(name_of(number));
-        card.services.insert("s".into(), ServiceCard { partitions, total: 1 });
+        card.services.insert("s".into(), ServiceCard { partitions, total: 1, declared: true });
         card
     }
 

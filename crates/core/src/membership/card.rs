@@ -43,8 +43,18 @@ pub struct MemberCard {
 pub struct ServiceCard {
     /// The partitions of the service that live here.
     pub partitions: PartitionSet,
-    /// How many partitions the service has in all.
+    /// How many partitions the service has in all; where that is not declared, the most that this node has heard of.
     pub total: u32,
+    /// True when this node's configuration declares the total; false when it is a guess.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub declared: bool,
+}
+
+impl ServiceCard {
+    /// One more than the highest partition that lives here; 0 without partitions.
+    pub fn end(&self) -> u32 {
+        self.partitions.runs().last().map_or(0, |&(_, end)| end)
+    }
 }
 
 /// What a node does, as a set.
@@ -104,7 +114,7 @@ impl MemberCard {
             if service.total > PARTITIONS_MAX {
                 return Err(CardError::TooLarge { field: "service.total", limit: PARTITIONS_MAX.into() });
             }
-            if service.partitions.runs().last().is_some_and(|&(_, end)| end > service.total) {
+            if service.end() > service.total {
                 return Err(CardError::PartitionBeyondTotal);
             }
             held += service.partitions.len();

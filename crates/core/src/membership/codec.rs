@@ -1,7 +1,8 @@
 //! Cards as bytes: compact enough to travel in gossip, bounded in every field.
 //!
 //! Runs of partitions are written as gaps and lengths, so what a decoder accepts is ascending, disjoint and
-//! non-adjacent by construction, and a thousand scattered partitions take about two thousand bytes.
+//! non-adjacent by construction, and a thousand scattered partitions take about two thousand bytes. A total is written
+//! doubled, plus one if it is declared.
 
 use super::card::{CardError, MemberCard, NAME_BYTES_MAX, PARTITIONS_MAX, Roles, SERVICES_MAX, ServiceCard};
 use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_text, put_varint};
@@ -29,7 +30,7 @@ pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError
     put_varint(out, card.services.len() as u64);
     for (name, service) in &card.services {
         put_text(out, name);
-        put_varint(out, service.total.into());
+        put_varint(out, u64::from(service.total) << 1 | u64::from(service.declared));
         put_partitions(out, &service.partitions);
     }
     Ok(())
@@ -67,12 +68,13 @@ pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {
         {
             return Err(CodecError::new("service.name", CodecProblem::NotCanonical));
         }
-        let total = reader.varint_u32("service.total", PARTITIONS_MAX)?;
+        let total = reader.varint_u32("service.total", PARTITIONS_MAX << 1 | 1)?;
+        let (total, declared) = (total >> 1, total & 1 == 1);
         let partitions = read_partitions(reader, total)?;
         spare = u32::try_from(partitions.len()).ok().and_then(|held| spare.checked_sub(held)).ok_or(
             CodecError::new("card.partitions", CodecProblem::TooLarge { limit: PARTITIONS_MAX.into() }),
         )?;
-        services.insert(name.into(), ServiceCard { partitions, total });
+        services.insert(name.into(), ServiceCard { partitions, total, declared });
     }
     let roles = Roles { provider: roles & ROLE_PROVIDER != 0, relay: roles & ROLE_RELAY != 0 };
     Ok(MemberCard { node, version, rack, zone, roles, processors, services })

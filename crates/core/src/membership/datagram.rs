@@ -1,7 +1,7 @@
 //! What one datagram holds: a SWIM message, then items.
 //!
 //! ```text
-//!   format 1 │ digest 8 │ swim_len 2 │ swim … or, when swim_len is 0, the sender │ item │ item │ …
+//!   format 2 │ digest 8 │ swim_len 2 │ swim … or, when swim_len is 0, the sender │ item │ item │ …
 //! ```
 //!
 //! foca's message travels untouched inside. The items are ours: cards, load figures, requests for cards, a word
@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use foca::{Header, Message};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const HEAD_BYTES: usize = 1 + 8 + 2;
 /// Bytes that foca may fill.
 pub(super) const SWIM_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD_BYTES - RUMOUR_ROOM_BYTES;

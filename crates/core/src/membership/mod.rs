@@ -34,6 +34,7 @@ mod inbound;
 mod outbox;
 mod pace;
 mod rumour;
+pub mod service;
 pub(crate) mod sight;
 mod swim;
 pub mod view;

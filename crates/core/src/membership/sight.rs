@@ -9,6 +9,7 @@
 use super::Membership;
 use super::card::MemberCard;
 use super::event::{MembershipError, MembershipEvent};
+use super::service::TotalNews;
 use super::view::View;
 use crate::config::NodeConfig;
 use crate::id::NodeId;
@@ -64,6 +65,14 @@ impl Sight {
         match self {
             Self::Member(membership) => membership.view(),
             Self::Observer(observer) => &observer.view,
+        }
+    }
+
+    /// The next news of a service's total.
+    pub(crate) fn poll_total_news(&mut self) -> Option<TotalNews> {
+        match self {
+            Self::Member(membership) => membership.view.poll_total_news(),
+            Self::Observer(observer) => observer.view.poll_total_news(),
         }
     }
 

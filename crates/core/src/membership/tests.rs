@@ -6,4 +6,5 @@ mod convergence;
 mod faults;
 mod garbage;
 mod net;
+mod totals;
 mod view;

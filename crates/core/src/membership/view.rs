@@ -7,13 +7,13 @@
 //! Invariants: the owner of the view is always alive in it; a node is indexed exactly under the card held of
 //! it; of two nodes at one address at most one is alive (kept by [`Membership`](super::Membership)).
 
-use super::card::{MemberCard, ServiceCard};
+use super::card::{MemberCard, SERVICES_MAX, ServiceCard};
+use super::service::{AgreedTotal, ServiceIndex, TotalNews};
 use crate::id::{NodeId, PartitionId};
 use crate::random::hashed;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 /// A member's card, if it has come, and the newest version of it that was heard of.
@@ -33,55 +33,17 @@ impl Member {
     }
 }
 
-/// One service as the living members' cards describe it.
-#[derive(Default)]
-pub struct ServiceIndex {
-    total: u32,
-    providers: Vec<Vec<NodeId>>,
-}
-
-impl ServiceIndex {
-    /// How many partitions the service has: the most that any living member says.
-    pub fn total(&self) -> u32 {
-        self.total
-    }
-
-    /// The living members that hold `partition`, ascending.
-    pub fn providers(&self, partition: PartitionId) -> &[NodeId] {
-        self.providers.get(partition as usize).map_or(&[], Vec::as_slice)
-    }
-
-    fn add(&mut self, node: NodeId, card: &ServiceCard) {
-        self.total = self.total.max(card.total);
-        for partition in card.partitions.iter() {
-            let at = partition as usize;
-            if self.providers.len() <= at {
-                self.providers.resize_with(at + 1, Vec::new);
-            }
-            if let Err(place) = self.providers[at].binary_search(&node) {
-                self.providers[at].insert(place, node);
-            }
-        }
-    }
-
-    fn remove(&mut self, node: &NodeId, card: &ServiceCard) {
-        for partition in card.partitions.iter() {
-            let row = &mut self.providers[partition as usize];
-            if let Ok(place) = row.binary_search(node) {
-                row.remove(place);
-            }
-        }
-        while self.providers.last().is_some_and(Vec::is_empty) {
-            self.providers.pop();
-        }
-    }
-}
+/// News of totals that nobody has taken are kept up to this number; later ones are dropped.
+const TOTAL_NEWS_MAX: usize = 4_096;
 
 /// The members that are alive, this node among them, and their cards.
 pub struct View {
     members: BTreeMap<NodeId, Member>,
     outdated: BTreeSet<NodeId>,
     services: BTreeMap<String, ServiceIndex>,
+    /// Totals agreed for services that no living member has any more; up to [`SERVICES_MAX`] of them.
+    totals_seen: BTreeMap<String, u32>,
+    total_news: VecDeque<TotalNews>,
     relays: BTreeSet<NodeId>,
     version: u64,
     digest: u64,
@@ -93,6 +55,8 @@ impl View {
             members: BTreeMap::new(),
             outdated: BTreeSet::new(),
             services: BTreeMap::new(),
+            totals_seen: BTreeMap::new(),
+            total_news: VecDeque::new(),
             relays: BTreeSet::new(),
             version: 0,
             digest: 0,
@@ -152,9 +116,19 @@ impl View {
         self.service(service).map_or(&[], |index| index.providers(partition))
     }
 
-    /// How many partitions `service` has in all; 0 when nobody provides it.
+    /// How many partitions `service` has in all, as the members agree; 0 when nobody provides it.
     pub fn partitions_total(&self, service: &str) -> u32 {
         self.service(service).map_or(0, ServiceIndex::total)
+    }
+
+    /// All services that living members provide, by name ascending.
+    pub fn services(&self) -> impl Iterator<Item = (&str, &ServiceIndex)> + '_ {
+        self.services.iter().map(|(name, index)| (name.as_str(), index))
+    }
+
+    /// The next news of a service's total.
+    pub(crate) fn poll_total_news(&mut self) -> Option<TotalNews> {
+        self.total_news.pop_front()
     }
 
     /// Rises with every change of what this view answers.
@@ -228,11 +202,7 @@ impl View {
         for (name, service) in &card.services {
             let same = before.as_ref().is_some_and(|before| before.services.get(name) == Some(service));
             if !same {
-                // What the old card said of it goes first, since the new one may hold less.
-                if let Some(old) = before.as_ref().and_then(|before| before.services.get(name)) {
-                    self.unindex_service(&card.node, name, old);
-                }
-                self.services.entry(name.clone()).or_default().add(card.node, service);
+                self.index_service(card.node, name, service);
             }
         }
         if let Some(before) = before {
@@ -252,25 +222,58 @@ impl View {
         true
     }
 
+    fn index_service(&mut self, node: NodeId, name: &str, service: &ServiceCard) {
+        if !self.services.contains_key(name) {
+            let total = self.totals_seen.remove(name).unwrap_or(0);
+            self.services.insert(name.into(), ServiceIndex::remembering(total));
+        }
+        let Some(index) = self.services.get_mut(name) else { return };
+        let before = index.agreed();
+        let refused = index.add(node, service);
+        self.tell_of_totals(name, before, &refused);
+    }
+
     /// Takes the services of `card` out of the index, but for those that `kept` names too.
     fn unindex(&mut self, card: &MemberCard, kept: Option<&MemberCard>) {
-        for (name, service) in &card.services {
+        for name in card.services.keys() {
             if !kept.is_some_and(|kept| kept.services.contains_key(name)) {
-                self.unindex_service(&card.node, name, service);
+                self.unindex_service(&card.node, name);
             }
         }
     }
 
-    fn unindex_service(&mut self, node: &NodeId, name: &str, service: &ServiceCard) {
+    fn unindex_service(&mut self, node: &NodeId, name: &str) {
         let Some(index) = self.services.get_mut(name) else { return };
-        index.remove(node, service);
-        let mentions = self.members.values().filter_map(|member| member.card.as_ref()?.services.get(name));
-        match mentions.map(|card| card.total).max() {
-            Some(total) => index.total = total,
-            None => {
-                self.services.remove(name);
+        let before = index.agreed();
+        let refused = index.remove(node);
+        if index.is_empty() {
+            let total = before.total;
+            self.services.remove(name);
+            if self.totals_seen.len() < SERVICES_MAX {
+                self.totals_seen.insert(name.into(), total);
             }
+            return;
         }
+        self.tell_of_totals(name, before, &refused);
+    }
+
+    /// Notes what an operator should know after the cards of a service have changed.
+    fn tell_of_totals(&mut self, name: &str, before: AgreedTotal, refused: &[NodeId]) {
+        let Some(index) = self.services.get(name) else { return };
+        let agreed = index.agreed();
+        let changed = (before.total != 0 && before != agreed).then(|| TotalNews::Changed {
+            service: name.into(),
+            before,
+            now: agreed,
+        });
+        let refused = refused.iter().map(|node| TotalNews::Refused {
+            node: *node,
+            service: name.into(),
+            claim: index.claim_of(node),
+            agreed,
+        });
+        let room = TOTAL_NEWS_MAX.saturating_sub(self.total_news.len());
+        self.total_news.extend(changed.into_iter().chain(refused).take(room));
     }
 }
 

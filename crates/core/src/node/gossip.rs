@@ -11,6 +11,7 @@ use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
 use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
+use crate::membership::service::TotalNews;
 use crate::membership::sight::EXCHANGE_EVERY;
 use crate::message::{Message, Payload};
 use crate::node::context::Context;
@@ -58,6 +59,7 @@ impl Gossip {
     pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         let wait = next_announcement_in(cx.config.tuning.announce_every, &mut cx.random);
         self.arm(cx, Wake::Announce, now + wait);
+        cx.share_totals(now);
         let figure = cx.load_figure();
         if cx.config.tuning.announce_directly {
             let bytes = encode_poll_answer(cx.me.generation, UNASKED, figure);
@@ -111,6 +113,25 @@ impl<P: Payload> Context<P> {
     fn answer_poll(&mut self, from: SocketAddr, sequence: [u8; 8]) {
         let bytes = encode_poll_answer(self.me.generation, u64::from_le_bytes(sequence), self.load_figure());
         self.effects.push_back(Effect::Datagram { to: from, bytes });
+    }
+
+    /// Puts the totals that are agreed for services without a declaration here on this node's card, so that nodes that
+    /// join later learn the highest that was ever seen.
+    fn share_totals(&mut self, now: Instant) {
+        let mut is_changed = false;
+        for (name, service) in &mut self.config.card.services {
+            let is_guess =
+                !service.declared && !service.partitions.is_empty() && !self.config.pushed.contains(name);
+            let agreed = self.sight.view().partitions_total(name).max(service.end());
+            if is_guess && agreed != service.total {
+                service.total = agreed;
+                is_changed = true;
+            }
+        }
+        if is_changed && self.sight.update_card(now, self.config.card.clone()).is_ok() {
+            let own = self.sight.view().card(&self.me);
+            self.config.card.version = own.map_or(self.config.card.version, |card| card.version);
+        }
     }
 
     pub(super) fn send_cards(&mut self, to: NodeId) {
@@ -169,6 +190,17 @@ impl<P: Payload> Node<P> {
         while let Some(event) = self.cx.sight.poll_event() {
             self.handle_membership(now, event);
             self.finish_ended(now);
+        }
+        while let Some(news) = self.cx.sight.poll_total_news() {
+            let point = match news {
+                TotalNews::Changed { service, before, now } => {
+                    TracePoint::TotalChanged { service: service.into(), before, now }
+                }
+                TotalNews::Refused { node, service, claim, agreed } => {
+                    TracePoint::TotalRefused { from: node, service: service.into(), claim, agreed }
+                }
+            };
+            self.cx.effects.push_back(Effect::Trace(point));
         }
     }
 

@@ -2,10 +2,13 @@
 
 use super::Node;
 use crate::id::WaveId;
+use crate::membership::card::SERVICES_MAX;
+use crate::membership::service::{AgreedTotal, ServiceIndex};
 use crate::message::Payload;
-use crate::status::{MemberStatus, NodeStatus, OpenWork, TableSizes};
+use crate::status::{MemberStatus, NodeStatus, OpenWork, RefusedTotal, TableSizes, TotalStatus};
 use crate::time::Instant;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 impl<P: Payload> Node<P> {
     /// The node's view at this moment.
@@ -25,7 +28,18 @@ impl<P: Payload> Node<P> {
             counters: self.cx.counters,
             open: self.open_work(),
             members: members.collect(),
+            totals: self.totals(),
         }
+    }
+
+    /// The total of each service that members provide, and who differs: of the first [`SERVICES_MAX`] by name.
+    fn totals(&self) -> Vec<TotalStatus> {
+        let status = |(name, index): (&str, &ServiceIndex)| {
+            let refused =
+                index.refused().map(|(node, card)| RefusedTotal { node, claim: AgreedTotal::of(card) });
+            TotalStatus { service: name.into(), agreed: index.agreed(), refused: refused.collect() }
+        };
+        self.view().services().take(SERVICES_MAX).map(status).collect()
     }
 
     /// The waves that this node takes part in and has not answered; one that it has two parts in comes twice.

@@ -215,7 +215,11 @@ impl<P: Payload> Share<P> {
     fn take_in_member(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, node: NodeId) {
         let Some(card) = desk.cx.view().card(&node) else { return };
         let Some(service) = card.services.get(&*self.terms.spec.service) else { return };
-        let (hosted, total) = (service.partitions.clone(), service.total);
+        let Some(index) = desk.cx.view().service(&self.terms.spec.service) else { return };
+        if index.is_refused(&node) {
+            return;
+        }
+        let (hosted, total) = (service.partitions.clone(), index.total());
         let Some(front) = self.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));

@@ -37,7 +37,7 @@ impl Busy {
         card.processors = 1;
         for service in ["a", "b"] {
             let partitions = PartitionSet::first(1);
-            card.services.insert(service.into(), ServiceCard { partitions, total: 1 });
+            card.services.insert(service.into(), ServiceCard { partitions, total: 1, declared: true });
         }
         let kind = |name: &str| Kind { name: name.into(), placement: Placement::Pool, is_sliceable: false };
         let config = NodeConfig {

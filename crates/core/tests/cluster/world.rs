@@ -265,7 +265,7 @@ impl World {
         if let Some(rack) = i.checked_rem(plan.racks) {
             card.rack = format!("r{rack}");
         }
-        card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions });
+        card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions, declared: true });
         let mut kinds = vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }];
         let mut pushed = BTreeSet::new();
         if plan.accepts {

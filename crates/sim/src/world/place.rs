@@ -103,7 +103,7 @@ impl Spec {
         card.rack.clone_from(&self.rack);
         card.roles.relay = self.is_relay;
         if !self.partitions.is_empty() {
-            let service = ServiceCard { partitions: self.partitions.clone(), total };
+            let service = ServiceCard { partitions: self.partitions.clone(), total, declared: true };
             card.services.insert("s".into(), service);
         }
         let kinds = operators.iter().map(|one| Kind {

@@ -25,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::spawn_local;
 use treefold_core::config::NodeConfig;
 use treefold_core::node::Node;
@@ -49,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) listener: Option<std::net::TcpListener>,
     pub(crate) datagrams: std::net::UdpSocket,
     pub(crate) join: Vec<String>,
+    /// When to join: as soon as this is said, or at once without it. If it is dropped, the node does not join.
+    pub(crate) may_join: Option<oneshot::Receiver<()>>,
     pub(crate) workers_max: usize,
     pub(crate) thread_name: String,
     pub(crate) record: Option<PathBuf>,
@@ -258,11 +260,14 @@ impl Loop {
             complaints: Complaints::default(),
         });
         this.feed_timeout(); // what a node wants at its very start
-        this.spawn_tasks(listener, ours.asks, setup.join);
+        this.spawn_tasks(listener, ours.asks);
+        if !setup.join.is_empty() {
+            spawn_local(Rc::clone(&this).join_when(setup.may_join, setup.join));
+        }
         Ok(this)
     }
 
-    fn spawn_tasks(self: &Rc<Self>, listener: Option<TcpListener>, asks: Asks, join: Vec<String>) {
+    fn spawn_tasks(self: &Rc<Self>, listener: Option<TcpListener>, asks: Asks) {
         spawn_local(Rc::clone(self).flush());
         spawn_local(Rc::clone(self).keep_time());
         spawn_local(Rc::clone(self).take_datagrams());
@@ -271,11 +276,18 @@ impl Loop {
         if let Some(listener) = listener {
             spawn_local(Rc::clone(self).accept(listener));
         }
-        if !join.is_empty() {
-            spawn_local(Rc::clone(self).join(join));
-        }
         if self.machine.borrow().recorder.is_some() {
             spawn_local(Rc::clone(self).flush_recording());
+        }
+    }
+
+    async fn join_when(self: Rc<Self>, may_join: Option<oneshot::Receiver<()>>, seeds: Vec<String>) {
+        let may_join = match may_join {
+            Some(may_join) => may_join.await.is_ok(),
+            None => true,
+        };
+        if may_join {
+            self.join(seeds).await;
         }
     }
 

@@ -377,6 +377,8 @@ pub(super) struct ReplyHeader {
     pub(super) elapsed_ns: u64,
     #[prost(message, optional, tag = "8")]
     pub(super) report: Option<ReportColumns>,
+    #[prost(bool, tag = "9")]
+    pub(super) total_is_guess: bool,
 }
 
 /// Why a call was turned away.
@@ -421,6 +423,8 @@ pub(super) struct CardHeader {
     pub(super) run_counts: Vec<u8>,
     #[prost(bytes = "vec", tag = "11")]
     pub(super) runs: Vec<u8>,
+    #[prost(bool, repeated, tag = "12")]
+    pub(super) declared: Vec<bool>,
 }
 
 /// `Cards`.
@@ -445,6 +449,32 @@ pub(super) struct StatusHeader {
     pub(super) open: Vec<u64>,
     #[prost(message, repeated, tag = "6")]
     pub(super) members: Vec<MemberHeader>,
+    #[prost(message, repeated, tag = "7")]
+    pub(super) totals: Vec<TotalHeader>,
+}
+
+/// A service's total as the sender of a `Status` sees it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TotalHeader {
+    #[prost(string, tag = "1")]
+    pub(super) service: String,
+    #[prost(uint32, tag = "2")]
+    pub(super) total: u32,
+    #[prost(bool, tag = "3")]
+    pub(super) declared: bool,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) refused: Vec<RefusedHeader>,
+}
+
+/// A member whose total of a service differs from the agreed one.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RefusedHeader {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) node: Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub(super) total: u32,
+    #[prost(bool, tag = "3")]
+    pub(super) declared: bool,
 }
 
 /// Another member as the sender of a `Status` sees it.

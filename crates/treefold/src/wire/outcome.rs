@@ -239,6 +239,7 @@ pub(super) fn reply_header(
         contributed: set_row(&outcome.contributed, limits, "contributed")?,
         missing: missing_headers(&outcome.missing, limits)?,
         elapsed_ns: outcome.elapsed.as_nanos(),
+        total_is_guess: outcome.total_is_guess,
         report: outcome.report.as_deref().map(|report| report_columns(report, limits)).transpose()?,
     })
 }
@@ -262,6 +263,7 @@ pub(super) fn outcome_of(
         asked: set_alone(&header.asked, limits.partitions_max, "asked")?,
         contributed: set_alone(&header.contributed, limits.partitions_max, "contributed")?,
         missing: missing_of(&mut header.missing, limits)?,
+        total_is_guess: header.total_is_guess,
         elapsed: Duration::from_nanos(header.elapsed_ns),
         report: header.report.map(|columns| report_of(columns, limits).map(Box::new)).transpose()?,
     })

@@ -6,14 +6,15 @@
 
 use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set};
 use crate::wire::error::{WireError, malformed, within};
-use crate::wire::header::{CardHeader, LoadHeader, MemberHeader, StatusHeader};
+use crate::wire::header::{CardHeader, LoadHeader, MemberHeader, RefusedHeader, StatusHeader, TotalHeader};
 use crate::wire::members_max;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::{MemberCard, NAME_BYTES_MAX, Roles, SERVICES_MAX, ServiceCard};
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::membership::service::AgreedTotal;
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
 use treefold_core::time::Duration;
 
 /// A card as it travels.
@@ -31,6 +32,9 @@ pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHead
         ..CardHeader::default()
     };
     put_node(&mut header.node, card.node);
+    if card.services.values().any(|service| service.declared) {
+        header.declared = card.services.values().map(|service| service.declared).collect();
+    }
     for (name, service) in &card.services {
         within("card.service", NAME_BYTES_MAX, name.len())?;
         within("card.total", limits.partitions_max as usize, service.total as usize)?;
@@ -50,16 +54,21 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
     if header.services.len() != header.totals.len() {
         return Err(malformed("card.totals"));
     }
+    if !header.declared.is_empty() && header.services.len() != header.declared.len() {
+        return Err(malformed("card.declared"));
+    }
     let mut sets = Sets::new(&header.run_counts, &header.runs, limits.partitions_max, "card.partitions");
     let mut services = BTreeMap::new();
-    for (name, &total) in header.services.into_iter().zip(&header.totals) {
+    let declared = header.declared.into_iter().chain(std::iter::repeat(false));
+    let totals = header.totals.into_iter().zip(declared);
+    for (name, (total, declared)) in header.services.into_iter().zip(totals) {
         within("card.service", NAME_BYTES_MAX, name.len())?;
         within("card.total", limits.partitions_max as usize, total as usize)?;
         // Ascending, so that one card has one encoding and no name comes twice.
         if services.last_key_value().is_some_and(|(last, _)| *last >= name) {
             return Err(malformed("card.services"));
         }
-        services.insert(name, ServiceCard { partitions: sets.take()?, total });
+        services.insert(name, ServiceCard { partitions: sets.take()?, total, declared });
     }
     if !sets.is_empty() {
         return Err(malformed("card.partitions"));
@@ -105,6 +114,7 @@ pub(super) fn status_header(
     limits: &Limits,
 ) -> Result<StatusHeader, WireError> {
     within("members", members_max(limits), status.members.len())?;
+    within("totals", SERVICES_MAX, status.totals.len())?;
     let (mut counters, mut open) = (status.counters, status.open);
     let member = |member: &MemberStatus| {
         Ok(MemberHeader {
@@ -120,12 +130,48 @@ pub(super) fn status_header(
         counters: counter_places(&mut counters).map(|place| *place).to_vec(),
         open: open_places(&mut open).map(|place| *place as u64).to_vec(),
         members: status.members.iter().map(member).collect::<Result<_, WireError>>()?,
+        totals: status.totals.iter().map(|total| total_header(total, limits)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn total_header(total: &TotalStatus, limits: &Limits) -> Result<TotalHeader, WireError> {
+    within("totals.service", NAME_BYTES_MAX, total.service.len())?;
+    within("totals.refused", members_max(limits), total.refused.len())?;
+    let refused = |refused: &RefusedTotal| {
+        let mut header = RefusedHeader {
+            total: refused.claim.total,
+            declared: refused.claim.declared,
+            ..RefusedHeader::default()
+        };
+        put_node(&mut header.node, refused.node);
+        header
+    };
+    Ok(TotalHeader {
+        service: total.service.clone(),
+        total: total.agreed.total,
+        declared: total.agreed.declared,
+        refused: total.refused.iter().map(refused).collect(),
+    })
+}
+
+fn total_of(header: TotalHeader, limits: &Limits) -> Result<TotalStatus, WireError> {
+    within("totals.service", NAME_BYTES_MAX, header.service.len())?;
+    within("totals.refused", members_max(limits), header.refused.len())?;
+    let refused = |header: RefusedHeader| {
+        let claim = AgreedTotal { total: header.total, declared: header.declared };
+        Ok(RefusedTotal { node: node_alone(&header.node, "totals.refused")?, claim })
+    };
+    Ok(TotalStatus {
+        service: header.service,
+        agreed: AgreedTotal { total: header.total, declared: header.declared },
+        refused: header.refused.into_iter().map(refused).collect::<Result<_, WireError>>()?,
     })
 }
 
 /// The status of a header.
 pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeStatus, WireError> {
     within("members", members_max(limits), header.members.len())?;
+    within("totals", SERVICES_MAX, header.totals.len())?;
     let (mut counters, mut open) = (Counters::default(), OpenWork::default());
     for (place, count) in counter_places(&mut counters).into_iter().zip(header.counters) {
         *place = count;
@@ -146,6 +192,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
         counters,
         open,
         members: header.members.into_iter().map(member).collect::<Result<_, WireError>>()?,
+        totals: header.totals.into_iter().map(|total| total_of(total, limits)).collect::<Result<_, _>>()?,
     })
 }
 

@@ -146,8 +146,8 @@ impl Session {
 
 /// The same reply to another call: nobody contributed, so there is no value to convert.
 fn without_value<T, U>(reply: Reply<T>) -> Reply<U> {
-    let Reply { status, asked, contributed, missing, elapsed, report, .. } = reply;
-    Reply { status, value: None, asked, contributed, missing, elapsed, report }
+    let Reply { status, asked, contributed, missing, total_is_guess, elapsed, report, .. } = reply;
+    Reply { status, value: None, asked, contributed, missing, total_is_guess, elapsed, report }
 }
 
 /// An answer as scripts see it: a call's, with the query before it.

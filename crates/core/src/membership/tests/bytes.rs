@@ -18,11 +18,11 @@ fn nodes() -> impl Strategy<Value = NodeId> {
 }
 
 fn services() -> impl Strategy<Value = BTreeMap<alloc::string::String, ServiceCard>> {
-    let service =
-        (proptest::collection::btree_set(0_u32..500, 0..40), 0_u32..1_000).prop_map(|(held, spare)| {
-            let total = held.last().map_or(0, |&last| last + 1) + spare;
-            ServiceCard { partitions: held.into_iter().collect(), total }
-        });
+    let service = (proptest::collection::btree_set(0_u32..500, 0..40), 0_u32..1_000, any::<bool>());
+    let service = service.prop_map(|(held, spare, declared)| {
+        let total = held.last().map_or(0, |&last| last + 1) + spare;
+        ServiceCard { partitions: held.into_iter().collect(), total, declared }
+    });
     proptest::collection::btree_map("[a-z/]{1,12}", service, 0..5)
 }
 
@@ -139,7 +139,7 @@ fn a_full_buffer_is_left_clean() {
 #[test]
 fn a_million_scattered_partitions_are_refused_by_number_not_by_memory() {
     let mut card = MemberCard::new(NodeId::new(super::net::addr(1), 7));
-    let all = ServiceCard { partitions: PartitionSet::first(1 << 20), total: 1 << 20 };
+    let all = ServiceCard { partitions: PartitionSet::first(1 << 20), total: 1 << 20, declared: true };
     card.services.insert("a".into(), all.clone());
     let short = encoded(&card).len();
     assert!(short < 40, "a million partitions in {short} bytes");

@@ -66,7 +66,7 @@ impl Lone {
     pub fn new(synchronisation: Synchronisation, up_filter: &str, limits: Limits) -> Self {
         let mut card = MemberCard::new(peer(ME));
         card.processors = 2;
-        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64 };
+        let service = ServiceCard { partitions: set(&[1, 2, 11]), total: 64, declared: true };
         card.services.insert("s".into(), service);
         let config = NodeConfig {
             card,

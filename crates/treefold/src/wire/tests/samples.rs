@@ -8,12 +8,13 @@ use treefold_core::error::{Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
@@ -112,13 +113,14 @@ fn outcome() -> Outcome<Bytes> {
         asked: set([0, 1, 2, 3]),
         contributed: set([0, 1, 2]),
         missing: vec![loss()],
+        total_is_guess: false,
         elapsed: Duration::from_micros(950),
         report: Some(Box::new(report(vec![report(Vec::new())]))),
     }
 }
 
 pub(super) fn card() -> MemberCard {
-    let topk = ServiceCard { partitions: set([0, 1, 4]), total: 8 };
+    let topk = ServiceCard { partitions: set([0, 1, 4]), total: 8, declared: false };
     MemberCard {
         node: node(1),
         version: 3,
@@ -143,7 +145,31 @@ fn status() -> NodeStatus {
         counters: Counters { calls_started: 9, ..Counters::default() },
         open: OpenWork { calls: 1, streams: 2, stream_bytes: 5, ..OpenWork::default() },
         members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
+        totals: Vec::new(),
     }
+}
+
+/// A reply whose total is a guess.
+fn guessed() -> Outcome<Bytes> {
+    Outcome { total_is_guess: true, ..outcome() }
+}
+
+/// A card with a declared total beside one that is a guess.
+fn declaring() -> MemberCard {
+    let mut card = card();
+    let words = ServiceCard { partitions: set([2]), total: 3, declared: true };
+    card.services.insert("words".into(), words);
+    card
+}
+
+/// A status with a member whose total is refused.
+fn totalled() -> NodeStatus {
+    let total = TotalStatus {
+        service: "search".into(),
+        agreed: AgreedTotal { total: 8, declared: true },
+        refused: vec![RefusedTotal { node: node(4), claim: AgreedTotal { total: 9, declared: false } }],
+    };
+    NodeStatus { totals: vec![total], members: Vec::new(), ..status() }
 }
 
 fn operator() -> OperatorStatus {
@@ -245,8 +271,10 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("request", Message::Request(Box::new(request))),
         ("request-hedged", Message::Request(Box::new(request_hedged))),
         ("reply", Message::Reply { id: 7, outcome: Box::new(outcome()) }),
+        ("reply-guess", Message::Reply { id: 7, outcome: Box::new(guessed()) }),
         ("cancel-request", Message::CancelRequest { id: 7 }),
         ("cards", Message::Cards(vec![Arc::new(card())])),
+        ("cards-declared", Message::Cards(vec![Arc::new(declaring())])),
         ("want-cards", Message::WantCards),
         ("operator-push", Message::OperatorRequest { id: 9, payload: Some(Bytes::from_static(b"wasm")) }),
         ("operator-list", Message::OperatorRequest { id: 9, payload: None }),
@@ -258,6 +286,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("shares-refused", Message::SharesReply { id: 10, result: Err("no service x".into()) }),
         ("status-request", Message::StatusRequest { id: 8 }),
         ("status", Message::Status { id: 8, status: Box::new(status()) }),
+        ("status-totals", Message::Status { id: 8, status: Box::new(totalled()) }),
         ("call-announced", Message::Call(Box::new(Call { push, ..call() }))),
         ("request-announced", Message::Request(Box::new(request_announced))),
     ];

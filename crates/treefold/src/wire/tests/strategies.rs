@@ -11,13 +11,14 @@ use treefold_core::error::{CallError, Missing, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::load::figure::{CostFigure, LoadFigure, LoadNews};
 use treefold_core::membership::card::{MemberCard, Roles, ServiceCard};
+use treefold_core::membership::service::AgreedTotal;
 use treefold_core::message::{Call, Message, OperatorStatus, Partial, Report, Request};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork};
+use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
@@ -273,16 +274,17 @@ fn verdict() -> impl Strategy<Value = Status> {
 }
 
 fn outcome() -> impl Strategy<Value = Box<Outcome<Bytes>>> {
-    let rest = (nanos(), option::of(report()));
+    let rest = (any::<bool>(), nanos(), option::of(report()));
     (verdict(), option::of(payload()), set(), set(), missing(), rest).prop_map(
-        |(status, value, asked, contributed, missing, (elapsed, report))| {
-            Box::new(Outcome { status, value, asked, contributed, missing, elapsed, report })
+        |(status, value, asked, contributed, missing, (total_is_guess, elapsed, report))| {
+            Box::new(Outcome { status, value, asked, contributed, missing, total_is_guess, elapsed, report })
         },
     )
 }
 
 fn card() -> impl Strategy<Value = Arc<MemberCard>> {
-    let service = (set(), 0_u32..=1 << 20).prop_map(|(partitions, total)| ServiceCard { partitions, total });
+    let service = (set(), 0_u32..=1 << 20, any::<bool>())
+        .prop_map(|(partitions, total, declared)| ServiceCard { partitions, total, declared });
     let rest = (any::<u32>(), btree_map(name(), service, 0..4));
     (node(), any::<u64>(), name(), name(), any::<(bool, bool)>(), rest).prop_map(
         |(node, version, rack, zone, (provider, relay), (processors, services))| {
@@ -303,9 +305,18 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
             OpenWork { calls, held_bytes, jobs_stuck, streams, stream_bytes, ..OpenWork::default() },
         )
     });
-    (card(), load(), counted, vec(member, 0..3)).prop_map(|(card, load, (counters, open), members)| {
-        Box::new(NodeStatus { card, load, counters, open, members })
-    })
+    let claim = || any::<(u32, bool)>().prop_map(|(total, declared)| AgreedTotal { total, declared });
+    let refused = (node(), claim()).prop_map(|(node, claim)| RefusedTotal { node, claim });
+    let total = (name(), claim(), vec(refused, 0..3)).prop_map(|(service, agreed, refused)| TotalStatus {
+        service,
+        agreed,
+        refused,
+    });
+    (card(), load(), counted, vec(member, 0..3), vec(total, 0..3)).prop_map(
+        |(card, load, (counters, open), members, totals)| {
+            Box::new(NodeStatus { card, load, counters, open, members, totals })
+        },
+    )
 }
 
 fn operators() -> impl Strategy<Value = Result<Vec<OperatorStatus>, Arc<str>>> {

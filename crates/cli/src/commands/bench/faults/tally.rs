@@ -189,6 +189,7 @@ mod tests {
             asked: PartitionSet::first(4),
             contributed: contributed.iter().copied().collect(),
             missing: missing.collect(),
+            total_is_guess: false,
             elapsed: Duration::ZERO,
             report: None,
         }

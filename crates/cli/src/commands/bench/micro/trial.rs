@@ -249,6 +249,7 @@ mod tests {
             asked: PartitionSet::first(4),
             contributed: PartitionSet::first(contributed),
             missing: Vec::new(),
+            total_is_guess: false,
             elapsed: Duration::ZERO,
             report: None,
         }

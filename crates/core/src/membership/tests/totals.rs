@@ -1,0 +1,177 @@
+//! How many partitions a service has, by the cards of its members.
+
+use super::net::addr;
+use crate::id::NodeId;
+use crate::membership::service::{AgreedTotal, TotalNews};
+use crate::membership::{MemberCard, ServiceCard, View};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use proptest::prelude::*;
+
+const SERVICE: &str = "search";
+
+fn node(i: usize) -> NodeId {
+    NodeId::new(addr(i), 1)
+}
+
+/// The card of a member that holds `partitions` and declares `total`, or guesses.
+fn holding(i: usize, partitions: Range<u32>, total: Option<u32>) -> MemberCard {
+    let mut card = MemberCard::new(node(i));
+    let (declared, total) = (total.is_some(), total.unwrap_or(partitions.end));
+    card.services.insert(SERVICE.into(), ServiceCard { partitions: partitions.collect(), total, declared });
+    card
+}
+
+/// The view of a front that holds nothing, given these cards in order.
+fn view_of(cards: &[MemberCard]) -> View {
+    let mut view = View::new(Arc::new(MemberCard::new(node(99))));
+    for card in cards {
+        view.join(card.node);
+        view.absorb(Arc::new(card.clone()));
+    }
+    view
+}
+
+fn agreed(view: &View) -> (u32, bool) {
+    let AgreedTotal { total, declared } = view.service(SERVICE).unwrap().agreed();
+    (total, declared)
+}
+
+fn refused(view: &View) -> Vec<NodeId> {
+    view.service(SERVICE).unwrap().refused().map(|(node, _)| node).collect()
+}
+
+fn news(view: &mut View) -> Vec<TotalNews> {
+    core::iter::from_fn(|| view.poll_total_news()).collect()
+}
+
+#[test]
+fn a_guess_stays_when_the_member_with_the_highest_partitions_dies() {
+    let mut view = view_of(&[holding(0, 0..4, None), holding(1, 4..8, None)]);
+    assert_eq!(agreed(&view), (8, false));
+    view.leave(&node(1));
+    assert_eq!(agreed(&view), (8, false));
+    view.leave(&node(0));
+    assert!(view.service(SERVICE).is_none(), "nobody provides it");
+    view.join(node(0));
+    view.absorb(Arc::new(holding(0, 0..4, None)));
+    assert_eq!(agreed(&view), (8, false), "the total is remembered while nobody provides the service");
+}
+
+#[test]
+fn a_newcomer_learns_the_highest_guess_from_the_survivor_s_card() {
+    let mut survivor = holding(0, 0..4, None);
+    survivor.services.get_mut(SERVICE).unwrap().total = 8;
+    assert_eq!(agreed(&view_of(&[survivor])), (8, false));
+}
+
+#[test]
+fn one_member_that_declares_another_total_is_refused_by_name() {
+    let cards = [holding(0, 0..4, Some(8)), holding(1, 4..8, Some(8)), holding(2, 0..2, Some(16))];
+    let mut view = view_of(&cards);
+    assert_eq!((agreed(&view), refused(&view)), ((8, true), alloc::vec![node(2)]));
+    assert_eq!(view.providers(SERVICE, 0), [node(0)], "partitions of a refused member are not used");
+    let refusal = TotalNews::Refused {
+        node: node(2),
+        service: SERVICE.into(),
+        claim: AgreedTotal { total: 16, declared: true },
+        agreed: AgreedTotal { total: 8, declared: true },
+    };
+    assert_eq!(news(&mut view), [refusal]);
+
+    let mut corrected = holding(2, 0..2, Some(8));
+    corrected.version = 2;
+    view.absorb(Arc::new(corrected));
+    assert!(refused(&view).is_empty());
+    assert_eq!(view.providers(SERVICE, 0), [node(0), node(2)]);
+}
+
+#[test]
+fn a_guess_beyond_the_declared_total_is_refused_and_one_within_is_used() {
+    let cards = [
+        holding(0, 0..4, Some(8)),
+        holding(1, 4..8, Some(8)),
+        holding(2, 0..2, None),
+        holding(3, 7..9, None),
+    ];
+    let view = view_of(&cards);
+    assert_eq!((agreed(&view), refused(&view)), ((8, true), alloc::vec![node(3)]));
+    assert_eq!(view.providers(SERVICE, 0), [node(0), node(2)]);
+    assert_eq!(view.providers(SERVICE, 7), [node(1)]);
+}
+
+#[test]
+fn one_declaration_does_not_shrink_what_several_members_hold() {
+    let mut cards: Vec<MemberCard> =
+        (0..3).map(|i| holding(i, i as u32 * 4..i as u32 * 4 + 4, None)).collect();
+    cards.push(holding(3, 0..4, Some(4)));
+    let view = view_of(&cards);
+    assert_eq!((agreed(&view), refused(&view)), ((12, false), alloc::vec![node(3)]));
+}
+
+#[test]
+fn between_equals_the_higher_total_is_agreed() {
+    let view = view_of(&[holding(0, 0..4, Some(4)), holding(1, 0..4, Some(8))]);
+    assert_eq!((agreed(&view), refused(&view)), ((8, true), alloc::vec![node(0)]));
+}
+
+#[test]
+fn an_operator_hears_of_a_total_that_changes() {
+    let mut view = view_of(&[holding(0, 0..4, None)]);
+    assert_eq!(news(&mut view), [], "the first card is no change");
+    view.join(node(1));
+    view.absorb(Arc::new(holding(1, 0..4, Some(100))));
+    let change = TotalNews::Changed {
+        service: SERVICE.into(),
+        before: AgreedTotal { total: 4, declared: false },
+        now: AgreedTotal { total: 100, declared: true },
+    };
+    assert_eq!(news(&mut view), [change]);
+}
+
+fn cards() -> impl Strategy<Value = Vec<MemberCard>> {
+    let claim = (0_u32..8, 0_u32..4, proptest::option::of(prop_oneof![Just(8_u32), Just(11), Just(16)]));
+    proptest::collection::vec(claim, 1..8).prop_map(|claims| {
+        let card = |(i, (start, count, total)): (usize, (u32, u32, Option<u32>))| {
+            holding(i, start..(start + count).min(total.unwrap_or(16)), total)
+        };
+        claims.into_iter().enumerate().map(card).collect()
+    })
+}
+
+proptest! {
+    /// In whatever order cards come, change and go, members with the same cards agree: on a declared total always, on a
+    /// guess when nobody has seen a higher one before.
+    #[test]
+    fn the_order_of_cards_does_not_matter(
+        (ordered, shuffled) in cards().prop_flat_map(|cards| (Just(cards.clone()), Just(cards).prop_shuffle())),
+        gone in any::<prop::sample::Index>(),
+    ) {
+        let (mut a, mut b) = (view_of(&ordered), view_of(&shuffled));
+        let gone = ordered[gone.index(ordered.len())].node;
+        for round in 0..2 {
+            if a.service(SERVICE).is_none() {
+                prop_assert!(b.service(SERVICE).is_none());
+                return Ok(());
+            }
+            if agreed(&a).1 || agreed(&b).1 {
+                prop_assert_eq!(agreed(&a), agreed(&b));
+                prop_assert_eq!(refused(&a), refused(&b));
+                for partition in 0..16 {
+                    prop_assert_eq!(a.providers(SERVICE, partition), b.providers(SERVICE, partition));
+                }
+            }
+            for view in [&a, &b] {
+                let index = view.service(SERVICE).unwrap();
+                let indexed = (0..32).flat_map(|partition| index.providers(partition));
+                prop_assert!(indexed.clone().all(|node| !index.is_refused(node)));
+                prop_assert!((index.total()..32).all(|partition| index.providers(partition).is_empty()));
+            }
+            if round == 0 {
+                a.leave(&gone);
+                b.leave(&gone);
+            }
+        }
+    }
+}
