@@ -132,7 +132,7 @@ impl<P: Payload> Wave<P> {
                 .for_each(|relay| self.losses.give_up(relay, desk.cx.config.limits.missing_max));
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
         } else {
-            let patience_ends = desk.cx.patience_ends(now, answer_at, child.height());
+            let patience_ends = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             let child = &mut self.seat.children[at];
             missing.iter().for_each(|loss| child.more.said_lost.union_with(&loss.partitions));
             child.more.repair_at = child.more.repair_at.and(patience_ends);

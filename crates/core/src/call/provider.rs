@@ -14,14 +14,14 @@
 
 use crate::call::children::own_and_child;
 use crate::call::waiting::spare_of;
-use crate::config::Placement;
+use crate::config::{Placement, Tuning};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
 use crate::message::{Call, Message, Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::seat::Parent;
-use crate::time::{Duration, Instant};
+use crate::seat::{Parent, Patience};
+use crate::time::Instant;
 use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::answered::Answered;
@@ -39,14 +39,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// With less than this many hops' margin left, a repair would come too late.
-const MENDING_HOPS: f64 = 8.0;
 /// An application that holds so many times its room takes part in no further waves.
 const HELD_ROOMS_MAX: usize = 2;
-/// Nobody loses patience sooner than this. A share of what is left, and again of what is left then, comes to an end
-/// only because of it.
-const PATIENCE_MIN: Duration = Duration::from_micros(100);
-
 impl<P: Payload> Desk<'_, P> {
     /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
     /// another subtree.
@@ -172,25 +166,10 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// When a child over `height` levels has been silent for too long; never, when too little time is left for
-    /// a repair to be of use.
-    pub(crate) fn patience_ends(&self, now: Instant, answer_at: Instant, height: usize) -> Option<Instant> {
-        let levels = height as f64;
-        let share = self.config.tuning.patience * (1.0 + levels / (levels + 2.0));
-        self.after_share(now, answer_at, share)
-    }
-
-    /// When a wave that is still open shall give its parent a sign of life.
-    pub(crate) fn next_sign_at(&self, now: Instant, answer_at: Instant) -> Option<Instant> {
-        self.after_share(now, answer_at, self.config.tuning.sign_of_life)
-    }
-
-    /// When `share` of the time until `answer_at` has passed, if that leaves time to mend anything.
-    fn after_share(&self, now: Instant, answer_at: Instant, share: f64) -> Option<Instant> {
-        let left = now.until(answer_at);
-        let is_worth_mending = left > self.config.tuning.hop_margin.mul_f64(MENDING_HOPS);
-        let wait = left.mul_f64(share).max(PATIENCE_MIN);
-        (is_worth_mending && share < 1.0 && wait < left).then(|| now + wait)
+    /// The patience of a wave that has until then.
+    pub(crate) fn patience_until(&self, answer_at: Instant) -> Patience {
+        let Tuning { hop_margin, sign_of_life: sign, patience: silence, .. } = self.config.tuning;
+        Patience::Shares { answer_at, hop_margin, sign, silence }
     }
 
     /// Sends partials as they are.
@@ -206,7 +185,7 @@ impl<P: Payload> Wave<P> {
     fn start(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) {
         let children: Vec<Tree> = tree.children().collect();
         let branch = self.tag.branch;
-        self.clock.sign_at = desk.cx.next_sign_at(now, self.clock.answer_at);
+        self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.adopt(desk, now, branch, &children);
         let own = tree.root().partitions.clone();
         self.start_locals(desk, now, &own);
@@ -242,7 +221,7 @@ impl<P: Payload> Wave<P> {
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &tree, answer_at, true);
             let asked = Asked { answer_at, repair_at: None, hedge_at, said_lost: PartitionSet::new() };
             let mut child = Child::asked(now, branch, tree, asked);
-            child.more.repair_at = desk.cx.patience_ends(now, answer_at, child.height());
+            child.more.repair_at = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             children.push(child);
         }
         self.seat.children.extend(children, Asked::due_at);
@@ -447,7 +426,7 @@ impl<P: Payload> Wave<P> {
 
     /// Tells the parent that the wave is being worked on.
     pub(crate) fn give_sign_of_life(&mut self, cx: &mut Context<P>, now: Instant) {
-        self.clock.sign_at = cx.next_sign_at(now, self.clock.answer_at);
+        self.clock.sign_at = cx.patience_until(self.clock.answer_at).speaks_at(now);
         if let Parent::Node(parent) = self.seat.parent {
             let sign = cx.partial(self.tag, self.ask.kind, None, Vec::new(), false);
             cx.send(parent, Message::Partial(Box::new(sign)));
@@ -468,7 +447,7 @@ impl<P: Payload> Wave<P> {
         }
         self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
         self.clock.stop.spare = call.spare;
-        self.clock.sign_at = desk.cx.next_sign_at(now, self.clock.answer_at);
+        self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.asked = call.tree.partitions();
         self.losses.have_grown = true;
         if let Some(pushed) = &mut self.pushed {

@@ -21,7 +21,7 @@ use crate::id::{NodeId, Tag};
 use crate::message::{Partial, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::seat::{Parent, Standing};
+use crate::seat::{Lost, Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
@@ -131,10 +131,8 @@ impl<P: Payload> Wave<P> {
                 return;
             }
         }
-        let own = tree.root().partitions.clone();
-        let orphans: Vec<Tree> = tree.children().collect();
-        self.seat.children.set_standing(at, if is_lost { Standing::Gone } else { Standing::Hopeless });
-        self.seat.children[at].set_tree(Tree::leaf(node, own.clone()));
+        let standing = if is_lost { Standing::Gone } else { Standing::Hopeless };
+        let Lost { own, orphans, .. } = self.seat.children.lose(at, standing);
         self.losses.have_grown = true;
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));

@@ -6,7 +6,9 @@
 
 use super::{Child, Standing};
 use crate::id::NodeId;
+use crate::partitions::PartitionSet;
 use crate::time::Instant;
+use crate::tree::Tree;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -30,6 +32,17 @@ pub(crate) struct Children<X> {
     numbers: u32,
     open: usize,
     hopeless: usize,
+}
+
+/// What a lost child leaves.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Its own partitions.
+    pub(crate) own: PartitionSet,
+    /// Its children, with what lies below them.
+    pub(crate) orphans: Vec<Tree>,
+    /// What it was to account for and had no seat for.
+    pub(crate) unseated: PartitionSet,
 }
 
 impl<X> Default for Children<X> {
@@ -163,6 +176,21 @@ impl<X> Children<X> {
         if self.due.len() > STALE_FACTOR * self.row.len() {
             self.fill_due();
         }
+    }
+
+    /// A child is lost or given up: it keeps a place for its own partitions, and others must take what was below it.
+    pub(crate) fn lose(&mut self, at: usize, standing: Standing) -> Lost {
+        let child = &mut self.row[at];
+        let own = child.tree.root().partitions.intersection(&child.answers_for);
+        let orphans: Vec<Tree> = child.tree.children().collect();
+        let mut unseated = child.answers_for.difference(&own);
+        if !unseated.is_empty() {
+            orphans.iter().for_each(|tree| unseated = unseated.difference(&tree.partitions()));
+        }
+        child.answers_for = own.clone();
+        child.seat_below(Tree::leaf(child.node, own.clone()));
+        self.set_standing(at, standing);
+        Lost { own, orphans, unseated }
     }
 
     /// All of them, to be changed in everything but their standing.

@@ -17,8 +17,10 @@
 //! children are those of the row. No operation on one child visits all of them, except a removal.
 
 mod children;
+mod patience;
 
-pub(crate) use children::Children;
+pub(crate) use children::{Children, Lost};
+pub(crate) use patience::Patience;
 
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
@@ -130,12 +132,6 @@ impl<X> Child<X> {
     /// True when nobody is below it.
     pub(crate) fn is_leaf(&self) -> bool {
         self.tree.root().size == 1
-    }
-
-    /// It has another subtree now, and accounts for all of it.
-    pub(crate) fn set_tree(&mut self, tree: Tree) {
-        self.answers_for = tree.partitions();
-        self.seat_below(tree);
     }
 
     /// Others sit below it now. What it is to account for stays.

@@ -59,6 +59,19 @@ pub(crate) struct Flow<P> {
     pub(crate) asking: Asking,
 }
 
+impl<P> Flow<P> {
+    /// The child is given up: what it was about to give or take is of no use. Gives what it said of those away below it.
+    pub(crate) fn forget(&mut self, now: Instant) -> Vec<Missing> {
+        self.half = Half::default();
+        self.to_take.clear();
+        self.holds_from = None;
+        self.carries = None;
+        self.told_ahead = 0;
+        self.asking.back_at = now;
+        core::mem::take(&mut self.away)
+    }
+}
+
 /// A child in a stream, and what lies below it. No two have an endpoint in common, and none takes itself any.
 pub(crate) type Child<P> = seat::Child<Flow<P>>;
 

@@ -14,7 +14,7 @@
 //! [`Tuning::stream_beat`]: crate::config::Tuning::stream_beat
 
 use super::StreamError;
-use super::child::{Asking, Child, Flow, Half};
+use super::child::Child;
 use super::down::is_for;
 use super::gather::next_slot_due;
 use super::lane::GATHERED;
@@ -30,7 +30,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
-use crate::seat::{Parent, Standing};
+use crate::seat::{Lost, Parent, Patience, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use alloc::vec::Vec;
@@ -185,60 +185,39 @@ impl<P: Payload> Share<P> {
 
     /// Gives a child up: its endpoints are away, its children are adopted.
     fn lose_child(&mut self, cx: &mut Context<P>, now: Instant, at: usize, reason: &Reason) {
-        let lost = self.seat.children.remove(at);
-        let own = lost.tree().root().partitions.intersection(&lost.answers_for);
+        let child = &mut self.seat.children[at];
+        let (node, before) = (child.node, child.answers_for.clone());
+        child.more.formerly.union_with(&before);
+        let Lost { own, orphans, mut unseated } = self.seat.children.lose(at, Standing::Gone);
+        let flow = &mut self.seat.children[at].more;
+        let (source, held_from) = (Source::Child(flow.source), flow.holds_from);
+        let said_away = flow.forget(now);
         // Where an endpoint's seat is another's by now, its own is empty.
         let is_orphan = |tree: &Tree| tree.root().node != cx.me && !tree.partitions().is_empty();
-        let orphans: Vec<Tree> = lost.tree().children().filter(is_orphan).collect();
-        let mut rest = lost.answers_for.difference(&own);
-        orphans.iter().for_each(|tree| rest = rest.difference(&tree.partitions()));
+        let (orphans, others): (Vec<Tree>, Vec<Tree>) = orphans.into_iter().partition(is_orphan);
+        others.iter().for_each(|tree| unseated.union_with(&tree.partitions().intersection(&before)));
         cx.counters.stream_repairs += 1;
         let trace = TracePoint::Orphans {
             stream: self.terms.id,
-            child: lost.node,
+            child: node,
             orphans: orphans.len(),
             reason: reason.clone(),
         };
         cx.effects.push_back(Effect::Trace(trace));
-        for partitions in [own.clone(), rest] {
+        for partitions in [own, unseated] {
             if !partitions.is_empty() {
-                self.put_away(Missing { partitions, node: Some(lost.node), reason: reason.clone() });
+                self.put_away(Missing { partitions, node: Some(node), reason: reason.clone() });
             }
         }
         // What it said of those who are away further down holds until the orphans say otherwise.
-        for loss in &lost.more.away {
-            self.put_away(loss.clone());
+        for loss in said_away {
+            self.put_away(loss);
         }
-        let heirs = self.place_orphans(cx, now, &orphans, lost.more.holds_from);
-        self.tell_filter_replaced(cx, Source::Child(lost.more.source), heirs);
-        self.keep_away(now, lost, own);
+        let heirs = self.place_orphans(cx, now, &orphans, held_from);
+        self.tell_filter_replaced(cx, source, heirs);
+        // A child that only passed on what others sent is not missed, and need not come back.
+        self.seat.children.remove_if(|child| child.node == node && child.answers_for.is_empty(), drop);
         self.roll.news_due = true;
-    }
-
-    /// Who was given up is kept in mind, with its own endpoints; who only passed on what others sent is not missed, and
-    /// need not come back.
-    fn keep_away(&mut self, now: Instant, mut lost: Child<P>, own: PartitionSet) {
-        if own.is_empty() {
-            return;
-        }
-        lost.seat_below(Tree::leaf(lost.node, own.clone()));
-        let before = core::mem::replace(&mut lost.answers_for, own);
-        let Flow { source, mut formerly, mut to_take, asking, .. } = lost.more;
-        formerly.union_with(&before);
-        to_take.clear();
-        lost.more = Flow {
-            source,
-            formerly,
-            away: Vec::new(),
-            half: Half::default(),
-            to_take,
-            holds_from: None,
-            carries: None,
-            told_ahead: 0,
-            asking: Asking { back_at: now, ..asking },
-        };
-        let at = self.seat.children.push(lost);
-        self.seat.children.set_standing(at, Standing::Gone);
     }
 
     /// Finds each orphan a new parent: this node, or the child with fewest below it when there are many here. Those
@@ -365,8 +344,15 @@ impl<P: Payload> Share<P> {
 
     /// When a share wants to be looked at again.
     pub(crate) fn share_wakes_at(&mut self, cx: &Context<P>) -> Instant {
-        let tick_at = self.beat.ticked_at + cx.config.tuning.stream_beat;
+        let ticked_at = self.beat.ticked_at;
+        let tick_at = self.patience(cx).speaks_at(ticked_at).unwrap_or(ticked_at);
         next_slot_due(self).map_or(tick_at, |due| due.min(tick_at))
+    }
+
+    /// How long this node bears with a silent child, and how often it speaks itself. On a crowded machine all are late.
+    fn patience(&self, cx: &Context<P>) -> Patience {
+        let Tuning { stream_beat: every, stream_patience, .. } = cx.config.tuning;
+        Patience::Beats { every, silence: stream_patience + self.beat.held_up.mul_f64(HELD_UP_FACTOR) }
     }
 
     /// What a share does every so often.
@@ -394,9 +380,10 @@ impl<P: Payload> Share<P> {
 
     /// Children that give no sign of life are given up, and asked once whether that was right.
     fn lose_silent(&mut self, cx: &mut Context<P>, now: Instant) {
-        let patience = cx.config.tuning.stream_patience + self.beat.held_up.mul_f64(HELD_UP_FACTOR);
-        let is_silent =
-            |child: &Child<P>| child.standing() != Standing::Gone && child.heard_at.until(now) > patience;
+        let patience = self.patience(cx);
+        let is_silent = |child: &Child<P>| {
+            child.is_open() && patience.silent_at(child.heard_at, child.height()).is_some_and(|at| at < now)
+        };
         let mut are_some_lost = false;
         while let Some(at) = self.seat.children.iter().position(is_silent) {
             let node = self.seat.children[at].node;

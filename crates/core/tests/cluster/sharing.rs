@@ -163,8 +163,8 @@ fn a_call_is_late_by_its_own_queue_and_not_by_another_s() {
         |busy: &Busy| busy.node.shares_report(busy.now).services.iter().map(|it| it.refused).sum::<u64>();
     assert_eq!(refused(&busy), 0);
     let options = CallOptions { deadline: Duration::from_millis(500), ..CallOptions::default() };
-    for name in ["b/short", "a/long"] {
-        let (request, name) = (RequestId(1 << 40), name.into());
+    for (number, name) in [(1 << 40, "b/short"), ((1 << 40) + 1, "a/long")] {
+        let (request, name) = (RequestId(number), name.into());
         let options = options.clone();
         busy.input(Input::Command(Command::Call { request, name, params: Bytes::new(), options }));
     }
