@@ -17,7 +17,8 @@
 //!
 //! The boundary:
 //!
-//! - [`node`]: the value with the four methods; where each input goes. [`input`], [`effect`], [`message`]: what is
+//! - [`node`]: the value with the four methods; where each input goes. A node is a context that all rooms share
+//!   (`node/context`) and a book for each room, which owns its tables. [`input`], [`effect`], [`message`]: what is
 //!   said across. [`config`]: what a node is told at its start; [`limits`]: every limit there is, by name;
 //!   [`error`]: why a call is turned away, why a partition is missing; [`status`]: what a node says of itself.
 //! - [`id`], [`time`], [`partitions`], [`random`], `timer`: the small values that everything else is made of.
@@ -32,7 +33,10 @@
 //!   what a wave is charged; `plan` turns options into whole numbers.
 //! - [`replica`]: which of a partition's replicas takes part, one policy a file.
 //! - [`tree`]: trees as rows of seats, and the shapes they can have; `adaptive` is the one that looks at load.
-//! - [`wave`]: one node's part in a wave. `state` is the machine, `contributors` sees that nobody counts twice,
+//! - `seat`: a node's place in a tree, the same for calls and streams: its parent, its children, how long it bears with a
+//!   silent one, what a lost one leaves.
+//! - [`wave`]: one node's part in a wave. `state` is the machine and `answered` what is left of it after the answer; `ask` is
+//!   what was asked, `losses` what went wrong, `tale` how the time went; `contributors` sees that nobody counts twice,
 //!   [`wave::wait`] sets the children's time and ends a wait that is not worth it, `times` remembers what children
 //!   took, `credit` bounds the bytes on their way here, `keep` those kept for repair.
 //! - `schedule`: the queue before the processors, and how many retries slowness may cause.

@@ -2,24 +2,20 @@
 //!
 //! ```text
 //!               ┌──────────────────────────── Node ────────────────────────────┐
-//!  handle_input │ message ─▶ call/{provider,children,repair,caller}  ─▶ waves  │ poll_effect
-//! ─────────────▶│ job done ▶ call/jobs ─▶ schedule/queue                       │─────────────▶
-//! handle_timeout│ datagram ▶ node/gossip ─▶ membership, load                   │ poll_timeout
+//!  handle_input │ message, command ─▶ the book that it concerns                │ poll_effect
+//! ─────────────▶│ job done ─▶ node/jobs ─▶ its wave, call or stream            │─────────────▶
+//! handle_timeout│ datagram ─▶ node/gossip ─▶ membership, load                  │ poll_timeout
 //!               └──────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! A node is a context that all rooms share and a book for each room. A book owns its tables and changes
+//! nothing but them and the context. What concerns several books is dispatched here.
 //!
 //! Whatever a node sends to itself (a front that sits in its own tree) goes round within: a driver sees it
 //! neither leave nor come.
 
 use crate::call::caller::Requester;
 use crate::call::table::Calls;
-use crate::node::context::Context;
-use crate::node::context::Leaving;
-use crate::stream::table::Streams;
-use crate::stream::work::StreamWork;
-use crate::wave::table::Waves;
-use gossip::Gossip;
-
 use crate::config::NodeConfig;
 use crate::effect::{Effect, Event};
 use crate::id::NodeId;
@@ -27,11 +23,16 @@ use crate::input::{Command, Input};
 use crate::load::figure::LoadFigure;
 use crate::membership::view::View;
 use crate::message::{Message, Payload};
+use crate::node::context::{Context, Leaving};
 use crate::push::table::Pushes;
 use crate::schedule::share::SharesReport;
+use crate::stream::table::Streams;
+use crate::stream::work::StreamWork;
 use crate::time::Instant;
 use crate::timer::Wake;
+use crate::wave::table::Waves;
 use alloc::boxed::Box;
+use gossip::Gossip;
 
 /// Lends the tables that a wave may touch while it is out of its own.
 macro_rules! desk {

@@ -188,6 +188,15 @@ impl NodeBuilder {
         Identity { node, cluster, token, limits, by_launcher, blocks: Blocks::default() }
     }
 
+    /// The address that others reach the node at.
+    async fn advertised(&self, bound: SocketAddr) -> Result<SocketAddr, StartError> {
+        if let Some(advertise) = &self.advertise {
+            return Ok(sockets::resolve(advertise).await?[0]);
+        }
+        let facing: Vec<String> = self.attached_to.iter().chain(&self.join).cloned().collect();
+        Ok(sockets::reachable(bound, &facing).await)
+    }
+
     /// Starts the node. It listens when this returns; who else is there it learns from then on.
     ///
     /// # Errors
@@ -199,13 +208,7 @@ impl NodeBuilder {
         let registry = Registry::new(self.services, &self.limits)?;
         let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;
-        let addr = match &self.advertise {
-            Some(advertise) => sockets::resolve(advertise).await?[0],
-            None => {
-                let facing: Vec<String> = self.attached_to.iter().chain(&self.join).cloned().collect();
-                sockets::reachable(bound, &facing).await
-            }
-        };
+        let addr = self.advertised(bound).await?;
         let id = NodeId::new(addr, entropy::draw());
         let by_launcher = !self.tuning.membership.gossips;
         let services = registry.cards();

@@ -1,5 +1,5 @@
 //! What a wave is charged, and that it is given back: predicted work in the load index, bytes in the memory
-//! budgets, timers, jobs. A wave leaves the table through [`Node::retire`], with nothing left on any book.
+//! budgets, timers, jobs. A wave leaves the table through `retire`, with nothing left on any book.
 
 use crate::message::Payload;
 use crate::node::context::Context;

@@ -13,10 +13,9 @@
 //! asked is decided in [`crate::call::choosing`].
 
 use crate::call::gather::Gathered;
-use crate::call::plan;
 use crate::call::repair::service_of;
 use crate::call::table::Calls;
-use crate::call::{CallOptions, Outcome, Status};
+use crate::call::{CallOptions, Outcome, Status, plan};
 use crate::effect::{Effect, Event};
 use crate::error::{CallError, Missing, Reason};
 use crate::id::{NodeId, RequestId, Tag, WaveId};

@@ -12,8 +12,7 @@ use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::Wave;
-use crate::wave::table::Desk;
-use crate::wave::table::Waves;
+use crate::wave::table::{Desk, Waves};
 use alloc::vec::Vec;
 
 /// What is offered counts for no more than this, so that sums of it are numbers.

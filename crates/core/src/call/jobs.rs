@@ -61,7 +61,7 @@ pub(crate) struct OpenJob {
     /// Whose partials a fold joins; the partition of a local.
     pub(crate) contributors: PartitionSet,
     pub(crate) place: Place,
-    /// [`Wave::jobs_epoch`] when it was handed out.
+    /// The epoch of its wave (`Locals::epoch`) when it was handed out.
     pub(crate) epoch: u64,
     pub(crate) holds_processor: bool,
     /// What its application has been charged; `None` for one that only waits, or has no turn to wait for.

@@ -27,8 +27,7 @@ use crate::tree::Tree;
 use crate::wave::contributors::Part;
 use crate::wave::losses::Try;
 use crate::wave::state::{Child, Wave};
-use crate::wave::table::Desk;
-use crate::wave::table::Waves;
+use crate::wave::table::{Desk, Waves};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 

@@ -24,8 +24,7 @@ use crate::time::{Duration, Instant};
 use crate::timer::Wake;
 use crate::wave::contributors::{Part, Taken};
 use crate::wave::state::Wave;
-use crate::wave::table::Desk;
-use crate::wave::table::Waves;
+use crate::wave::table::{Desk, Waves};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 

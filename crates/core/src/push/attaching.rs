@@ -4,8 +4,7 @@
 //! wherever, takes the place of the first: that one's connection may be dead, and nobody has noticed yet.
 
 use super::message::PushMessage;
-use super::table::Pushes;
-use super::table::WorkerKey;
+use super::table::{Pushes, WorkerKey};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, PartitionId, Tag};
 use crate::message::{Message, Payload};

@@ -2,8 +2,7 @@
 
 use super::chain::Chain;
 use super::message::PushMessage;
-use super::table::Pushes;
-use super::table::RequestKey;
+use super::table::{Pushes, RequestKey};
 use crate::call::repair::service_of;
 use crate::id::{PartitionId, Tag};
 use crate::message::Payload;

@@ -2,8 +2,7 @@
 
 use super::chain::{Chain, Received};
 use super::message::PushMessage;
-use super::table::Pushes;
-use super::table::{RequestKey, WorkerKey};
+use super::table::{Pushes, RequestKey, WorkerKey};
 use super::{EARLY_FOR, PUSH_BYTES, PushRequest};
 use crate::call::repair::service_of;
 use crate::effect::Work;

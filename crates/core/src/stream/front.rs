@@ -1,12 +1,10 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
-use super::layout;
 use super::share::{Front, Share, Terms};
 use super::spec::StreamEvent;
-use super::table::StreamDesk;
-use super::table::Streams;
-use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation};
+use super::table::{StreamDesk, Streams};
+use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation, layout};
 use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, RequestId};

@@ -19,8 +19,7 @@
 
 use super::message::StreamMessage;
 use super::share::{Filter, Share};
-use super::table::StreamDesk;
-use super::table::Streams;
+use super::table::{StreamDesk, Streams};
 use super::{StreamError, StreamId};
 use crate::effect::{Effect, FilterEffect};
 use crate::id::NodeId;

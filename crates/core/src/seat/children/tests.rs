@@ -1,3 +1,5 @@
+//! Whatever happens to the children of a seat, its index, heap and counts agree with the row.
+
 use super::*;
 use crate::partitions::PartitionSet;
 use crate::time::Duration;
