@@ -205,10 +205,10 @@ impl NodeBuilder {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
         sockets::check_cluster(&self.cluster)?;
-        let registry = Registry::new(self.services, &self.limits)?;
         let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;
         let addr = self.advertised(bound).await?;
+        let registry = Registry::new(self.services, &self.limits)?;
         let id = NodeId::new(addr, entropy::draw());
         let by_launcher = !self.tuning.membership.gossips;
         let services = registry.cards();
