@@ -130,7 +130,10 @@ fn status_lists_members_services_and_counts() {
     let status = run_args(&["status", "--at", &nodes[0].addr, "-o", "json"]).json();
     assert_eq!(status["node"]["addr"], json!(nodes[0].addr));
     assert_eq!(status["node"]["rack"], "r0");
-    assert_eq!(status["node"]["services"]["micro"], json!({"partitions": [0, 3], "total": 6, "declared": true}));
+    assert_eq!(
+        status["node"]["services"]["micro"],
+        json!({"partitions": [0, 3], "total": 6, "declared": true})
+    );
     assert_eq!(status["members"].as_array().unwrap().len(), 2);
     assert_eq!(status["counters"]["calls_full"], json!(1));
     assert!(status["open"]["calls"].is_u64());

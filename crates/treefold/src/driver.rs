@@ -182,6 +182,10 @@ impl Loop {
     fn perform(self: &Rc<Self>, effect: Effect<Bytes>) {
         match effect {
             Effect::Send { to, message } => self.send(to, message),
+            // A node behind an address of another network may not reach itself by it.
+            Effect::Datagram { to, bytes } if to == self.identity.node.addr => {
+                self.feed(Input::Datagram { from: to, bytes });
+            }
             Effect::Datagram { to, bytes } => self.send_datagram(to, &bytes),
             Effect::Connect { addr } => self.dial_seed(addr),
             Effect::Disconnect { peer } => self.disconnect(peer),

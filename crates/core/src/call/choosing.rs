@@ -138,7 +138,11 @@ impl<P: Payload> OpenCall<P> {
 }
 
 impl<P: Payload> Calls<P> {
-    /// A replica says how busy it is.
+    /// A replica says how busy it is. What a stranger says, or what answers a number that was never sent, leaves no row in
+    /// the load table.
+    ///
+    /// # Errors
+    /// What is wrong with the answer. Nothing has changed.
     pub(crate) fn handle_poll_answer(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -146,10 +150,22 @@ impl<P: Payload> Calls<P> {
         node: NodeId,
         sequence: u64,
         figure: LoadFigure,
-    ) {
+    ) -> Result<(), &'static str> {
+        let was_sent = match probed_at(sequence) {
+            Some(sent_at) => sent_at <= now,
+            None => sequence <= self.started,
+        };
+        if !was_sent {
+            return Err("it answers a poll that was never sent");
+        }
+        if !desk.cx.view().contains(&node) {
+            // It may have left since it was asked.
+            desk.cx.counters.polls_late += u64::from(sequence != UNASKED);
+            return Ok(());
+        }
         desk.cx.loads.table.learn(node, figure, now);
         if sequence == UNASKED {
-            return;
+            return Ok(());
         }
         if let Some(sent_at) = probed_at(sequence) {
             if sent_at.until(now) <= desk.cx.config.tuning.poll_timeout {
@@ -157,13 +173,13 @@ impl<P: Payload> Calls<P> {
             } else {
                 desk.cx.counters.polls_late += 1;
             }
-            return;
+            return Ok(());
         }
         let wave = WaveId { origin: desk.cx.me.generation, sequence };
         let Some(poll) = self.open.get_mut(&wave).and_then(|call| call.polling.as_mut()) else {
             let is_waived = |call: &OpenCall<P>| call.policy_of(desk.cx) == ReplicaPolicy::PrequalInline;
             desk.cx.counters.polls_late += u64::from(!self.open.get(&wave).is_some_and(is_waived));
-            return;
+            return Ok(());
         };
         if poll.0.handle_answer(node, figure, now) == Verdict::Late {
             desk.cx.counters.polls_late += 1;
@@ -171,6 +187,7 @@ impl<P: Payload> Calls<P> {
         if poll.0.is_complete() {
             self.handle_polls_over(desk, now, wave);
         }
+        Ok(())
     }
 
     /// All answers are in, or no more are waited for.

@@ -6,6 +6,7 @@
 
 use super::card::{CardError, MemberCard, NAME_BYTES_MAX, PARTITIONS_MAX, Roles, SERVICES_MAX, ServiceCard};
 use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_text, put_varint};
+use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -45,6 +46,21 @@ pub fn decode_card(bytes: &mut &[u8]) -> Result<MemberCard, CodecError> {
     let card = read_card(&mut reader)?;
     *bytes = reader.rest();
     Ok(card)
+}
+
+/// Appends a node's name, for what is sent in a datagram beside gossip.
+pub(crate) fn encode_node(node: &NodeId, out: &mut Vec<u8>) {
+    put_node(out, node);
+}
+
+/// The node's name that `bytes` are, and nothing else.
+///
+/// # Errors
+/// The field that is not as [`encode_node`] writes it.
+pub(crate) fn decode_node(bytes: &[u8]) -> Result<NodeId, CodecError> {
+    let mut reader = Reader::new(bytes);
+    let node = reader.node()?;
+    if reader.rest().is_empty() { Ok(node) } else { Err(CodecError::new("node", CodecProblem::Trailing)) }
 }
 
 pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {

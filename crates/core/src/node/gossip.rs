@@ -11,6 +11,7 @@ use crate::load::announce::{next_announcement_in, worth_announcing};
 use crate::load::figure::LoadFigure;
 use crate::membership::MembershipEvent;
 use crate::membership::card::MemberCard;
+use crate::membership::codec::{decode_node, encode_node};
 use crate::membership::service::TotalNews;
 use crate::membership::sight::EXCHANGE_EVERY;
 use crate::message::{Message, Payload};
@@ -25,6 +26,10 @@ use core::net::SocketAddr;
 const GOSSIP: u8 = 0;
 const POLL: u8 = 1;
 const POLL_ANSWER: u8 = 2;
+/// A poll answer's sequence number and load figure.
+const POLL_FIGURE_BYTES: usize = 32;
+/// The longest name of a node, that of one with an IPv6 address.
+const NODE_BYTES_MAX: usize = 27;
 
 /// What a node keeps of its talk with others between calls.
 #[derive(Debug, Default)]
@@ -62,7 +67,7 @@ impl Gossip {
         cx.share_totals(now);
         let figure = cx.load_figure();
         if cx.config.tuning.announce_directly {
-            let bytes = encode_poll_answer(cx.me.generation, UNASKED, figure);
+            let bytes = encode_poll_answer(cx.me, UNASKED, figure);
             for &node in cx.sight.view().alive().filter(|node| **node != cx.me) {
                 cx.effects.push_back(Effect::Datagram { to: node.addr, bytes: bytes.clone() });
             }
@@ -101,7 +106,7 @@ impl<P: Payload> Context<P> {
     pub(crate) fn send_poll(&mut self, to: NodeId, sequence: u64) {
         if to == self.me {
             // Known without asking; the answer is on its way like any other.
-            let bytes = encode_poll_answer(self.me.generation, sequence, self.load_figure());
+            let bytes = encode_poll_answer(self.me, sequence, self.load_figure());
             return self.effects.push_back(Effect::Datagram { to: self.me.addr, bytes });
         }
         let mut bytes = Vec::with_capacity(9);
@@ -111,7 +116,7 @@ impl<P: Payload> Context<P> {
     }
 
     fn answer_poll(&mut self, from: SocketAddr, sequence: [u8; 8]) {
-        let bytes = encode_poll_answer(self.me.generation, u64::from_le_bytes(sequence), self.load_figure());
+        let bytes = encode_poll_answer(self.me, u64::from_le_bytes(sequence), self.load_figure());
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
@@ -167,11 +172,13 @@ impl<P: Payload> Node<P> {
                 Err(_) => "poll: not 8 bytes".into(),
             },
             [POLL_ANSWER, rest @ ..] => match decode_poll_answer(rest) {
-                Some((generation, sequence, figure)) => {
-                    let node = NodeId::new(from, generation);
-                    return self.calls.handle_poll_answer(&mut desk!(self), now, node, sequence, figure);
+                Some((node, sequence, figure)) => {
+                    match self.calls.handle_poll_answer(&mut desk!(self), now, node, sequence, figure) {
+                        Ok(()) => return,
+                        Err(problem) => alloc::format!("poll answer: {problem}").into(),
+                    }
                 }
-                None => "poll answer: not 40 bytes".into(),
+                None => "poll answer: not 32 bytes and a node's name".into(),
             },
             _ => "datagram kind: unknown".into(),
         };
@@ -238,31 +245,31 @@ impl<P: Payload> Node<P> {
     }
 }
 
-/// Kind, generation, sequence, queued nanoseconds, waves in flight, processors, latency nanoseconds; integers
-/// little-endian.
-fn encode_poll_answer(generation: u64, sequence: u64, figure: LoadFigure) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(41);
+/// Kind, sequence, queued nanoseconds, waves in flight, processors, latency nanoseconds, integers little-endian; then the
+/// name of the node that answers: the address that a datagram comes from may be another.
+fn encode_poll_answer(node: NodeId, sequence: u64, figure: LoadFigure) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(1 + POLL_FIGURE_BYTES + NODE_BYTES_MAX);
     bytes.push(POLL_ANSWER);
-    bytes.extend_from_slice(&generation.to_le_bytes());
     bytes.extend_from_slice(&sequence.to_le_bytes());
     bytes.extend_from_slice(&figure.queued.as_nanos().to_le_bytes());
     bytes.extend_from_slice(&figure.in_flight.to_le_bytes());
     bytes.extend_from_slice(&figure.processors.to_le_bytes());
     bytes.extend_from_slice(&figure.latency.as_nanos().to_le_bytes());
+    encode_node(&node, &mut bytes);
     bytes
 }
 
-fn decode_poll_answer(bytes: &[u8]) -> Option<(u64, u64, LoadFigure)> {
-    let bytes: &[u8; 40] = bytes.try_into().ok()?;
+fn decode_poll_answer(bytes: &[u8]) -> Option<(NodeId, u64, LoadFigure)> {
+    let (bytes, node) = bytes.split_first_chunk::<POLL_FIGURE_BYTES>()?;
     let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
     let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
     let figure = LoadFigure {
-        queued: Duration::from_nanos(u64_at(16)),
-        in_flight: u32_at(24),
-        processors: u32_at(28),
-        latency: Duration::from_nanos(u64_at(32)),
+        queued: Duration::from_nanos(u64_at(8)),
+        in_flight: u32_at(16),
+        processors: u32_at(20),
+        latency: Duration::from_nanos(u64_at(24)),
     };
-    Some((u64_at(0), u64_at(8), figure))
+    Some((decode_node(node).ok()?, u64_at(0), figure))
 }
 
 #[cfg(test)]
@@ -277,8 +284,11 @@ mod tests {
             processors: 2,
             latency: Duration::from_micros(9),
         };
-        let bytes = encode_poll_answer(11, 12, figure);
-        assert_eq!(decode_poll_answer(&bytes[1..]), Some((11, 12, figure)));
-        assert_eq!(decode_poll_answer(&bytes), None);
+        for ip in ["10.0.0.1", "fd00::1"] {
+            let node = NodeId::new(SocketAddr::new(ip.parse().unwrap(), 7700), 11);
+            let bytes = encode_poll_answer(node, 12, figure);
+            assert_eq!(decode_poll_answer(&bytes[1..]), Some((node, 12, figure)));
+            assert_eq!(decode_poll_answer(&bytes), None);
+        }
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod memory;
 mod operators;
 mod policies;
+mod polls;
 mod pushes;
 mod refusals;
 mod relays;
