@@ -274,6 +274,7 @@ impl<P: Payload> Node<P> {
         } else {
             self.cx.sight.report_lost(now, peer);
         }
+        self.calls.give_up_polls(&mut desk!(self), now, peer);
         self.streams.handle_stream_peer_gone(&mut self.cx, now, peer);
         desk!(self).handle_peer_gone(now, peer);
     }

@@ -27,6 +27,7 @@ use crate::timer::Wake;
 use crate::tree::Tree;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
+use alloc::vec::Vec;
 
 /// A front asks for the loads of a wave's nodes no more often than this: a figure ages by a fraction of a job in
 /// the meantime, and waves that come by the thousand bear no more than they must.
@@ -188,6 +189,19 @@ impl<P: Payload> Calls<P> {
             self.handle_polls_over(desk, now, wave);
         }
         Ok(())
+    }
+
+    /// A peer is gone: no call waits any longer for its answer to a poll.
+    pub(crate) fn give_up_polls(&mut self, desk: &mut Desk<'_, P>, now: Instant, peer: NodeId) {
+        let mut complete = Vec::new();
+        for (wave, call) in &mut self.open {
+            let Some((poll, _)) = &mut call.polling else { continue };
+            poll.handle_lost(peer);
+            if poll.is_complete() {
+                complete.push(*wave);
+            }
+        }
+        complete.into_iter().for_each(|wave| self.handle_polls_over(desk, now, wave));
     }
 
     /// All answers are in, or no more are waited for.

@@ -130,3 +130,13 @@ fn an_answer_that_nobody_asked_for_leaves_no_row() {
     scene.answer(0, &polls[0]);
     assert_eq!(scene.front.table_sizes().peers_remembered, 0);
 }
+
+#[test]
+fn a_replica_that_is_lost_while_it_is_polled_is_not_waited_for() {
+    let mut scene = Scene::new();
+    let polls = scene.ask();
+    assert!(calls_of(&scene.answer(0, &polls[0])).is_empty(), "the other is waited for");
+    let (living, dead) = (scene.replicas[0].id(), scene.replicas[1].id());
+    let effects = scene.feed(Input::Lost { peer: dead });
+    assert_eq!(calls_of(&effects), [living], "nobody is left to wait for: {effects:?}");
+}
