@@ -49,6 +49,9 @@ impl<P: Payload> Streams<P> {
             return cx.note_bad_message(from, "open.term: beyond all that there can be");
         } else if open.window_bytes == 0 {
             Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
+        } else if let Err(error) = open.tree.check_seats() {
+            cx.note_bad_message(from, &alloc::format!("open.tree: {error}"));
+            Some(StreamError::bad_field("open.tree.node", error.node, "each node once"))
         } else if cx.is_leaving() {
             Some(StreamError::ShuttingDown)
         } else if self.shares.len() >= cx.config.limits.streams_open_max {

@@ -113,6 +113,24 @@ impl Tree {
         })
     }
 
+    /// Checks a tree that a peer sent: each node has one seat. A tree of one seat or two is checked without allocation, a
+    /// larger one by sorting references to its seats.
+    ///
+    /// # Errors
+    /// [`SeatedTwice`] with the least node that has more than one seat.
+    pub fn check_seats(&self) -> Result<(), SeatedTwice> {
+        let twice = match self.seats() {
+            [_] => None,
+            [a, b] => (a.node == b.node).then_some(a.node),
+            seats => {
+                let mut nodes: Vec<&NodeId> = seats.iter().map(|seat| &seat.node).collect();
+                nodes.sort_unstable();
+                nodes.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| *pair[0])
+            }
+        };
+        twice.map_or(Ok(()), |node| Err(SeatedTwice { node }))
+    }
+
     /// How many levels lie below the root; 0 for a leaf.
     pub fn height(&self) -> usize {
         let mut open: Vec<usize> = Vec::new();
@@ -134,6 +152,21 @@ impl Tree {
         all
     }
 }
+
+/// A node has more than one seat in a tree. Whoever took part in it could become its own parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeatedTwice {
+    /// The node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for SeatedTwice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the node {} has more than one seat; allowed: one", self.node)
+    }
+}
+
+impl core::error::Error for SeatedTwice {}
 
 impl fmt::Debug for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -81,6 +81,23 @@ fn rows_that_are_no_tree_are_refused() {
     assert!(Tree::from_preorder(row(&[4, 2, 1, 1])).is_some());
 }
 
+#[test]
+fn a_node_with_two_seats_is_named() {
+    let leaf = |number: usize| Tree::leaf(node(number), PartitionSet::new());
+    let over = |number: usize, below: &[Tree]| Tree::join(node(number), PartitionSet::new(), below);
+    for tree in [leaf(1), over(1, &[leaf(2)]), over(1, &[over(2, &[leaf(3)]), leaf(4)])] {
+        assert_eq!(tree.check_seats(), Ok(()));
+    }
+    let twice = [
+        over(1, &[leaf(1)]),
+        over(2, &[leaf(1), leaf(1)]),
+        over(1, &[over(2, &[leaf(3)]), leaf(1), leaf(4)]),
+    ];
+    for tree in twice {
+        assert_eq!(tree.check_seats(), Err(SeatedTwice { node: node(1) }), "{tree:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn the_row_is_the_recursive_tree(parents in parents()) {

@@ -127,6 +127,27 @@ fn a_call_for_another_node_or_without_parameters_starts_nothing() {
 }
 
 #[test]
+fn a_call_whose_tree_seats_a_node_twice_starts_nothing() {
+    let mut world = World::new(&Plan::default());
+    world.log_effects = true;
+    let (me, from) = (world.id(0), NodeId::new(addr(99), 5));
+    let leaf = |i: u32, partition: u32| Tree::leaf(world.id(i), [partition].into_iter().collect());
+    let twice = [
+        Tree::join(me, PartitionSet::first(1), &[leaf(0, 1)]),
+        Tree::join(me, PartitionSet::first(1), &[leaf(2, 2), leaf(3, 3), leaf(2, 4)]),
+    ];
+    for (count, tree) in (1..).zip(twice) {
+        let call = Call { tree, ..stray_call(me) };
+        world.input(me, Input::Message { from, message: Message::Call(Box::new(call)) });
+        assert_eq!(world.node(0).open_work(), Default::default());
+        assert_eq!(world.node(0).status(world.now).counters.bad_messages, count);
+        let named =
+            |line: &&String| line.contains("call.tree: the node") && line.contains("more than one seat");
+        assert_eq!(world.log.iter().filter(named).count() as u64, count, "{:?}", world.log);
+    }
+}
+
+#[test]
 fn a_slice_of_a_wave_that_no_call_can_have_starts_nothing() {
     let mut world = World::new(&Plan::default());
     let (me, from) = (world.id(0), NodeId::new(addr(99), 5));

@@ -323,18 +323,35 @@ fn no_chain_is_too_deep_for_a_stack() {
     assert_eq!(lone.work().children, usize::from(DEPTH));
 }
 
+/// Why a node that knows nothing of the stream turns it down.
+fn refusals(lone: &mut Lone, open: StreamOpen<Sum>) -> Vec<String> {
+    lone.hear(1, StreamMessage::Open(open));
+    let reason_of = |(_, message): &(_, StreamMessage<Sum>)| match message {
+        StreamMessage::Close { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    };
+    lone.said.iter().filter_map(reason_of).collect()
+}
+
 #[test]
 fn a_window_of_nothing_is_refused_by_name() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
     let open = StreamOpen { window_bytes: 0, ..lone.asked(inner(ME, &[1], &[])) };
-    lone.hear(1, StreamMessage::Open(open));
-    let reasons: Vec<String> = (lone.said.iter())
-        .filter_map(|(_, message)| match message {
-            StreamMessage::Close { reason, .. } => Some(reason.to_string()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(reasons, ["window_bytes is 0; allowed: at least 1"]);
+    assert_eq!(refusals(&mut lone, open), ["window_bytes is 0; allowed: at least 1"]);
+}
+
+#[test]
+fn a_stream_whose_tree_seats_a_node_twice_is_refused_by_name() {
+    let me_below_me = inner(ME, &[1], &[leaf(ME, &[2])]);
+    let child_twice = inner(ME, &[1], &[leaf(20, &[3]), leaf(21, &[4]), leaf(20, &[5])]);
+    for (tree, who) in [(me_below_me, ME), (child_twice, 20)] {
+        let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
+        let open = lone.asked(tree);
+        let reason = format!("open.tree.node is {}; allowed: each node once", peer(who));
+        assert_eq!(refusals(&mut lone, open), [reason]);
+        assert_eq!(lone.node.stream_work().count(), 0);
+        assert!(lone.complaints[0].starts_with("open.tree: the node"), "{:?}", lone.complaints);
+    }
 }
 
 #[test]
