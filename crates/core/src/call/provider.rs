@@ -47,7 +47,7 @@ impl<P: Payload> Desk<'_, P> {
             return self.cx.note_bad_message(from, "call.tree: its root is another node");
         }
         if let Err(error) = call.tree.check_seats() {
-            return self.note_bad_message(from, &alloc::format!("call.tree: {error}"));
+            return self.cx.note_bad_message(from, &alloc::format!("call.tree: {error}"));
         }
         if !call.slice.is_of(call.tag.wave) {
             return self.cx.note_bad_message(from, "call.slice: no call has such waves");
