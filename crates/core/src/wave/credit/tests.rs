@@ -162,7 +162,8 @@ proptest! {
         let mut folding: Vec<Vec<(usize, usize)>> = alloc::vec![Vec::new(); waves.len()];
         let mut to_come: Vec<usize> = waves.iter().map(Vec::len).collect();
         let most: usize = waves.iter().map(|children| children.iter().sum()).max().unwrap_or(0);
-        let mut turns = turns.into_iter().cycle();
+        // One turn at least lets something be granted.
+        let mut turns = turns.into_iter().chain([1]).cycle();
         let next_to_fold = |folding: &[Vec<(usize, usize)>], turn: usize| {
             let busy = (0..folding.len()).filter(|&wave| !folding[wave].is_empty());
             busy.max_by_key(|wave| (wave + turn) % folding.len())
