@@ -27,6 +27,15 @@ pub enum Input<P> {
         /// What.
         message: Message<P>,
     },
+    /// A peer said something over its connection that the driver could not read, and dropped.
+    Refused {
+        /// Who.
+        from: NodeId,
+        /// What is wrong with it.
+        problem: Arc<str>,
+        /// What the peer is answered, if it waits for an answer.
+        answer: Option<Box<Message<P>>>,
+    },
     /// A datagram came; bytes of core's own making (gossip, polls), never a payload.
     Datagram {
         /// Where from.

@@ -84,6 +84,13 @@ impl<P: Payload> Node<P> {
     pub fn handle_input(&mut self, now: Instant, input: Input<P>) {
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
+            Input::Refused { from, problem, answer } => {
+                self.note_bad_message(from, &problem);
+                if let Some(answer) = answer {
+                    self.counters.calls_rejected += u64::from(matches!(*answer, Message::Reply { .. }));
+                    self.send(from, *answer);
+                }
+            }
             Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
             Input::SlicesDone { job, result, cost } => self.handle_slices_done(now, job, result, cost),
             Input::FilterOpened { stream, result } => {

@@ -13,9 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use treefold::core::call::CallOptions;
 use treefold::core::message::{Message, Request};
+use treefold::core::push::message::PushMessage;
+use treefold::core::stream::StreamError;
+use treefold::core::stream::message::StreamMessage;
 use treefold::operators::merge::Sum;
 use treefold::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox};
-use treefold::{Body, Client, Error, Limits, Node, NodeId};
+use treefold::{Body, CallError, Client, Error, Limits, Node, NodeId, Status};
 
 async fn node(limits: Limits) -> Node {
     Node::builder().limits(limits).service(service(0..2, 2, &Arc::default())).start().await.unwrap()
@@ -279,4 +282,104 @@ async fn a_peer_that_connects_again_has_given_up_its_first_connection() {
     {
     }
     gate.open();
+}
+
+/// Appends a varint.
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A header: fields of protobuf, numbers and texts.
+fn header(numbers: &[(u64, u64)], texts: &[(u64, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for &(field, value) in numbers {
+        varint(&mut out, field << 3);
+        varint(&mut out, value);
+    }
+    for &(field, text) in texts {
+        varint(&mut out, field << 3 | 2);
+        varint(&mut out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
+}
+
+/// A frame of a kind with a header, and with an empty payload or none.
+fn frame(kind: u8, header: &[u8], has_payload: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&(26 + header.len() as u32).to_le_bytes());
+    out.extend_from_slice(&[kind, u8::from(has_payload)]);
+    out.extend_from_slice(&(header.len() as u32).to_le_bytes());
+    out.extend_from_slice(&[0; 20]);
+    out.extend_from_slice(header);
+    out
+}
+
+const REQUEST: u8 = 0x20;
+const STREAM_OPEN: u8 = 0x40;
+const PUSH_ATTACH: u8 = 0x50;
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_rejected_by_field_and_limit_and_counted() {
+    let node = node(Limits::default()).await;
+    let mut stranger = Stranger::greeted(&node, 1).await;
+    let (long, name) = ("n".repeat(256), "figures/sum");
+    let request =
+        |waiting: u64, texts: &[(u64, &str)]| header(&[(1, 7), (3, 1_000_000), (7, waiting)], texts);
+    let cases = [
+        ("shape", "kary:K", frame(REQUEST, &request(2, &[(2, name), (5, "pyramid")]), true)),
+        ("shape", "kary:K", frame(REQUEST, &request(2, &[(2, name)]), true)),
+        ("policy", "polled:D", frame(REQUEST, &request(2, &[(2, name), (5, "auto"), (6, "nearest")]), true)),
+        ("waiting", "1 to 5", frame(REQUEST, &request(0, &[(2, name), (5, "auto")]), true)),
+        ("waiting", "1 to 5", frame(REQUEST, &request(6, &[(2, name), (5, "auto")]), true)),
+        ("waiting", "1 to 5", frame(REQUEST, &request(99, &[(2, name), (5, "auto")]), true)),
+        ("name", "at most 255", frame(REQUEST, &request(2, &[(2, &long), (5, "auto")]), true)),
+        ("shape", "at most 64", frame(REQUEST, &request(2, &[(2, name), (5, &long)]), true)),
+        ("payload", "one", frame(REQUEST, &request(2, &[(2, name), (5, "auto")]), false)),
+        ("partitions", "protocol.md", {
+            let mut bytes = request(2, &[(2, name), (5, "auto")]);
+            // Chosen, and a run that never ends.
+            bytes.extend_from_slice(&[9 << 3, 1, 10 << 3 | 2, 1, 0x80]);
+            frame(REQUEST, &bytes, true)
+        }),
+    ];
+    let count = cases.len() as u64;
+    for (wrong, allowed, bytes) in cases {
+        stranger.stream.write_all(&bytes).await.unwrap();
+        let Some(Incoming::Message(Message::Reply { id, outcome })) = stranger.hear().await else {
+            panic!("no reply about {wrong}");
+        };
+        let Status::Rejected(CallError::BadField { field, limit, .. }) = &outcome.status else {
+            panic!("{wrong}: {:?}", outcome.status);
+        };
+        assert_eq!((id, field.as_str()), (7, wrong), "{limit}");
+        assert!(limit.contains(allowed), "{wrong}: {limit}");
+    }
+    let counters = node.status().await.unwrap().counters;
+    assert_eq!((counters.bad_messages, counters.calls_rejected), (count, count));
+    works(&node).await;
+}
+
+#[tokio::test]
+async fn whoever_attaches_or_opens_a_stream_with_a_name_too_long_is_told() {
+    let node = node(Limits::default()).await;
+    let mut stranger = Stranger::greeted(&node, 1).await;
+    let long = "n".repeat(129);
+    stranger.stream.write_all(&frame(PUSH_ATTACH, &header(&[(2, 3)], &[(1, &long)]), false)).await.unwrap();
+    let Some(Incoming::Message(Message::Push(said))) = stranger.hear().await else { panic!("no answer") };
+    assert!(
+        matches!(&*said, PushMessage::Attached { result: Err(problem) } if problem.contains("application is 129")),
+        "{said:?}"
+    );
+    stranger.stream.write_all(&frame(STREAM_OPEN, &header(&[], &[(1, &long)]), true)).await.unwrap();
+    let Some(Incoming::Message(Message::Stream(said))) = stranger.hear().await else { panic!("no answer") };
+    assert!(
+        matches!(&*said, StreamMessage::Close { reason: StreamError::BadField { field, .. }, .. } if field == "service"),
+        "{said:?}"
+    );
+    assert_eq!(node.status().await.unwrap().counters.bad_messages, 2);
 }

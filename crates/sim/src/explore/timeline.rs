@@ -90,6 +90,7 @@ impl Timeline {
             Input::Command(_)
             | Input::Connected { .. }
             | Input::Datagram { .. }
+            | Input::Refused { .. }
             | Input::FilterOpened { .. }
             | Input::Filtered { .. }
             | Input::Operator(_) => {}

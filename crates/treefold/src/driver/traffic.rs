@@ -153,7 +153,12 @@ impl Loop {
                 Ok(Some(Incoming::Hello(_))) => self.complaints.about(from, "a second greeting"),
                 Ok(None) => return Ok(()),
                 Err(error) if error.is_fatal() => return Err(error),
-                Err(error) => self.complaints.about(from, error),
+                // A later version's: neither is it wrong, nor does anybody wait.
+                Err(error @ WireError::UnknownKind { .. }) => self.complaints.about(from, error),
+                Err(error) => {
+                    let answer = inbox.take_answer().map(Box::new);
+                    self.feed(Input::Refused { from, problem: error.to_string().into(), answer });
+                }
             }
         }
         Ok(())

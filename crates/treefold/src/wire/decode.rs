@@ -15,6 +15,7 @@ use crate::wire::names::Names;
 use crate::wire::operators::operator_reply_of;
 use crate::wire::outcome::{given_up_of, missing_of, options_of, outcome_of, slice_of, waiting_of};
 use crate::wire::push::{push_of, push_request_of};
+use crate::wire::refusal::answer_to;
 use crate::wire::report::report_of;
 use crate::wire::shares::{ACCOUNTS_MAX, settings_of, shares_reply_of};
 use crate::wire::status::{cards_of, status_of};
@@ -40,16 +41,38 @@ pub(super) struct Decoder {
     call: CallHeader,
     partial: PartialHeader,
     stream: StreamDecoder,
+    /// What the sender of the last message that could not be read is answered.
+    answer: Option<Message<Bytes>>,
 }
 
 impl Decoder {
     pub(super) fn new(limits: Limits) -> Self {
         let (call, partial, stream) = Default::default();
-        Self { limits, names: Names::default(), call, partial, stream }
+        Self { limits, names: Names::default(), call, partial, stream, answer: None }
+    }
+
+    /// What is to be answered to the message that could not be read just now, if its sender waits for an answer.
+    pub(super) fn take_answer(&mut self) -> Option<Message<Bytes>> {
+        self.answer.take()
     }
 
     /// The message of a kind that is neither `Hello`, `Fault` nor `Chunk`.
     pub(super) fn message(
+        &mut self,
+        kind: Kind,
+        tag: Tag,
+        header: &[u8],
+        payload: Option<Bytes>,
+    ) -> Result<Message<Bytes>, WireError> {
+        let has_payload = payload.is_some();
+        let message = self.read(kind, tag, header, payload);
+        if let Err(error) = &message {
+            self.answer = answer_to(kind, tag, header, has_payload, error);
+        }
+        message
+    }
+
+    fn read(
         &mut self,
         kind: Kind,
         tag: Tag,

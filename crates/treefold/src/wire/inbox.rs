@@ -144,6 +144,12 @@ impl Inbox {
         }
     }
 
+    /// What is to be answered to the message that [`next`](Self::next) has just refused, if its sender waits for an
+    /// answer.
+    pub fn take_answer(&mut self) -> Option<Message<Bytes>> {
+        self.decoder.take_answer()
+    }
+
     /// Bytes of the frame at the buffer's front, as far as it says.
     fn frame_bytes(&self) -> Option<usize> {
         let length = u32::from_le_bytes(*self.buffer.first_chunk::<LENGTH_BYTES>()?);

@@ -42,6 +42,7 @@ mod operators;
 mod outbox;
 mod outcome;
 mod push;
+mod refusal;
 mod report;
 mod seal;
 mod shares;
