@@ -19,6 +19,7 @@ use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::stream::StreamBuilder;
 use crate::transport::Identity;
+use crate::verdict::judge;
 use crate::wire::Token;
 use crate::wire::blocks::Blocks;
 use bytes::Bytes;
@@ -362,13 +363,16 @@ impl Client {
         options: CallOptions,
     ) -> Result<Outcome<Bytes>, Error> {
         let patience = Duration::from(options.deadline).saturating_add(FRONT_PATIENCE);
-        answered_within(patience, async {
+        let asked = options.clone();
+        let outcome = answered_within(patience, async {
             match &self.way {
                 Way::Front(front) => front.call(kind, params, options).await,
                 Way::Loop { handle, .. } => handle.call(kind, params, options).await,
             }
         })
-        .await
+        .await?;
+        judge(&outcome, &asked).map_err(|problem| Error::Contradiction { problem })?;
+        Ok(outcome)
     }
 }
 

@@ -44,6 +44,13 @@ pub enum Error {
     /// The front turned the call away. No partition was asked.
     #[error(transparent)]
     Rejected(#[from] CallError),
+    /// The front's reply says one thing in one place and another elsewhere, as a status of full beside missing
+    /// partitions. The call was carried out, but nothing of the reply can be trusted.
+    #[error("the front's reply contradicts itself: {problem}")]
+    Contradiction {
+        /// What contradicts what.
+        problem: String,
+    },
     /// The parameters could not be written (nothing was asked), or the answer is not of the type asked for.
     #[error(transparent)]
     Body(#[from] BodyError),

@@ -81,6 +81,7 @@ pub mod stream;
 pub mod topology;
 mod totals;
 mod transport;
+mod verdict;
 mod window;
 pub mod wire;
 mod workers;

@@ -14,6 +14,8 @@ pub(crate) mod slices;
 pub(crate) mod table;
 mod waiting;
 
+pub use plan::losses_max;
+
 use crate::error::{CallError, Missing};
 use crate::message::Report;
 use crate::partitions::PartitionSet;

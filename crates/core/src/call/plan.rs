@@ -31,7 +31,7 @@ pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<()
 /// How many of `asked` partitions may be lost while coverage stays at or above `min_coverage`.
 ///
 /// A coverage like 0.9 of ten is meant as nine, though nine tenths is a little less than 0.9 in binary.
-pub(crate) fn losses_max(asked: usize, min_coverage: f64) -> u32 {
+pub fn losses_max(asked: usize, min_coverage: f64) -> u32 {
     let needed = libm::ceil(asked as f64 * min_coverage - 1e-9).max(0.0) as usize;
     u32::try_from(asked.saturating_sub(needed)).unwrap_or(u32::MAX)
 }
