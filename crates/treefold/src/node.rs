@@ -2,13 +2,13 @@
 
 use crate::client::Client;
 use crate::driver::asks::Handle;
-use crate::driver::thread::{Setup, Thread};
+use crate::driver::thread::{Setup, Thread, Welcome};
 use crate::entropy;
 use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
+use crate::seeds::ask_seeds;
 use crate::service::{Registry, Service};
 use crate::sockets;
-use crate::totals;
 use crate::transport::Identity;
 use crate::wire::Token;
 use crate::wire::blocks::Blocks;
@@ -229,8 +229,8 @@ impl NodeBuilder {
         card.check().map_err(StartError::Card)?;
         let own = Arc::new(card.clone());
         let asks_seeds = !by_launcher && !self.join.is_empty();
-        let (seeds, totals) = (self.join.clone(), Client::builder().limits(self.limits.clone()));
-        let totals = totals.cluster(self.cluster.clone()).token(self.token.clone());
+        let (seeds, asker) = (self.join.clone(), Client::builder().limits(self.limits.clone()));
+        let asker = asker.cluster(self.cluster.clone()).token(self.token.clone());
         let (join, may_join) = oneshot::channel();
         let config = NodeConfig {
             card,
@@ -264,11 +264,12 @@ impl NodeBuilder {
         })?;
         let node = Node { id, card: own, thread };
         // The node answers by now: nodes that start at once and ask each other don't wait for each other.
-        if asks_seeds {
-            totals::check(&node.card, &seeds, &totals).await?;
+        let known = if asks_seeds { ask_seeds(&node.card, &seeds, &asker).await? } else { None };
+        let (taken, is_taken) = oneshot::channel();
+        // A loop that has ended already joins nobody, and one without seeds takes nothing.
+        if join.send(Welcome { known, taken }).is_ok() {
+            let _ = is_taken.await;
         }
-        // A loop that has ended already joins nobody.
-        let _ = join.send(());
         Ok(node)
     }
 }

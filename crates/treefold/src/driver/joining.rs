@@ -8,9 +8,13 @@ use super::Loop;
 use crate::entropy::draw;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::lookup_host;
+use treefold_core::id::NodeId;
 use treefold_core::input::{Command, Input};
+use treefold_core::membership::card::MemberCard;
+use treefold_core::message::Message;
 
 /// The first pause between two attempts.
 const JOIN_PAUSE_LEAST: Duration = Duration::from_millis(500);
@@ -18,6 +22,19 @@ const JOIN_PAUSE_LEAST: Duration = Duration::from_millis(500);
 const JOIN_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 impl Loop {
+    /// Calls on the seeds, and takes the cards that one of them gave. Without these a node that has just started would
+    /// answer calls with its own partitions alone, until gossip brings the cards of the others.
+    pub(super) async fn take_welcome(
+        self: &Rc<Self>,
+        seeds: &[String],
+        from: NodeId,
+        cards: Vec<Arc<MemberCard>>,
+    ) {
+        let addrs = resolve(seeds).await;
+        self.feed(Input::Command(Command::Join(addrs)));
+        self.feed(Input::Message { from, message: Message::Cards(cards) });
+    }
+
     /// The task that joins.
     pub(super) async fn join(self: Rc<Self>, seeds: Vec<String>) {
         let mut members = self.members.subscribe();

@@ -28,6 +28,8 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::spawn_local;
 use treefold_core::config::NodeConfig;
+use treefold_core::id::NodeId;
+use treefold_core::membership::card::MemberCard;
 use treefold_core::node::Node;
 use treefold_core::time::Instant as CoreInstant;
 
@@ -50,10 +52,19 @@ pub(crate) struct Setup {
     pub(crate) datagrams: std::net::UdpSocket,
     pub(crate) join: Vec<String>,
     /// When to join: as soon as this is said, or at once without it. If it is dropped, the node does not join.
-    pub(crate) may_join: Option<oneshot::Receiver<()>>,
+    pub(crate) may_join: Option<oneshot::Receiver<Welcome>>,
     pub(crate) workers_max: usize,
     pub(crate) thread_name: String,
     pub(crate) record: Option<PathBuf>,
+}
+
+/// That a node may join, and whom a member knows.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    /// The cards of the members, and which of them gave them. Without one that answers, none.
+    pub(crate) known: Option<(NodeId, Vec<Arc<MemberCard>>)>,
+    /// Said when the node knows them, too.
+    pub(crate) taken: oneshot::Sender<()>,
 }
 
 /// What an owner does to a loop's thread.
@@ -281,14 +292,16 @@ impl Loop {
         }
     }
 
-    async fn join_when(self: Rc<Self>, may_join: Option<oneshot::Receiver<()>>, seeds: Vec<String>) {
-        let may_join = match may_join {
-            Some(may_join) => may_join.await.is_ok(),
-            None => true,
-        };
-        if may_join {
-            self.join(seeds).await;
+    async fn join_when(self: Rc<Self>, may_join: Option<oneshot::Receiver<Welcome>>, seeds: Vec<String>) {
+        if let Some(may_join) = may_join {
+            let Ok(Welcome { known, taken }) = may_join.await else { return };
+            if let Some((from, cards)) = known {
+                self.take_welcome(&seeds, from, cards).await;
+            }
+            // Whoever started the node may have lost interest.
+            let _ = taken.send(());
         }
+        self.join(seeds).await;
     }
 
     async fn flush_recording(self: Rc<Self>) {
