@@ -85,10 +85,10 @@ impl<P: Payload> Node<P> {
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
             Input::Refused { from, problem, answer } => {
-                self.note_bad_message(from, &problem);
+                self.cx.note_bad_message(from, &problem);
                 if let Some(answer) = answer {
-                    self.counters.calls_rejected += u64::from(matches!(*answer, Message::Reply { .. }));
-                    self.send(from, *answer);
+                    self.cx.counters.calls_rejected += u64::from(matches!(*answer, Message::Reply { .. }));
+                    self.cx.send(from, *answer);
                 }
             }
             Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
@@ -119,6 +119,7 @@ impl<P: Payload> Node<P> {
                 Wake::Job(job) => self.handle_stuck(now, job),
                 Wake::Stream(stream) => self.streams.handle_stream_timeout(&mut self.cx, now, stream),
                 Wake::Pushes => self.pushes.handle_pushes_due(&mut self.cx, now),
+                Wake::Card => desk!(self).handle_card_due(now),
                 Wake::Kept => self.waves.expire_kept(&mut self.cx, now),
                 Wake::Announce => self.gossip.announce_load(&mut self.cx, now),
                 Wake::Exchange => self.gossip.exchange_cards(&mut self.cx, now),

@@ -23,6 +23,8 @@ pub(crate) enum Wake {
     Stream(StreamId),
     /// Requests of applications that may have ended.
     Pushes,
+    /// Workers have come or gone that the others have not been told of.
+    Card,
     /// Answered waves that may have expired.
     Kept,
     /// The load figure may want announcing.

@@ -2,6 +2,9 @@
 //!
 //! Who attaches is on the node's card from then on, and so in the tree of calls to come. Who attaches a second time, from
 //! wherever, takes the place of the first: that one's connection may be dead, and nobody has noticed yet.
+//!
+//! The first change of the card is announced at once, and those that follow within a gossip interval at its end, all of
+//! them together: however many workers attach, the card travels once an interval.
 
 use super::message::PushMessage;
 use super::table::{Pushes, WorkerKey};
@@ -11,6 +14,7 @@ use crate::message::{Message, Payload};
 use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
+use crate::timer::Wake;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::boxed::Box;
@@ -52,6 +56,12 @@ impl<P: Payload> Pushes<P> {
 }
 
 impl<P: Payload> Desk<'_, P> {
+    /// The interval in which workers came or went is over.
+    pub(crate) fn handle_card_due(&mut self, now: Instant) {
+        self.pushes.announce_workers(self.cx, now);
+        self.look_for_absent(now);
+    }
+
     /// Somebody wants to be a worker here.
     pub(super) fn attach_worker(
         &mut self,
@@ -61,7 +71,9 @@ impl<P: Payload> Desk<'_, P> {
         worker: PartitionId,
     ) {
         let key: WorkerKey = (application, worker);
-        if let Err(problem) = self.pushes.may_attach(self.cx, from, &key) {
+        let attached =
+            self.pushes.may_attach(self.cx, from, &key).and_then(|()| self.pushes.put_on_card(self.cx, &key));
+        if let Err(problem) = attached {
             let refused = PushMessage::Attached { result: Err(problem) };
             return self.cx.send(from, Message::Push(Box::new(refused)));
         }
@@ -75,10 +87,10 @@ impl<P: Payload> Desk<'_, P> {
         }
         let window = self.cx.config.limits.push_window_bytes as u64;
         self.pushes.tell_worker(self.cx, &key, PushMessage::Attached { result: Ok(window) });
-        self.cx.note_on_card(now, &key, true);
         for (request, tag) in self.pushes.awaiting(&key) {
             self.resume_worker(now, &key, request, tag);
         }
+        self.pushes.announce_workers_soon(self.cx, now);
         self.look_for_absent(now);
     }
 
@@ -105,7 +117,7 @@ impl<P: Payload> Desk<'_, P> {
     pub(crate) fn lose_worker(&mut self, now: Instant, peer: NodeId) {
         let Some(key) = self.pushes.by_peer.remove(&peer) else { return };
         self.pushes.workers.remove(&key);
-        self.cx.note_on_card(now, &key, false);
+        self.pushes.take_off_card(self.cx, now, &key);
         for (_, tag) in self.pushes.awaiting(&key) {
             let worker = key.1;
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
@@ -120,31 +132,60 @@ impl<P: Payload> Desk<'_, P> {
     }
 }
 
-impl<P: Payload> Context<P> {
-    /// Changes this node's card: a worker has come, or is gone.
-    fn note_on_card(&mut self, now: Instant, key: &WorkerKey, is_here: bool) {
+impl<P: Payload> Pushes<P> {
+    /// Adds a worker to this node's card. On an error, which names the limit that the card would break, nothing has
+    /// changed.
+    fn put_on_card(&mut self, cx: &mut Context<P>, key: &WorkerKey) -> Result<(), Arc<str>> {
         let (application, worker) = key;
-        let service = self.config.card.services.entry((**application).into()).or_default();
-        let one = PartitionSet::from_range(*worker..worker.saturating_add(1));
-        if service.partitions.contains(*worker) == is_here {
+        let before = cx.config.card.services.get(&**application).cloned();
+        let mut service = before.clone().unwrap_or_default();
+        if service.partitions.contains(*worker) {
+            return Ok(());
+        }
+        service.partitions.insert(*worker);
+        service.total = service.total.max(worker.saturating_add(1));
+        cx.config.card.services.insert((**application).into(), service);
+        if let Err(error) = cx.config.card.check() {
+            match before {
+                Some(before) => drop(cx.config.card.services.insert((**application).into(), before)),
+                None => drop(cx.config.card.services.remove(&**application)),
+            }
+            return Err(format!("the card with worker {worker} of {application}: {error}").into());
+        }
+        self.card.is_due = true;
+        Ok(())
+    }
+
+    fn take_off_card(&mut self, cx: &mut Context<P>, now: Instant, (application, worker): &WorkerKey) {
+        let Some(service) = cx.config.card.services.get_mut(&**application) else { return };
+        if service.partitions.contains(*worker) {
+            let one = PartitionSet::from_range(*worker..worker.saturating_add(1));
+            service.partitions = service.partitions.difference(&one);
+            self.card.is_due = true;
+        }
+        self.announce_workers_soon(cx, now);
+    }
+
+    fn announce_workers_soon(&mut self, cx: &mut Context<P>, now: Instant) {
+        if !self.card.is_due {
             return;
         }
-        if is_here {
-            service.partitions.union_with(&one);
-            service.total = service.total.max(worker + 1);
-        } else {
-            service.partitions = service.partitions.difference(&one);
+        let interval = cx.config.tuning.membership.gossip_interval;
+        match self.card.announced_at.map(|at| at + interval).filter(|&at| at > now) {
+            Some(at) => cx.timers.rearm(&mut self.card.armed, Some(at), Wake::Card),
+            None => self.announce_workers(cx, now),
         }
-        match self.sight.update_card(now, self.config.card.clone()) {
-            Ok(()) => {
-                let own = self.sight.view().card(&self.me);
-                self.config.card.version = own.map_or(self.config.card.version, |card| card.version);
-            }
-            Err(error) => {
-                let problem = format!("the card with worker {worker} of {application}: {error}");
-                self.note_bad_message(self.me, &problem);
-            }
-        }
+    }
+
+    /// Announces this node's card as it is now.
+    fn announce_workers(&mut self, cx: &mut Context<P>, now: Instant) {
+        cx.timers.rearm(&mut self.card.armed, None, Wake::Card);
+        self.card.is_due = false;
+        self.card.announced_at = Some(now);
+        let updated = cx.sight.update_card(now, cx.config.card.clone());
+        updated.expect("invariant: the card is this node's, and was checked with each worker that came");
+        let own = cx.sight.view().card(&cx.me);
+        cx.config.card.version = own.map_or(cx.config.card.version, |card| card.version);
     }
 }
 

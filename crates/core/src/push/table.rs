@@ -26,6 +26,16 @@ pub(crate) struct RequestState<P> {
     pub(crate) ends_at: Instant,
 }
 
+/// How this node's card tells others of the workers that are attached here.
+#[derive(Debug)]
+pub(crate) struct CardNews {
+    /// When the card was last announced.
+    pub(crate) announced_at: Option<Instant>,
+    /// True when workers have come or gone since.
+    pub(crate) is_due: bool,
+    pub(crate) armed: Option<Instant>,
+}
+
 /// All that a node knows of pushed work outside of its waves.
 #[derive(Debug)]
 pub(crate) struct Pushes<P> {
@@ -37,6 +47,7 @@ pub(crate) struct Pushes<P> {
     /// When requests end.
     pub(crate) due: BTreeSet<(Instant, RequestKey)>,
     pub(crate) armed: Option<Instant>,
+    pub(crate) card: CardNews,
     /// Bytes of what came early.
     pub(crate) early_bytes: usize,
     ended: BTreeSet<RequestKey>,
@@ -52,6 +63,7 @@ impl<P> Pushes<P> {
             of_application: BTreeMap::new(),
             due: BTreeSet::new(),
             armed: None,
+            card: CardNews { announced_at: None, is_due: false, armed: None },
             early_bytes: 0,
             ended: BTreeSet::new(),
             ended_row: VecDeque::new(),

@@ -1,11 +1,12 @@
 //! Push waves: an application's workers give what the locals of a call would.
 
-use crate::world::{Plan, Sum, World, announced, assert_honest, whole};
+use crate::world::{APPLICATION, Plan, Sum, World, announced, assert_honest, whole};
 use std::collections::BTreeSet;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::Reason;
 use treefold_core::id::RequestId;
 use treefold_core::limits::Limits;
+use treefold_core::membership::card::PARTITIONS_MAX;
 use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::push::message::PushMessage;
@@ -455,4 +456,50 @@ fn a_cancelled_request_is_told_to_its_workers() {
     world.run_for(Duration::from_millis(50));
     assert!(world.workers[&7].kept().is_empty(), "and to who comes too late");
     assert!(world.nodes().all(|node| node.open_work().held_bytes == 0));
+}
+
+#[test]
+fn a_worker_that_no_card_can_hold_is_refused_and_harms_no_other() {
+    let limits = Limits { partitions_max: u32::MAX, ..plan().limits };
+    let mut world = World::new(&Plan { limits, ..plan() });
+    world.attach_as(0, 0, APPLICATION, PARTITIONS_MAX);
+    world.run_for(Duration::from_millis(500));
+    let refused = world.workers[&0].refused.as_deref().expect("its number is beyond what a card holds");
+    assert!(refused.contains("service.total is larger than"), "{refused}");
+    assert_eq!(world.node(0).open_work().workers, 0, "it is not attached");
+    world.attach(1, 0);
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(world.node(0).open_work().workers, 1);
+    for node in world.nodes() {
+        assert_eq!(node.view().providers(APPLICATION, 1), [world.id(0)], "all see the one that is");
+    }
+}
+
+#[test]
+fn workers_that_attach_together_are_announced_together() {
+    const WORKERS: u32 = 200;
+    let mut world = World::new(&plan());
+    let version = |world: &World| {
+        let node = world.node(0);
+        node.view().card(&node.id()).expect("it knows its own card").version
+    };
+    let before = version(&world);
+    for worker in 0..WORKERS {
+        world.attach(worker, 0);
+        world.run_for(Duration::from_micros(100));
+    }
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(world.node(0).open_work().workers, WORKERS as usize);
+    for node in world.nodes() {
+        let service = node.view().service(APPLICATION).expect("its workers are there");
+        assert!((0..WORKERS).all(|worker| service.providers(worker) == [world.id(0)]));
+    }
+    // 20 ms: the first of them, and all others at the end of the first's gossip interval.
+    assert_eq!(version(&world) - before, 2);
+    (0..WORKERS).for_each(|worker| world.cut(worker));
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(version(&world) - before, 4);
+    for node in world.nodes() {
+        assert!((0..WORKERS).all(|worker| node.view().providers(APPLICATION, worker).is_empty()));
+    }
 }
