@@ -3,7 +3,7 @@
 use super::ink::{Ink, mixed};
 use super::network::message_bytes;
 use super::place::{Life, place_at, place_of};
-use super::processors::Task;
+use super::processors::{Output, Task, TaskId};
 use super::workers::worker_of;
 use super::{Happening, Sabotage, Watch, World};
 use treefold_core::effect::{Effect, Event, Job, Place as Where, Work};
@@ -11,6 +11,7 @@ use treefold_core::error::JobError;
 use treefold_core::id::NodeId;
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
+use treefold_core::stream::message::StreamMessage;
 use treefold_core::time::{Duration, Instant};
 
 /// Core's byte for "how busy are you?".
@@ -19,6 +20,8 @@ const POLL: u8 = 1;
 const SABOTAGED_FOLD: u64 = 100;
 /// One in so many cancels is forgotten, when sabotaged.
 const SABOTAGED_CANCEL: u64 = 10;
+/// One in so many packets on their way up is forgotten, when sabotaged.
+const SABOTAGED_PACKET: u64 = 100;
 
 impl World {
     pub(super) fn happen(&mut self, happening: Happening, watch: &mut dyn Watch) {
@@ -30,6 +33,8 @@ impl World {
                 if !is_open || self.places[to_at].lives != lives {
                     return;
                 }
+                // A new connection takes the place of one whose break this end has not noticed.
+                self.notice(to_at, from_at, watch);
                 if self.network.is_cut(from_at, to_at) {
                     let held = Happening::Message { from, to, connection, message };
                     return self.held_up.entry((from_at, to_at)).or_default().push(held);
@@ -54,19 +59,26 @@ impl World {
                 let (at, lives) = place_of(to);
                 self.note(3, to.generation);
                 if self.places[at].lives == lives {
+                    if let Input::Connected { peer } = &input
+                        && worker_of(*peer).is_none()
+                    {
+                        self.notice(at, place_of(*peer).0, watch);
+                    }
                     self.feed(at, input, watch);
                 }
             }
             Happening::Done { at, lives, task, took } => {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
-                    if self.places[at].processors.end(task.job, task.call) {
+                    if self.places[at].processors.end(task.id, task.call) {
                         self.feed(at, task.done(took), watch);
                     }
                     self.begin_tasks(at);
                 }
             }
             Happening::Timer { at } => self.ring(at, watch),
+            Happening::Turn { seat, life } => self.take_turn(seat, life, watch),
+            Happening::Notice { end, peer } => self.notice(end, peer, watch),
             Happening::Pushed { from, to, message } => self.hear_worker(from, to, message, watch),
             Happening::Worker { worker, news } => self.inform_worker(worker, news),
             Happening::Call { at, request, params, options } => {
@@ -120,7 +132,13 @@ impl World {
                 self.places[at].processors.drop_future(job);
                 self.begin_tasks(at);
             }
-            Effect::Filter(_) => unreachable!("invariant: nobody opens streams in the simulated world"),
+            Effect::Filter(effect) => self.perform_filter(at, effect, inline),
+            Effect::Deliver(Event::Stream { request, event }) => {
+                self.tell_front(at, request, &event, inline);
+            }
+            Effect::Deliver(Event::Endpoint { stream, endpoint, event }) => {
+                self.tell_endpoint(at, stream, endpoint, event, inline);
+            }
             Effect::Abandon { .. } | Effect::Deliver(_) | Effect::Trace(_) => {}
         }
     }
@@ -146,6 +164,9 @@ impl World {
             self.begin_tasks(from_at);
         }
         let (to_at, lives) = place_of(to);
+        if self.unnoticed.contains(&(from_at, to_at)) {
+            return;
+        }
         let from = self.places[from_at].id;
         let Some(connection) = self.connection(from_at, to_at, lives) else { return };
         let bytes = message_bytes(&message);
@@ -154,11 +175,17 @@ impl World {
     }
 
     fn is_sabotaged(&mut self, message: &Message<Ink>) -> bool {
-        if self.setting.sabotage != Some(Sabotage::DropCancel) || !matches!(message, Message::Cancel { .. }) {
-            return false;
-        }
-        self.cancels += 1;
-        self.cancels.is_multiple_of(SABOTAGED_CANCEL)
+        let one_in = match (self.setting.sabotage, message) {
+            (Some(Sabotage::DropCancel), Message::Cancel { .. }) => SABOTAGED_CANCEL,
+            (Some(Sabotage::StreamDropPacket), Message::Stream(message))
+                if matches!(**message, StreamMessage::Up(_)) =>
+            {
+                SABOTAGED_PACKET
+            }
+            _ => return false,
+        };
+        self.sabotaged += 1;
+        self.sabotaged.is_multiple_of(one_in)
     }
 
     /// The connection between two places. Where there is none one is made, unless nobody listens or nothing gets
@@ -288,7 +315,11 @@ impl World {
             Some(after) => (after, Err(JobError::Failed("it fails fast".into()))),
             None => (Duration::from_millis_f64(ms), result),
         };
-        let task = Task { job: job.id, call, is_fold, work, result, slices };
+        let output = match slices {
+            Some(of) => Output::Slices(result, of),
+            None => Output::Whole(result),
+        };
+        let task = Task { id: TaskId::Job(job.id), call, is_fold, work, output };
         if job.place == Where::Inline {
             inline.push(task.done(work));
         } else {

@@ -2,7 +2,7 @@
 
 use super::ink::Ink;
 use super::place::{Failing, Life, name_of};
-use super::{Watch, World};
+use super::{Happening, Watch, World};
 use treefold_core::input::{Command, Input};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
@@ -19,7 +19,9 @@ impl World {
             .filter_map(|&(a, b)| if a == at { Some(b) } else { (b == at).then_some(a) })
             .collect();
         peers.into_iter().for_each(|peer| self.break_connection(at, peer, None));
+        self.unnoticed.retain(|&(end, peer)| end != at && peer != at);
         self.lose_workers_at(at);
+        self.lose_streams_at(at);
     }
 
     /// Another process begins at a place whose last one is gone. It knows nobody until it joins.
@@ -101,14 +103,53 @@ impl World {
         self.break_connection(a, b, None);
     }
 
+    /// The connection between two places breaks. What is on its way is lost, and so is what each end sends until it
+    /// notices, after a time of its own.
+    pub fn sever(&mut self, a: usize, b: usize, notice: [Duration; 2]) {
+        if self.connections.remove(&super::carry::pair(a, b)).is_none() {
+            return;
+        }
+        for ((end, peer), after) in [(a, b), (b, a)].into_iter().zip(notice) {
+            self.held_up.remove(&(end, peer));
+            let of_peer = self.places[peer].id;
+            let is_lost = |input: &Input<Ink>| matches!(input, Input::Message { from, .. } if *from == of_peer);
+            self.places[end].backlog.retain(|input| !is_lost(input));
+            self.unnoticed.insert((end, peer));
+            self.agenda.plan(self.now + after, Happening::Notice { end, peer });
+        }
+    }
+
+    /// One end notices that its connection has broken.
+    pub(super) fn notice(&mut self, end: usize, peer: usize, watch: &mut dyn Watch) {
+        if self.unnoticed.remove(&(end, peer)) {
+            let peer = self.places[peer].id;
+            self.feed(end, Input::Lost { peer }, watch);
+        }
+    }
+
+    /// Nothing gets from one to the other, nor back, until [`World::mend_lasting`].
+    pub fn cut_for_good(&mut self, a: usize, b: usize) {
+        self.network.cut_for_good(a, b);
+    }
+
     /// Nothing gets from `from` to `to` any more.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.network.cut(from, to);
     }
 
-    /// Every cut is mended, and what waited goes on its way.
+    /// Every cut is mended but those that last, and what waited goes on its way.
     pub fn mend(&mut self) {
         self.network.mend_all();
+        self.let_through();
+    }
+
+    /// The cuts that last are mended, too.
+    pub fn mend_lasting(&mut self) {
+        self.network.mend_lasting();
+        self.let_through();
+    }
+
+    fn let_through(&mut self) {
         let held_up = std::mem::take(&mut self.held_up);
         let now: Instant = self.now;
         for happening in held_up.into_values().flatten() {

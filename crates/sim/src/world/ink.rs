@@ -7,10 +7,15 @@
 //!
 //! What a worker pushes comes in pieces. The marks of all of them add up to the worker's, which is another for each
 //! request, so that a piece that is lacking, counts twice, or has come to another request shows just as well.
+//!
+//! A packet of a stream has the mark of its stream, its endpoint and its wave's tag. The sum over a wave therefore shows a
+//! packet of another wave as well as an endpoint that counts twice. An endpoint that lets its node count its packets does
+//! not know their tags. Such a packet has a mark without a tag until the filter of its own node [stamps](Ink::stamped) it.
 
 use treefold_core::id::PartitionId;
 use treefold_core::message::Payload;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::StreamId;
 
 /// Parameters or a partial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +26,8 @@ pub struct Ink {
     pub count: u32,
     /// The size that the network sees, in bytes.
     pub bytes: u32,
-    /// The call's number in its run; draws of service times depend on it.
+    /// The call's number in its run; draws of service times depend on it. Of a stream's packet that stands alone, its number
+    /// at its endpoint; 0 of several packets in one.
     pub call: u64,
     /// The call's service times are so many times the usual.
     pub scale: f64,
@@ -50,6 +56,42 @@ impl Ink {
             number => of(number),
         };
         Self { marks, count: u32::from(number == 0), bytes: pieces[number], call, scale: 1.0 }
+    }
+
+    /// Packet `number` of an endpoint, for the wave `tag` where the endpoint knows it.
+    pub fn packet(stream: StreamId, endpoint: u32, tag: Option<u64>, number: u64, bytes: u32) -> Self {
+        Self { marks: mark(streamed(stream, endpoint, tag)), count: 1, bytes, call: number, scale: 1.0 }
+    }
+
+    /// A packet of an endpoint, with its tag if it has none. What another stamped, or sent, stays as it is.
+    #[must_use]
+    pub fn stamped(self, stream: StreamId, endpoint: u32, tag: u64) -> Self {
+        let is_untagged = self.marks == mark(streamed(stream, endpoint, None));
+        let marks = if is_untagged { mark(streamed(stream, endpoint, Some(tag))) } else { self.marks };
+        Self { marks, ..self }
+    }
+
+    /// True when these packets of the wave `tag` together hold each contributor once, and nothing of another wave. A
+    /// packet that no filter has stamped must be one contributor's.
+    pub fn hold_wave(packets: &[Self], stream: StreamId, tag: u64, contributors: &PartitionSet) -> bool {
+        let add = |sum: u128, endpoint| sum.wrapping_add(mark(streamed(stream, endpoint, Some(tag))));
+        let mut expected = contributors.iter().fold(0_u128, add);
+        let (mut found, mut count) = (0_u128, 0_u32);
+        for packet in packets {
+            count = count.wrapping_add(packet.count);
+            found = found.wrapping_add(packet.marks);
+        }
+        if found != expected {
+            // Those without a tag are swapped for what they would be with it.
+            for endpoint in contributors.iter() {
+                let untagged = mark(streamed(stream, endpoint, None));
+                if packets.iter().any(|packet| packet.marks == untagged) {
+                    let tagged = mark(streamed(stream, endpoint, Some(tag)));
+                    expected = expected.wrapping_sub(tagged).wrapping_add(untagged);
+                }
+            }
+        }
+        count as usize == contributors.len() && found == expected
     }
 
     /// Two partials in one, as large as the larger.
@@ -89,6 +131,8 @@ impl Payload for Ink {
 
 /// Set in the numbers of calls that announce a request.
 const PUSHED: u64 = 1 << 63;
+/// Tells marks of streams from others.
+const STREAMED: u64 = 0x7374_7265_616d;
 /// Where the request stands in such a number.
 const REQUEST_AT: u32 = 20;
 
@@ -101,6 +145,13 @@ pub fn pushed(request: u64, nth: u64) -> u64 {
 fn marked(call: u64, partition: PartitionId) -> u64 {
     let partition = u64::from(partition);
     if call & PUSHED == 0 { partition } else { PUSHED | mixed(call >> REQUEST_AT << REQUEST_AT ^ partition) }
+}
+
+/// What is marked of a packet: its stream, its endpoint, and its wave where that is known.
+fn streamed(stream: StreamId, endpoint: u32, tag: Option<u64>) -> u64 {
+    let of_stream = mixed(mixed(stream.origin ^ STREAMED).wrapping_add(stream.sequence));
+    let of_endpoint = mixed(of_stream.wrapping_add(endpoint.into()));
+    tag.map_or(of_endpoint, |tag| mixed(of_endpoint.rotate_left(17).wrapping_add(tag)))
 }
 
 fn mark(what: u64) -> u128 {
@@ -131,6 +182,21 @@ mod tests {
         assert!(!all.folded(piece(2)).holds_exactly(&worker));
         let other = piece(0).folded(Ink::piece(4, 8, 2, &pieces));
         assert!(!other.holds_exactly(&worker));
+    }
+
+    #[test]
+    fn a_packet_that_counts_twice_is_missing_or_is_of_another_wave_shows() {
+        let stream = StreamId { origin: 7, sequence: 1 };
+        let of = |endpoint, tag, number| Ink::packet(stream, endpoint, tag, number, 10);
+        let stamped = |endpoint, number| of(endpoint, None, number).stamped(stream, endpoint, 5);
+        let wave: PartitionSet = [1, 2].into_iter().collect();
+        let holds = |packets: &[Ink]| Ink::hold_wave(packets, stream, 5, &wave);
+        assert!(holds(&[stamped(1, 8).folded(of(2, Some(5), 3))]));
+        assert!(holds(&[of(1, None, 8), of(2, Some(5), 3)]), "no filter has stamped it");
+        assert!(!holds(&[stamped(1, 8)]));
+        assert!(!holds(&[stamped(1, 8).folded(stamped(1, 9))]));
+        assert!(!holds(&[stamped(1, 8).folded(of(2, Some(4), 3))]), "of another wave");
+        assert_eq!(of(1, Some(4), 8).stamped(stream, 1, 5).marks, of(1, Some(4), 8).marks);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //!
 //! - [`agenda`]: what is still to happen. [`place`]: where a node lives. [`ink`]: the payload, which shows a
 //!   partition that counts twice. [`distribution`]: how long work takes, and when requests come.
+//! - [`streams`]: filters, endpoints and front-ends' users.
 //! - [`workers`]: an application's own programs, which push. `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
 
 pub mod agenda;
@@ -24,6 +25,7 @@ pub mod ink;
 pub mod network;
 pub mod place;
 pub mod processors;
+pub mod streams;
 mod truth;
 pub mod workers;
 
@@ -32,7 +34,8 @@ use ink::{Ink, mixed};
 use network::{Links, Network};
 use place::{Life, Operators, Place, Spec, name_of};
 use processors::Task;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use streams::{SeatKey, Streams};
 use std::sync::Arc;
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::effect::Effect;
@@ -118,6 +121,12 @@ pub enum Sabotage {
     CountTwice,
     /// Every tenth cancel is forgotten by its sender.
     DropCancel,
+    /// Every hundredth run of a stream's filter counts one of its packets twice.
+    StreamCountTwice,
+    /// Every hundredth run of a stream's filter gives one of its packets with the next wave.
+    StreamMixWaves,
+    /// Every hundredth packet that goes up a stream's tree is forgotten by its sender.
+    StreamDropPacket,
 }
 
 /// Something that is planned.
@@ -148,6 +157,16 @@ enum Happening {
     },
     Timer {
         at: usize,
+    },
+    /// An endpoint may send its next packet, if it is still in this life.
+    Turn {
+        seat: SeatKey,
+        life: u32,
+    },
+    /// One end of a broken connection notices.
+    Notice {
+        end: usize,
+        peer: usize,
     },
     Call {
         at: usize,
@@ -186,7 +205,10 @@ pub struct World {
     random: treefold_core::random::Random,
     trace: u64,
     folds: u64,
-    cancels: u64,
+    sabotaged: u64,
+    streams: Streams,
+    /// (end, peer) whose connection has broken, which that end has yet to notice.
+    unnoticed: BTreeSet<(usize, usize)>,
 }
 
 impl World {
@@ -207,7 +229,9 @@ impl World {
             random: treefold_core::random::Random::new(mixed(seed ^ 2)),
             trace: mixed(seed),
             folds: 0,
-            cancels: 0,
+            sabotaged: 0,
+            streams: Streams::default(),
+            unnoticed: BTreeSet::new(),
             setting,
         }
     }

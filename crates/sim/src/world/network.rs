@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::message::{Message, Payload};
 use treefold_core::push::message::PushMessage;
 use treefold_core::random::Random;
+use treefold_core::stream::message::StreamMessage;
 use treefold_core::time::{Duration, Instant};
 
 /// How the links behave.
@@ -61,6 +62,8 @@ pub struct Network {
     /// True once a message may take longer than one sent after it: from then on `last_at` is kept.
     keeps_order: bool,
     cuts: BTreeSet<(usize, usize)>,
+    /// Cuts that [`Network::mend_all`] leaves; both ways are here.
+    lasting: BTreeSet<(usize, usize)>,
 }
 
 impl Network {
@@ -73,6 +76,7 @@ impl Network {
             last_at: BTreeMap::new(),
             keeps_order: false,
             cuts: BTreeSet::new(),
+            lasting: BTreeSet::new(),
         }
     }
 
@@ -102,14 +106,30 @@ impl Network {
         self.cuts.insert((from, to));
     }
 
-    /// Every link is whole again.
+    /// Nothing gets from one to the other, nor back, until [`Network::mend_lasting`].
+    pub fn cut_for_good(&mut self, a: usize, b: usize) {
+        self.lasting.extend([(a, b), (b, a)]);
+    }
+
+    /// Every link is whole again, but for cuts that last.
     pub fn mend_all(&mut self) {
         self.cuts.clear();
     }
 
+    /// Links that were cut for good are whole again.
+    pub fn mend_lasting(&mut self) {
+        self.lasting.clear();
+    }
+
+    /// The cuts that last, both ways.
+    pub fn lasting(&self) -> &BTreeSet<(usize, usize)> {
+        &self.lasting
+    }
+
     /// True when nothing gets from `from` to `to`.
     pub fn is_cut(&self, from: usize, to: usize) -> bool {
-        !self.cuts.is_empty() && self.cuts.contains(&(from, to))
+        let is_in = |cuts: &BTreeSet<(usize, usize)>| !cuts.is_empty() && cuts.contains(&(from, to));
+        is_in(&self.cuts) || is_in(&self.lasting)
     }
 
     /// When a message of `bytes` sent now arrives; never before one sent earlier.
@@ -178,9 +198,24 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
             _ => 0,
         },
         Message::Cards(cards) => cards.len() * HEADER_BYTES,
+        Message::Stream(message) => stream_bytes(message),
         _ => 0,
     };
     HEADER_BYTES + body
+}
+
+fn stream_bytes(message: &StreamMessage<Ink>) -> usize {
+    let of = |payload: Option<Ink>| payload.map_or(0, |payload| payload.len());
+    match message {
+        StreamMessage::Open(open) => {
+            open.spec.filter_params.len() + open.spec.params.len() + open.tree.seats().len() * SEAT_BYTES
+        }
+        StreamMessage::News(news) => news.tree.seats().len() * SEAT_BYTES,
+        StreamMessage::Up(up) => of(up.payload),
+        StreamMessage::Down(down) => of(down.payload),
+        StreamMessage::Operator { payload, .. } => of(*payload),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

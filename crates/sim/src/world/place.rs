@@ -174,6 +174,12 @@ pub struct Failing {
     pub locals: PartitionSet,
     /// One in so many reductions gives an error; none at 0.
     pub one_reduce_in: u64,
+    /// One in so many runs of a stream's filter on the way up gives an error; none at 0.
+    pub one_filter_in: u64,
+    /// One in so many of those on workers does not return before [`World::let_filters_go`]; none at 0.
+    ///
+    /// [`World::let_filters_go`]: super::World::let_filters_go
+    pub one_filter_hangs_in: u64,
     /// True when the operator panics rather than returning an error.
     pub panics: bool,
 }

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, WaveId};
 use treefold_core::input::Input;
+use treefold_core::stream::StreamId;
+use treefold_core::stream::spec::Filtered;
 use treefold_core::time::Duration;
 
 use super::ink::Ink;
@@ -18,31 +20,52 @@ use super::ink::Ink;
 /// Work for a processor.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Core's number of it.
-    pub job: JobId,
-    /// The call it is for.
+    /// Core's name of it.
+    pub id: TaskId,
+    /// The call it is for; 0 for a stream's filter.
     pub call: u64,
-    /// True for the fold of two partials.
+    /// True for the fold of two partials, and for a filter's run.
     pub is_fold: bool,
     /// What it takes a processor of speed 1.
     pub work: Duration,
     /// What comes of it.
-    pub result: Result<Ink, JobError>,
-    /// Into how many slices that is cut; `None` where it is whole.
-    pub slices: Option<u32>,
+    pub output: Output,
+}
+
+/// Core's name of what a processor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskId {
+    /// An operator's job.
+    Job(JobId),
+    /// A run of a stream's filter.
+    Run(StreamId, u64),
+}
+
+/// What comes of a task.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// One partial.
+    Whole(Result<Ink, JobError>),
+    /// A partial that is cut into so many slices.
+    Slices(Result<Ink, JobError>, u32),
+    /// What a filter gives.
+    Filtered(Result<Filtered<Ink>, JobError>),
 }
 
 impl Task {
     /// What core hears of it when it took so long.
     pub fn done(self, cost: Duration) -> Input<Ink> {
-        let Self { job, result, .. } = self;
-        match self.slices {
-            Some(of) => {
+        match (self.id, self.output) {
+            (TaskId::Job(job), Output::Whole(result)) => Input::JobDone { job, result, cost },
+            (TaskId::Job(job), Output::Slices(result, of)) => {
                 let slice = |whole: Ink| Ink { bytes: whole.bytes / of, ..whole };
                 let result = result.map(|whole| vec![slice(whole); of as usize]);
                 Input::SlicesDone { job, result, cost }
             }
-            None => Input::JobDone { job, result, cost },
+            (TaskId::Run(stream, run), Output::Filtered(result)) => {
+                Input::Filtered { stream, run, result, cost }
+            }
+            (id, output) => unreachable!("invariant: {id:?} does not give {output:?}"),
         }
     }
 }
@@ -53,7 +76,7 @@ pub struct Processors {
     count: u32,
     busy: u32,
     /// What the busy ones are at, and for which call.
-    running: BTreeMap<JobId, u64>,
+    running: BTreeMap<TaskId, u64>,
     folds: VecDeque<Task>,
     locals: VecDeque<Task>,
     /// Work takes so many times as long.
@@ -117,11 +140,19 @@ impl Processors {
 
     /// A future is dropped, whether or not it has begun: nothing comes of it, and its processor is free.
     pub fn drop_future(&mut self, job: JobId) {
-        self.folds.retain(|task| task.job != job);
-        self.locals.retain(|task| task.job != job);
-        if let Some(call) = self.running.get(&job).copied() {
-            self.end(job, call);
+        let id = TaskId::Job(job);
+        self.withdraw(id);
+        if let Some(call) = self.running.get(&id).copied() {
+            self.end(id, call);
         }
+    }
+
+    /// Takes back what has not begun; false when it has.
+    pub fn withdraw(&mut self, id: TaskId) -> bool {
+        let waiting = self.folds.len() + self.locals.len();
+        self.folds.retain(|task| task.id != id);
+        self.locals.retain(|task| task.id != id);
+        self.folds.len() + self.locals.len() < waiting
     }
 
     /// The next task that a free processor begins, and how long it takes.
@@ -131,7 +162,7 @@ impl Processors {
         }
         let task = self.folds.pop_front().or_else(|| self.next_local())?;
         self.busy += 1;
-        self.running.insert(task.job, task.call);
+        self.running.insert(task.id, task.call);
         let took = task.work.mul_f64(self.slowness) + std::mem::take(&mut self.stolen);
         Some((task, took))
     }
@@ -146,8 +177,8 @@ impl Processors {
     }
 
     /// A task of `call` has ended; false when it had been dropped before.
-    pub fn end(&mut self, job: JobId, call: u64) -> bool {
-        if self.running.remove(&job).is_none() {
+    pub fn end(&mut self, id: TaskId, call: u64) -> bool {
+        if self.running.remove(&id).is_none() {
             return false;
         }
         self.busy -= 1;
@@ -179,7 +210,19 @@ mod tests {
 
     fn task(job: u64, is_fold: bool) -> Task {
         let result = Ok(Ink::params(job, 1.0));
-        Task { job: JobId(job), call: job, is_fold, work: Duration::from_millis(10), result, slices: None }
+        let (id, output) = (TaskId::Job(JobId(job)), Output::Whole(result));
+        Task { id, call: job, is_fold, work: Duration::from_millis(10), output }
+    }
+
+    fn number(begun: Option<(Task, Duration)>) -> Option<u64> {
+        begun.map(|(task, _)| match task.id {
+            TaskId::Job(job) => job.0,
+            TaskId::Run(_, run) => run,
+        })
+    }
+
+    const fn job(number: u64) -> TaskId {
+        TaskId::Job(JobId(number))
     }
 
     #[test]
@@ -189,11 +232,11 @@ mod tests {
             processors.submit(task(job, false));
         }
         processors.submit(task(9, true));
-        let begun: Vec<u64> = std::iter::from_fn(|| processors.begin()).map(|(task, _)| task.job.0).collect();
+        let begun: Vec<u64> = std::iter::from_fn(|| number(processors.begin())).collect();
         assert_eq!(begun, [9, 0]);
-        processors.end(JobId(9), 9);
+        processors.end(job(9), 9);
         processors.submit(task(8, true));
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(8));
+        assert_eq!(number(processors.begin()), Some(8));
         assert!(processors.begin().is_none());
     }
 
@@ -210,11 +253,11 @@ mod tests {
     fn a_future_that_is_dropped_frees_its_processor_and_its_end_is_no_news() {
         let mut processors = Processors::new(1);
         (1..3).for_each(|job| processors.submit(task(job, false)));
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
+        assert_eq!(number(processors.begin()), Some(1));
         processors.drop_future(JobId(1));
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
-        assert!(!processors.end(JobId(1), 1));
-        assert!(processors.end(JobId(2), 2));
+        assert_eq!(number(processors.begin()), Some(2));
+        assert!(!processors.end(job(1), 1));
+        assert!(processors.end(job(2), 2));
     }
 
     #[test]
@@ -225,11 +268,11 @@ mod tests {
             processors.note_wave(wave(call), call);
             processors.submit(task(call, false));
         }
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
-        processors.end(JobId(1), 1);
+        assert_eq!(number(processors.begin()), Some(1));
+        processors.end(job(1), 1);
         assert!(processors.begin().is_none(), "a processor is idle, but no thread is free");
         assert!(processors.release(wave(1)));
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
+        assert_eq!(number(processors.begin()), Some(2));
     }
 
     #[test]
@@ -240,8 +283,8 @@ mod tests {
         processors.submit(task(1, false));
         processors.submit(task(2, false));
         assert!(!processors.release(wave), "its local has not begun");
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(1));
-        processors.end(JobId(1), 1);
-        assert_eq!(processors.begin().map(|(task, _)| task.job.0), Some(2));
+        assert_eq!(number(processors.begin()), Some(1));
+        processors.end(job(1), 1);
+        assert_eq!(number(processors.begin()), Some(2));
     }
 }

@@ -1,0 +1,197 @@
+//! What endpoints send and take, each in a process of its node.
+
+use super::super::ink::{Ink, mixed};
+use super::super::place::{Life, place_of};
+use super::super::{Happening, Watch, World};
+use super::{SeatKey, Tags};
+use std::collections::VecDeque;
+use treefold_core::id::NodeId;
+use treefold_core::input::{Command, Input};
+use treefold_core::stream::spec::EndpointEvent;
+use treefold_core::stream::{PACKET_BYTES, StreamId};
+use treefold_core::time::Duration;
+
+/// An endpoint's part in a stream, as a driver keeps it.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The number of its stream's play.
+    pub play: usize,
+    /// Bytes that may be on their way up.
+    pub window_bytes: u64,
+    /// Bytes that are.
+    pub in_flight_bytes: u64,
+    /// How often it was opened here before.
+    pub life: u32,
+    /// True when it is closed.
+    pub is_over: bool,
+    /// What it sent in this life.
+    pub sent: Vec<Sent>,
+    /// Packets that it sent here in former lives.
+    pub sent_before: u64,
+    /// The packets that it was given in this life, by sequence.
+    pub taken: Vec<u64>,
+    /// Tags of packets whose answer waits for room in the window.
+    waiting: VecDeque<u64>,
+}
+
+/// A packet that an endpoint sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its number at its endpoint, from 1, over all lives and places.
+    pub number: u64,
+    /// Its tag, unless the node counted it.
+    pub tag: Option<u64>,
+}
+
+impl Seat {
+    /// How many packets it has sent here.
+    pub fn sent_count(&self) -> u64 {
+        self.sent_before + self.sent.len() as u64
+    }
+
+    /// True when it may send.
+    pub fn has_room(&self) -> bool {
+        !self.is_over && self.in_flight_bytes < self.window_bytes
+    }
+}
+
+impl World {
+    /// Every endpoint that was ever opened.
+    pub fn seats(&self) -> impl Iterator<Item = (&SeatKey, &Seat)> {
+        self.streams.seats.iter()
+    }
+
+    /// One of them.
+    pub fn seat(&self, key: &SeatKey) -> Option<&Seat> {
+        self.streams.seats.get(key)
+    }
+
+    pub(in crate::world) fn tell_endpoint(
+        &mut self,
+        at: usize,
+        stream: StreamId,
+        endpoint: u32,
+        event: EndpointEvent<Ink>,
+        inline: &mut Vec<Input<Ink>>,
+    ) {
+        let node = self.places[at].id;
+        let key = (node, stream, endpoint);
+        match event {
+            EndpointEvent::Opened { spec, window_bytes } => {
+                let play = self.streams.play_of(&spec.params);
+                self.open_seat(key, play, window_bytes);
+            }
+            EndpointEvent::Packet { sequence, tag, .. } => self.take_packet(key, sequence, tag, inline),
+            EndpointEvent::Settled { bytes } => {
+                let seat = self.open_seat_of(&key);
+                assert!(seat.in_flight_bytes >= bytes, "{key:?}: {bytes} bytes are settled that were not sent");
+                seat.in_flight_bytes -= bytes;
+                while let Some(seat) = self.streams.seats.get_mut(&key).filter(|seat| seat.has_room())
+                    && let Some(tag) = seat.waiting.pop_front()
+                {
+                    inline.push(self.packet_of(key, Some(tag)));
+                }
+            }
+            EndpointEvent::Closed(_) => self.open_seat_of(&key).is_over = true,
+        }
+    }
+
+    fn open_seat_of(&mut self, key: &SeatKey) -> &mut Seat {
+        let seat = self.streams.seats.get_mut(key).filter(|seat| !seat.is_over);
+        seat.unwrap_or_else(|| panic!("{key:?} is spoken to and is not open"))
+    }
+
+    fn open_seat(&mut self, key: SeatKey, play: usize, window_bytes: u64) {
+        let former = self.streams.seats.get(&key);
+        assert!(former.is_none_or(|seat| seat.is_over), "{key:?} is opened and was not closed");
+        let (life, sent_before) = former.map_or((0, 0), |seat| (seat.life + 1, seat.sent_count()));
+        let seat = Seat {
+            play,
+            window_bytes,
+            in_flight_bytes: 0,
+            life,
+            is_over: false,
+            sent: Vec::new(),
+            sent_before,
+            taken: Vec::new(),
+            waiting: VecDeque::new(),
+        };
+        self.streams.seats.insert(key, seat);
+        if let Some(every) = self.streams.plays[play].habit.every {
+            // Endpoints have phases of their own.
+            let phase = mixed(u64::from(key.2) ^ self.setting.seed) as f64 / u64::MAX as f64;
+            self.agenda.plan(self.now + every.mul_f64(phase), Happening::Turn { seat: key, life });
+        }
+    }
+
+    fn take_packet(&mut self, key: SeatKey, sequence: u64, tag: u64, inline: &mut Vec<Input<Ink>>) {
+        let (to, stream, endpoint) = key;
+        let seat = self.open_seat_of(&key);
+        let last = seat.taken.last();
+        assert!(last < Some(&sequence), "{key:?}: packet {sequence} after {last:?}");
+        seat.taken.push(sequence);
+        let (play, has_room) = (seat.play, seat.has_room());
+        let took = Input::Command(Command::EndpointTook { stream, endpoint, sequence });
+        let (takes_for, answers) = {
+            let play = &self.streams.plays[play];
+            (play.takes_for, play.habit.answers)
+        };
+        if takes_for.is_zero() {
+            inline.push(took);
+        } else {
+            self.agenda.plan(self.now + takes_for, Happening::Input { to, input: took });
+        }
+        if answers && has_room {
+            inline.push(self.packet_of(key, Some(tag)));
+        } else if answers {
+            self.open_seat_of(&key).waiting.push_back(tag);
+        }
+    }
+
+    /// The next packet of an endpoint that is open, noted as sent.
+    fn packet_of(&mut self, key: SeatKey, tag: Option<u64>) -> Input<Ink> {
+        let (_, stream, endpoint) = key;
+        let number = self.streams.packets.entry((stream, endpoint)).or_default();
+        *number += 1;
+        let number = *number;
+        let play = self.open_seat_of(&key).play;
+        let bytes = self.streams.plays[play].packet_bytes;
+        let seat = self.open_seat_of(&key);
+        seat.sent.push(Sent { number, tag });
+        seat.in_flight_bytes += u64::from(bytes) + PACKET_BYTES as u64;
+        let payload = Ink::packet(stream, endpoint, tag, number, bytes);
+        Input::Command(Command::EndpointSend { stream, endpoint, tag, payload })
+    }
+
+    /// An endpoint that is open, has room, and whose node runs sends a packet now; false when it does not.
+    pub fn send_from(&mut self, key: SeatKey, tag: Option<u64>, watch: &mut dyn Watch) -> bool {
+        let at = place_of(key.0).0;
+        let may = self.is_running(key.0) && self.streams.seats.get(&key).is_some_and(Seat::has_room);
+        if may {
+            let input = self.packet_of(key, tag);
+            self.feed(at, input, watch);
+        }
+        may
+    }
+
+    fn is_running(&self, node: NodeId) -> bool {
+        self.is_there(node) && self.places[place_of(node).0].life == Life::Running
+    }
+
+    /// An endpoint's turn to send on its own. It passes its turn while its node stands still or its window is full.
+    pub(in crate::world) fn take_turn(&mut self, key: SeatKey, life: u32, watch: &mut dyn Watch) {
+        let Some(seat) = self.streams.seats.get(&key) else { return };
+        let (play, sent) = (seat.play, seat.sent_count());
+        let habit = self.streams.plays[play].habit;
+        let Some(every) = habit.every else { return };
+        let is_through = sent >= habit.packets_max || self.streams.quiet.contains(&play);
+        if !self.is_there(key.0) || seat.is_over || seat.life != life || is_through {
+            return;
+        }
+        self.note(11, u64::from(key.2));
+        let bucket = self.now.as_nanos() / every.as_nanos().max(1) + 1;
+        let tag = (habit.tags == Tags::Buckets).then_some(bucket);
+        self.agenda.plan(self.now + every.max(Duration::from_micros(1)), Happening::Turn { seat: key, life });
+        self.send_from(key, tag, watch);
+    }
+}

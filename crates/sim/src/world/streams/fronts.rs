@@ -1,0 +1,144 @@
+//! Users of front-ends: they open streams, take waves at their pace, send packets down, and close.
+
+use super::super::ink::Ink;
+use super::super::{Happening, Watch, World};
+use super::StreamPlan;
+use treefold_core::id::{NodeId, RequestId};
+use treefold_core::input::{Command, Input};
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::{PACKET_BYTES, StreamEvent, StreamId, StreamOptions, StreamSpec};
+use treefold_core::time::{Duration, Instant};
+
+/// A stream as its front-end's user has it.
+#[derive(Clone, Debug)]
+pub struct Front {
+    /// The number of its play.
+    pub play: usize,
+    /// The stream, once it has been opened.
+    pub stream: Option<StreamId>,
+    /// True when it is closed.
+    pub is_over: bool,
+    /// Waves that have come and that the user has not begun to take.
+    pub unread: u32,
+    /// Bytes that were sent down and that not every endpoint has taken.
+    pub down_bytes: u64,
+    /// How long the user takes for each wave; `None` when it does not read.
+    reads_for: Option<Duration>,
+    /// When it is through with those that it has begun to take.
+    busy_until: Instant,
+}
+
+impl World {
+    /// The user of the node at `at` opens a stream, now.
+    pub fn open_stream(&mut self, at: usize, plan: &StreamPlan, watch: &mut dyn Watch) -> RequestId {
+        let spec = self.stream_spec(plan);
+        self.open_stream_as(at, spec, plan.options.clone(), watch)
+    }
+
+    /// The same, of a spec that [`World::stream_spec`] has made and that may have been changed.
+    pub fn open_stream_as(
+        &mut self,
+        at: usize,
+        spec: StreamSpec<Ink>,
+        options: StreamOptions,
+        watch: &mut dyn Watch,
+    ) -> RequestId {
+        let request = self.next_request();
+        let play = self.streams.play_of(&spec.params);
+        let front = Front {
+            play,
+            stream: None,
+            is_over: false,
+            unread: 0,
+            down_bytes: 0,
+            reads_for: self.streams.plays[play].reads_for,
+            busy_until: self.now,
+        };
+        self.streams.fronts.insert((self.places[at].id, request), front);
+        let command = Command::StreamOpen { request, spec: Box::new(spec), options };
+        self.feed(at, Input::Command(command), watch);
+        request
+    }
+
+    /// A stream as its front-end's user has it, while the user's process lives.
+    pub fn front(&self, node: NodeId, request: RequestId) -> Option<&Front> {
+        self.streams.fronts.get(&(node, request))
+    }
+
+    /// The user of the front-end at `at` sends a packet down; false when what it has sent fills its window.
+    pub fn send_down(
+        &mut self,
+        at: usize,
+        request: RequestId,
+        tag: u64,
+        to: Option<PartitionSet>,
+        watch: &mut dyn Watch,
+    ) -> bool {
+        let window_bytes = self.places[at].spec.limits.stream_window_bytes as u64;
+        let key = (self.places[at].id, request);
+        let Some(front) = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over) else { return false };
+        let payload = Ink { bytes: 0, ..Ink::params(tag, 1.0) };
+        let bytes = u64::from(payload.bytes) + PACKET_BYTES as u64;
+        if front.stream.is_none() || front.down_bytes + bytes > window_bytes {
+            return false;
+        }
+        front.down_bytes += bytes;
+        let send = Command::StreamSend { request, tag, to, payload };
+        self.feed(at, Input::Command(send), watch);
+        true
+    }
+
+    /// The user of the front-end at `at` is through with a stream.
+    pub fn close_stream(&mut self, at: usize, request: RequestId, watch: &mut dyn Watch) {
+        self.feed(at, Input::Command(Command::StreamClose { request }), watch);
+    }
+
+    /// From now on the user takes so long for each wave. What has come and was not read is taken at once.
+    pub fn pace_reader(
+        &mut self,
+        at: usize,
+        request: RequestId,
+        reads_for: Option<Duration>,
+        watch: &mut dyn Watch,
+    ) {
+        let key = (self.places[at].id, request);
+        let Some(front) = self.streams.fronts.get_mut(&key) else { return };
+        front.reads_for = reads_for;
+        if reads_for.is_some() && front.unread > 0 {
+            let waves = std::mem::take(&mut front.unread);
+            self.feed(at, Input::Command(Command::StreamTook { request, waves }), watch);
+        }
+    }
+
+    /// A front-end's user learns something.
+    pub(in crate::world) fn tell_front(
+        &mut self,
+        at: usize,
+        request: RequestId,
+        event: &StreamEvent<Ink>,
+        inline: &mut Vec<Input<Ink>>,
+    ) {
+        let (now, to) = (self.now, self.places[at].id);
+        if let StreamEvent::Wave(wave) = event {
+            self.note(10, wave.tag ^ (wave.contributors.len() as u64) << 48);
+        }
+        let Some(front) = self.streams.fronts.get_mut(&(to, request)) else { return };
+        match event {
+            StreamEvent::Opened { stream, .. } => front.stream = Some(*stream),
+            StreamEvent::Wave(_) => {
+                let took = Input::Command(Command::StreamTook { request, waves: 1 });
+                match front.reads_for {
+                    None => front.unread += 1,
+                    Some(Duration::ZERO) if front.busy_until <= now => inline.push(took),
+                    Some(reads_for) => {
+                        front.busy_until = front.busy_until.max(now) + reads_for;
+                        self.agenda.plan(front.busy_until, Happening::Input { to, input: took });
+                    }
+                }
+            }
+            StreamEvent::Changed { .. } => {}
+            StreamEvent::Taken { bytes } => front.down_bytes = front.down_bytes.saturating_sub(*bytes),
+            StreamEvent::Closed(_) => front.is_over = true,
+        }
+    }
+}
