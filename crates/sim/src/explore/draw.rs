@@ -6,6 +6,7 @@
 //! so that few of them hide each other.
 
 use super::draw_pushing::{draw_pushing, draw_relay_faults};
+use super::draw_streams::{draw_stream_faults, draw_streams};
 use super::scenario::{Fault, Knob, PlannedCall, PlannedFault, Scenario, Weather, Wish};
 use std::collections::BTreeMap;
 use treefold_core::config::Placement;
@@ -99,14 +100,17 @@ pub fn draw(seed: u64) -> Scenario {
         calls: Vec::new(),
         faults: Vec::new(),
         pushing: None,
+        streams: Vec::new(),
     };
     scenario.calls = draw_calls(&scenario, span_us);
     if is_stormy {
         scenario.faults = draw_faults(&scenario, span_us);
     }
     scenario.pushing = draw_pushing(&scenario, span_us, is_stormy);
+    scenario.streams = draw_streams(&scenario, span_us);
     if is_stormy {
         scenario.faults.extend(draw_relay_faults(&scenario, span_us));
+        scenario.faults.extend(draw_stream_faults(&scenario, span_us));
         scenario.faults.sort_by_key(|planned| planned.at_us);
     }
     scenario
@@ -269,6 +273,7 @@ fn draw_fault(random: &mut Random, scenario: &Scenario, kind: usize) -> (Fault, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::streaming::PlannedStream;
     use super::*;
 
     #[test]
@@ -288,9 +293,22 @@ mod tests {
     }
 
     #[test]
+    fn streams_come_in_all_kinds() {
+        let streams: Vec<_> = (0..500).flat_map(|seed| draw(seed).streams).collect();
+        assert!((300..700).contains(&streams.len()), "{}", streams.len());
+        for gathers in [false, true] {
+            let some = |is: fn(&PlannedStream) -> bool| {
+                streams.iter().any(|stream| stream.mode.gathers() == gathers && is(stream))
+            };
+            assert!(some(|stream| stream.folds) && some(|stream| !stream.folds));
+            assert!(some(|stream| stream.every_us.is_none()) && some(|stream| stream.has_buckets));
+        }
+    }
+
+    #[test]
     fn every_kind_of_fault_is_drawn() {
         let kinds: std::collections::BTreeSet<&str> =
             (0..500).flat_map(|seed| draw(seed).faults).map(|planned| planned.fault.kind()).collect();
-        assert_eq!(kinds.len(), 16, "{kinds:?}");
+        assert_eq!(kinds.len(), 21, "{kinds:?}");
     }
 }

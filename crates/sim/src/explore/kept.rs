@@ -6,6 +6,7 @@
 
 use super::pushing::Pushing;
 use super::scenario::{Fault, Scenario, Weather};
+use super::streaming::{Mode, PlannedStream};
 use std::fmt::Display;
 use thiserror::Error;
 
@@ -19,6 +20,8 @@ const TIME_MAX_US: u64 = 86_400_000_000;
 const PARTIAL_BYTES_MAX: u32 = 64 << 20;
 /// The narrowest link.
 const BYTES_PER_S_MIN: u64 = 1_000_000;
+/// How often an endpoint sends at most.
+const EVERY_MIN_US: u64 = 100;
 /// Workers of an application, and pieces of a result.
 const WORKERS_MAX: u32 = 1_024;
 const PIECES_MAX: usize = 1_024;
@@ -79,12 +82,33 @@ impl Scenario {
             let field = format!("faults[{at}].fault");
             match &planned.fault {
                 Fault::Slow(_, times) => within(field, *times, 1, TIMES_MAX)?,
+                Fault::Sever(_, _, notice) => within(field, notice[0].max(notice[1]), 0, TIME_MAX_US)?,
                 Fault::ClockJump(_, by_ms) => within(field, *by_ms, 0, TIME_MAX_US / 1_000)?,
                 Fault::Weather(weather) => check_weather(&field, weather)?,
                 _ => {}
             }
         }
+        for (at, stream) in self.streams.iter().enumerate() {
+            check_stream(at, stream)?;
+        }
         self.pushing.as_ref().map_or(Ok(()), check_pushing)
+    }
+}
+
+fn check_stream(at: usize, stream: &PlannedStream) -> Result<(), UnplayableScenario> {
+    let field = |name: &str| format!("streams[{at}].{name}");
+    within(field("at_us"), stream.at_us, 0, TIME_MAX_US)?;
+    within(field("filter_us"), stream.filter_us, 0, TIME_MAX_US)?;
+    within(field("takes_for_us"), stream.takes_for_us, 0, TIME_MAX_US)?;
+    within(field("reads_for_us"), stream.reads_for_us, 0, TIME_MAX_US)?;
+    within(field("packet_bytes"), stream.packet_bytes, 0, PARTIAL_BYTES_MAX)?;
+    within(field("every_us"), stream.every_us.unwrap_or(EVERY_MIN_US), EVERY_MIN_US, TIME_MAX_US)?;
+    within(field("closed_at_us"), stream.closed_at_us.unwrap_or(0), 0, TIME_MAX_US)?;
+    let last = stream.sends_at_us.iter().copied().max().unwrap_or(0);
+    within(field("sends_at_us.largest"), last, 0, TIME_MAX_US)?;
+    match stream.mode {
+        Mode::TimeOut(us) => within(field("mode.time_out"), us, 1, TIME_MAX_US),
+        Mode::WaitForAll | Mode::DoNotWait => Ok(()),
     }
 }
 

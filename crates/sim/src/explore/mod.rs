@@ -10,7 +10,7 @@
 //! networks that lose, double, delay and divide, limits of one, deadlines of nothing. A failure is a seed, and a
 //! seed is a failure again whenever it is played. Source: the practice of TigerBeetle's and FoundationDB's simulators.
 //!
-//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves; [`draw`]: from a seed; [`kept`]:
+//! - [`scenario`]: one run as a plain value, with [`pushing`] for its push waves and [`streaming`] for its streams; [`draw`]: from a seed; [`kept`]:
 //!   from a file. [`play()`]: in a world, healed at its end.
 //! - [`invariant`]: what must hold, one file each.
 //! - [`runner`]: seed after seed on several threads. [`shrink`]: the same failure from less. [`timeline`]: what the
@@ -18,6 +18,7 @@
 
 pub mod draw;
 mod draw_pushing;
+mod draw_streams;
 pub mod invariant;
 pub mod kept;
 pub mod play;
@@ -25,6 +26,7 @@ pub mod pushing;
 pub mod runner;
 pub mod scenario;
 pub mod shrink;
+pub mod streaming;
 pub mod timeline;
 
 pub use invariant::Violation;

@@ -54,6 +54,10 @@ pub struct Tally {
     pub calls: u64,
     /// Pushes that came to a node.
     pub pushes: u64,
+    /// Streams that were opened.
+    pub streams: u64,
+    /// Waves of them that came to their front-ends' users.
+    pub stream_waves: u64,
     /// Simulated seconds.
     pub simulated_s: f64,
     /// Things that happened.
@@ -98,6 +102,8 @@ impl Tally {
         self.scenarios += 1;
         self.calls += played.calls;
         self.pushes += played.pushes;
+        self.streams += played.streams;
+        self.stream_waves += played.stream_waves;
         self.simulated_s += played.simulated.as_millis_f64() / 1_000.0;
         self.steps += played.steps;
         for (kind, count) in &played.faults {
@@ -169,7 +175,7 @@ impl Board {
             };
             let what = format!("no end after {} s", CIRCLES_AFTER.as_secs());
             let invariant = "comes_to_an_end".into();
-            let violation = Violation { invariant, at_us: 0, place: None, call: None, what };
+            let violation = Violation { invariant, what, ..Violation::default() };
             let failure = Failure { seed, violation, scenario: draw(seed), timeline: Vec::new() };
             self.found().failures.push(failure);
             self.is_over.store(true, Ordering::Relaxed);
@@ -239,7 +245,7 @@ fn explain(scenario: &Scenario, found: &Violation, sabotage: Option<Sabotage>, t
     let mut timeline = Timeline::default();
     let violation =
         attempt(&shrunk, sabotage, Some(&mut timeline)).violation.unwrap_or_else(|| found.clone());
-    let timeline = timeline.about(violation.call, LINES);
+    let timeline = timeline.about(violation.call, violation.stream, LINES);
     Failure { seed: scenario.seed, violation, scenario: shrunk, timeline }
 }
 
@@ -272,11 +278,13 @@ pub fn attempt(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option
     CATCHES.set(false);
     played.unwrap_or_else(|_| {
         let what = CAUGHT.take().unwrap_or_else(|| "for an unknown reason".into());
-        let violation = Violation { invariant: PANICS.into(), at_us: 0, place: None, call: None, what };
+        let violation = Violation { invariant: PANICS.into(), what, ..Violation::default() };
         Played {
             violation: Some(violation),
             calls: 0,
             pushes: 0,
+            streams: 0,
+            stream_waves: 0,
             faults: BTreeMap::new(),
             simulated: treefold_core::time::Duration::ZERO,
             steps: 0,

@@ -8,6 +8,7 @@
 //! whatever is taken out of it. Members come first, then observers, then relays, then those that join later.
 
 use super::pushing::{ANNOUNCED, Pushing};
+use super::streaming::PlannedStream;
 use crate::world::network::Links;
 use crate::world::place::Operators;
 use crate::world::{Polling, Sabotage, Setting, distribution::Distribution};
@@ -65,6 +66,9 @@ pub struct Scenario {
     /// An application whose workers push, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushing: Option<Pushing>,
+    /// The streams, in any order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<PlannedStream>,
 }
 
 /// How the network behaves.
@@ -219,6 +223,16 @@ pub enum Fault {
     Leave(u32),
     /// A node that holds these partitions joins.
     Join(Vec<u32>),
+    /// Nothing gets from the one to the other, nor back.
+    Cut(u32, u32),
+    /// The same, and it is mended last of all: only when all else has recovered.
+    CutForGood(u32, u32),
+    /// The connection between the two breaks, and each notices after so many µs.
+    Sever(u32, u32, [u64; 2]),
+    /// One in so many runs of streams' filters fails at this node; with true they panic.
+    FailFilters(u32, u64, bool),
+    /// One in so many of those that run on workers does not return before all is healed.
+    HangFilters(u32, u64),
 }
 
 impl Fault {
@@ -241,12 +255,25 @@ impl Fault {
             Self::ClockJump(..) => "clock_jump",
             Self::Leave(_) => "leave",
             Self::Join(_) => "join",
+            Self::Cut(..) => "cut",
+            Self::CutForGood(..) => "cut_for_good",
+            Self::Sever(..) => "sever",
+            Self::FailFilters(..) => "fail_filters",
+            Self::HangFilters(..) => "hang_filters",
         }
     }
 
     /// True when messages may be lost or held up by it, so that nodes may go on in vain until a deadline.
     pub fn is_trouble(&self) -> bool {
-        !matches!(self, Self::Slow(..) | Self::Hang(..) | Self::FailLocals(..) | Self::FailReduces(..))
+        let is_of_operators = matches!(
+            self,
+            Self::Hang(..)
+                | Self::FailLocals(..)
+                | Self::FailReduces(..)
+                | Self::FailFilters(..)
+                | Self::HangFilters(..)
+        );
+        !is_of_operators && !matches!(self, Self::Slow(..))
     }
 }
 
@@ -358,6 +385,14 @@ impl Scenario {
         refuses.iter().any(is_turned) || (is_offered && drops.iter().any(is_turned))
     }
 
+    /// True when limits are so tight, or filters hang so often, that a node cannot take part in a stream.
+    pub fn refuses_streams(&self) -> bool {
+        let hangs = |planned: &PlannedFault| matches!(planned.fault, Fault::HangFilters(..) | Fault::Hang(..));
+        let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
+        [Knob::HeldBytesMax, Knob::PeersMax].iter().any(is_turned)
+            || (is_turned(&Knob::StuckJobsMax) && self.faults.iter().any(hangs))
+    }
+
     /// What its world is made of.
     pub fn setting(&self, sabotage: Option<Sabotage>) -> Setting {
         let time = |us: u64| {
@@ -395,7 +430,8 @@ impl Scenario {
         let calls = self.calls.iter().map(|call| call.at_us);
         let faults = self.faults.iter().map(|fault| fault.at_us);
         let pushes = self.pushing.as_ref().map_or(0, Pushing::over_at_us);
-        calls.chain(faults).max().unwrap_or(0).max(pushes) + 1
+        let streams = self.streams.iter().map(PlannedStream::over_at_us);
+        calls.chain(faults).chain(streams).max().unwrap_or(0).max(pushes) + 1
     }
 
     /// The longest that any call may take.

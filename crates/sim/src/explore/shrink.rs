@@ -6,6 +6,7 @@
 
 use super::pushing::Pushing;
 use super::scenario::{Scenario, Weather};
+use super::streaming::PlannedStream;
 use std::time::Instant;
 use treefold_core::config::Placement;
 use treefold_core::replica::ReplicaPolicy;
@@ -26,6 +27,15 @@ pub fn shrink(scenario: &Scenario, until: Instant, mut fails: impl FnMut(&Scenar
         };
         thin_out(&mut best, |scenario| &mut scenario.faults, &mut keep);
         thin_out(&mut best, |scenario| &mut scenario.calls, &mut keep);
+        thin_out(&mut best, |scenario| &mut scenario.streams, &mut keep);
+        for stream in 0..best.streams.len() {
+            thin_out(&mut best, |scenario| &mut scenario.streams[stream].sends_at_us, &mut keep);
+            for simpler in stream_simplifications() {
+                let mut candidate = best.clone();
+                simpler(&mut candidate.streams[stream]);
+                keep(&mut best, candidate);
+            }
+        }
         thin_out_pushing(&mut best, &mut keep);
         for simpler in simplifications() {
             let mut candidate = best.clone();
@@ -92,6 +102,26 @@ fn pushing_simplifications() -> [fn(&mut Pushing); 10] {
         |p| p.kept_bytes_max = 64 << 20,
         |p| p.announcements.iter_mut().for_each(|announced| announced.cancelled_after_us = None),
         |p| p.results.iter_mut().for_each(|result| result.every_us = 0),
+    ]
+}
+
+/// Every way to make one stream simpler.
+fn stream_simplifications() -> [fn(&mut PlannedStream); 14] {
+    [
+        |s| s.closed_at_us = None,
+        |s| s.endpoints = None,
+        |s| s.window_bytes = None,
+        |s| s.front = 0,
+        |s| s.at_us = 0,
+        |s| s.filters_down = false,
+        |s| s.folds = false,
+        |s| s.filter_us = 5,
+        |s| s.placement = Placement::Inline,
+        |s| s.packet_bytes = 10,
+        |s| s.takes_for_us = 0,
+        |s| s.reads_for_us = 0,
+        |s| s.shape = Shape::KAry(2),
+        |s| s.every_us = s.every_us.map(|every_us| every_us * 2),
     ]
 }
 

@@ -4,11 +4,16 @@ use crate::world::ink::Ink;
 use crate::world::workers::worker_of;
 use std::collections::{BTreeMap, VecDeque};
 use treefold_core::effect::{Effect, Event, TracePoint, Work};
+use treefold_core::error::Missing;
 use treefold_core::id::{NodeId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
+use treefold_core::stream::message::StreamMessage;
+use treefold_core::stream::spec::EndpointEvent;
+use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::Instant;
+use treefold_core::tree::Tree;
 
 /// No more lines are kept than this; the oldest go first.
 const LINES_MAX: usize = 100_000;
@@ -33,6 +38,7 @@ enum About {
     Everyone,
     Call(u64),
     Wave(WaveId),
+    Stream(StreamId),
 }
 
 impl Timeline {
@@ -41,10 +47,14 @@ impl Timeline {
         self.calls = waves.iter().map(|(&call, &wave)| (wave, call)).collect();
     }
 
-    /// The last `most` lines about `call`, and about what happened to nodes meanwhile; about all calls if `None`.
-    pub fn about(&self, call: Option<u64>, most: usize) -> Vec<String> {
+    /// The last `most` lines about `call` or `stream`, and about what happened to nodes meanwhile; about all of them if
+    /// both are `None`.
+    pub fn about(&self, call: Option<u64>, stream: Option<StreamId>, most: usize) -> Vec<String> {
         let concerns = |line: &&Line| match (line.about, call) {
-            (About::Everyone, _) | (_, None) => true,
+            (About::Everyone, _) => true,
+            (About::Stream(id), None) => stream.is_none_or(|stream| stream == id),
+            (About::Stream(_), Some(_)) => false,
+            (_, None) => stream.is_none(),
             (About::Call(number), Some(call)) => number == call,
             (About::Wave(wave), Some(call)) => self.calls.get(&wave) == Some(&call),
         };
@@ -87,12 +97,28 @@ impl Timeline {
                 let about = ink.map_or(About::Everyone, |ink| About::Call(ink.call));
                 self.note(now, at, about, format!("  job {} {how}", job.0));
             }
+            Input::Filtered { stream, run, result, .. } => {
+                let text = match result {
+                    Ok(filtered) => format!("  run {run} done: {} packets", filtered.packets.len()),
+                    Err(error) => format!("  run {run}: {error:?}"),
+                };
+                self.note(now, at, About::Stream(*stream), text);
+            }
+            Input::Command(Command::StreamOpen { request, spec, options }) => {
+                let (mode, filter) = (spec.synchronisation, &spec.up_filter);
+                let text = format!("opens stream {}: {mode:?}, filter {filter:?}, {options:?}", request.0);
+                self.note(now, at, About::Everyone, text);
+            }
+            Input::Command(Command::EndpointSend { stream, endpoint, tag, payload }) => {
+                let tag = tag.map_or_else(String::new, |tag| format!(" for wave {tag}"));
+                let text = format!("  endpoint {endpoint} sends packet {}{tag}", payload.call);
+                self.note(now, at, About::Stream(*stream), text);
+            }
             Input::Command(_)
             | Input::Connected { .. }
             | Input::Datagram { .. }
             | Input::Refused { .. }
             | Input::FilterOpened { .. }
-            | Input::Filtered { .. }
             | Input::Operator(_) => {}
         }
     }
@@ -127,6 +153,20 @@ impl Timeline {
                     about,
                     format!("= {status}: {}, missing {missing:?}", outcome.contributed),
                 );
+            }
+            Effect::Deliver(Event::Stream { request, event }) => {
+                if let Some(text) = heard(event) {
+                    self.note(now, at, About::Everyone, format!("= stream {}: {text}", request.0));
+                }
+            }
+            Effect::Deliver(Event::Endpoint { stream, endpoint, event }) => {
+                let text = match event {
+                    EndpointEvent::Opened { .. } => "is opened".into(),
+                    EndpointEvent::Closed(reason) => format!("is closed: {reason}"),
+                    EndpointEvent::Packet { tag, .. } => format!("is given a packet of tag {tag}"),
+                    EndpointEvent::Settled { .. } => return,
+                };
+                self.note(now, at, About::Stream(*stream), format!("= endpoint {endpoint} {text}"));
             }
             Effect::Trace(TracePoint::Repaired { tag, child, reason }) => {
                 let text = format!("! repairs {} in {}, {reason}", name(*child), tag.branch);
@@ -166,7 +206,58 @@ fn said_of_pushes(word: &PushMessage<Ink>) -> String {
     }
 }
 
-/// What a message says, if it is about a call.
+/// What a front-end's user hears of a stream.
+fn heard(event: &StreamEvent<Ink>) -> Option<String> {
+    let losses = |missing: &[Missing]| {
+        missing.iter().map(|loss| format!("{} {}", loss.partitions, loss.reason)).collect::<Vec<_>>()
+    };
+    let text = match event {
+        StreamEvent::Opened { stream, endpoints, missing, .. } => {
+            format!("{stream} is open to {endpoints}, missing {:?}", losses(missing))
+        }
+        StreamEvent::Wave(wave) => {
+            format!("wave {} of {}, missing {:?}", wave.tag, wave.contributors, losses(&wave.missing))
+        }
+        StreamEvent::Changed { endpoints, away, .. } => format!("now {endpoints}, away {:?}", losses(away)),
+        StreamEvent::Taken { .. } => return None,
+        StreamEvent::Closed(reason) => format!("closed: {reason}"),
+    };
+    Some(text)
+}
+
+/// What nodes say to each other about a stream; signs of life and settlement are left out.
+fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
+    let seats = |tree: &Tree| {
+        let seats = tree.seats().iter();
+        seats.map(|seat| format!("{}:{}/{}", name(seat.node), seat.partitions, seat.size)).collect::<Vec<_>>().join(" ")
+    };
+    let text = match message {
+        StreamMessage::Open(open) => {
+            let again = if open.rejoin { " anew" } else { "" };
+            let (life, term, first) = (open.life, open.term, open.first_tag);
+            format!("open{again}, life {life}, term {term}, from tag {first}, gone {}: {}", open.gone, seats(&open.tree))
+        }
+        StreamMessage::Up(up) => {
+            let missing: Vec<_> = up.missing.iter().map(|loss| format!("{} {}", loss.partitions, loss.reason)).collect();
+            let more = if up.more { ", more" } else { "" };
+            format!("up {} lane {} serial {}: {} missing {missing:?}{more}", up.tag, up.lane, up.serial, up.contributors)
+        }
+        StreamMessage::Down(down) => format!("down {} of tag {}", down.sequence, down.tag),
+        StreamMessage::News(news) => {
+            format!("news, term {} answers {}, joined {:?}: {}", news.term, news.answers, news.joined, seats(&news.tree))
+        }
+        StreamMessage::Ahead { tag, .. } => format!("ahead, to {tag}"),
+        StreamMessage::Close { reason, .. } => format!("close: {reason}"),
+        StreamMessage::Settled(_)
+        | StreamMessage::Taken { .. }
+        | StreamMessage::Beat { .. }
+        | StreamMessage::WantOperator { .. }
+        | StreamMessage::Operator { .. } => return None,
+    };
+    Some(text)
+}
+
+/// What a message says, if it is about a call or a stream.
 fn said(message: &Message<Ink>) -> Option<(About, String)> {
     let said = match message {
         Message::Call(call) => {
@@ -195,6 +286,7 @@ fn said(message: &Message<Ink>) -> Option<(About, String)> {
         }
         Message::CancelRequest { id } => (About::Call(*id), format!("cancel request {id}")),
         Message::Push(word) => (About::Everyone, said_of_pushes(word)),
+        Message::Stream(message) => (About::Stream(message.stream()), said_of_streams(message)?),
         _ => return None,
     };
     Some(said)

@@ -21,10 +21,11 @@ const THREADS_MAX: i64 = 1_024;
 
 /// Break simulated clusters at random, and see whether what must hold still does
 ///
-/// Each seed is a scenario: a cluster, calls, often an application whose workers push, and faults (crashes, stalls,
-/// cuts, losses, tiny limits, clocks that jump, workers that die or come twice, …), played on modelled time by the core
-/// that nodes run. After every step the invariants are checked: a call ends once and in time, nothing counts twice,
-/// coverage is honest, tables are bounded, nothing is left behind. What breaks one is made smaller and printed with its
+/// Each seed is a scenario: a cluster, calls, often streams and an application whose workers push, and faults (crashes,
+/// stalls, cuts that heal or stay, losses, tiny limits, clocks that jump, workers that die or come twice, …), played on
+/// modelled time by the core that nodes run. After every step the invariants are checked: a call ends once and in time,
+/// nothing counts twice, coverage is honest, a stream's wave holds packets of its own tag, windows hold, tables are
+/// bounded, everyone is back after healing, nothing is left behind. What breaks one is made smaller and printed with its
 /// seed, as JSON, with what the nodes said before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -65,6 +66,12 @@ enum Sabotage {
     CountTwice,
     /// Every tenth cancel is forgotten by its sender
     DropCancel,
+    /// Every hundredth run of a stream's filter counts one of its packets twice
+    StreamCountTwice,
+    /// Every hundredth run of a stream's filter gives one of its packets with the next wave
+    StreamMixWaves,
+    /// Every hundredth packet that goes up a stream's tree is forgotten by its sender
+    StreamDropPacket,
 }
 
 impl Sabotage {
@@ -72,6 +79,9 @@ impl Sabotage {
         match self {
             Self::CountTwice => world::Sabotage::CountTwice,
             Self::DropCancel => world::Sabotage::DropCancel,
+            Self::StreamCountTwice => world::Sabotage::StreamCountTwice,
+            Self::StreamMixWaves => world::Sabotage::StreamMixWaves,
+            Self::StreamDropPacket => world::Sabotage::StreamDropPacket,
         }
     }
 }
@@ -86,7 +96,8 @@ Examples:
   treefold sim explore --seconds 600 --seed 1000000 -o json
   treefold sim explore --scenario 4711
   treefold sim explore --from failed.json
-  treefold sim explore --sabotage count-twice";
+  treefold sim explore --sabotage count-twice
+  treefold sim explore --sabotage stream-count-twice";
 
 impl Explore {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Refused> {
@@ -168,9 +179,10 @@ impl Explore {
 
 fn progress(tally: &Tally, failures: usize) -> String {
     let faults: u64 = tally.faults.values().sum();
-    let Tally { scenarios, calls, simulated_s, .. } = tally;
+    let Tally { scenarios, calls, pushes, stream_waves, simulated_s, .. } = tally;
     format!(
-        "{scenarios} scenarios, {calls} calls, {faults} faults, {simulated_s:.0} s simulated, {failures} failures"
+        "{scenarios} scenarios, {calls} calls, {pushes} pushes, {stream_waves} waves of streams, {faults} faults, \
+         {simulated_s:.0} s simulated, {failures} failures"
     )
 }
 
@@ -178,11 +190,12 @@ fn described(failure: &Failure, again: &str, style: Style) -> String {
     let violation = &failure.violation;
     let place = violation.place.map_or_else(String::new, |place| format!(" at place {place}"));
     let call = violation.call.map_or_else(String::new, |call| format!(", call {call}"));
+    let stream = violation.stream.map_or_else(String::new, |stream| format!(", stream {stream}"));
     let mut text = String::new();
     let written = "invariant: a String takes whatever is written";
     failure.timeline.iter().for_each(|line| writeln!(text, "{line}").expect(written));
     let name = style.bad(&violation.invariant);
-    writeln!(text, "{name} after {} µs{place}{call}: {}", violation.at_us, violation.what).expect(written);
+    writeln!(text, "{name} after {} µs{place}{call}{stream}: {}", violation.at_us, violation.what).expect(written);
     let scenario = serde_json::to_string(&failure.scenario).expect("invariant: a scenario is plain values");
     writeln!(text, "{scenario}").expect(written);
     writeln!(text, "again: {again}").expect(written);

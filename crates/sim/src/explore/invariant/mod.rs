@@ -12,9 +12,18 @@ pub mod ends_once;
 pub mod leaves_nothing;
 pub mod partitioned;
 pub mod silent;
+pub mod stream_back;
+pub mod stream_counted_once;
+pub mod stream_leaves_nothing;
+pub mod stream_nothing_lost;
+pub mod stream_partitioned;
+pub mod stream_tags;
+pub mod stream_windows;
+pub mod streams;
 pub mod workers_heard;
 
 use super::scenario::Scenario;
+use super::streaming::PlannedStream;
 use crate::world::ink::Ink;
 use crate::world::{Watch, World};
 use serde::{Deserialize, Serialize};
@@ -25,10 +34,11 @@ use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
+use treefold_core::stream::{PACKET_BYTES, StreamId};
 use treefold_core::time::{Duration, Instant};
 
 /// A broken invariant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The invariant's name, which is its file's.
     pub invariant: String,
@@ -38,6 +48,9 @@ pub struct Violation {
     pub place: Option<usize>,
     /// The call's number in the scenario, if it is about one.
     pub call: Option<u64>,
+    /// The stream, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamId>,
     /// What was seen.
     pub what: String,
 }
@@ -74,6 +87,9 @@ pub struct Inspection {
     silent: silent::Silent,
     leaves_nothing: leaves_nothing::LeavesNothing,
     bounded: bounded::Bounded,
+    streams: streams::Streams,
+    /// The largest packet that a node may send up a stream, with what it is counted for.
+    stream_packet_bytes: usize,
     /// How nodes name a call.
     waves: BTreeMap<u64, WaveId>,
     drained: Vec<usize>,
@@ -98,6 +114,8 @@ impl Inspection {
                 window_bytes: scenario.habits().1.push_window_bytes,
                 missing_max: scenario.habits().1.missing_max,
             },
+            streams: streams::Streams::default(),
+            stream_packet_bytes: stream_packet_bytes(scenario),
             waves: BTreeMap::new(),
             drained: Vec::new(),
             calls: 0,
@@ -126,6 +144,16 @@ impl Inspection {
         self.pushes
     }
 
+    /// The streams of the scenario.
+    pub fn streams(&self) -> &streams::Streams {
+        &self.streams
+    }
+
+    /// What has come in streams until now says nothing about who is back.
+    pub fn forget_recent_waves(&mut self) {
+        self.streams.forget_recent();
+    }
+
     /// Places whose node has drained since the last question.
     pub fn take_drained(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.drained)
@@ -136,6 +164,7 @@ impl Inspection {
         self.open.retain(|(front, _), _| *front != at);
         self.ends_once.forget(at);
         self.silent.forget(at);
+        self.streams.killed(at);
     }
 
     /// The process at `at` goes on after a stall.
@@ -178,8 +207,17 @@ impl Inspection {
         says: Finding,
     ) {
         if let (Err(what), None) = (says, &self.found) {
-            let at_us = now.as_nanos() / 1_000;
-            self.found = Some(Violation { invariant: invariant.into(), at_us, place: at, call, what });
+            let (invariant, at_us) = (invariant.into(), now.as_nanos() / 1_000);
+            self.found = Some(Violation { invariant, at_us, place: at, call, stream: None, what });
+        }
+    }
+
+    /// The same of a stream.
+    pub fn hold_stream(&mut self, invariant: &str, now: Instant, at: usize, stream: Option<StreamId>, says: Finding) {
+        let is_first = self.found.is_none();
+        self.hold(invariant, now, Some(at), None, says);
+        if let Some(found) = self.found.as_mut().filter(|_| is_first) {
+            found.stream = stream;
         }
     }
 
@@ -239,12 +277,22 @@ impl Inspection {
     }
 }
 
+/// Where no filter folds a wave, all its packets are sent at once.
+fn stream_packet_bytes(scenario: &Scenario) -> usize {
+    let of = |stream: &PlannedStream| {
+        let packets = if stream.folds { 1 } else { scenario.partitions as usize };
+        packets * (stream.packet_bytes as usize + PACKET_BYTES)
+    };
+    scenario.streams.iter().map(of).max().unwrap_or(0)
+}
+
 impl Watch for Inspection {
     fn input(&mut self, now: Instant, at: usize, input: &Input<Ink>) {
         match input {
             Input::Command(Command::Call { request, params, options, .. }) => {
                 self.began(now, at, Asker::Own(*request), params, options);
             }
+            Input::Command(Command::StreamOpen { request, spec, .. }) => self.streams.opens((at, *request), spec),
             Input::Command(Command::Cancel { request }) => self.dropped(now, at, Asker::Own(*request)),
             Input::Message { from, message: Message::Request(request) } => {
                 self.began(now, at, Asker::Client(*from, request.id), &request.params, &request.options);
@@ -268,6 +316,14 @@ impl Watch for Inspection {
         self.hold("silent", now, Some(at), None, self.silent.effect(at, effect));
         self.hold("workers_heard", now, Some(at), None, workers_heard::of_effect(effect));
         match effect {
+            Effect::Deliver(Event::Stream { request, event }) => {
+                let key = (at, *request);
+                let says = self.streams.hears(key, event);
+                let stream = self.streams.heard(&key).and_then(|heard| heard.stream);
+                if let Err((invariant, what)) = says {
+                    self.hold_stream(invariant, now, at, stream, Err(what));
+                }
+            }
             Effect::Deliver(Event::Drained) => {
                 self.drained.push(at);
                 let says = self.silent.drained(at);
@@ -298,6 +354,8 @@ impl Watch for Inspection {
         let says = self.ends_once.touched(world, at);
         self.hold_late(now, at, says);
         self.hold("bounded", now, Some(at), None, self.bounded.touched(world, at));
+        let says = stream_windows::touched(world, at, self.stream_packet_bytes);
+        self.hold("stream_windows", now, Some(at), None, says);
         if let Err((call, what)) = self.leaves_nothing.touched(world) {
             self.hold("leaves_nothing", now, None, Some(call), Err(what));
         }

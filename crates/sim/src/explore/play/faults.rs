@@ -74,6 +74,24 @@ impl Stage<'_> {
             Fault::ClockJump(node, by_ms) => self.jump(self.place(*node), Duration::from_millis(*by_ms)),
             Fault::Leave(node) => self.leave(self.place(*node)),
             Fault::Join(partitions) => self.arrive(&set(partitions)),
+            Fault::Cut(a, b) => self.between(*a, *b, |world, a, b| {
+                world.cut(a, b);
+                world.cut(b, a);
+            }),
+            Fault::CutForGood(a, b) => self.between(*a, *b, World::cut_for_good),
+            Fault::Sever(a, b, notice) => {
+                let notice = notice.map(Duration::from_micros);
+                self.between(*a, *b, |world, a, b| world.sever(a, b, notice))
+            }
+            Fault::FailFilters(node, one_filter_in, panics) => {
+                let failing = Failing { one_filter_in: *one_filter_in, panics: *panics, ..Failing::default() };
+                self.alive(*node, |world, at| world.fail(at, failing))
+            }
+            Fault::HangFilters(node, one_filter_hangs_in) => {
+                let one_filter_hangs_in = *one_filter_hangs_in;
+                let failing = Failing { one_filter_hangs_in, ..Failing::default() };
+                self.alive(*node, |world, at| world.fail(at, failing))
+            }
         }
     }
 
@@ -112,6 +130,15 @@ impl Stage<'_> {
             strike(&mut self.world, at);
         }
         strikes
+    }
+
+    /// Strikes the link between two of the scenario's nodes.
+    fn between(&mut self, a: u32, b: u32, strike: impl FnOnce(&mut World, usize, usize)) -> bool {
+        let (a, b) = (self.place(a), self.place(b));
+        if a != b {
+            strike(&mut self.world, a, b);
+        }
+        a != b
     }
 
     /// Nothing gets from the group to the others, nor back.

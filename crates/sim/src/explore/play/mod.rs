@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A stage is the world, who watches it, and what the play must remember of both. The acts are in files of their own:
-//! `calls` that are made, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery`
+//! `calls` that are made, `streams` that are opened, `pushes` of workers and what is announced to them, `faults` that strike, and the `recovery`
 //! from them. Whatever breaks an invariant ends the play where it is.
 
 mod audience;
@@ -13,6 +13,7 @@ mod calls;
 mod faults;
 mod pushes;
 mod recovery;
+mod streams;
 
 use super::invariant::{Inspection, Violation};
 use super::pushing::Pushing;
@@ -22,6 +23,7 @@ use crate::world::place::{Life, Spec};
 use crate::world::{Sabotage, World};
 use audience::Audience;
 use calls::Made;
+use streams::Opened;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
@@ -44,6 +46,10 @@ pub struct Played {
     pub calls: u64,
     /// Pushes that came to a node.
     pub pushes: u64,
+    /// Streams that were opened.
+    pub streams: u64,
+    /// Waves of them that came to their front-ends' users.
+    pub stream_waves: u64,
     /// Faults that struck, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// How long it took, on the world's clock.
@@ -68,6 +74,8 @@ pub fn play(scenario: &Scenario, sabotage: Option<Sabotage>, timeline: Option<&m
         violation,
         calls: stage.watch.inspection.calls(),
         pushes: stage.watch.inspection.pushes(),
+        streams: stage.watch.inspection.streams().opened,
+        stream_waves: stage.watch.inspection.streams().waves,
         faults: stage.faults,
         simulated: stage.world.now().since(Instant::START),
         steps: stage.steps,
@@ -104,6 +112,11 @@ enum Deed {
     /// A piece of a result is there.
     Push(usize, usize),
     Mishap(usize),
+    /// A stream is opened.
+    Open(usize),
+    /// The user of a stream's front-end sends a packet down.
+    Send(usize),
+    Close(usize),
 }
 
 struct Stage<'a> {
@@ -122,6 +135,8 @@ struct Stage<'a> {
     made: BTreeMap<usize, Made>,
     /// The same of its announcements.
     announced: BTreeMap<usize, Made>,
+    /// The scenario's streams as they were opened, by their number.
+    opened: BTreeMap<usize, Opened>,
     steps: u64,
 }
 
@@ -141,6 +156,7 @@ impl<'a> Stage<'a> {
             late: BTreeSet::new(),
             made: BTreeMap::new(),
             announced: BTreeMap::new(),
+            opened: BTreeMap::new(),
             steps: 0,
         }
     }
@@ -197,10 +213,14 @@ impl<'a> Stage<'a> {
                 Deed::CancelAnnounced(number) => self.cancel_announced(number),
                 Deed::Push(result, piece) => self.push(result, piece),
                 Deed::Mishap(number) => self.befall(number),
+                Deed::Open(number) => self.open(number),
+                Deed::Send(number) => self.send_down(number),
+                Deed::Close(number) => self.close(number),
             }
         }
         self.run_until(Instant::START + Duration::from_micros(self.scenario.healed_at_us()))?;
         self.heal();
+        self.recover_streams()?;
         self.rest(Some(self.scenario.deadline_max()))?;
         self.restart_crippled();
         self.converge()?;
@@ -221,6 +241,11 @@ impl<'a> Stage<'a> {
         }
         if let Some(pushing) = &self.scenario.pushing {
             add_pushes(&mut deeds, pushing);
+        }
+        for (number, stream) in self.scenario.streams.iter().enumerate() {
+            deeds.push((stream.at_us, Deed::Open(number)));
+            deeds.extend(stream.sends_at_us.iter().map(|&at_us| (at_us, Deed::Send(number))));
+            deeds.extend(stream.closed_at_us.map(|at_us| (at_us, Deed::Close(number))));
         }
         deeds.sort_by_key(|(at_us, _)| *at_us);
         deeds

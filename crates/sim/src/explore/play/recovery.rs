@@ -19,7 +19,8 @@ const EARLY_ROUNDS_MAX: usize = 8;
 const TAIL: f64 = 30.0;
 
 impl Stage<'_> {
-    /// Everything that can be put right is put right. Who left in good order stays away.
+    /// Everything that can be put right is put right, but for the links that are cut for good. Who left in good order
+    /// stays away.
     pub(super) fn heal(&mut self) {
         self.world.mend();
         self.world.network().change(Weather::FAIR.links());
@@ -29,6 +30,7 @@ impl Stage<'_> {
             self.world.hang(at, PartitionSet::new());
             self.world.fail(at, Failing::default());
         }
+        self.world.let_filters_go();
         for at in 0..self.world.places() {
             if self.life(at) == Life::Gone && !self.leaving.contains(&at) {
                 self.restart(at);
@@ -45,14 +47,11 @@ impl Stage<'_> {
     /// All calls end, and leave nothing anywhere. With the longest of their deadlines that is waited for, and what is
     /// kept until then must be gone too.
     pub(super) fn rest(&mut self, deadline: Option<Duration>) -> Result<(), Found> {
-        let work_us = (self.scenario.local_us + self.scenario.reduce_us) as f64;
-        let scale = self.scenario.calls.iter().map(|call| call.scale).fold(1.0, f64::max);
-        let tail_ms = work_us / 1_000.0 * TAIL * scale * f64::from(self.scenario.slowness_max());
         let by = self.world.now()
             + deadline.unwrap_or(Duration::ZERO)
             + REST_AFTER
             + if deadline.is_some() { self.pushes_rest_after() } else { Duration::ZERO }
-            + Duration::from_millis_f64(tail_ms);
+            + self.work_in_hand();
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let idle: BTreeSet<usize> = &self.running(false) | &self.running(true);
@@ -74,6 +73,14 @@ impl Stage<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// How long it may take until the work in hand is done.
+    pub(super) fn work_in_hand(&self) -> Duration {
+        let work_us = (self.scenario.local_us + self.scenario.reduce_us) as f64;
+        let scale = self.scenario.calls.iter().map(|call| call.scale).fold(1.0, f64::max);
+        let tail_ms = work_us / 1_000.0 * TAIL * scale * f64::from(self.scenario.slowness_max());
+        Duration::from_millis_f64(tail_ms)
     }
 
     /// What is pushed for requests that nobody announces waits for a while; so does what a worker has pushed to a node

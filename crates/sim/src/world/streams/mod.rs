@@ -139,6 +139,16 @@ impl World {
         &self.streams.plays[self.streams.play_of(params)]
     }
 
+    /// How many streams have been asked for; the next one's play has this number.
+    pub fn plays(&self) -> usize {
+        self.streams.plays.len()
+    }
+
+    /// The size of the packets of the play `number`.
+    pub fn packet_bytes(&self, number: usize) -> u32 {
+        self.streams.plays.get(number).map_or(0, |play| play.packet_bytes)
+    }
+
     /// Endpoints of the play `number` send nothing on their own any more.
     pub fn quiet_down(&mut self, number: usize) {
         self.streams.quiet.insert(number);

@@ -1,0 +1,120 @@
+//! The streams of a seed's scenario, and the faults that strike them.
+//!
+//! Drawn last, and with dice of their own: what else a seed's scenario holds is what it would hold without them, but for
+//! the faults. Front-ends are victims like all others.
+
+use super::draw::{one_in, pick};
+use super::scenario::{Fault, PlannedFault, Scenario};
+use super::streaming::{Mode, PlannedStream};
+use treefold_core::config::Placement;
+use treefold_core::random::Random;
+use treefold_core::tree::shape::Shape;
+
+const STREAMS: u64 = 0x7374_7265;
+/// A scenario has streams once in so many.
+const SELDOM: usize = 2;
+/// Larger clusters have none: their runs would be too long.
+const NODES_MAX: u32 = 40;
+/// With more endpoints than this they send less often.
+const ENDPOINTS_BUSY_MAX: u32 = 16;
+
+const SHAPES: [Shape; 8] = [
+    Shape::KAry(2),
+    Shape::KAry(2),
+    Shape::KAry(3),
+    Shape::KAry(8),
+    Shape::Flat,
+    Shape::Chain,
+    Shape::Binomial,
+    Shape::Auto,
+];
+
+/// The streams of `scenario`, whose calls and faults fall into `span_us`.
+pub(super) fn draw_streams(scenario: &Scenario, span_us: u64) -> Vec<PlannedStream> {
+    let random = &mut Random::new(scenario.seed ^ STREAMS);
+    if scenario.nodes > NODES_MAX || !one_in(random, SELDOM) {
+        return Vec::new();
+    }
+    (0..1 + random.below(3)).map(|_| draw_stream(random, scenario, span_us)).collect()
+}
+
+fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> PlannedStream {
+    let span = span_us as usize;
+    let relays = scenario.pushing.as_ref().map_or(0, |pushing| pushing.relays);
+    let places = scenario.nodes + scenario.observers + relays;
+    let shape = pick(random, &SHAPES);
+    let pushes = !one_in(random, 3);
+    let is_busy = scenario.partitions <= ENDPOINTS_BUSY_MAX;
+    let every_us = if is_busy { pick(random, &[3_000, 20_000, 100_000]) } else { pick(random, &[30_000, 100_000]) };
+    let filter_us = pick(random, &[5, 5, 300, 3_000]);
+    let nodes = u64::from(scenario.nodes);
+    let levels = match shape {
+        Shape::Flat => 1,
+        Shape::Chain => nodes,
+        _ => 1 + u64::from(nodes.ilog2()),
+    };
+    // A parent waits at each level for longer than its endpoints are apart.
+    let apart_us = if pushes { every_us } else { 0 } + filter_us + 2_000;
+    let wait_us = (levels + 2) * apart_us + 1_000 * random.below(100) as u64;
+    let mode = pick(random, &[Mode::WaitForAll, Mode::TimeOut(wait_us), Mode::DoNotWait]);
+    let at_us = random.below(span / 2 + 1) as u64;
+    let sends = if pushes { random.below(5) } else { 1 + random.below(30) };
+    let some = |random: &mut Random| {
+        let all = scenario.partitions as usize;
+        (0..1 + random.below(all)).map(|_| random.below(all) as u32).collect()
+    };
+    PlannedStream {
+        at_us,
+        front: random.below(places as usize) as u32,
+        mode,
+        shape,
+        endpoints: one_in(random, 4).then(|| some(random)),
+        folds: if mode.gathers() { !one_in(random, 6) } else { one_in(random, 2) },
+        filters_down: one_in(random, 4),
+        filter_us,
+        placement: pick(random, &[Placement::Pool, Placement::Inline, Placement::Measured]),
+        window_bytes: pick(random, &[None, None, Some(2_000), Some(8_000)]),
+        packet_bytes: pick(random, &[10, 100, 1_000]),
+        every_us: pushes.then_some(every_us),
+        has_buckets: pushes && one_in(random, 2),
+        takes_for_us: pick(random, &[0, 0, 300, 30_000]),
+        reads_for_us: pick(random, &[0, 0, 0, 500, 5_000]),
+        sends_at_us: (0..sends).map(|_| at_us + random.below(span) as u64).collect(),
+        closed_at_us: one_in(random, 8).then(|| at_us + random.below(span) as u64),
+    }
+}
+
+/// What strikes streams, in the order of their times.
+pub(super) fn draw_stream_faults(scenario: &Scenario, span_us: u64) -> Vec<PlannedFault> {
+    let random = &mut Random::new(scenario.seed ^ STREAMS.rotate_left(32));
+    let mut faults = Vec::new();
+    if scenario.streams.is_empty() || one_in(random, 4) {
+        return faults;
+    }
+    let relays = scenario.pushing.as_ref().map_or(0, |pushing| pushing.relays);
+    let places = (scenario.nodes + scenario.observers + relays) as usize;
+    let has_lasting_cuts = one_in(random, 3);
+    for _ in 0..1 + random.below(8) {
+        let is_front = one_in(random, 5);
+        let node = if is_front { pick(random, &scenario.streams).front } else { random.below(places) as u32 };
+        let other = random.below(places) as u32;
+        let wait_us = |random: &mut Random| 100 + random.below(30_000) as u64;
+        let one_of = pick(random, &[2, 20, 200]);
+        let (fault, undo) = match random.below(9) {
+            0 | 1 => (Fault::Crash(node), Some(Fault::Restart(node))),
+            2 | 3 => (Fault::Stall(node), Some(Fault::Resume(node))),
+            4 if has_lasting_cuts => (Fault::CutForGood(node, other), None),
+            4 | 5 => (Fault::Sever(node, other, [wait_us(random), wait_us(random)]), None),
+            6 => (Fault::Cut(node, other), Some(Fault::Mend)),
+            7 => (Fault::FailFilters(node, one_of, one_in(random, 3)), None),
+            _ => (Fault::HangFilters(node, one_of * 10), None),
+        };
+        let at_us = random.below(span_us as usize) as u64;
+        faults.push(PlannedFault { at_us, fault });
+        if let Some(fault) = undo.filter(|_| !one_in(random, 3)) {
+            let lasts_us = pick(random, &[20_000, 200_000, 900_000, 2_500_000]);
+            faults.push(PlannedFault { at_us: at_us + lasts_us, fault });
+        }
+    }
+    faults
+}

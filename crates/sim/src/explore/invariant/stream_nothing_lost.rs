@@ -1,0 +1,60 @@
+//! Nothing that is not settled is lost while its endpoint lives.
+//!
+//! When all is healed and every endpoint has sent what the others have, each packet of an endpoint that still lives has
+//! come to the front-end's user in a wave, or the endpoint was named missing from that wave. Packets whose tag the node
+//! counted are not looked for one by one where several make a wave: only their node knows which wave was theirs.
+
+use super::Finding;
+use super::streams::{FrontKey, Heard, are_distinct};
+use crate::world::World;
+use crate::world::streams::Seat;
+use std::collections::BTreeSet;
+use treefold_core::stream::StreamId;
+
+/// Looks at all that living endpoints of a stream have sent.
+pub fn at_rest(world: &World, key: &FrontKey, heard: &Heard) -> Finding {
+    let Some(stream) = heard.stream else { return Ok(()) };
+    for (seat_key, seat) in world.seats().filter(|((_, of, _), _)| *of == stream) {
+        if seat.is_over || !world.is_there(seat_key.0) {
+            continue;
+        }
+        let endpoint = seat_key.2;
+        let says = if heard.gathers() { waves_of(heard, endpoint, seat) } else { packets_of(world, heard, stream, endpoint, seat) };
+        says.map_err(|what| format!("endpoint {endpoint} of {key:?}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat) -> Finding {
+    for tag in seat.sent.iter().filter_map(|sent| sent.tag) {
+        let is_told = |(contributors, missing): &(_, _)| {
+            let sets: [&treefold_core::partitions::PartitionSet; 2] = [contributors, missing];
+            sets.iter().any(|set| set.contains(endpoint))
+        };
+        if !heard.asked.contains(endpoint) || heard.waves.get(&tag).is_some_and(is_told) {
+            continue;
+        }
+        let wave = heard.waves.get(&tag);
+        return Err(format!("it sent a packet for wave {tag}, and is neither in it nor missing: {wave:?}"));
+    }
+    Ok(())
+}
+
+fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, seat: &Seat) -> Finding {
+    let places = world.seats().filter(|((_, of, number), _)| *of == stream && *number == endpoint).count();
+    if places > 1 {
+        // Of two nodes that both took the endpoint for theirs, one is told to let it go, with what it has sent.
+        return Ok(());
+    }
+    let came = heard.packets.get(&endpoint).map_or(&[][..], Vec::as_slice);
+    are_distinct(came)?;
+    let there: BTreeSet<u64> = came.iter().copied().collect();
+    let lost: Vec<u64> = seat.sent.iter().map(|sent| sent.number).filter(|number| !there.contains(number)).collect();
+    let named = heard.losses.get(&endpoint).copied().unwrap_or(0);
+    if lost.len() as u64 > named {
+        return Err(format!("packets {lost:?} did not come, and {named} are said to be missing"));
+    }
+    let of_this_life: Vec<u64> =
+        came.iter().copied().filter(|number| seat.sent.first().is_some_and(|first| *number >= first.number)).collect();
+    if of_this_life.is_sorted() { Ok(()) } else { Err(format!("its packets came as {of_this_life:?}")) }
+}

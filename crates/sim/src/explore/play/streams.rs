@@ -1,0 +1,249 @@
+//! The streams of a play: opened, spoken to, closed; after healing everyone must be back, nothing may be lost, and when
+//! they are closed nothing may be left of them.
+
+use super::{Found, LOOK_EVERY, Stage};
+use crate::explore::invariant::streams::Heard;
+use crate::explore::invariant::{stream_back, stream_leaves_nothing, stream_nothing_lost, stream_windows};
+use crate::explore::streaming::Mode;
+use crate::world::place::Life;
+use crate::world::streams::SeatKey;
+use std::collections::BTreeSet;
+use treefold_core::id::RequestId;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+
+/// How long it may take until all that was sent has been settled, once nothing new is sent. Filters that are slow and
+/// windows of a packet let through some packets a second.
+const SETTLES_WITHIN: Duration = Duration::from_secs(120);
+/// How much longer than the patience of orphans a stream that is over may leave something.
+const LEAVES_WITHIN: Duration = Duration::from_secs(3);
+
+/// A stream as it was opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    front: usize,
+    request: RequestId,
+    /// The number of its play in the world.
+    play: usize,
+    /// How many packets its user has sent down, which are the tags of them.
+    sent: u64,
+}
+
+impl Stage<'_> {
+    pub(super) fn open(&mut self, number: usize) {
+        let planned = &self.scenario.streams[number];
+        let front = self.place(planned.front);
+        if self.life(front) == Life::Gone {
+            return;
+        }
+        let plan = planned.plan(self.scenario);
+        let play = self.world.plays();
+        let request = self.world.open_stream(front, &plan, &mut self.watch);
+        self.opened.insert(number, Opened { front, request, play, sent: 0 });
+    }
+
+    pub(super) fn send_down(&mut self, number: usize) {
+        let Some(&opened) = self.opened.get(&number) else { return };
+        let tag = opened.sent + 1;
+        let may = self.life(opened.front) == Life::Running;
+        if may && self.world.send_down(opened.front, opened.request, tag, None, &mut self.watch)
+            && let Some(opened) = self.opened.get_mut(&number)
+        {
+            opened.sent = tag;
+        }
+    }
+
+    pub(super) fn close(&mut self, number: usize) {
+        if let Some(opened) = self.opened.get(&number) {
+            self.world.close_stream(opened.front, opened.request, &mut self.watch);
+        }
+    }
+
+    /// What the user of a stream's front-end has heard, unless it is over.
+    fn heard(&self, number: usize) -> Option<&Heard> {
+        let opened = self.opened.get(&number)?;
+        let heard = self.watch.inspection.streams().heard(&(opened.front, opened.request))?;
+        (!heard.is_over && self.life(opened.front) == Life::Running).then_some(heard)
+    }
+
+    /// Everyone is back, at first over the links that are whole; then nothing is lost, and nothing is left.
+    pub(super) fn recover_streams(&mut self) -> Result<(), Found> {
+        let has_lasting_cuts = !self.world.network().lasting().is_empty();
+        if !self.opened.is_empty() {
+            self.restart_hung();
+            for opened in self.opened.values().copied().collect::<Vec<_>>() {
+                let at_once = Some(Duration::ZERO);
+                self.world.pace_reader(opened.front, opened.request, at_once, &mut self.watch);
+            }
+            if has_lasting_cuts {
+                self.all_are_back()?;
+            }
+        }
+        self.world.mend_lasting();
+        if self.opened.is_empty() {
+            return Ok(());
+        }
+        self.all_are_back()?;
+        self.all_is_settled()?;
+        for number in 0..self.scenario.streams.len() {
+            self.close(number);
+        }
+        self.nothing_is_left()
+    }
+
+    /// Nodes whose processors never come back are started anew, as their owners would.
+    fn restart_hung(&mut self) {
+        for at in 0..self.world.places() {
+            if self.life(at) == Life::Running && self.world.place(at).hung() > 0 {
+                self.end_process(at);
+                self.restart(at);
+            }
+        }
+    }
+
+    /// Endpoints whose node lives and has no link that is cut for good.
+    fn living_endpoints(&mut self) -> PartitionSet {
+        let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
+        let mut living = PartitionSet::new();
+        for at in self.running(false) {
+            if !lasting.contains(&at) {
+                living.union_with(&self.world.place(at).spec().partitions);
+            }
+        }
+        living
+    }
+
+    fn all_are_back(&mut self) -> Result<(), Found> {
+        let by = self.world.now() + stream_back::WITHIN + self.work_in_hand();
+        self.run_speaking(stream_back::SETTLES_AFTER)?;
+        self.watch.inspection.forget_recent_waves();
+        let living = self.living_endpoints();
+        let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
+        loop {
+            self.run_speaking(LOOK_EVERY)?;
+            let late = (0..self.scenario.streams.len()).find_map(|number| {
+                let heard = self.heard(number)?;
+                let front = self.opened[&number].front;
+                if lasting.contains(&front) || self.leaving.contains(&front) {
+                    return None;
+                }
+                let says = stream_back::all_back(heard, &living);
+                says.is_err().then(|| (front, heard.stream, says))
+            });
+            let Some((front, stream, says)) = late else { return self.look() };
+            if self.scenario.refuses_streams() {
+                return self.look();
+            }
+            if self.world.now() >= by {
+                self.watch.inspection.hold_stream("stream_back", self.world.now(), front, stream, says);
+            }
+            self.look()?;
+        }
+    }
+
+    /// Runs on, while users of streams whose endpoints answer send packets down.
+    fn run_speaking(&mut self, time: Duration) -> Result<(), Found> {
+        let until = self.world.now() + time;
+        while self.world.now() < until {
+            for number in 0..self.scenario.streams.len() {
+                if self.scenario.streams[number].every_us.is_none() {
+                    self.send_down(number);
+                }
+            }
+            let next = (self.world.now() + LOOK_EVERY).min(until);
+            self.run_until(next)?;
+            let says = stream_windows::of_seats(&self.world);
+            self.watch.inspection.hold("stream_windows", self.world.now(), None, None, says);
+        }
+        self.look()
+    }
+
+    /// Nobody sends anything new, and what is on its way arrives. Where a wave waits for all, each endpoint sends what
+    /// others have sent and it has not.
+    fn all_is_settled(&mut self) -> Result<(), Found> {
+        for opened in self.opened.values() {
+            self.world.quiet_down(opened.play);
+        }
+        let by = self.world.now() + SETTLES_WITHIN + self.work_in_hand();
+        loop {
+            self.fill_up();
+            self.run_until(self.world.now() + LOOK_EVERY)?;
+            let is_settled = (0..self.scenario.streams.len()).all(|number| self.is_settled(number));
+            if is_settled || self.world.now() >= by || self.scenario.refuses_streams() {
+                break;
+            }
+        }
+        if self.scenario.refuses_streams() {
+            return self.look();
+        }
+        for number in 0..self.scenario.streams.len() {
+            let Some(heard) = self.heard(number) else { continue };
+            let opened = self.opened[&number];
+            let says = stream_nothing_lost::at_rest(&self.world, &(opened.front, opened.request), heard);
+            let (stream, now) = (heard.stream, self.world.now());
+            self.watch.inspection.hold_stream("stream_nothing_lost", now, opened.front, stream, says);
+        }
+        self.look()
+    }
+
+    /// Open endpoints of a stream, on nodes that live.
+    fn open_seats(&self, number: usize) -> Vec<SeatKey> {
+        let Some(stream) = self.heard(number).and_then(|heard| heard.stream) else { return Vec::new() };
+        let is_open = |key: &SeatKey, is_over: bool| key.1 == stream && !is_over && self.world.is_there(key.0);
+        self.world.seats().filter(|(key, seat)| is_open(key, seat.is_over)).map(|(key, _)| *key).collect()
+    }
+
+    /// True when nothing of a stream is on its way up. Where nodes count and waves wait for all, the last waves may be
+    /// without somebody for ever.
+    fn is_settled(&self, number: usize) -> bool {
+        let planned = &self.scenario.streams[number];
+        if planned.mode == Mode::WaitForAll && !planned.names_tags() {
+            return true;
+        }
+        self.open_seats(number).iter().all(|key| {
+            self.world.seat(key).is_none_or(|seat| seat.in_flight_bytes == 0)
+        })
+    }
+
+    fn fill_up(&mut self) {
+        for number in 0..self.scenario.streams.len() {
+            let planned = &self.scenario.streams[number];
+            if planned.mode != Mode::WaitForAll || !planned.names_tags() {
+                continue;
+            }
+            let seats = self.open_seats(number);
+            let Some(heard) = self.heard(number) else { continue };
+            let of = |key: &SeatKey| -> BTreeSet<u64> {
+                let sent = self.world.seat(key).map_or(&[][..], |seat| &seat.sent);
+                sent.iter().filter_map(|sent| sent.tag).collect()
+            };
+            let all: BTreeSet<u64> = seats.iter().flat_map(of).filter(|tag| !heard.waves.contains_key(tag)).collect();
+            let lacking: Vec<(SeatKey, Vec<u64>)> =
+                seats.iter().map(|key| (*key, all.difference(&of(key)).copied().collect())).collect();
+            for (key, tags) in lacking {
+                for tag in tags {
+                    if !self.world.send_from(key, Some(tag), &mut self.watch) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Streams that are over leave nothing anywhere.
+    fn nothing_is_left(&mut self) -> Result<(), Found> {
+        let patience = self.scenario.habits().0.orphan_patience;
+        let by = self.world.now() + patience + LEAVES_WITHIN + self.work_in_hand();
+        loop {
+            self.run_until(self.world.now() + LOOK_EVERY)?;
+            let says = stream_leaves_nothing::at_rest(&self.world);
+            if says.is_ok() {
+                return self.look();
+            }
+            if self.world.now() >= by {
+                self.watch.inspection.hold("stream_leaves_nothing", self.world.now(), None, None, says);
+            }
+            self.look()?;
+        }
+    }
+}
