@@ -45,7 +45,8 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
     let shape = pick(random, &SHAPES);
     let pushes = !one_in(random, 3);
     let is_busy = scenario.partitions <= ENDPOINTS_BUSY_MAX;
-    let every_us = if is_busy { pick(random, &[3_000, 20_000, 100_000]) } else { pick(random, &[30_000, 100_000]) };
+    let every_us =
+        if is_busy { pick(random, &[3_000, 20_000, 100_000]) } else { pick(random, &[30_000, 100_000]) };
     let filter_us = pick(random, &[5, 5, 300, 3_000]);
     let nodes = u64::from(scenario.nodes);
     let levels = match shape {

@@ -387,7 +387,8 @@ impl Scenario {
 
     /// True when limits are so tight, or filters hang so often, that a node cannot take part in a stream.
     pub fn refuses_streams(&self) -> bool {
-        let hangs = |planned: &PlannedFault| matches!(planned.fault, Fault::HangFilters(..) | Fault::Hang(..));
+        let hangs =
+            |planned: &PlannedFault| matches!(planned.fault, Fault::HangFilters(..) | Fault::Hang(..));
         let is_turned = |knob: &Knob| self.knobs.contains_key(knob);
         [Knob::HeldBytesMax, Knob::PeersMax].iter().any(is_turned)
             || (is_turned(&Knob::StuckJobsMax) && self.faults.iter().any(hangs))

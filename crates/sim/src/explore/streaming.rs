@@ -82,7 +82,8 @@ impl PlannedStream {
             Mode::TimeOut(us) => Synchronisation::TimeOut(Duration::from_micros(us.max(1))),
             Mode::DoNotWait => Synchronisation::DoNotWait,
         };
-        let within = |chosen: &Vec<u32>| chosen.iter().copied().filter(|&e| e < scenario.partitions).collect();
+        let within =
+            |chosen: &Vec<u32>| chosen.iter().copied().filter(|&e| e < scenario.partitions).collect();
         let name = |is_there: bool| if is_there { "sum".into() } else { "".into() };
         let options = StreamOptions {
             endpoints: self.endpoints.as_ref().map(within),

@@ -229,22 +229,39 @@ fn heard(event: &StreamEvent<Ink>) -> Option<String> {
 fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
     let seats = |tree: &Tree| {
         let seats = tree.seats().iter();
-        seats.map(|seat| format!("{}:{}/{}", name(seat.node), seat.partitions, seat.size)).collect::<Vec<_>>().join(" ")
+        seats
+            .map(|seat| format!("{}:{}/{}", name(seat.node), seat.partitions, seat.size))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let text = match message {
         StreamMessage::Open(open) => {
             let again = if open.rejoin { " anew" } else { "" };
             let (life, term, first) = (open.life, open.term, open.first_tag);
-            format!("open{again}, life {life}, term {term}, from tag {first}, gone {}: {}", open.gone, seats(&open.tree))
+            format!(
+                "open{again}, life {life}, term {term}, from tag {first}, gone {}: {}",
+                open.gone,
+                seats(&open.tree)
+            )
         }
         StreamMessage::Up(up) => {
-            let missing: Vec<_> = up.missing.iter().map(|loss| format!("{} {}", loss.partitions, loss.reason)).collect();
+            let missing: Vec<_> =
+                up.missing.iter().map(|loss| format!("{} {}", loss.partitions, loss.reason)).collect();
             let more = if up.more { ", more" } else { "" };
-            format!("up {} lane {} serial {}: {} missing {missing:?}{more}", up.tag, up.lane, up.serial, up.contributors)
+            format!(
+                "up {} lane {} serial {}: {} missing {missing:?}{more}",
+                up.tag, up.lane, up.serial, up.contributors
+            )
         }
         StreamMessage::Down(down) => format!("down {} of tag {}", down.sequence, down.tag),
         StreamMessage::News(news) => {
-            format!("news, term {} answers {}, joined {:?}: {}", news.term, news.answers, news.joined, seats(&news.tree))
+            format!(
+                "news, term {} answers {}, joined {:?}: {}",
+                news.term,
+                news.answers,
+                news.joined,
+                seats(&news.tree)
+            )
         }
         StreamMessage::Ahead { tag, .. } => format!("ahead, to {tag}"),
         StreamMessage::Close { reason, .. } => format!("close: {reason}"),

@@ -112,7 +112,8 @@ impl World {
         for ((end, peer), after) in [(a, b), (b, a)].into_iter().zip(notice) {
             self.held_up.remove(&(end, peer));
             let of_peer = self.places[peer].id;
-            let is_lost = |input: &Input<Ink>| matches!(input, Input::Message { from, .. } if *from == of_peer);
+            let is_lost =
+                |input: &Input<Ink>| matches!(input, Input::Message { from, .. } if *from == of_peer);
             self.places[end].backlog.retain(|input| !is_lost(input));
             self.unnoticed.insert((end, peer));
             self.agenda.plan(self.now + after, Happening::Notice { end, peer });

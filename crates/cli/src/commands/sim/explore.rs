@@ -195,7 +195,8 @@ fn described(failure: &Failure, again: &str, style: Style) -> String {
     let written = "invariant: a String takes whatever is written";
     failure.timeline.iter().for_each(|line| writeln!(text, "{line}").expect(written));
     let name = style.bad(&violation.invariant);
-    writeln!(text, "{name} after {} µs{place}{call}{stream}: {}", violation.at_us, violation.what).expect(written);
+    writeln!(text, "{name} after {} µs{place}{call}{stream}: {}", violation.at_us, violation.what)
+        .expect(written);
     let scenario = serde_json::to_string(&failure.scenario).expect("invariant: a scenario is plain values");
     writeln!(text, "{scenario}").expect(written);
     writeln!(text, "again: {again}").expect(written);

@@ -213,7 +213,14 @@ impl Inspection {
     }
 
     /// The same of a stream.
-    pub fn hold_stream(&mut self, invariant: &str, now: Instant, at: usize, stream: Option<StreamId>, says: Finding) {
+    pub fn hold_stream(
+        &mut self,
+        invariant: &str,
+        now: Instant,
+        at: usize,
+        stream: Option<StreamId>,
+        says: Finding,
+    ) {
         let is_first = self.found.is_none();
         self.hold(invariant, now, Some(at), None, says);
         if let Some(found) = self.found.as_mut().filter(|_| is_first) {
@@ -292,7 +299,9 @@ impl Watch for Inspection {
             Input::Command(Command::Call { request, params, options, .. }) => {
                 self.began(now, at, Asker::Own(*request), params, options);
             }
-            Input::Command(Command::StreamOpen { request, spec, .. }) => self.streams.opens((at, *request), spec),
+            Input::Command(Command::StreamOpen { request, spec, .. }) => {
+                self.streams.opens((at, *request), spec)
+            }
             Input::Command(Command::Cancel { request }) => self.dropped(now, at, Asker::Own(*request)),
             Input::Message { from, message: Message::Request(request) } => {
                 self.began(now, at, Asker::Client(*from, request.id), &request.params, &request.options);

@@ -13,7 +13,10 @@ pub fn of_wave(heard: &Heard, wave: &StreamWave<Ink>) -> Finding {
     let count: u32 = wave.packets.iter().map(|packet| packet.count).sum();
     if count as usize != wave.contributors.len() {
         let (said, tag) = (wave.contributors.len(), wave.tag);
-        return Err(format!("wave {tag}: {said} contributors are said, {}; {count} packets are in it", wave.contributors));
+        return Err(format!(
+            "wave {tag}: {said} contributors are said, {}; {count} packets are in it",
+            wave.contributors
+        ));
     }
     if heard.gathers() {
         return match heard.waves.get(&wave.tag) {

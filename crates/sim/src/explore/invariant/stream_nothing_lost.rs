@@ -19,7 +19,11 @@ pub fn at_rest(world: &World, key: &FrontKey, heard: &Heard) -> Finding {
             continue;
         }
         let endpoint = seat_key.2;
-        let says = if heard.gathers() { waves_of(heard, endpoint, seat) } else { packets_of(world, heard, stream, endpoint, seat) };
+        let says = if heard.gathers() {
+            waves_of(heard, endpoint, seat)
+        } else {
+            packets_of(world, heard, stream, endpoint, seat)
+        };
         says.map_err(|what| format!("endpoint {endpoint} of {key:?}: {what}"))?;
     }
     Ok(())
@@ -49,12 +53,16 @@ fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, sea
     let came = heard.packets.get(&endpoint).map_or(&[][..], Vec::as_slice);
     are_distinct(came)?;
     let there: BTreeSet<u64> = came.iter().copied().collect();
-    let lost: Vec<u64> = seat.sent.iter().map(|sent| sent.number).filter(|number| !there.contains(number)).collect();
+    let lost: Vec<u64> =
+        seat.sent.iter().map(|sent| sent.number).filter(|number| !there.contains(number)).collect();
     let named = heard.losses.get(&endpoint).copied().unwrap_or(0);
     if lost.len() as u64 > named {
         return Err(format!("packets {lost:?} did not come, and {named} are said to be missing"));
     }
-    let of_this_life: Vec<u64> =
-        came.iter().copied().filter(|number| seat.sent.first().is_some_and(|first| *number >= first.number)).collect();
+    let of_this_life: Vec<u64> = came
+        .iter()
+        .copied()
+        .filter(|number| seat.sent.first().is_some_and(|first| *number >= first.number))
+        .collect();
     if of_this_life.is_sorted() { Ok(()) } else { Err(format!("its packets came as {of_this_life:?}")) }
 }

@@ -18,7 +18,10 @@ pub fn of_wave(heard: &Heard, wave: &StreamWave<Ink>) -> Finding {
         }
         if seen.intersects(&loss.partitions) {
             let twice = loss.partitions.intersection(&seen);
-            return Err(format!("wave {}: {twice} is missing, and also in it or missing otherwise", wave.tag));
+            return Err(format!(
+                "wave {}: {twice} is missing, and also in it or missing otherwise",
+                wave.tag
+            ));
         }
         seen.union_with(&loss.partitions);
     }

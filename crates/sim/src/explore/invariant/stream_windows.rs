@@ -27,7 +27,10 @@ pub fn of_seats(world: &World) -> Finding {
     for (key, seat) in world.seats().filter(|(_, seat)| !seat.is_over) {
         let packet = u64::from(world.packet_bytes(seat.play)) + PACKET_BYTES as u64;
         if seat.in_flight_bytes > seat.window_bytes + packet {
-            return Err(format!("{key:?} has {} bytes in flight, of {}", seat.in_flight_bytes, seat.window_bytes));
+            return Err(format!(
+                "{key:?} has {} bytes in flight, of {}",
+                seat.in_flight_bytes, seat.window_bytes
+            ));
         }
     }
     Ok(())

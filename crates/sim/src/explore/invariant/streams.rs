@@ -82,7 +82,11 @@ impl Streams {
     }
 
     /// What a front-end's user hears; the invariant that it breaks, by name, and how.
-    pub(super) fn hears(&mut self, key: FrontKey, event: &StreamEvent<Ink>) -> Result<(), (&'static str, String)> {
+    pub(super) fn hears(
+        &mut self,
+        key: FrontKey,
+        event: &StreamEvent<Ink>,
+    ) -> Result<(), (&'static str, String)> {
         let Some(heard) = self.heard.get_mut(&key) else { return Ok(()) };
         match event {
             StreamEvent::Opened { stream, endpoints, missing, .. } => {
@@ -95,7 +99,10 @@ impl Streams {
             StreamEvent::Wave(wave) => {
                 self.waves += 1;
                 let Some(stream) = heard.stream else {
-                    return Err(("stream_partitioned", format!("a wave came before the stream was open: {wave:?}")));
+                    return Err((
+                        "stream_partitioned",
+                        format!("a wave came before the stream was open: {wave:?}"),
+                    ));
                 };
                 let named = |name: &'static str| move |what: String| (name, what);
                 stream_counted_once::of_wave(heard, wave).map_err(named("stream_counted_once"))?;

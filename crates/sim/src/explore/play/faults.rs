@@ -84,7 +84,8 @@ impl Stage<'_> {
                 self.between(*a, *b, |world, a, b| world.sever(a, b, notice))
             }
             Fault::FailFilters(node, one_filter_in, panics) => {
-                let failing = Failing { one_filter_in: *one_filter_in, panics: *panics, ..Failing::default() };
+                let failing =
+                    Failing { one_filter_in: *one_filter_in, panics: *panics, ..Failing::default() };
                 self.alive(*node, |world, at| world.fail(at, failing))
             }
             Fault::HangFilters(node, one_filter_hangs_in) => {

@@ -23,8 +23,8 @@ use crate::world::place::{Life, Spec};
 use crate::world::{Sabotage, World};
 use audience::Audience;
 use calls::Made;
-use streams::Opened;
 use std::collections::{BTreeMap, BTreeSet};
+use streams::Opened;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::{Duration, Instant};
 

@@ -46,7 +46,8 @@ impl Stage<'_> {
         let Some(&opened) = self.opened.get(&number) else { return };
         let tag = opened.sent + 1;
         let may = self.life(opened.front) == Life::Running;
-        if may && self.world.send_down(opened.front, opened.request, tag, None, &mut self.watch)
+        if may
+            && self.world.send_down(opened.front, opened.request, tag, None, &mut self.watch)
             && let Some(opened) = self.opened.get_mut(&number)
         {
             opened.sent = tag;
@@ -189,7 +190,8 @@ impl Stage<'_> {
     /// Open endpoints of a stream, on nodes that live.
     fn open_seats(&self, number: usize) -> Vec<SeatKey> {
         let Some(stream) = self.heard(number).and_then(|heard| heard.stream) else { return Vec::new() };
-        let is_open = |key: &SeatKey, is_over: bool| key.1 == stream && !is_over && self.world.is_there(key.0);
+        let is_open =
+            |key: &SeatKey, is_over: bool| key.1 == stream && !is_over && self.world.is_there(key.0);
         self.world.seats().filter(|(key, seat)| is_open(key, seat.is_over)).map(|(key, _)| *key).collect()
     }
 
@@ -200,9 +202,9 @@ impl Stage<'_> {
         if planned.mode == Mode::WaitForAll && !planned.names_tags() {
             return true;
         }
-        self.open_seats(number).iter().all(|key| {
-            self.world.seat(key).is_none_or(|seat| seat.in_flight_bytes == 0)
-        })
+        self.open_seats(number)
+            .iter()
+            .all(|key| self.world.seat(key).is_none_or(|seat| seat.in_flight_bytes == 0))
     }
 
     fn fill_up(&mut self) {
@@ -217,7 +219,8 @@ impl Stage<'_> {
                 let sent = self.world.seat(key).map_or(&[][..], |seat| &seat.sent);
                 sent.iter().filter_map(|sent| sent.tag).collect()
             };
-            let all: BTreeSet<u64> = seats.iter().flat_map(of).filter(|tag| !heard.waves.contains_key(tag)).collect();
+            let all: BTreeSet<u64> =
+                seats.iter().flat_map(of).filter(|tag| !heard.waves.contains_key(tag)).collect();
             let lacking: Vec<(SeatKey, Vec<u64>)> =
                 seats.iter().map(|key| (*key, all.difference(&of(key)).copied().collect())).collect();
             for (key, tags) in lacking {

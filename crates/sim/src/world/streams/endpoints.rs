@@ -84,7 +84,10 @@ impl World {
             EndpointEvent::Packet { sequence, tag, .. } => self.take_packet(key, sequence, tag, inline),
             EndpointEvent::Settled { bytes } => {
                 let seat = self.open_seat_of(&key);
-                assert!(seat.in_flight_bytes >= bytes, "{key:?}: {bytes} bytes are settled that were not sent");
+                assert!(
+                    seat.in_flight_bytes >= bytes,
+                    "{key:?}: {bytes} bytes are settled that were not sent"
+                );
                 seat.in_flight_bytes -= bytes;
                 while let Some(seat) = self.streams.seats.get_mut(&key).filter(|seat| seat.has_room())
                     && let Some(tag) = seat.waiting.pop_front()

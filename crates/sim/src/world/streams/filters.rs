@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use treefold_core::effect::FilterEffect;
 use treefold_core::error::JobError;
 use treefold_core::input::Input;
+use treefold_core::stream::StreamId;
 use treefold_core::stream::operator::{OperatorId, OperatorNews};
 use treefold_core::stream::spec::{FilterRun, FilterWork, Filtered, Source, StreamSpec};
-use treefold_core::stream::StreamId;
 use treefold_core::time::Duration;
 
 /// How long a node takes to make something of an operator that came.
@@ -71,7 +71,10 @@ impl World {
             }
             FilterEffect::Replaced { stream, lost, heirs } => {
                 let keeper = self.keeper(at, stream);
-                assert!(keeper.known.remove(&lost), "place {at}, {stream}: {lost:?} is lost and never joined");
+                assert!(
+                    keeper.known.remove(&lost),
+                    "place {at}, {stream}: {lost:?} is lost and never joined"
+                );
                 let stranger = heirs.iter().find(|heir| !keeper.known.contains(heir));
                 assert!(stranger.is_none(), "place {at}, {stream}: {stranger:?} never joined");
             }
@@ -121,9 +124,8 @@ impl World {
         let is_up = matches!(run.work, FilterWork::Up(_));
         let filtered = self.filtered(at, &run, packet_bytes);
         let chance = mixed(self.setting.workload_seed ^ mixed(run.run) ^ (at as u64) << 40);
-        let befalls = |one_in: u64, purpose: u64| {
-            is_up && one_in > 0 && mixed(chance ^ purpose).is_multiple_of(one_in)
-        };
+        let befalls =
+            |one_in: u64, purpose: u64| is_up && one_in > 0 && mixed(chance ^ purpose).is_multiple_of(one_in);
         let failing = &self.places[at].failing;
         let result = if befalls(failing.one_filter_in, 1) { Err(failing.error()) } else { Ok(filtered) };
         let hangs = !run.inline && befalls(failing.one_filter_hangs_in, 2);
@@ -151,7 +153,10 @@ impl World {
         let mut sum: Option<Ink> = None;
         let mut late = None;
         for (number, &(source, piece)) in pieces.iter().enumerate() {
-            assert!(keeper.ever.contains(&source), "place {at}, {stream}: a piece of {source:?}, which never joined");
+            assert!(
+                keeper.ever.contains(&source),
+                "place {at}, {stream}: a piece of {source:?}, which never joined"
+            );
             let piece = match source {
                 Source::Endpoint(endpoint) => piece.stamped(stream, endpoint, tag),
                 Source::Child(_) => piece,

@@ -76,7 +76,9 @@ impl World {
     ) -> bool {
         let window_bytes = self.places[at].spec.limits.stream_window_bytes as u64;
         let key = (self.places[at].id, request);
-        let Some(front) = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over) else { return false };
+        let Some(front) = self.streams.fronts.get_mut(&key).filter(|front| !front.is_over) else {
+            return false;
+        };
         let payload = Ink { bytes: 0, ..Ink::params(tag, 1.0) };
         let bytes = u64::from(payload.bytes) + PACKET_BYTES as u64;
         if front.stream.is_none() || front.down_bytes + bytes > window_bytes {
