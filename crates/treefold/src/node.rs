@@ -1,6 +1,6 @@
 //! A node: a member of a cluster in this process, with its services, on a thread of its own.
 
-use crate::client::Client;
+use crate::client::{Client, ClientBuilder};
 use crate::driver::asks::Handle;
 use crate::driver::thread::{Setup, Thread, Welcome};
 use crate::entropy;
@@ -197,20 +197,22 @@ impl NodeBuilder {
         Ok(sockets::reachable(bound, &facing).await)
     }
 
-    /// Starts the node. It listens when this returns; who else is there it learns from then on.
+    /// Starts the node. When this returns, it listens, and knows the members that the first seed to answer knows; the
+    /// others it learns from then on.
     ///
     /// # Errors
-    /// When the address can't be had, a service makes no sense, or the recording can't be begun.
-    pub async fn start(self) -> Result<Node, StartError> {
+    /// When the address can't be had, a service makes no sense, its total is not the cluster's, or the recording can't
+    /// be begun.
+    pub async fn start(mut self) -> Result<Node, StartError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
         sockets::check_cluster(&self.cluster)?;
+        let registry = Registry::new(std::mem::take(&mut self.services), &self.limits)?;
         let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;
         let addr = self.advertised(bound).await?;
-        let registry = Registry::new(self.services, &self.limits)?;
         let id = NodeId::new(addr, entropy::draw());
-        let by_launcher = !self.tuning.membership.gossips;
+        let (identity, asker) = (self.identity(id), self.asker());
         let services = registry.cards();
         let provided = services.iter().find(|(_, service)| !service.partitions.is_empty());
         if let (true, Some((service, _))) = (self.relay, provided) {
@@ -228,29 +230,20 @@ impl NodeBuilder {
         };
         card.check().map_err(StartError::Card)?;
         let own = Arc::new(card.clone());
-        let asks_seeds = !by_launcher && !self.join.is_empty();
-        let (seeds, asker) = (self.join.clone(), Client::builder().limits(self.limits.clone()));
-        let asker = asker.cluster(self.cluster.clone()).token(self.token.clone());
+        let seeds = self.join.clone();
         let (join, may_join) = oneshot::channel();
         let config = NodeConfig {
             card,
             kinds: registry.kinds(),
             tuning: self.tuning,
-            limits: self.limits.clone(),
+            limits: self.limits,
             shares: self.shares,
             pushed: registry.pushed(),
             seed: self.seed.unwrap_or_else(entropy::draw),
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity {
-                node: id,
-                cluster: self.cluster,
-                token: self.token,
-                limits: self.limits,
-                by_launcher,
-                blocks: Blocks::default(),
-            },
+            identity,
             registry,
             foreign: self.foreign,
             listener: Some(listener),
@@ -264,13 +257,23 @@ impl NodeBuilder {
         })?;
         let node = Node { id, card: own, thread };
         // The node answers by now: nodes that start at once and ask each other don't wait for each other.
-        let known = if asks_seeds { ask_seeds(&node.card, &seeds, &asker).await? } else { None };
+        let known = match asker {
+            Some(asker) => ask_seeds(&node.card, &seeds, &asker).await?,
+            None => None,
+        };
         let (taken, is_taken) = oneshot::channel();
         // A loop that has ended already joins nobody, and one without seeds takes nothing.
         if join.send(Welcome { known, taken }).is_ok() {
             let _ = is_taken.await;
         }
         Ok(node)
+    }
+
+    /// The client with which a node that gossips asks its seeds before it joins.
+    fn asker(&self) -> Option<ClientBuilder> {
+        let asks = self.tuning.membership.gossips && !self.join.is_empty();
+        let asker = Client::builder().limits(self.limits.clone());
+        asks.then(|| asker.cluster(self.cluster.clone()).token(self.token.clone()))
     }
 }
 

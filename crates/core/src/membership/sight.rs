@@ -33,7 +33,7 @@ const ABSENT_FOR: Duration = Duration::from_millis(1_500);
 /// How a node sees the cluster.
 pub(crate) enum Sight {
     Member(Box<Membership>),
-    Observer(Observer),
+    Observer(Box<Observer>),
 }
 
 /// What a client sees.
@@ -54,7 +54,8 @@ impl Sight {
         let card = config.card.clone();
         if card.node.is_client() || !config.tuning.membership.gossips {
             let (me, view) = (card.node, View::new(Arc::new(card)));
-            return Self::Observer(Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() });
+            let observer = Observer { me, view, absent: BTreeMap::new(), events: VecDeque::new() };
+            return Self::Observer(Box::new(observer));
         }
         let generator = Xoshiro256PlusPlus::seed_from_u64(random.next_u64());
         let membership = Membership::new(card, config.tuning.membership, generator, now);
