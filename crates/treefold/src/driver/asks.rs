@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::error::Reason;
@@ -28,7 +29,7 @@ use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
 
 /// Asks that wait for the loop; who asks beyond that, waits.
 const ASKS_QUEUED_MAX: usize = 1_024;
-/// Asks taken in one go before others get their turn on the loop.
+/// Asks of each kind that one turn takes.
 const ASKS_PER_TURN_MAX: usize = 64;
 
 /// What whoever sets shares, or asks for them, is told: what each application is to have and has had, or why shares are
@@ -82,6 +83,47 @@ pub(crate) struct Asks {
     cancels: mpsc::UnboundedReceiver<RequestId>,
     streams: mpsc::UnboundedReceiver<StreamAsk>,
     launches: mpsc::UnboundedReceiver<LaunchAsk>,
+}
+
+/// What one turn takes from the channels. Every turn takes from all of them, so that however many calls are asked for,
+/// their cancellations and what streams have taken get through, and the other way round.
+#[derive(Default)]
+struct Turn {
+    asks: Vec<Ask>,
+    cancels: Vec<RequestId>,
+    streams: Vec<StreamAsk>,
+    launches: Vec<LaunchAsk>,
+}
+
+impl Asks {
+    /// Waits until something is asked, then takes what waits in each channel, up to [`ASKS_PER_TURN_MAX`] of it. Returns
+    /// false when the node and all its clients are gone.
+    async fn take_turn(&mut self, turn: &mut Turn) -> bool {
+        tokio::select! {
+            biased;
+            taken = self.asks.recv_many(&mut turn.asks, ASKS_PER_TURN_MAX) => {
+                if taken == 0 {
+                    return false;
+                }
+            }
+            Some(request) = self.cancels.recv() => turn.cancels.push(request),
+            Some(ask) = self.streams.recv() => turn.streams.push(ask),
+            Some(ask) = self.launches.recv() => turn.launches.push(ask),
+        }
+        fill(&mut turn.asks, || self.asks.try_recv());
+        fill(&mut turn.cancels, || self.cancels.try_recv());
+        fill(&mut turn.streams, || self.streams.try_recv());
+        fill(&mut turn.launches, || self.launches.try_recv());
+        true
+    }
+}
+
+fn fill<T>(taken: &mut Vec<T>, mut next: impl FnMut() -> Result<T, TryRecvError>) {
+    while taken.len() < ASKS_PER_TURN_MAX
+        && let Ok(ask) = next()
+    {
+        taken.push(ask);
+    }
 }
 
 /// A user's end; clones ask the same loop.
@@ -245,23 +287,13 @@ impl Answers {
 impl Loop {
     /// The task that takes asks.
     pub(super) async fn take_asks(self: Rc<Self>, mut ends: Asks) {
-        let mut batch = Vec::with_capacity(ASKS_PER_TURN_MAX);
-        let mut of_streams = Vec::with_capacity(ASKS_PER_TURN_MAX);
-        loop {
-            tokio::select! {
-                biased;
-                taken = ends.asks.recv_many(&mut batch, ASKS_PER_TURN_MAX) => {
-                    if taken == 0 {
-                        return; // the node and all its clients are gone
-                    }
-                    batch.drain(..).for_each(|ask| self.take(ask));
-                }
-                Some(ask) = ends.launches.recv() => self.take_launch_ask(ask),
-                Some(request) = ends.cancels.recv() => self.cancel(request),
-                _ = ends.streams.recv_many(&mut of_streams, ASKS_PER_TURN_MAX) => {
-                    of_streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
-                }
-            }
+        let mut turn = Turn::default();
+        while ends.take_turn(&mut turn).await {
+            // A cancellation that comes before its call finds nothing, and the call finds nobody who waits for it.
+            turn.cancels.drain(..).for_each(|request| self.cancel(request));
+            turn.asks.drain(..).for_each(|ask| self.take(ask));
+            turn.streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
+            turn.launches.drain(..).for_each(|ask| self.take_launch_ask(ask));
         }
     }
 
@@ -298,5 +330,62 @@ impl Loop {
         if self.answers.borrow_mut().calls.remove(&request).is_some() {
             self.feed(Input::Command(Command::Cancel { request }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user of a loop that stands still, and the loop's end.
+    fn user() -> (Handle, Asks, watch::Sender<Members>) {
+        let (members, seen) = watch::channel(Members::default());
+        let (handle, ends) = channels(Arc::new(Limits::DEFAULT), seen);
+        (handle, ends, members)
+    }
+
+    fn status(handle: &Handle) -> Ask {
+        Ask::Status { request: handle.next_request(), answer: oneshot::channel().0 }
+    }
+
+    fn took(waves: u32) -> StreamAsk {
+        StreamAsk::Took { request: RequestId(1), waves }
+    }
+
+    #[tokio::test]
+    async fn cancels_and_stream_acknowledgements_are_taken_beside_a_full_queue_of_calls() {
+        let (handle, mut ends, _members) = user();
+        for number in 0..200 {
+            handle.cancels.send(RequestId(number)).expect("the loop is there");
+            handle.stream_ask(took(1));
+        }
+        let (mut cancels, mut waves, mut asks) = (Vec::new(), 0, 0);
+        for turn_number in 1..=4 {
+            while handle.asks.try_send(status(&handle)).is_ok() {}
+            let mut turn = Turn::default();
+            assert!(ends.take_turn(&mut turn).await);
+            cancels.extend(turn.cancels);
+            waves += turn.streams.len();
+            asks += turn.asks.len();
+            assert_eq!(asks, turn_number * ASKS_PER_TURN_MAX);
+        }
+        assert_eq!((cancels, waves), ((0..200).map(RequestId).collect(), 200));
+    }
+
+    #[tokio::test]
+    async fn calls_are_taken_beside_streams_that_always_have_something_to_say() {
+        let (handle, mut ends, _members) = user();
+        (0..10 * ASKS_PER_TURN_MAX).for_each(|_| handle.stream_ask(took(1)));
+        assert!(handle.asks.try_send(status(&handle)).is_ok());
+        let mut turn = Turn::default();
+        assert!(ends.take_turn(&mut turn).await);
+        assert_eq!((turn.asks.len(), turn.streams.len()), (1, ASKS_PER_TURN_MAX));
+    }
+
+    #[tokio::test]
+    async fn the_loop_ends_with_its_last_user() {
+        let (handle, mut ends, _members) = user();
+        drop(handle);
+        assert!(!ends.take_turn(&mut Turn::default()).await);
     }
 }
