@@ -232,3 +232,92 @@ async fn within<T>(
 ) -> Result<T, GreetError> {
     timeout(time, greet).await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use tokio::net::TcpListener;
+    use treefold_core::message::Message;
+    use treefold_core::partitions::PartitionSet;
+    use treefold_core::stream::StreamId;
+    use treefold_core::stream::message::{StreamMessage, StreamUp};
+
+    const STREAM: StreamId = StreamId { origin: 7, sequence: 1 };
+    /// More than the system holds of a connection that nobody reads.
+    const PAYLOAD_BYTES: usize = 48 << 20;
+
+    fn identity(addr: SocketAddr, generation: u64) -> Identity {
+        let node = NodeId::new(addr, generation);
+        let (limits, blocks) = (Limits::DEFAULT, Blocks::default());
+        Identity { node, cluster: "test".to_string(), token: None, limits, by_launcher: false, blocks }
+    }
+
+    fn packet_up() -> Message<Bytes> {
+        Message::Stream(Box::new(StreamMessage::Up(StreamUp {
+            stream: STREAM,
+            lane: 0,
+            tag: 1,
+            serial: 0,
+            payload: Some(vec![1; PAYLOAD_BYTES].into()),
+            more: false,
+            urgent: false,
+            contributors: PartitionSet::first(1),
+            missing: Vec::new(),
+            holds_from: None,
+        })))
+    }
+
+    #[tokio::test]
+    async fn a_beat_passes_a_payload_of_its_stream_that_a_slow_reader_holds_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
+        let addr = listener.local_addr().expect("it is bound");
+        let (dialler, host) = (identity(SocketAddr::from(([127, 0, 0, 1], 1)), 1), identity(addr, 2));
+        let accept = async {
+            let (stream, _) = listener.accept().await.expect("somebody dials");
+            welcome(stream, &host, || false).await
+        };
+        let (sender, reader) = tokio::join!(dial(addr, &dialler), accept);
+        let (sender, mut reader) = (sender.ok().expect("it is let in"), reader.ok().expect("it greets"));
+
+        let mut outbox = Outbox::new(Limits::DEFAULT);
+        outbox.push(&packet_up()).expect("it is within the limits");
+        let is_all = write_some(&sender.write, &mut outbox).expect("the connection stands");
+        assert!(!is_all, "nobody reads, so part of the payload waits here");
+        let beat = Message::Stream(Box::new(StreamMessage::Beat { stream: STREAM }));
+        outbox.push(&beat).expect("it is within the limits");
+
+        let read = async {
+            let mut came = Vec::new();
+            while came.len() < 2 {
+                while let Some(incoming) = reader.inbox.next().expect("it makes sense") {
+                    came.push(incoming);
+                }
+                if came.len() < 2 {
+                    let read = reader.read.read_buf(&mut reader.inbox.read_buffer()).await;
+                    assert_ne!(read.expect("the connection stands"), 0);
+                }
+            }
+            came
+        };
+        let (written, came) = tokio::join!(write_all(&sender.write, &mut outbox), read);
+        written.expect("the connection stands");
+        let kinds: Vec<&str> = came.iter().map(kind).collect();
+        assert_eq!(kinds, ["beat", "packet"]);
+    }
+
+    fn kind(incoming: &Incoming) -> &'static str {
+        match incoming {
+            Incoming::Message(Message::Stream(message)) => match &**message {
+                StreamMessage::Beat { .. } => "beat",
+                StreamMessage::Up(up)
+                    if up.payload.as_ref().is_some_and(|all| all.len() == PAYLOAD_BYTES) =>
+                {
+                    "packet"
+                }
+                _ => "another",
+            },
+            _ => "another",
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! What nodes say to each other about a stream. A stream's messages keep their order on a connection.
+//! What nodes say to each other about a stream. A stream's messages keep their order on a connection, but for
+//! [`Beat`](StreamMessage::Beat), which may overtake the others.
 
 use super::tags::TagRuns;
 use super::{OperatorId, StreamError, StreamId, StreamSpec};

@@ -34,7 +34,7 @@ pub(super) enum Lane {
     Wave(WaveId),
     /// Those about one request of a client.
     Request(u64),
-    /// Those about one stream.
+    /// Those about one stream, signs of life aside.
     Stream(StreamId),
     /// Those about one request that a worker pushes for.
     Push(u64),
@@ -61,6 +61,12 @@ impl<'a> Shell<'a> {
         let StreamId { origin, sequence } = stream;
         let tag = Tag { wave: WaveId { origin, sequence }, branch: 0 };
         Self { kind, tag, payload, lane: Some(Lane::Stream(stream)) }
+    }
+
+    /// A sign of life must not wait for the payload whose sending makes its sender silent, and says nothing that depends on
+    /// order: it is in no lane.
+    pub(super) fn of_beat(stream: StreamId) -> Self {
+        Self { lane: None, ..Self::of_stream(Kind::StreamBeat, stream, None) }
     }
 
     pub(super) fn bare(kind: Kind) -> Self {

@@ -70,7 +70,7 @@ impl StreamEncoder {
                 append(&AheadHeader { tag: *tag }, out);
                 (Kind::StreamAhead, None)
             }
-            StreamMessage::Beat { .. } => (Kind::StreamBeat, None),
+            StreamMessage::Beat { stream } => return Ok(Shell::of_beat(*stream)),
             StreamMessage::WantOperator { id, .. } => {
                 append(&OperatorHeader { operator: id.0.to_vec() }, out);
                 (Kind::StreamWantOperator, None)

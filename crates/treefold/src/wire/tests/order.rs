@@ -76,7 +76,6 @@ fn what_is_about_one_stream_keeps_its_order() {
         about(StreamMessage::Up(StreamUp { tag: 301, ..up("next") })),
         about(StreamMessage::Down(down(vec![2; 20_000]))),
         about(StreamMessage::Down(StreamDown { sequence: 8, ..down("last") })),
-        about(StreamMessage::Beat { stream: id(1) }),
     ];
     let ahead = [
         about(StreamMessage::Up(StreamUp { stream: id(2), ..up("another stream") })),
@@ -88,6 +87,21 @@ fn what_is_about_one_stream_keeps_its_order() {
     came.extend(feed(&mut inbox, &written(&mut outbox, 999)));
     let in_order: Vec<String> = ahead.iter().chain([&long]).chain(&behind).map(shown).collect();
     assert_eq!(shown_all(&came), in_order, "a wave of the same numbers is none of the stream's business");
+}
+
+#[test]
+fn a_beat_passes_between_two_chunks_of_its_own_stream() {
+    let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
+    let long = about(StreamMessage::Up(up(vec![1; 50_000])));
+    let next = about(StreamMessage::Up(StreamUp { tag: 301, ..up("next") }));
+    let beat = about(StreamMessage::Beat { stream: id(1) });
+    outbox.push(&long).unwrap();
+    assert!(feed(&mut inbox, &write_once(&mut outbox, usize::MAX)).is_empty());
+    outbox.push(&next).unwrap();
+    outbox.push(&beat).unwrap();
+    let came = feed(&mut inbox, &write_once(&mut outbox, 30));
+    assert_eq!(shown_all(&came), [shown(&beat)], "the very next bytes are the beat's");
+    assert_eq!(shown_all(&feed(&mut inbox, &written(&mut outbox, 999))), [shown(&long), shown(&next)]);
 }
 
 #[test]
