@@ -258,7 +258,6 @@ impl<P: Payload> Share<P> {
                 let upto = self.taken_upto();
                 if self.order.orphan_since.is_none() && upto > self.down.told_taken {
                     self.down.told_taken = upto;
-                    self.beat.has_spoken = true;
                     cx.send_stream(parent, StreamMessage::Taken { stream: self.terms.id, upto });
                 }
             }

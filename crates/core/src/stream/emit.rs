@@ -83,7 +83,6 @@ impl<P: Payload> Share<P> {
         if self.order.orphan_since.is_some() {
             return;
         }
-        self.beat.has_spoken = true;
         let last = sent.packets.len().saturating_sub(1);
         let up = |payload: Option<P>, more: bool| StreamUp {
             stream: self.terms.id,

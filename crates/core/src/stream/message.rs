@@ -142,7 +142,7 @@ pub enum StreamMessage<P> {
         /// The last of them.
         tag: u64,
     },
-    /// Child to parent: I am alive and have nothing to say.
+    /// Child to parent: I am alive. Sent in every [`stream_beat`](crate::config::Tuning::stream_beat).
     Beat {
         /// Which stream.
         stream: StreamId,

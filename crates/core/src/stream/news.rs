@@ -154,7 +154,6 @@ impl<P: Payload> Share<P> {
         let away = self.all_away(cx.config.limits.missing_max);
         match self.seat.parent {
             Parent::Node(parent) if self.order.orphan_since.is_none() => {
-                self.beat.has_spoken = true;
                 let news = StreamNews {
                     stream: self.terms.id,
                     tree: self.tree(cx.me),

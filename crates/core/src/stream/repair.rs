@@ -370,7 +370,6 @@ impl<P: Payload> Share<P> {
         self.look_for_missed(desk, now);
         if let Parent::Node(parent) = self.seat.parent
             && self.order.orphan_since.is_none()
-            && !core::mem::take(&mut self.beat.has_spoken)
         {
             desk.cx.send_stream(parent, StreamMessage::Beat { stream: self.terms.id });
         }

@@ -203,8 +203,6 @@ pub(crate) struct Beat {
     pub(crate) ticked_at: Instant,
     /// How late this node was with its beats, of late: see `note_held_up`.
     pub(crate) held_up: Duration,
-    /// True when something went up since the last tick.
-    pub(crate) has_spoken: bool,
     pub(crate) armed: Option<Instant>,
 }
 
@@ -303,7 +301,7 @@ impl<P: Payload> Share<P> {
             terms,
             seat: Seat::under(parent),
             order: Order::default(),
-            beat: Beat { ticked_at: now, held_up: Duration::ZERO, has_spoken: false, armed: None },
+            beat: Beat { ticked_at: now, held_up: Duration::ZERO, armed: None },
             own: Vec::new(),
             roll: Roll {
                 own_set: PartitionSet::new(),

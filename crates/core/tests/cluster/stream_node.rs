@@ -4,6 +4,7 @@
 use crate::world::Sum;
 use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, news, packet, peer, set, up};
 use std::sync::Arc;
+use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
@@ -493,4 +494,19 @@ fn who_took_part_and_skips_waves_is_missing_from_them() {
         lone.waves(),
         [(4, set(&[1]), vec![Missing { node: None, ..missing(&[3], 20, Reason::Late) }])]
     );
+}
+
+#[test]
+fn a_node_that_sends_packets_beats_all_the_same() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[]);
+    for serial in 1..=10 {
+        lone.send(1, Some(serial), 10);
+        lone.pass(Tuning::LAN.stream_beat);
+    }
+    let is_up = |message: &StreamMessage<Sum>| matches!(message, StreamMessage::Up(_));
+    let is_beat = |message: &StreamMessage<Sum>| matches!(message, StreamMessage::Beat { .. });
+    let to_parent = || lone.said.iter().filter(|(to, _)| *to == peer(1)).map(|(_, message)| message);
+    assert_eq!(to_parent().filter(|message| is_up(message)).count(), 10);
+    // What it has sent may wait behind a long payload, and then only the beats are heard.
+    assert!(to_parent().filter(|message| is_beat(message)).count() >= 9, "{:?}", lone.said);
 }
