@@ -99,7 +99,8 @@ impl<P: Payload> Share<P> {
         packets: SmallVec<[P; 1]>,
     ) {
         let (from, source) = (self.seat.children[at].node, Source::Child(self.seat.children[at].more.source));
-        if !is_lane_of(self, &up) || up.missing.len() > cx.config.limits.missing_max {
+        // One loss is listed in any case.
+        if !is_lane_of(self, &up) || up.missing.len() > cx.config.limits.missing_max.max(1) {
             let problem = "up.lane, up.missing: not of this stream, or beyond missing_max";
             return cx.note_bad_message(from, problem);
         }
