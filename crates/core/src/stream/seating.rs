@@ -26,7 +26,7 @@ impl<P: Payload> Share<P> {
         fresh: &PartitionSet,
     ) {
         let patience = desk.cx.config.tuning.stream_patience;
-        let is_seated = is_seated(self, node, fresh);
+        let is_seated = is_seated(self, node, fresh) || is_asked_below(self, node);
         let Some(front) = self.front.as_mut() else { return };
         let (at, times) = front.seated.get(&node).copied().unwrap_or((now, 0));
         let was_just_seated = times > 0 && at.until(now) < patience;
@@ -89,6 +89,13 @@ fn below_smallest<P: Payload>(share: &Share<P>, leaf: &Tree) -> Option<Tree> {
 fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
     let mut seats = share.live().flat_map(|child| child.tree().seats());
     seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
+}
+
+/// True when a node sits below a child that has yet to answer. Another seat would take it from there, with the endpoints
+/// that it was asked for. What is missed when the child has answered is given then.
+fn is_asked_below<P: Payload>(share: &Share<P>, node: NodeId) -> bool {
+    let mut asked = share.live().filter(|child| child.standing() != Standing::There && child.node != node);
+    asked.any(|child| child.tree().seats().iter().any(|seat| seat.node == node))
 }
 
 /// The tree with more endpoints at a node that sits in it.
