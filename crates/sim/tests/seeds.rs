@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 15] = [
+const KEPT: [(&str, &str); 17] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -47,6 +47,14 @@ const KEPT: [(&str, &str); 15] = [
     (
         "early_blocks_what_is_open",
         "a large push that nobody had asked for kept a worker from pushing what was asked for",
+    ),
+    (
+        "one_loss_beyond_missing_max",
+        "with missing_max at 0, the parent dropped the one loss that a child lists in any case, and the packet with it",
+    ),
+    (
+        "seated_twice_while_opening",
+        "a node below a child that had not answered yet was given a second seat, and was moved to and fro for ever",
     ),
 ];
 
@@ -91,12 +99,25 @@ fn a_seed_is_the_same_run_every_time() {
 
 #[test]
 fn sabotage_is_found() {
-    for (sabotage, invariant) in
-        [(Sabotage::CountTwice, "counted_once"), (Sabotage::DropCancel, "leaves_nothing")]
-    {
+    for (sabotage, invariant) in [
+        (Sabotage::CountTwice, "counted_once"),
+        (Sabotage::DropCancel, "leaves_nothing"),
+        (Sabotage::StreamCountTwice, "stream_counted_once"),
+        (Sabotage::StreamMixWaves, "stream_counted_once"),
+        (Sabotage::StreamDropPacket, "stream_nothing_lost"),
+    ] {
         let broken = (1..=500).find_map(|seed| play(&draw(seed), Some(sabotage), None).violation);
         assert_eq!(broken.map(|violation| violation.invariant).as_deref(), Some(invariant), "{sabotage:?}");
     }
+}
+
+#[test]
+fn streams_are_opened_and_give_waves() {
+    let scenario =
+        (1..).map(draw).find(|scenario| !scenario.streams.is_empty()).expect("one of two has some");
+    let played = play(&scenario, None, None);
+    assert_eq!(played.violation, None);
+    assert!(played.streams > 0 && played.stream_waves > 0, "{played:?}");
 }
 
 #[test]

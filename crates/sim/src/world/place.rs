@@ -242,7 +242,7 @@ pub(super) fn addr_of(at: usize) -> SocketAddr {
 }
 
 /// The place that a name belongs to, and which life there.
-pub(super) fn place_of(node: NodeId) -> (usize, u32) {
+pub fn place_of(node: NodeId) -> (usize, u32) {
     ((node.generation & 0xffff_ffff) as usize, (node.generation >> 32) as u32)
 }
 

@@ -34,6 +34,7 @@ use treefold_core::id::{NodeId, RequestId, WaveId};
 use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
+use treefold_core::stream::message::StreamMessage;
 use treefold_core::stream::{PACKET_BYTES, StreamId};
 use treefold_core::time::{Duration, Instant};
 
@@ -308,6 +309,13 @@ impl Watch for Inspection {
             }
             Input::Message { from, message: Message::CancelRequest { id } } => {
                 self.dropped(now, at, Asker::Client(*from, *id));
+            }
+            Input::Message { message: Message::Stream(message), .. } => {
+                if let StreamMessage::Open(open) = &**message
+                    && open.rejoin
+                {
+                    self.streams.begins_anew(now, at, open.stream);
+                }
             }
             Input::Message { message: Message::Push(word), .. } => {
                 self.pushes += u64::from(matches!(**word, PushMessage::Push { .. }));

@@ -1,26 +1,32 @@
 //! Nothing that is not settled is lost while its endpoint lives.
 //!
 //! When all is healed and every endpoint has sent what the others have, each packet of an endpoint that still lives has
-//! come to the front-end's user in a wave, or the endpoint was named missing from that wave. Packets whose tag the node
+//! come to the front-end's user in a wave, or the endpoint was named missing from that wave. A node that was given up
+//! drops what it has of waves that several make, and its endpoints are away until it begins anew. If nobody else has sent
+//! anything for such a wave, it never comes, and so nobody is missing from it. Packets whose tag the node
 //! counted are not looked for one by one where several make a wave: only their node knows which wave was theirs.
 
 use super::Finding;
-use super::streams::{FrontKey, Heard, are_distinct};
+use super::streams::{FrontKey, Heard, Streams, are_distinct};
 use crate::world::World;
+use crate::world::place::place_of;
 use crate::world::streams::Seat;
 use std::collections::BTreeSet;
 use treefold_core::stream::StreamId;
+use treefold_core::time::Instant;
 
 /// Looks at all that living endpoints of a stream have sent.
-pub fn at_rest(world: &World, key: &FrontKey, heard: &Heard) -> Finding {
+pub fn at_rest(world: &World, streams: &Streams, key: &FrontKey) -> Finding {
+    let Some(heard) = streams.heard(key) else { return Ok(()) };
     let Some(stream) = heard.stream else { return Ok(()) };
     for (seat_key, seat) in world.seats().filter(|((_, of, _), _)| *of == stream) {
         if seat.is_over || !world.is_there(seat_key.0) {
             continue;
         }
         let endpoint = seat_key.2;
+        let anew_at = streams.anew_at(place_of(seat_key.0).0, stream);
         let says = if heard.gathers() {
-            waves_of(heard, endpoint, seat)
+            waves_of(heard, endpoint, seat, anew_at)
         } else {
             packets_of(world, heard, stream, endpoint, seat)
         };
@@ -29,8 +35,9 @@ pub fn at_rest(world: &World, key: &FrontKey, heard: &Heard) -> Finding {
     Ok(())
 }
 
-fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat) -> Finding {
-    for tag in seat.sent.iter().filter_map(|sent| sent.tag) {
+fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat, anew_at: Option<Instant>) -> Finding {
+    for sent in &seat.sent {
+        let Some(tag) = sent.tag else { continue };
         let is_told = |(contributors, missing): &(_, _)| {
             let sets: [&treefold_core::partitions::PartitionSet; 2] = [contributors, missing];
             sets.iter().any(|set| set.contains(endpoint))
@@ -39,6 +46,9 @@ fn waves_of(heard: &Heard, endpoint: u32, seat: &Seat) -> Finding {
             continue;
         }
         let wave = heard.waves.get(&tag);
+        if wave.is_none() && anew_at.is_some_and(|anew_at| sent.at <= anew_at) {
+            continue;
+        }
         return Err(format!("it sent a packet for wave {tag}, and is neither in it nor missing: {wave:?}"));
     }
     Ok(())

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamSpec, StreamWave, Synchronisation};
+use treefold_core::time::Instant;
 
 /// The front-end's place, and its name for the stream.
 pub type FrontKey = (usize, RequestId);
@@ -64,6 +65,8 @@ impl Heard {
 #[derive(Debug, Default)]
 pub struct Streams {
     heard: BTreeMap<FrontKey, Heard>,
+    /// When each place was last asked to take part anew, having been given up.
+    anew: BTreeMap<(usize, StreamId), Instant>,
     /// Streams that were opened.
     pub opened: u64,
     /// Waves that came to front-ends' users.
@@ -79,6 +82,16 @@ impl Streams {
     /// A stream, if it was ever asked for.
     pub fn heard(&self, key: &FrontKey) -> Option<&Heard> {
         self.heard.get(key)
+    }
+
+    /// A place that was given up is asked to begin anew.
+    pub(super) fn begins_anew(&mut self, now: Instant, at: usize, stream: StreamId) {
+        self.anew.insert((at, stream), now);
+    }
+
+    /// When a place was last asked to begin anew.
+    pub fn anew_at(&self, at: usize, stream: StreamId) -> Option<Instant> {
+        self.anew.get(&(at, stream)).copied()
     }
 
     /// What a front-end's user hears; the invariant that it breaks, by name, and how.

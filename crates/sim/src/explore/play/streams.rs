@@ -159,15 +159,13 @@ impl Stage<'_> {
         self.look()
     }
 
-    /// Nobody sends anything new, and what is on its way arrives. Where a wave waits for all, each endpoint sends what
-    /// others have sent and it has not.
+    /// Nobody sends anything new, and what is on its way arrives.
     fn all_is_settled(&mut self) -> Result<(), Found> {
         for opened in self.opened.values() {
             self.world.quiet_down(opened.play);
         }
         let by = self.world.now() + SETTLES_WITHIN + self.work_in_hand();
         loop {
-            self.fill_up();
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let is_settled = (0..self.scenario.streams.len()).all(|number| self.is_settled(number));
             if is_settled || self.world.now() >= by || self.scenario.refuses_streams() {
@@ -180,7 +178,8 @@ impl Stage<'_> {
         for number in 0..self.scenario.streams.len() {
             let Some(heard) = self.heard(number) else { continue };
             let opened = self.opened[&number];
-            let says = stream_nothing_lost::at_rest(&self.world, &(opened.front, opened.request), heard);
+            let streams = self.watch.inspection.streams();
+            let says = stream_nothing_lost::at_rest(&self.world, streams, &(opened.front, opened.request));
             let (stream, now) = (heard.stream, self.world.now());
             self.watch.inspection.hold_stream("stream_nothing_lost", now, opened.front, stream, says);
         }
@@ -205,32 +204,6 @@ impl Stage<'_> {
         self.open_seats(number)
             .iter()
             .all(|key| self.world.seat(key).is_none_or(|seat| seat.in_flight_bytes == 0))
-    }
-
-    fn fill_up(&mut self) {
-        for number in 0..self.scenario.streams.len() {
-            let planned = &self.scenario.streams[number];
-            if planned.mode != Mode::WaitForAll || !planned.names_tags() {
-                continue;
-            }
-            let seats = self.open_seats(number);
-            let Some(heard) = self.heard(number) else { continue };
-            let of = |key: &SeatKey| -> BTreeSet<u64> {
-                let sent = self.world.seat(key).map_or(&[][..], |seat| &seat.sent);
-                sent.iter().filter_map(|sent| sent.tag).collect()
-            };
-            let all: BTreeSet<u64> =
-                seats.iter().flat_map(of).filter(|tag| !heard.waves.contains_key(tag)).collect();
-            let lacking: Vec<(SeatKey, Vec<u64>)> =
-                seats.iter().map(|key| (*key, all.difference(&of(key)).copied().collect())).collect();
-            for (key, tags) in lacking {
-                for tag in tags {
-                    if !self.world.send_from(key, Some(tag), &mut self.watch) {
-                        break;
-                    }
-                }
-            }
-        }
     }
 
     /// Streams that are over leave nothing anywhere.

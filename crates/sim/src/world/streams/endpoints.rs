@@ -9,7 +9,7 @@ use treefold_core::id::NodeId;
 use treefold_core::input::{Command, Input};
 use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{PACKET_BYTES, StreamId};
-use treefold_core::time::Duration;
+use treefold_core::time::{Duration, Instant};
 
 /// An endpoint's part in a stream, as a driver keeps it.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Sent {
     pub number: u64,
     /// Its tag, unless the node counted it.
     pub tag: Option<u64>,
+    /// When it was sent.
+    pub at: Instant,
 }
 
 impl Seat {
@@ -153,14 +155,14 @@ impl World {
 
     /// The next packet of an endpoint that is open, noted as sent.
     fn packet_of(&mut self, key: SeatKey, tag: Option<u64>) -> Input<Ink> {
-        let (_, stream, endpoint) = key;
+        let (now, (_, stream, endpoint)) = (self.now, key);
         let number = self.streams.packets.entry((stream, endpoint)).or_default();
         *number += 1;
         let number = *number;
         let play = self.open_seat_of(&key).play;
         let bytes = self.streams.plays[play].packet_bytes;
         let seat = self.open_seat_of(&key);
-        seat.sent.push(Sent { number, tag });
+        seat.sent.push(Sent { number, tag, at: now });
         seat.in_flight_bytes += u64::from(bytes) + PACKET_BYTES as u64;
         let payload = Ink::packet(stream, endpoint, tag, number, bytes);
         Input::Command(Command::EndpointSend { stream, endpoint, tag, payload })
