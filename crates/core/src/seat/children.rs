@@ -41,8 +41,6 @@ pub(crate) struct Lost {
     pub(crate) own: PartitionSet,
     /// Its children, with what lies below them.
     pub(crate) orphans: Vec<Tree>,
-    /// What it was to account for and had no seat for.
-    pub(crate) unseated: PartitionSet,
 }
 
 impl<X> Default for Children<X> {
@@ -183,14 +181,10 @@ impl<X> Children<X> {
         let child = &mut self.row[at];
         let own = child.tree.root().partitions.intersection(&child.answers_for);
         let orphans: Vec<Tree> = child.tree.children().collect();
-        let mut unseated = child.answers_for.difference(&own);
-        if !unseated.is_empty() {
-            orphans.iter().for_each(|tree| unseated = unseated.difference(&tree.partitions()));
-        }
         child.answers_for = own.clone();
         child.seat_below(Tree::leaf(child.node, own.clone()));
         self.set_standing(at, standing);
-        Lost { own, orphans, unseated }
+        Lost { own, orphans }
     }
 
     /// All of them, to be changed in everything but their standing.
@@ -202,15 +196,6 @@ impl<X> Children<X> {
     pub(crate) fn push(&mut self, child: Child<X>) -> usize {
         self.extend([child], |_| None);
         self.row.len() - 1
-    }
-
-    /// Removes a child.
-    pub(crate) fn remove(&mut self, at: usize) -> Child<X> {
-        let child = self.row.remove(at);
-        self.open -= usize::from(child.is_open());
-        self.hopeless -= usize::from(child.standing == Standing::Hopeless);
-        self.order();
-        child
     }
 
     /// A child stands elsewhere now.

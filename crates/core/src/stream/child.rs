@@ -1,12 +1,11 @@
 //! Those who give to a share: children with what lies below them, and endpoints that live here.
 
 use super::lane::ByKey;
+use super::places::Places;
 use crate::error::Missing;
-use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use crate::seat::{self, Standing};
 use crate::time::Instant;
-use crate::tree::{Seat, Tree};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -21,21 +20,6 @@ impl<P> Default for Half<P> {
     fn default() -> Self {
         Self { packets: Vec::new(), bytes: 0 }
     }
-}
-
-/// What a child was asked, and how often in vain.
-#[derive(Debug)]
-pub(crate) struct Asking {
-    /// The term of what it was last asked. What answers an earlier one it said before it heard of that.
-    pub(crate) term: u64,
-    /// The term of what made it a child, again or for the first time. With the answer it sends all that is not settled,
-    /// and once only, whatever it is asked besides.
-    pub(crate) attach_term: u64,
-    /// When it was last asked to come back, and how often in vain.
-    pub(crate) back_at: Instant,
-    pub(crate) times: u32,
-    /// True when it has been told its part anew because it was given up, or is new.
-    pub(crate) rejoins: bool,
 }
 
 /// What a stream keeps of a child.
@@ -56,29 +40,36 @@ pub(crate) struct Flow<P> {
     pub(crate) carries: Option<(u64, u64)>,
     /// Up to which wave it has been told that it is behind.
     pub(crate) told_ahead: u64,
-    pub(crate) asking: Asking,
+    pub(crate) place: Placed,
 }
 
-impl<P> Flow<P> {
-    /// The child is given up: what it was about to give or take is of no use. Gives what it said of those away below it.
-    pub(crate) fn forget(&mut self, now: Instant) -> Vec<Missing> {
-        self.half = Half::default();
-        self.to_take.clear();
-        self.holds_from = None;
-        self.carries = None;
-        self.told_ahead = 0;
-        self.asking.back_at = now;
-        core::mem::take(&mut self.away)
-    }
+/// Where the layout has a child.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// Its subtree, as it was last told.
+    pub(crate) places: Places,
+    /// The epoch with which it was told.
+    pub(crate) epoch: u64,
+    /// True until it has said that it is there, when it begins anew or is new: until then nobody waits for it.
+    pub(crate) begins: bool,
+    /// True while the filter knows it.
+    pub(crate) is_in_filter: bool,
+    /// When the front-end was last told that it is gone, or heard again.
+    pub(crate) reported_at: Option<Instant>,
 }
 
 /// A child in a stream, and what lies below it. No two have an endpoint in common, and none takes itself any.
 pub(crate) type Child<P> = seat::Child<Flow<P>>;
 
 impl<P> Child<P> {
-    /// True while everyone waits for it to say that it takes part.
+    /// True while everyone waits for it to say that it takes part, or for those below it to have another parent.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.standing() == Standing::Asked && !self.more.asking.rejoins
+        self.standing() == Standing::Asked && !self.more.place.begins || self.leaves_orphans()
+    }
+
+    /// True when it is lost, and the layout has yet to say whose its children are.
+    pub(crate) fn leaves_orphans(&self) -> bool {
+        self.standing() == Standing::Gone && !self.is_leaf()
     }
 
     /// True when what these have sent may come from it: they are its, or were until just now.
@@ -93,21 +84,17 @@ impl<P> Child<P> {
         self.answers_for.contains(endpoint) || self.more.formerly.contains(endpoint)
     }
 
-    /// Takes endpoints from it.
-    pub(crate) fn release(&mut self, gone: &PartitionSet) {
-        if !self.answers_for.intersects(gone) {
-            return;
+    /// The layout has another subtree for it.
+    pub(crate) fn seat_anew(&mut self, places: Places) {
+        let answers_for = places.tree().partitions();
+        self.more.formerly.union_with(&self.answers_for.difference(&answers_for));
+        for loss in &mut self.more.away {
+            loss.partitions = loss.partitions.intersection(&answers_for);
         }
-        self.more.formerly.union_with(&self.answers_for.intersection(gone));
-        self.answers_for = self.answers_for.difference(gone);
-        self.seat_below(without(self.tree(), gone));
-        self.more.away.iter_mut().for_each(|loss| loss.partitions = loss.partitions.difference(gone));
         self.more.away.retain(|loss| !loss.partitions.is_empty());
-    }
-
-    /// Gives it endpoints to account for.
-    pub(crate) fn grant(&mut self, endpoints: &PartitionSet) {
-        self.answers_for.union_with(endpoints);
+        self.answers_for = answers_for;
+        self.seat_below(places.tree().clone());
+        self.more.place.places = places;
     }
 }
 
@@ -124,58 +111,4 @@ pub(crate) struct Own {
     pub(crate) unmarked_bytes: usize,
     /// Packets that it has been given and not taken.
     pub(crate) to_take: VecDeque<u64>,
-}
-
-/// The same tree, where these endpoints are nobody's.
-pub(crate) fn without(tree: &Tree, gone: &PartitionSet) -> Tree {
-    let pruned = |seat: &Seat| Seat { partitions: seat.partitions.difference(gone), ..seat.clone() };
-    let row = tree.seats().iter().map(pruned).collect();
-    Tree::from_preorder(row).expect("invariant: who sits below whom is as it was")
-}
-
-/// The same tree without the subtrees of those who sit elsewhere, and these.
-pub(crate) fn cut(tree: &Tree, is_elsewhere: impl Fn(NodeId) -> bool) -> (Tree, Vec<Tree>) {
-    let row = tree.seats();
-    let (mut kept, mut places, mut cut) = (Vec::new(), Vec::new(), Vec::new());
-    let mut at = 0;
-    while let Some(seat) = row.get(at) {
-        let end = at + seat.size as usize;
-        if at == 0 || !is_elsewhere(seat.node) {
-            kept.push(seat.clone());
-            places.push(at);
-            at += 1;
-            continue;
-        }
-        let above = |place: &usize| place + row[*place].size as usize >= end;
-        let above = places.iter().zip(&mut kept).filter(|(place, _)| above(place));
-        above.for_each(|(_, holder)| holder.size -= seat.size);
-        cut.push(
-            Tree::from_preorder(row[at..end].to_vec()).expect("invariant: a subtree is a slice of the row"),
-        );
-        at = end;
-    }
-    (Tree::from_preorder(kept).expect("invariant: all that held a subtree have shrunk by it"), cut)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::net::SocketAddr;
-
-    fn node(number: u16) -> NodeId {
-        NodeId::new(SocketAddr::from(([10, 0, 0, 1], number)), 1)
-    }
-
-    fn inner(number: u16, children: &[Tree]) -> Tree {
-        Tree::join(node(number), [u32::from(number)].into_iter().collect(), children)
-    }
-
-    #[test]
-    fn a_tree_is_cut_where_somebody_sits_elsewhere() {
-        let moved = inner(3, &[inner(4, &[]), inner(5, &[])]);
-        let tree = inner(1, &[inner(2, &[moved.clone(), inner(6, &[])]), inner(7, &[])]);
-        let (kept, cut) = cut(&tree, |at| [node(1), node(3), node(4), node(7)].contains(&at));
-        assert_eq!(kept, inner(1, &[inner(2, &[inner(6, &[])])]));
-        assert_eq!(cut, [moved, inner(7, &[])]);
-    }
 }

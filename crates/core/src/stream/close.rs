@@ -39,7 +39,7 @@ impl<P: Payload> Share<P> {
             StreamError::ShuttingDown => Reason::ShuttingDown,
             _ => Reason::Lost,
         };
-        self.give_up(cx, now, at, &reason);
+        self.give_up(cx, now, at, &reason, false);
         Ok(())
     }
 
@@ -95,6 +95,7 @@ impl<P: Payload> Context<P> {
             StreamMessage::Up(_)
             | StreamMessage::Taken { .. }
             | StreamMessage::News(_)
+            | StreamMessage::Report(_)
             | StreamMessage::Beat { .. } => true,
             StreamMessage::Open(_)
             | StreamMessage::Down(_)

@@ -34,16 +34,17 @@ impl<P: Payload> Streams<P> {
         let Some(mut share) = self.shares.remove(&stream) else {
             return cx.turn_away_stray(from, &message);
         };
-        share.note_daze(cx, now);
+        share.note_stall(cx, now);
         let lives = match message {
             StreamMessage::Open(open) => {
-                share.reopen(&mut StreamDesk { cx, streams: self }, now, from, &open)
+                share.reseat(&mut StreamDesk { cx, streams: self }, now, from, &open)
             }
             StreamMessage::Up(up) => share.take_up(cx, now, from, up),
             StreamMessage::Down(down) => share.take_down(cx, from, down),
             StreamMessage::Settled(settled) => share.take_settled(cx, from, settled),
             StreamMessage::Taken { upto, .. } => share.take_taken(cx, now, from, upto),
             StreamMessage::News(news) => share.take_news(cx, now, from, &news),
+            StreamMessage::Report(report) => share.take_report(cx, now, from, report),
             StreamMessage::Ahead { tag, .. } => share.take_ahead(cx, from, tag),
             StreamMessage::WantOperator { id, .. } => {
                 share.take_operator_want(&mut StreamDesk { cx, streams: self }, now, from, id)
@@ -66,7 +67,7 @@ impl<P: Payload> Streams<P> {
         change: impl FnOnce(&mut Share<P>, &mut StreamDesk<'_, P>) -> Result<(), StreamError>,
     ) {
         if let Some(mut share) = self.shares.remove(&stream) {
-            share.note_daze(cx, now);
+            share.note_stall(cx, now);
             let mut desk = StreamDesk { cx, streams: self };
             let lives = change(&mut share, &mut desk);
             share.put_back(&mut desk, now, lives);

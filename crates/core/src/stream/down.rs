@@ -103,7 +103,7 @@ impl<P: Payload> Share<P> {
             if self.seat.children[at].standing() == Standing::There {
                 is_awaited |= self.send_descending(cx, at, &descending);
             }
-            // One that has been asked gets it with what it lacks, once it has said that it is there.
+            // One that has been asked gets it with what it lacks, once it has said that it is there; so do orphans.
             is_awaited |= self.seat.children[at].is_awaited();
         }
         let is_for = |endpoint: u32| descending.to.as_ref().is_none_or(|to| to.contains(endpoint));

@@ -1,10 +1,12 @@
 //! The front-end: opens a stream over the nodes that its endpoints live on, is the root of its tree, and looks after
 //! who comes.
 
+use super::layout::Layout;
+use super::places::Places;
 use super::share::{Front, Share, Terms};
 use super::spec::StreamEvent;
 use super::table::{StreamDesk, Streams};
-use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation, layout};
+use super::{StreamError, StreamId, StreamOptions, StreamSpec, Synchronisation, given};
 use crate::effect::{Effect, Event};
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, RequestId};
@@ -75,7 +77,7 @@ impl<P: Payload> Streams<P> {
             return Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")));
         }
         if let Some(trees) = &options.trees {
-            layout::check(trees, cx.me, &all, limits.tree_seats_max)?;
+            given::check(trees, cx.me, &all, limits.tree_seats_max)?;
         }
         let window = options.window_bytes.map_or(limits.stream_window_bytes, |bytes| bytes as usize);
         self.opened += 1;
@@ -87,8 +89,9 @@ impl<P: Payload> Streams<P> {
             all: options.endpoints.is_none(),
             wanted: wanted.clone(),
             is_opened: false,
+            layout: Layout::new(&trees),
             fan_out: fan_out.max(1),
-            seated: BTreeMap::new(),
+            asked: BTreeMap::new(),
             missed: PartitionSet::new(),
             looked_at: now,
             delivered: VecDeque::new(),
@@ -103,7 +106,9 @@ impl<P: Payload> Streams<P> {
         };
         let cost_weight = cx.config.tuning.cost_weight;
         let mut share = Box::new(Share::begin(now, terms, Parent::Top, cost_weight, Some(front)));
-        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, &trees);
+        share.order.epoch = 1;
+        let first = trees.iter().map(|tree| Places::beginning(tree.clone(), 1));
+        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, first);
         let homeless = wanted.difference(&share.roll.group);
         if !homeless.is_empty() {
             share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
@@ -156,8 +161,8 @@ impl<P: Payload> Context<P> {
         others: &PartitionSet,
     ) -> (Vec<Tree>, u32) {
         if let Some(given) = &options.trees {
-            let trees = layout::within(given, others);
-            let fan_out = layout::fan_out(&trees);
+            let trees = given::within(given, others);
+            let fan_out = given::fan_out(&trees);
             return (trees, fan_out);
         }
         let candidates = self.candidates(now, placed);
@@ -167,7 +172,7 @@ impl<P: Payload> Context<P> {
         let key = Key { service, application: &spec.service, tag };
         if let Some(trees) = self.form_on_path(now, options.shape, &key, &candidates) {
             // However few are there yet, those who come are not to make a chain.
-            let fan_out = layout::fan_out(&trees).max(FAN_OUT_ON_PATH);
+            let fan_out = given::fan_out(&trees).max(FAN_OUT_ON_PATH);
             return (trees, fan_out);
         }
         let shape = if options.shape == Shape::Auto { STREAM_SHAPE } else { options.shape };
@@ -217,12 +222,16 @@ impl<P: Payload> Share<P> {
         if index.is_refused(&node) {
             return;
         }
-        let (hosted, total) = (service.partitions.clone(), index.total());
+        let (hosted, total, present) = (service.partitions.clone(), index.total(), self.present());
         let Some(front) = self.front.as_mut() else { return };
         if front.all {
             front.wanted.union_with(&PartitionSet::first(total));
         }
-        let fresh = hosted.intersection(&front.wanted).difference(&self.present());
+        let is_expected = |endpoints| front.layout.holds(node, endpoints) && !front.asked.contains_key(&node);
+        let fresh = hosted.intersection(&front.wanted).difference(&present);
+        if is_expected(&fresh) {
+            return;
+        }
         self.give_places(desk, now, node, &fresh);
     }
 
@@ -238,19 +247,21 @@ impl<P: Payload> Share<P> {
         let missed = front.wanted.difference(&present);
         let before = core::mem::replace(&mut front.missed, missed);
         let fresh = before.intersection(&front.missed);
-        if front.missed.is_empty() {
-            front.seated.clear();
-        }
-        // Whoever has left has started again under another name, if at all.
-        let me = desk.cx.me;
-        front.seated.retain(|node, _| *node == me || desk.cx.sight.view().card(node).is_some());
+        // Whoever has left has started again under another name, if at all; and who is there need not be asked.
+        let (me, missed, layout) = (desk.cx.me, &front.missed, &front.layout);
+        let is_there = |node| match layout.endpoints_of(node) {
+            Some(endpoints) => !endpoints.intersects(missed),
+            None => missed.is_empty(),
+        };
+        let is_member = |node| node == me || desk.cx.sight.view().card(&node).is_some();
+        front.asked.retain(|&node, _| is_member(node) && !is_there(node));
         if fresh.is_empty() {
             return;
         }
         let (own, placed) = desk.cx.place_endpoints(&self.terms.spec.service, &fresh);
         let is_due = |share: &Share<P>, node: NodeId| {
-            let seated = share.front.as_ref().and_then(|front| front.seated.get(&node));
-            seated.is_none_or(|&(at, times)| {
+            let asked = share.front.as_ref().and_then(|front| front.asked.get(&node));
+            asked.is_none_or(|&(at, times)| {
                 let pause = patience.mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
                 at.until(now) > pause
             })
@@ -272,11 +283,10 @@ impl<P: Payload> Share<P> {
             return;
         }
         if let Some(front) = self.front.as_mut() {
-            let (at, times) = front.seated.entry(desk.cx.me).or_insert((now, 0));
+            let (at, times) = front.asked.entry(desk.cx.me).or_insert((now, 0));
             (*at, *times) = (now, times.saturating_add(1));
         }
-        self.let_go(desk, &fresh);
-        self.order.life = self.order.life.saturating_add(1);
+        self.take_from_others(desk, now, &fresh);
         let first_tag = self.next_tag();
         self.open_own(desk, &fresh, first_tag);
         self.regroup();

@@ -49,7 +49,7 @@ impl<P: Payload> Share<P> {
         let child = &mut self.seat.children[at];
         child.heard_at = now;
         if !child.is_open() {
-            self.call_back(cx, now, at);
+            self.hear_again(cx, now, at);
             return Ok(());
         }
         if child.standing() == Standing::Asked {
@@ -77,7 +77,7 @@ impl<P: Payload> Share<P> {
         if child.more.half.bytes.saturating_add(held_bytes) > flood_bytes {
             let from = child.node;
             cx.note_bad_message(from, "up: more bytes than its window (stream_window_bytes)");
-            self.give_up(cx, now, at, &Reason::Full("stream_window_bytes".into()));
+            self.give_up(cx, now, at, &Reason::Full("stream_window_bytes".into()), false);
             return None;
         }
         child.more.half.packets.extend(up.payload.take());

@@ -1,99 +1,213 @@
-//! Trees that whoever opens a stream lays out by hand: a network started from a topology file is streamed over exactly
-//! as the file has it, inner processes included, which bear no endpoint and only fold (MRNet's communication nodes).
+//! The front-end's layout: who sits below whom in a stream, and since when.
 //!
-//! A layout is checked before anything is sent: whatever is wrong with it would else show as a node that takes part
-//! twice, or as a wave that waits for somebody whom nobody asked.
+//! It is the one authority on places. Whoever loses a child or hears of it again reports that, and waits for what the next
+//! epoch says; no other node gives anybody a place. Each change is an epoch, and a seat's number is the epoch that gave it
+//! its place: so what anybody says of an earlier place is told from what is so now.
+//!
+//! ```text
+//!      front-end: the layout, epoch 41 ─▶ 42
+//!         ▲ report: "20, of place 17, is gone"     │ open, epoch 42: "21 and 22 are yours; 20 begins anew"
+//!         └───────────── 10 ◀─────────────────────┘
+//!                   20 gone, 21, 22                      places descend, reports climb
+//! ```
 
-use super::StreamError;
+use super::places::{Places, SeatNumber};
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use crate::tree::{Seat, Tree};
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Refuses a layout in which a node sits twice or sits below itself, two seats share an endpoint, or there are too many.
-pub(super) fn check(
-    trees: &[Tree],
-    front: NodeId,
-    all: &PartitionSet,
-    seats_max: usize,
-) -> Result<(), StreamError> {
-    let seats: usize = trees.iter().map(|tree| tree.seats().len()).sum();
-    if seats > seats_max {
-        let limit = alloc::format!("at most {seats_max} (tree_seats_max)");
-        return Err(StreamError::bad_field("trees.seats", seats, limit));
-    }
-    let mut seated = BTreeSet::from([front]);
-    let mut placed = PartitionSet::new();
-    for seat in trees.iter().flat_map(Tree::seats) {
-        if !seated.insert(seat.node) {
-            return Err(StreamError::bad_field(
-                "trees.node",
-                seat.node,
-                "each node once, the front-end never",
-            ));
-        }
-        if seat.node.is_client() {
-            return Err(StreamError::bad_field("trees.node", seat.node, "nodes that have an address"));
-        }
-        if !seat.partitions.is_subset(all) {
-            let limit = alloc::format!("within {all}");
-            return Err(StreamError::bad_field("trees.endpoints", &seat.partitions, limit));
-        }
-        if seat.partitions.intersects(&placed) {
-            return Err(StreamError::bad_field("trees.endpoints", &seat.partitions, "each endpoint once"));
-        }
-        placed.union_with(&seat.partitions);
-    }
-    Ok(())
+/// Who sits where.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// Counts the changes, from 1.
+    epoch: u64,
+    /// The front-end's children.
+    tops: Vec<NodeId>,
+    places: BTreeMap<NodeId, Place>,
 }
 
-/// The same trees with the wanted endpoints alone; a subtree that has none of them is left out.
-pub(super) fn within(trees: &[Tree], wanted: &PartitionSet) -> Vec<Tree> {
-    trees.iter().filter_map(|tree| prune(tree, wanted)).collect()
+#[derive(Debug)]
+struct Place {
+    /// `None`: the front-end.
+    parent: Option<NodeId>,
+    children: Vec<NodeId>,
+    endpoints: PartitionSet,
+    number: SeatNumber,
 }
 
-/// One pass, without recursion: no chain is too deep for a stack.
-fn prune(tree: &Tree, wanted: &PartitionSet) -> Option<Tree> {
-    let seats = tree.seats();
-    let lacks = |seat: &Seat| seat.partitions.difference(wanted);
-    let kept: Vec<PartitionSet> = seats.iter().map(|seat| seat.partitions.difference(&lacks(seat))).collect();
-    // How many before each place bear endpoints, and how many stay.
-    let bearing = running_count(kept.iter().map(|partitions| !partitions.is_empty()));
-    let stays = |at: usize| bearing[at + seats[at].size as usize] > bearing[at];
-    let staying = running_count((0..seats.len()).map(stays));
-    let mut row = Vec::with_capacity(staying[seats.len()]);
-    for (at, (seat, partitions)) in seats.iter().zip(kept).enumerate().filter(|&(at, _)| stays(at)) {
-        let size = (staying[at + seat.size as usize] - staying[at]) as u32;
-        row.push(Seat { node: seat.node, partitions, size });
+impl Layout {
+    /// The first layout.
+    pub(crate) fn new(trees: &[Tree]) -> Self {
+        let mut layout = Self { epoch: 1, ..Self::default() };
+        for tree in trees {
+            let mut above: Vec<(NodeId, usize)> = Vec::new();
+            for (at, seat) in tree.seats().iter().enumerate() {
+                while above.last().is_some_and(|&(_, end)| end <= at) {
+                    above.pop();
+                }
+                layout.add(seat.node, above.last().map(|&(node, _)| node), seat.partitions.clone());
+                above.push((seat.node, at + seat.size as usize));
+            }
+        }
+        layout
     }
-    Tree::from_preorder(row)
-}
 
-/// How many of the first 0, 1, 2, … are true.
-fn running_count(each: impl Iterator<Item = bool>) -> Vec<usize> {
-    let mut counts = alloc::vec![0];
-    let mut count = 0;
-    counts.extend(each.map(|it| {
-        count += usize::from(it);
-        count
-    }));
-    counts
-}
+    /// The number of the last change.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
 
-/// The most children that anybody has, the front-end included: how wide the tree may grow.
-pub(super) fn fan_out(trees: &[Tree]) -> u32 {
-    let mut widest = trees.len();
-    for tree in trees {
-        let seats = tree.seats();
-        for (at, seat) in seats.iter().enumerate() {
-            let end = at + seat.size as usize;
-            let next = |&child: &usize| Some(child + seats[child].size as usize).filter(|&next| next < end);
-            let first = Some(at + 1).filter(|&child| child < end);
-            widest = widest.max(core::iter::successors(first, next).count());
+    /// True when a node sits here, and is to account for some of these.
+    pub(crate) fn holds(&self, node: NodeId, endpoints: &PartitionSet) -> bool {
+        self.places.get(&node).is_some_and(|place| place.endpoints.intersects(endpoints))
+    }
+
+    /// True when a node sits here.
+    pub(crate) fn seats(&self, node: NodeId) -> bool {
+        self.places.contains_key(&node)
+    }
+
+    /// The number of a node's place.
+    pub(crate) fn place_of(&self, node: NodeId) -> Option<u64> {
+        self.places.get(&node).map(|place| place.number.place)
+    }
+
+    /// Which endpoints a node is to account for itself.
+    pub(crate) fn endpoints_of(&self, node: NodeId) -> Option<&PartitionSet> {
+        self.places.get(&node).map(|place| &place.endpoints)
+    }
+
+    /// The subtrees below the front-end.
+    pub(crate) fn subtrees(&self) -> Vec<Places> {
+        self.tops.iter().map(|&top| self.subtree(top)).collect()
+    }
+
+    /// A walk in preorder, without recursion: no chain is too deep for a stack.
+    fn subtree(&self, top: NodeId) -> Places {
+        let (mut row, mut numbers) = (Vec::new(), Vec::new());
+        let mut path: Vec<(&Place, usize, usize)> = Vec::new();
+        let mut next = Some(top);
+        loop {
+            if let Some(node) = next.take() {
+                let place = &self.places[&node];
+                path.push((place, 0, row.len()));
+                row.push(Seat { node, partitions: place.endpoints.clone(), size: 0 });
+                numbers.push(place.number);
+            }
+            let Some((place, child, at)) = path.last_mut() else { break };
+            if let Some(&below) = place.children.get(*child) {
+                *child += 1;
+                next = Some(below);
+            } else {
+                row[*at].size = (row.len() - *at) as u32;
+                path.pop();
+            }
+        }
+        let tree = Tree::from_preorder(row).expect("invariant: each seat was counted by those above it");
+        Places::new(tree, numbers).expect("invariant: each seat has its number, and no life is later")
+    }
+
+    /// A node is lost to its parent: those below become the parent's. `anew`: the node itself is to begin again, as a leaf.
+    /// False when nothing has changed: what is said is of another place, or was known.
+    pub(crate) fn lose(&mut self, node: NodeId, place: u64, anew: bool) -> bool {
+        let Some(lost) = self.places.get_mut(&node).filter(|lost| lost.number.place == place) else {
+            return false;
+        };
+        let (parent, is_relay) = (lost.parent, lost.endpoints.is_empty());
+        let orphans = core::mem::take(&mut lost.children);
+        if orphans.is_empty() && !is_relay && !anew {
+            return false;
+        }
+        self.epoch += 1;
+        for orphan in &orphans {
+            if let Some(orphan) = self.places.get_mut(orphan) {
+                orphan.parent = parent;
+                orphan.number.place = self.epoch;
+            }
+        }
+        let row = self.row(parent);
+        let at = row.iter().position(|&child| child == node).map_or(row.len(), |at| at + 1);
+        row.splice(at..at, orphans);
+        if is_relay {
+            // It only passed on what others sent: nobody misses it.
+            self.remove(node);
+        } else if anew {
+            self.begin_anew(node);
+        }
+        true
+    }
+
+    /// A leaf is to begin again where it sits. False when it has children, or no seat.
+    pub(crate) fn renew(&mut self, node: NodeId) -> bool {
+        let is_leaf = self.places.get(&node).is_some_and(|place| place.children.is_empty());
+        if is_leaf {
+            self.epoch += 1;
+            self.begin_anew(node);
+        }
+        is_leaf
+    }
+
+    /// These endpoints are nobody's; whoever has none left and nobody below has no seat. False when they were nobody's.
+    pub(crate) fn release(&mut self, endpoints: &PartitionSet) -> bool {
+        let held = self.places.iter_mut().filter(|(_, place)| place.endpoints.intersects(endpoints));
+        let mut idle = Vec::new();
+        let mut is_changed = false;
+        for (&node, place) in held {
+            is_changed = true;
+            place.endpoints = place.endpoints.difference(endpoints);
+            if place.endpoints.is_empty() && place.children.is_empty() {
+                idle.push(node);
+            }
+        }
+        self.epoch += u64::from(is_changed);
+        idle.into_iter().for_each(|node| self.remove(node));
+        is_changed
+    }
+
+    /// Gives a node endpoints that are nobody's: where it sits, or else as a leaf below `parent`.
+    pub(crate) fn give(&mut self, node: NodeId, endpoints: &PartitionSet, parent: Option<NodeId>) {
+        self.epoch += 1;
+        match self.places.get_mut(&node) {
+            Some(place) => place.endpoints.union_with(endpoints),
+            None => self.add(node, parent.filter(|parent| self.seats(*parent)), endpoints.clone()),
         }
     }
-    widest as u32
+
+    fn add(&mut self, node: NodeId, parent: Option<NodeId>, endpoints: PartitionSet) {
+        let number = SeatNumber::beginning(self.epoch);
+        self.places.insert(node, Place { parent, children: Vec::new(), endpoints, number });
+        self.row(parent).push(node);
+    }
+
+    fn begin_anew(&mut self, node: NodeId) {
+        if let Some(place) = self.places.get_mut(&node) {
+            place.number = SeatNumber::beginning(self.epoch);
+        }
+    }
+
+    /// Removes a leaf, and those above it that fold nothing then.
+    fn remove(&mut self, leaf: NodeId) {
+        let mut next = Some(leaf);
+        while let Some(node) = next {
+            let Some(place) = self.places.remove(&node) else { return };
+            let row = self.row(place.parent);
+            row.retain(|&child| child != node);
+            let is_alone = row.is_empty();
+            let folds_nothing = |parent: &NodeId| {
+                is_alone && self.places.get(parent).is_some_and(|place| place.endpoints.is_empty())
+            };
+            next = place.parent.filter(folds_nothing);
+        }
+    }
+
+    fn row(&mut self, parent: Option<NodeId>) -> &mut Vec<NodeId> {
+        match parent.and_then(|parent| self.places.get_mut(&parent)) {
+            Some(place) => &mut place.children,
+            None => &mut self.tops,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -105,39 +219,71 @@ mod tests {
         NodeId::new(SocketAddr::from(([10, 0, 0, 1], number)), 1)
     }
 
-    fn leaf(number: u16, endpoint: u32) -> Tree {
-        Tree::leaf(node(number), [endpoint].into_iter().collect())
+    fn set(endpoint: u32) -> PartitionSet {
+        PartitionSet::from_range(endpoint..endpoint + 1)
     }
 
     fn inner(number: u16, children: &[Tree]) -> Tree {
-        Tree::join(node(number), PartitionSet::new(), children)
+        Tree::join(node(number), set(u32::from(number)), children)
     }
 
-    fn refusal(trees: &[Tree]) -> String {
-        check(trees, node(99), &PartitionSet::first(8), 6).unwrap_err().to_string()
+    /// Of each seat in preorder: the node, how many sit there, its place and its life.
+    fn rows(layout: &Layout) -> Vec<Vec<(u16, u32, u64, u64)>> {
+        let row = |places: &Places| {
+            let seats = places.tree().seats().iter().zip(places.numbers());
+            seats.map(|(seat, n)| (seat.node.addr.port(), seat.size, n.place, n.life)).collect()
+        };
+        layout.subtrees().iter().map(row).collect()
     }
 
-    use alloc::string::{String, ToString};
-
-    #[test]
-    fn each_node_and_each_endpoint_has_one_seat() {
-        let all = PartitionSet::first(8);
-        assert_eq!(check(&[inner(1, &[leaf(2, 0), leaf(3, 1)])], node(99), &all, 6), Ok(()));
-        assert!(refusal(&[leaf(1, 0), leaf(1, 1)]).starts_with("trees.node is"));
-        assert!(refusal(&[leaf(99, 0)]).contains("the front-end never"));
-        assert!(refusal(&[leaf(1, 0), leaf(2, 0)]).contains("each endpoint once"));
-        assert!(refusal(&[leaf(1, 8)]).contains("within 0-7"));
-        let many: Vec<Tree> = (1..8).map(|number| leaf(number, u32::from(number))).collect();
-        assert!(refusal(&many).contains("tree_seats_max"));
+    fn two_levels() -> Layout {
+        Layout::new(&[inner(1, &[inner(2, &[inner(3, &[]), inner(4, &[])]), inner(5, &[])]), inner(6, &[])])
     }
 
     #[test]
-    fn what_is_not_wanted_is_left_out_with_those_who_would_fold_nothing() {
-        let tree = inner(1, &[inner(2, &[leaf(3, 0), leaf(4, 1)]), inner(5, &[leaf(6, 2)])]);
-        let some = within(&[tree.clone(), leaf(7, 3)], &[1, 2].into_iter().collect());
-        let wanted = inner(1, &[inner(2, &[leaf(4, 1)]), inner(5, &[leaf(6, 2)])]);
-        assert_eq!(some, [wanted]);
-        assert_eq!(within(core::slice::from_ref(&tree), &PartitionSet::first(8)), [tree]);
-        assert_eq!(fan_out(&[inner(1, &[leaf(2, 0), leaf(3, 1), leaf(4, 2)])]), 3);
+    fn a_layout_gives_back_the_trees_that_it_was_made_of() {
+        let rows = rows(&two_levels());
+        let first = alloc::vec![(1, 5, 1, 1), (2, 3, 1, 1), (3, 1, 1, 1), (4, 1, 1, 1), (5, 1, 1, 1)];
+        assert_eq!(rows, [first, alloc::vec![(6, 1, 1, 1)]]);
+    }
+
+    #[test]
+    fn who_sat_below_a_lost_node_sits_below_its_parent_and_goes_on() {
+        let mut layout = two_levels();
+        assert!(layout.lose(node(2), 1, true));
+        let first = alloc::vec![(1, 5, 1, 1), (2, 1, 2, 2), (3, 1, 2, 1), (4, 1, 2, 1), (5, 1, 1, 1)];
+        assert_eq!(rows(&layout)[0], first);
+        assert!(!layout.lose(node(2), 1, true), "what is said of its former place is stale");
+        assert!(!layout.lose(node(2), 2, false), "that a leaf is away changes no place");
+        assert_eq!(layout.epoch(), 2);
+    }
+
+    #[test]
+    fn a_lost_child_of_the_front_end_leaves_its_children_to_it() {
+        let mut layout = two_levels();
+        assert!(layout.lose(node(1), 1, false));
+        let tops: Vec<u16> = layout.tops.iter().map(|node| node.addr.port()).collect();
+        assert_eq!(tops, [1, 2, 5, 6]);
+        assert_eq!(rows(&layout)[0], [(1, 1, 1, 1)], "it is away, and has its old place until it is asked again");
+    }
+
+    #[test]
+    fn who_is_left_without_endpoints_and_children_has_no_seat() {
+        let relay = Tree::join(node(9), PartitionSet::new(), &[inner(1, &[]), inner(2, &[])]);
+        let mut layout = Layout::new(&[relay]);
+        assert!(layout.release(&set(1)));
+        assert_eq!(rows(&layout)[0], [(9, 2, 1, 1), (2, 1, 1, 1)]);
+        assert!(layout.release(&set(2)));
+        assert!(layout.subtrees().is_empty());
+        assert!(!layout.release(&set(2)));
+    }
+
+    #[test]
+    fn a_newcomer_is_a_leaf_and_more_endpoints_change_no_place() {
+        let mut layout = two_levels();
+        layout.give(node(7), &set(7), Some(node(6)));
+        layout.give(node(6), &set(8), None);
+        assert_eq!(rows(&layout)[1], [(6, 2, 1, 1), (7, 1, 2, 2)]);
+        assert!(layout.holds(node(6), &set(8)));
     }
 }

@@ -1,16 +1,19 @@
 //! What nodes say to each other about a stream. A stream's messages keep their order on a connection, but for
-//! [`Beat`](StreamMessage::Beat), which may overtake the others.
+//! [`Beat`](StreamMessage::Beat) and [`Report`](StreamMessage::Report), which may overtake the others.
 
+use super::places::Places;
 use super::tags::TagRuns;
 use super::{OperatorId, StreamError, StreamId, StreamSpec};
 use crate::error::Missing;
+use crate::id::NodeId;
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
-use crate::tree::Tree;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Parent to child: take part in this stream; or, to one that does, I am your parent now, and this your subtree.
+/// Parent to child: take part in this stream; or, to one that does, this is your place now, and your subtree.
+///
+/// The front-end alone gives places. A parent passes on what it is told of a child, and adds what concerns only the two.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamOpen<P> {
@@ -18,8 +21,11 @@ pub struct StreamOpen<P> {
     pub stream: StreamId,
     /// What it is.
     pub spec: Arc<StreamSpec<P>>,
-    /// The child's subtree, itself at the root.
-    pub tree: Tree,
+    /// The child's subtree, itself at the root, with the number of each seat. If the root's place is later than the child's
+    /// own, the child answers to whoever sends this; if the root's life is later too, it begins anew.
+    pub places: Places,
+    /// The layout that the places are of: the front-end counts its changes.
+    pub epoch: u64,
     /// Levels of the whole tree below the front-end, for time-outs that are staged.
     pub levels: u32,
     /// Bytes that the child may have sent up and not been told to be settled.
@@ -29,15 +35,6 @@ pub struct StreamOpen<P> {
     /// Packets of the front-end that had come to the parent by then, counted from 1. A child that knows nothing of the
     /// stream is given those after them: its endpoints may have taken the others in a former life.
     pub packets_before: u64,
-    /// Counts the places that the front-end has given since it opened the stream.
-    pub life: u32,
-    /// Later than all that the sender has sent or heard of: of two who both believe to be the parent, the one with the
-    /// later term is, for it has given the other up.
-    pub term: u64,
-    /// True when the child had been given up: its endpoints begin anew, at `first_tag`.
-    pub rejoin: bool,
-    /// Endpoints that are no longer the child's to account for.
-    pub gone: PartitionSet,
 }
 
 /// Child to parent: what my subtree gives to one wave. There may be several, of disjoint contributors.
@@ -94,24 +91,36 @@ pub struct StreamSettled {
     pub lanes: Vec<(u32, TagRuns)>,
 }
 
-/// Child to parent: I have opened it, or my subtree has changed.
+/// Child to parent: I have opened it, or who takes part below me has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamNews {
     /// Which stream.
     pub stream: StreamId,
-    /// The subtree as it is now: who takes part.
-    pub tree: Tree,
-    /// The latest term heard of below.
-    pub term: u64,
-    /// The term of the last [`StreamOpen`] from whom this goes to: what was asked later was not heard yet.
-    pub answers: u64,
+    /// The place that the sender speaks from. What it says from another than its parent gave it is no answer.
+    pub place: u64,
+    /// The epoch of the last [`StreamOpen`] that it has had there: of what came later it knows nothing yet.
+    pub epoch: u64,
     /// The last packet that has come from above.
     pub received: u64,
     /// Endpoints that begin with some tag; 0 for those who have been there all along.
     pub joined: Vec<(PartitionSet, u64)>,
     /// Endpoints of the subtree that give nothing now, and why.
     pub away: Vec<Missing>,
+}
+
+/// Child to parent, and on to the front-end: a child is lost, or may be called back. May overtake other messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StreamReport {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Whom this is about.
+    pub node: NodeId,
+    /// The place that it had. The report says nothing of any other.
+    pub place: u64,
+    /// True when it is to be called back at once: it took part until now, or has been heard again.
+    pub at_once: bool,
 }
 
 /// A message about a stream.
@@ -135,6 +144,8 @@ pub enum StreamMessage<P> {
     },
     /// See [`StreamNews`].
     News(StreamNews),
+    /// See [`StreamReport`].
+    Report(StreamReport),
     /// Parent to child: waves up to this one have gone without you; begin after it.
     Ahead {
         /// Which stream.
@@ -182,6 +193,7 @@ impl<P> StreamMessage<P> {
             Self::Down(down) => down.stream,
             Self::Settled(settled) => settled.stream,
             Self::News(news) => news.stream,
+            Self::Report(report) => report.stream,
             Self::Taken { stream, .. }
             | Self::Ahead { stream, .. }
             | Self::Beat { stream }

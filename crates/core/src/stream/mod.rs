@@ -14,20 +14,22 @@
 //! - **Nothing is mixed.** Nobody is in a wave twice, and no packet is in a wave of another tag, whatever died
 //!   meanwhile: what comes too late is dropped and counted.
 //! - **Nothing is lost because a node in between dies.** A node keeps what it sent until the front-end's user has it
-//!   ([`message::StreamSettled`]). Should its parent die, whoever adopts it gets all of that again, and drops what it
-//!   has. Only what comes for a gathered wave after that has reached the front-end is dropped there, and was missing
+//!   ([`message::StreamSettled`]). Should its parent die, whose child it becomes gets all of that again, and drops what
+//!   it has. Only what comes for a gathered wave after that has reached the front-end is dropped there, and was missing
 //!   from it by name.
 //! - **Nobody is flooded.** What is sent and not settled is bounded by a window of bytes, at each node and each
 //!   endpoint, and so is what the front-end sent down and its endpoints have not taken. Whoever stops reading stops
 //!   those who send.
-//! - **Nobody blocks the others for long.** A child that gives no sign of life is given up, its children are adopted,
-//!   and its endpoints are missing until it is back (`repair`).
+//! - **Nobody blocks the others for long.** A child that gives no sign of life is given up, its children are given to its
+//!   parent, and its endpoints are missing until it is back (`repair`).
+//! - **One node gives places.** The front-end numbers them, and of two places the later counts (`layout`). All others
+//!   report whom they have lost or heard again, and take the place that is sent to them.
 //!
 //! Rooms: [`spec`] and [`error`], what a stream is and why it ends; [`message`], what is said; `share`, a node's part,
-//! with `child`, `lane` and `roll` for who and what is in it; `layout`, trees that the user gives; `desk`, where
-//! everything arrives; `open`, `reopen`, `news` and `close`, how a share comes to be, changes and ends; `gather`, `late`,
-//! `filtering`, `emit` and `settle`, the way up; `down`, the way down; `repair`, who is lost and who comes back; `front`
-//! and `endpoint`, the two ends; [`operator`], filters that come while the cluster runs; [`tags`], sets of tags;
+//! with `child`, `lane` and `roll` for who and what is in it; [`places`], `layout`, `seating` and `given`, who sits where;
+//! `desk`, where everything arrives; `open`, `reseat`, `news` and `close`, how a share comes to be, changes and ends;
+//! `gather`, `late`, `filtering`, `emit` and `settle`, the way up; `down`, the way down; `repair` and `report`, who is
+//! lost and who comes back; `front` and `endpoint`, the two ends; [`operator`], filters that come while the cluster runs; [`tags`], sets of tags;
 //! [`work`], how much there is of it all.
 
 mod child;
@@ -40,6 +42,7 @@ pub mod error;
 mod filtering;
 mod front;
 mod gather;
+mod given;
 mod lane;
 mod late;
 mod layout;
@@ -47,8 +50,10 @@ pub mod message;
 mod news;
 mod open;
 pub mod operator;
-mod reopen;
+pub mod places;
 mod repair;
+mod report;
+mod reseat;
 mod roll;
 mod seating;
 mod settle;

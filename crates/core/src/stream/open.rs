@@ -1,13 +1,14 @@
 //! How a node comes to have a share of a stream, and asks others to.
 //!
 //! The parent sends each child its subtree; the child opens it the same way, and says so when everyone below has
-//! ([`super::message::StreamNews`]): opening is itself a wave. Each `Open` bears a later term than all before it, and
-//! what is said in answer names that term: so a parent tells the answer from what was said before.
+//! ([`super::message::StreamNews`]): opening is itself a wave. Later a node is sent its part again whenever the layout has
+//! changed there (`reseat`).
 
-use super::child::{Asking, Child, Flow, Half, Own};
+use super::child::{Child, Flow, Half, Own, Placed};
 use super::error::StreamError;
 use super::lane::ByKey;
 use super::message::{StreamMessage, StreamOpen};
+use super::places::Places;
 use super::share::{AtWork, Filter, Share, Terms};
 use super::spec::{EndpointEvent, Source};
 use super::table::{StreamDesk, Streams};
@@ -20,7 +21,6 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::Parent;
 use crate::time::Instant;
-use crate::tree::Tree;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -28,9 +28,9 @@ use alloc::vec::Vec;
 
 /// Packets of one life of an endpoint that are told apart from those of the next.
 const LIFE_BITS: u32 = 44;
-/// No term is so much later than the latest heard of. They rise by one with each `Open`: one that leaps is made up, and
+/// No epoch is so much later than the latest heard of. They rise by one with each change: one that leaps is made up, and
 /// would leave no room for those that follow.
-pub(crate) const TERM_LEAP_MAX: u64 = 1 << 32;
+pub(crate) const EPOCH_LEAP_MAX: u64 = 1 << 32;
 /// No child is given a smaller window than this, unless the whole stream's is.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 
@@ -43,13 +43,13 @@ impl<P: Payload> Streams<P> {
         from: NodeId,
         open: StreamOpen<P>,
     ) {
-        let refusal = if open.tree.root().node != cx.me {
+        let refusal = if open.places.node() != cx.me {
             return cx.note_bad_message(from, "open.tree: its root is another node");
-        } else if open.term > u64::MAX >> 1 {
-            return cx.note_bad_message(from, "open.term: beyond all that there can be");
+        } else if open.epoch > u64::MAX >> 1 || open.places.number().place > open.epoch {
+            return cx.note_bad_message(from, "open.epoch: beyond all that there can be, or before the place");
         } else if open.window_bytes == 0 {
             Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
-        } else if let Err(error) = open.tree.check_seats() {
+        } else if let Err(error) = open.places.tree().check_seats() {
             cx.note_bad_message(from, &alloc::format!("open.tree: {error}"));
             Some(StreamError::bad_field("open.tree.node", error.node, "each node once"))
         } else if cx.is_leaving() {
@@ -71,15 +71,14 @@ impl<P: Payload> Streams<P> {
         };
         let cost_weight = cx.config.tuning.cost_weight;
         let mut share = Box::new(Share::begin(now, terms, Parent::Node(from), cost_weight, None));
-        share.order.life = open.life;
-        share.order.term = open.term;
-        share.order.asked_term = open.term;
+        share.order.number = open.places.number();
+        share.order.epoch = open.epoch;
         share.roll.first_tag = open.first_tag.max(1);
         share.row.tag_max = share.roll.first_tag - 1;
         share.down.packets_before = open.packets_before;
         share.down.received = open.packets_before;
-        let children: Vec<Tree> = open.tree.children().collect();
-        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.tree.root().partitions, &children);
+        let children = open.places.children();
+        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.places.root().partitions, children);
         let (own, first_tag) = (share.roll.own_set.clone(), share.roll.first_tag);
         share.begin_with(&own, first_tag);
         share.put_back(&mut StreamDesk { cx, streams: self }, now, Ok(()));
@@ -106,7 +105,7 @@ impl<P: Payload> Share<P> {
         desk: &mut StreamDesk<'_, P>,
         now: Instant,
         own: &PartitionSet,
-        children: &[Tree],
+        children: impl Iterator<Item = Places>,
     ) {
         desk.cx.note_held(desk.cx.queue.lanes.of_service(&self.terms.spec.service));
         if self.terms.spec.has_filter() {
@@ -115,9 +114,11 @@ impl<P: Payload> Share<P> {
         }
         let first_tag = self.roll.first_tag;
         self.open_own(desk, own, first_tag);
-        let window_bytes = self.window_for(desk.cx, children.len());
-        for tree in children {
-            self.adopt_child(desk.cx, now, tree, window_bytes, false);
+        for places in children {
+            self.adopt_child(desk.cx, now, places, false, PartitionSet::new());
+        }
+        for at in 0..self.seat.children.len() {
+            self.send_open(desk.cx, at);
         }
         self.regroup();
     }
@@ -140,7 +141,7 @@ impl<P: Payload> Share<P> {
         let hosted = card.map(|card| card.partitions.clone()).unwrap_or_default();
         let absent = endpoints.difference(&hosted);
         // Those of a former process are told from these by the life, those of this process by counting on.
-        let life = u64::from(self.order.life) & ((1 << (u64::BITS - LIFE_BITS)) - 1);
+        let life = self.order.epoch & ((1 << (u64::BITS - LIFE_BITS)) - 1);
         let next_serial = (life << LIFE_BITS) + desk.streams.serials_used + 1;
         for endpoint in endpoints.intersection(&hosted).iter() {
             let Err(at) = self.own.binary_search_by_key(&endpoint, |own| own.endpoint) else { continue };
@@ -191,6 +192,9 @@ impl<P: Payload> Share<P> {
         self.row.holds_from = None;
         let (stream, spec): (_, Arc<StreamSpec<P>>) = (self.terms.id, Arc::clone(&self.terms.spec));
         cx.effects.push_back(Effect::Filter(FilterEffect::Open { stream, spec }));
+        for child in self.seat.children.iter_mut() {
+            child.more.place.is_in_filter = child.is_open();
+        }
         let own = self.own.iter().map(|own| Source::Endpoint(own.endpoint));
         let children = self.live().map(|child| Source::Child(child.more.source));
         let known: BTreeSet<Source> = own.chain(children).collect();
@@ -207,43 +211,20 @@ impl<P: Payload> Share<P> {
         }
     }
 
-    /// Makes a subtree a child of this node, and sends it its part. Who joins begins anew, whatever it may hold of a
-    /// former part in the stream.
+    /// Makes a subtree a child of this node. Who begins anew, or is new, is waited for once it has said that it is there.
+    /// Gives its place in the row; it is yet to be told.
     pub(crate) fn adopt_child(
         &mut self,
         cx: &mut Context<P>,
         now: Instant,
-        tree: &Tree,
-        window_bytes: usize,
-        joins: bool,
-    ) {
-        let node = tree.root().node;
-        if node == cx.me {
-            return;
-        }
-        let mut endpoints = tree.partitions().difference(&self.roll.own_set);
+        places: Places,
+        begins: bool,
+        formerly: PartitionSet,
+    ) -> usize {
         self.row.sources = self.row.sources.wrapping_add(1);
-        let mut formerly = PartitionSet::new();
-        if let Some(at) = self.child_at(node) {
-            let old = self.seat.children.remove(at);
-            formerly.clone_from(&old.more.formerly);
-            formerly.union_with(&old.answers_for);
-            // Whom it has had to account for are nobody else's yet, whatever is said to be below it now.
-            if joins {
-                let partitions = old.answers_for.difference(&endpoints);
-                self.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
-            } else {
-                endpoints.union_with(&old.answers_for);
-            }
-            if old.is_open() {
-                self.tell_filter_replaced(cx, Source::Child(old.more.source), Vec::new());
-            }
-        }
-        if self.roll.group.intersects(&endpoints) {
-            self.seat.children.iter_mut().for_each(|child| child.release(&endpoints));
-            self.drop_idle_children(cx);
-        }
-        self.roll.group.union_with(&endpoints);
+        let source = Source::Child(self.row.sources);
+        let tree = places.tree().clone();
+        let is_in_filter = self.terms.spec.has_filter();
         let flow = Flow {
             source: self.row.sources,
             formerly,
@@ -253,49 +234,28 @@ impl<P: Payload> Share<P> {
             holds_from: None,
             carries: None,
             told_ahead: 0,
-            asking: Asking { term: 0, attach_term: 0, back_at: now, times: 0, rejoins: joins },
+            place: Placed { places, epoch: self.order.epoch, begins, is_in_filter, reported_at: None },
         };
-        let mut child = Child::asked(now, 0, tree.clone(), flow);
-        child.answers_for = endpoints;
-        self.tell_filter_joined(cx, Source::Child(child.more.source));
-        let at = self.seat.children.push(child);
-        self.attach_child(cx, at, window_bytes);
+        self.tell_filter_joined(cx, source);
+        self.seat.children.push(Child::asked(now, 0, tree, flow))
     }
 
-    /// Asks who is to be a child, again or for the first time.
-    pub(crate) fn attach_child(&mut self, cx: &mut Context<P>, at: usize, window_bytes: usize) {
-        let (tree, rejoins) =
-            (self.seat.children[at].tree().clone(), self.seat.children[at].more.asking.rejoins);
-        self.send_open(cx, &tree, window_bytes, rejoins, PartitionSet::new());
-        self.seat.children[at].more.asking.attach_term = self.seat.children[at].more.asking.term;
-    }
-
-    /// Asks a child.
-    pub(crate) fn send_open(
-        &mut self,
-        cx: &mut Context<P>,
-        tree: &Tree,
-        window_bytes: usize,
-        rejoin: bool,
-        gone: PartitionSet,
-    ) {
-        let node = tree.root().node;
-        self.order.term = self.order.term.saturating_add(1);
-        if let Some(at) = self.child_at(node) {
-            self.seat.children[at].more.asking.term = self.order.term;
-        }
+    /// Tells a child its place, as it is now.
+    pub(crate) fn send_open(&mut self, cx: &mut Context<P>, at: usize) {
+        let window_bytes = self.window_for(cx, self.seat.children.len());
+        let child = &mut self.seat.children[at];
+        child.more.place.epoch = self.order.epoch;
+        let (node, begins, places) =
+            (child.node, child.more.place.begins, child.more.place.places.clone());
         let open = StreamOpen {
             stream: self.terms.id,
             spec: Arc::clone(&self.terms.spec),
-            tree: tree.clone(),
+            places,
+            epoch: self.order.epoch,
             levels: self.terms.levels,
             window_bytes: window_bytes as u64,
             first_tag: self.first_tag_for_others(),
-            packets_before: self.packets_before_others(rejoin),
-            life: self.order.life,
-            term: self.order.term,
-            rejoin,
-            gone,
+            packets_before: self.packets_before_others(begins),
         };
         cx.send_stream(node, StreamMessage::Open(open));
     }

@@ -119,13 +119,6 @@ impl<P: Payload> Share<P> {
         self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below)
     }
 
-    /// Those away whom nobody looks after: who did was lost.
-    pub(crate) fn nobodys(&self) -> PartitionSet {
-        let mut rest = self.roll.away_set.difference(&self.roll.own_set);
-        self.seat.children.iter().for_each(|child| rest = rest.difference(&child.answers_for));
-        rest
-    }
-
     /// Who is in the group now, and who of them gives nothing.
     pub(crate) fn attendance(&self) -> Attendance {
         Attendance { group: self.roll.group.clone(), away: self.roll.group.difference(&self.present()) }

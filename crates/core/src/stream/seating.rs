@@ -26,35 +26,46 @@ impl<P: Payload> Share<P> {
         fresh: &PartitionSet,
     ) {
         let patience = desk.cx.config.tuning.stream_patience;
-        let is_seated = is_seated(self, node, fresh) || is_asked_below(self, node);
+        let present = self.present();
         let Some(front) = self.front.as_mut() else { return };
-        let (at, times) = front.seated.get(&node).copied().unwrap_or((now, 0));
-        let was_just_seated = times > 0 && at.until(now) < patience;
-        if fresh.is_empty() || node == desk.cx.me || is_seated || was_just_seated {
+        let asked = front.asked.get(&node).copied();
+        let was_just_asked = asked.is_some_and(|(at, times)| times > 0 && at.until(now) < patience);
+        if fresh.is_empty() || node == desk.cx.me || was_just_asked {
             return;
         }
-        front.seated.insert(node, (now, times.saturating_add(1)));
-        // Whoever answered for them before answers for them no longer.
+        let times = asked.map_or(0, |(_, times)| times).saturating_add(1);
+        front.asked.insert(node, (now, times));
+        // Every other time another parent may have more luck with it.
+        let is_absent = front.layout.endpoints_of(node).is_some_and(|its| !its.intersects(&present));
+        if is_absent && times % 2 == 1 && front.layout.renew(node) {
+            return self.follow_layout(desk.cx, now);
+        }
+        self.take_from_others(desk, now, fresh);
+        let leaf = Tree::leaf(node, fresh.clone());
+        let parent = self.parent_for(desk.cx, &leaf);
+        if let Some(front) = self.front.as_mut() {
+            front.layout.give(node, fresh, parent);
+        }
+        self.follow_layout(desk.cx, now);
+    }
+
+    /// Whoever answered for these endpoints until now does so no longer.
+    pub(crate) fn take_from_others(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, fresh: &PartitionSet) {
+        if self.front.as_mut().is_some_and(|front| front.layout.release(fresh)) {
+            self.follow_layout(desk.cx, now);
+        }
         self.let_go(desk, fresh);
-        self.seat(desk.cx, now, node, fresh);
-        self.regroup();
     }
 
-    /// A new leaf: below a relay where the node stands, if one folds for this stream; else below this node while it has
-    /// fewer children than the shape says; else in the smallest subtree.
-    fn seat(&mut self, cx: &mut Context<P>, now: Instant, node: NodeId, endpoints: &PartitionSet) {
-        self.order.life = self.order.life.saturating_add(1);
-        let leaf = Tree::leaf(node, endpoints.clone());
-        let sits = there(self).find_map(|child| with_more(child.tree(), node, endpoints));
-        let below_another = || self.below_relay(cx, &leaf).or_else(|| below_smallest(self, &leaf));
-        let is_new = self.child_at(node).is_none();
-        let tree = sits.or_else(|| is_new.then(below_another).flatten()).unwrap_or(leaf);
-        self.graft(cx, now, &tree, true);
+    /// Below whom a new leaf sits: a relay where the node stands, if one folds for this stream; else the front-end while it
+    /// has fewer children than the shape says; else the smallest subtree.
+    fn parent_for(&self, cx: &Context<P>, leaf: &Tree) -> Option<NodeId> {
+        self.relay_for(cx, leaf).or_else(|| below_smallest(self))
     }
 
-    /// The subtree in which a relay takes the leaf in: one of the leaf's rack, or else one where its zone's racks meet; of
-    /// several the one with least below it.
-    fn below_relay(&self, cx: &Context<P>, leaf: &Tree) -> Option<Tree> {
+    /// The relay that takes the leaf in: one of the leaf's rack, or else one where its zone's racks meet; of several the one
+    /// with least below it.
+    fn relay_for(&self, cx: &Context<P>, leaf: &Tree) -> Option<NodeId> {
         let view = cx.sight.view();
         let MemberCard { zone, rack, .. } = &**view.card(&leaf.root().node)?;
         let stands_at = |seat: &Seat, rack: &str| {
@@ -63,47 +74,24 @@ impl<P: Payload> Share<P> {
         };
         let places = [(!rack.is_empty()).then_some(&**rack), (!zone.is_empty()).then_some("")];
         places.into_iter().flatten().find_map(|rack| {
-            let seats = there(self)
-                .flat_map(|child| core::iter::repeat(child).zip(child.tree().seats().iter().enumerate()));
-            let relays = seats.filter(|(_, (_, seat))| stands_at(seat, rack));
-            let (child, (at, _)) = relays.min_by_key(|(_, (_, seat))| seat.size)?;
-            Some(with_child(child.tree(), at, leaf))
+            let seats = there(self).flat_map(|child| child.tree().seats());
+            let relays = seats.filter(|seat| stands_at(seat, rack));
+            relays.min_by_key(|seat| seat.size).map(|seat| seat.node)
         })
     }
 }
 
-/// The branches that give something.
+/// The children that give something.
 fn there<P: Payload>(share: &Share<P>) -> impl Iterator<Item = &Child<P>> {
     share.seat.children.iter().filter(|child| child.standing() == Standing::There)
 }
 
-/// The smallest subtree with one more leaf, once this node has as many children as the shape says.
-fn below_smallest<P: Payload>(share: &Share<P>, leaf: &Tree) -> Option<Tree> {
+/// Once this node has as many children as the shape says, a node of the smallest subtree that has fewer.
+fn below_smallest<P: Payload>(share: &Share<P>) -> Option<NodeId> {
     let fan_out = share.front.as_ref().map_or(1, |front| front.fan_out) as usize;
     let smallest = there(share).min_by_key(|child| child.tree().root().size)?;
     let is_full = share.live().count() >= fan_out;
-    is_full.then(|| with_child(smallest.tree(), free_seat(smallest.tree(), fan_out), leaf))
-}
-
-/// True when a node sits where it could give these endpoints, and somebody looks after it.
-fn is_seated<P: Payload>(share: &Share<P>, node: NodeId, endpoints: &PartitionSet) -> bool {
-    let mut seats = share.live().flat_map(|child| child.tree().seats());
-    seats.any(|seat| seat.node == node && seat.partitions.intersects(endpoints))
-}
-
-/// True when a node sits below a child that has yet to answer. Another seat would take it from there, with the endpoints
-/// that it was asked for. What is missed when the child has answered is given then.
-fn is_asked_below<P: Payload>(share: &Share<P>, node: NodeId) -> bool {
-    let mut asked = share.live().filter(|child| child.standing() != Standing::There && child.node != node);
-    asked.any(|child| child.tree().seats().iter().any(|seat| seat.node == node))
-}
-
-/// The tree with more endpoints at a node that sits in it.
-fn with_more(tree: &Tree, node: NodeId, endpoints: &PartitionSet) -> Option<Tree> {
-    let mut row = tree.seats().to_vec();
-    let seat = row.iter_mut().find(|seat| seat.node == node)?;
-    seat.partitions.union_with(endpoints);
-    Tree::from_preorder(row)
+    is_full.then(|| smallest.tree().seats()[free_seat(smallest.tree(), fan_out)].node)
 }
 
 /// The place of the seat that may have another child, nearest to the root of the smallest subtree, and of that the
@@ -123,16 +111,6 @@ fn free_seat(tree: &Tree, fan_out: usize) -> usize {
     }
 }
 
-/// The tree with a leaf more, below the seat at this place.
-fn with_child(tree: &Tree, parent: usize, leaf: &Tree) -> Tree {
-    let mut row = tree.seats().to_vec();
-    let end = parent + row[parent].size as usize;
-    let holds = |(at, seat): &(usize, &mut Seat)| at + seat.size as usize > parent;
-    row[..=parent].iter_mut().enumerate().filter(holds).for_each(|(_, seat)| seat.size += 1);
-    row.insert(end, leaf.root().clone());
-    Tree::from_preorder(row).expect("invariant: all that hold the new seat have grown by it")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,12 +128,12 @@ mod tests {
 
     #[test]
     fn a_new_leaf_takes_the_free_place_nearest_to_the_root_of_the_smallest_subtree() {
-        let with_leaf = |tree: &Tree, fan_out| with_child(tree, free_seat(tree, fan_out), &leaf(9));
-        assert_eq!(with_leaf(&leaf(1), 2), inner(1, &[leaf(9)]));
+        let place = |tree: &Tree, fan_out| tree.seats()[free_seat(tree, fan_out)].node.addr.port();
+        assert_eq!(place(&leaf(1), 2), 1);
         let tree = inner(1, &[inner(2, &[leaf(3)]), leaf(4)]);
-        assert_eq!(with_leaf(&tree, 3), inner(1, &[inner(2, &[leaf(3)]), leaf(4), leaf(9)]));
-        assert_eq!(with_leaf(&tree, 2), inner(1, &[inner(2, &[leaf(3)]), inner(4, &[leaf(9)])]));
+        assert_eq!(place(&tree, 3), 1);
+        assert_eq!(place(&tree, 2), 4);
         let chain = inner(1, &[inner(2, &[leaf(3)])]);
-        assert_eq!(with_leaf(&chain, 1), inner(1, &[inner(2, &[inner(3, &[leaf(9)])])]));
+        assert_eq!(place(&chain, 1), 3);
     }
 }

@@ -3,6 +3,8 @@
 use super::StreamId;
 use super::child::{Child, Flow, Own};
 use super::lane::{Lane, Piece, Slot};
+use super::layout::Layout;
+use super::places::SeatNumber;
 use super::roll::Cohort;
 use super::spec::{FilterRun, Source, StreamEvent, StreamSpec, Synchronisation};
 use super::tags::TagRuns;
@@ -17,7 +19,6 @@ use crate::partitions::PartitionSet;
 use crate::schedule::lanes::Charge;
 use crate::seat::{Parent, Seat};
 use crate::time::{Duration, Instant};
-use crate::tree::Tree;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -145,7 +146,7 @@ impl<P> Default for Down<P> {
 
 /// What only the front-end's share has.
 ///
-/// Eleven fields: what its user wants and has been given, and who has been asked to take part.
+/// Twelve fields: what its user wants and has been given, and who has been asked to take part.
 #[derive(Debug)]
 pub(crate) struct Front {
     /// Its user's name for the stream.
@@ -154,9 +155,10 @@ pub(crate) struct Front {
     pub(crate) all: bool,
     pub(crate) wanted: PartitionSet,
     pub(crate) is_opened: bool,
+    pub(crate) layout: Layout,
     pub(crate) fan_out: u32,
-    /// Who has been given a place, and may not have said yet that it is there: when, and how often.
-    pub(crate) seated: BTreeMap<NodeId, (Instant, u32)>,
+    /// Who was lost, or has been given a place, and may not have said yet that it is there: when, and how often.
+    pub(crate) asked: BTreeMap<NodeId, (Instant, u32)>,
     /// Who was not there when it was last looked.
     pub(crate) missed: PartitionSet,
     pub(crate) looked_at: Instant,
@@ -177,24 +179,16 @@ pub(crate) struct Terms<P> {
     pub(crate) window_bytes: usize,
 }
 
-/// What a node knows of the order among places: which parent is the present one, and whose word on places counts.
+/// Which place of the layout a node has.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
+    /// Its number: a later one counts, whoever brings it.
+    pub(crate) number: SeatNumber,
+    /// The epoch that it was last told of. An endpoint's packets are counted from here, so that those of a former life of
+    /// it are told from later ones.
+    pub(crate) epoch: u64,
     /// Since when it is without a parent.
     pub(crate) orphan_since: Option<Instant>,
-    /// How often the front-end has given somebody a new place. An endpoint's packets are counted from here, so that
-    /// those of a former life of it are told from later ones.
-    pub(crate) life: u32,
-    /// The latest term heard of.
-    pub(crate) term: u64,
-    /// The term of what the present parent has asked last.
-    pub(crate) asked_term: u64,
-    /// Until when it leaves decisions about others to its parent, having been held up itself.
-    pub(crate) dazed_until: Option<Instant>,
-    /// Children whose connections broke meanwhile.
-    pub(crate) gone_meanwhile: Vec<NodeId>,
-    /// Endpoints that it was told to let go meanwhile, and those below were not.
-    pub(crate) let_go_meanwhile: PartitionSet,
 }
 
 /// The beats of a share.
@@ -374,13 +368,6 @@ impl<P: Payload> Share<P> {
     pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
         let may_be_answered = begins_anew && !self.gathers();
         if self.roll.is_opening && !may_be_answered { self.down.packets_before } else { self.down.received }
-    }
-
-    /// The subtree as it is, without those who have yet to come back.
-    pub(crate) fn tree(&self, me: NodeId) -> Tree {
-        let trees = self.live().filter(|child| !child.more.asking.rejoins);
-        let trees: Vec<Tree> = trees.map(|child| child.tree().clone()).collect();
-        Tree::join(me, self.roll.own_set.clone(), &trees)
     }
 
     /// True while this run of the filter waits for its turn.

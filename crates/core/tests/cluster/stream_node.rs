@@ -2,13 +2,13 @@
 //! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
 
 use crate::world::Sum;
-use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, news, packet, peer, set, up};
+use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
 use std::sync::Arc;
 use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
-use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamUp};
+use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp};
 use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
@@ -85,9 +85,11 @@ fn who_joins_below_does_not_excuse_those_who_were_there_all_along() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1, 2], &[leaf(20, &[3])]);
     (0..9).for_each(|_| lone.send(1, None, 10));
     // Nodes 30 and 31 join below; the first says that it begins with tag 10, the second has yet to say something.
-    for (life, number) in [(1, 30), (2, 31)] {
-        let tree = inner(ME, &[1, 2], &[leaf(20, &[3]), leaf(number, &[u32::from(number)])]);
-        let open = StreamOpen { life, first_tag: 10, ..lone.asked(tree) };
+    let mut children = vec![leaf(20, &[3])];
+    for number in [30, 31] {
+        children.push(leaf(number, &[u32::from(number)]));
+        let tree = inner(ME, &[1, 2], &children);
+        let open = StreamOpen { first_tag: 10, ..lone.asked(tree) };
         lone.hear(1, StreamMessage::Open(open));
         if number == 30 {
             lone.hear_news(leaf(30, &[30]), &[(&[30], 10)]);
@@ -106,7 +108,7 @@ fn an_endpoint_given_to_a_node_is_not_waited_for_in_waves_that_have_begun() {
     (0..7).for_each(|_| lone.send(1, None, 10));
     lone.waves();
     lone.hear_up(20, 8, &[3]);
-    let open = StreamOpen { life: 1, first_tag: 9, ..lone.asked(inner(ME, &[1, 11], &[leaf(20, &[3])])) };
+    let open = StreamOpen { first_tag: 9, ..lone.asked(inner(ME, &[1, 11], &[leaf(20, &[3])])) };
     lone.hear(1, StreamMessage::Open(open));
     lone.send(1, None, 10);
     let waves = lone.waves();
@@ -121,45 +123,61 @@ fn an_endpoint_given_to_a_node_is_not_waited_for_in_waves_that_have_begun() {
     assert_eq!(lone.waves(), [(9, set(&[1, 3, 11]), vec![])]);
 }
 
+/// Who loses a child says so, and waits for what the front-end says of the child's own.
 #[test]
-fn an_orphan_that_lacks_a_packet_is_not_given_to_a_child_that_has_forgotten_it() {
+fn orphans_are_adopted_when_the_front_end_says_so_and_get_what_they_lack() {
     let orphan = leaf(60, &[60]);
     let lost = inner(20, &[20], core::slice::from_ref(&orphan));
-    let foster = inner(21, &[21], &[leaf(61, &[61])]);
-    let mut children: Vec<Tree> = vec![lost, foster];
-    children.extend((22..40).map(|number| leaf(number, &[u32::from(number)])));
-    for is_taken in [true, false] {
-        let mut lone = Lone::open(Synchronisation::WaitForAll, &[], &children);
-        let down = StreamDown {
-            stream: STREAM,
-            sequence: 1,
-            tag: 5,
-            to: None,
-            payload: Some(packet(10)),
-            more: false,
-        };
-        lone.hear(1, StreamMessage::Down(down));
-        for number in 20..40 {
-            if number != 20 || is_taken {
-                lone.hear(number, StreamMessage::Taken { stream: STREAM, upto: 1 });
-            }
-        }
-        lone.said.clear();
-        lone.input(Input::Lost { peer: peer(20) });
-        let adopts = lone.said.iter().any(|(to, message)| {
-            *to == peer(60)
-                && matches!(message, StreamMessage::Open(open) if open.tree.seats() == orphan.seats())
-        });
-        assert_eq!(adopts, !is_taken);
-        if !is_taken {
-            lone.hear_news(orphan.clone(), &[]);
-            let brought = lone
-                .said
-                .iter()
-                .any(|(to, message)| *to == peer(60) && matches!(message, StreamMessage::Down(_)));
-            assert!(brought, "it gets what it lacks");
-        }
-    }
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[lost]);
+    let payload = Some(packet(10));
+    let down = StreamDown { stream: STREAM, sequence: 1, tag: 5, to: None, payload, more: false };
+    lone.hear(1, StreamMessage::Down(down));
+    lone.said.clear();
+    lone.input(Input::Lost { peer: peer(20) });
+    assert_eq!(lone.reports(), [StreamReport { stream: STREAM, node: peer(20), place: 1, at_once: true }]);
+    assert_eq!(lone.opens().count(), 0);
+    lone.send(1, None, 10);
+    assert!(lone.waves().is_empty(), "the orphan is waited for");
+    let open = lone.asked_with(inner(ME, &[1], &[leaf(20, &[20]), orphan.clone()]), &[20], &[60]);
+    lone.hear(1, StreamMessage::Open(open));
+    let asked: Vec<_> = lone.opens().map(|(to, _)| to).collect();
+    assert_eq!(asked, [peer(20), peer(60)]);
+    lone.hear_news(orphan, &[]);
+    let is_brought =
+        lone.said.iter().any(|(to, said)| *to == peer(60) && matches!(said, StreamMessage::Down(_)));
+    assert!(is_brought, "it gets what it lacks");
+    lone.hear_up(60, 1, &[60]);
+    assert_eq!(lone.waves(), [(1, set(&[1, 60]), vec![missing(&[20], 20, Reason::Lost)])]);
+}
+
+#[test]
+fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
+    let lost = inner(20, &[20], &[leaf(60, &[60])]);
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], core::slice::from_ref(&lost));
+    lone.input(Input::Lost { peer: peer(20) });
+    lone.said.clear();
+    lone.pass(Tuning::LAN.stream_patience.mul_f64(0.5));
+    assert_eq!(lone.reports(), []);
+    lone.pass(Tuning::LAN.stream_patience);
+    assert_eq!(lone.reports().len(), 1, "whoever bore the first may be lost");
+    lone.said.clear();
+    let open = lone.asked_with(inner(ME, &[1], &[lost]), &[], &[ME]);
+    lone.hear(2, StreamMessage::Open(open));
+    let is_report = |said: &(_, StreamMessage<Sum>)| {
+        said.0 == peer(2) && matches!(said.1, StreamMessage::Report(_))
+    };
+    assert!(lone.said.iter().any(is_report), "{:?}", lone.said);
+}
+
+#[test]
+fn what_those_below_report_climbs_as_it_is() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
+    let report = StreamReport { stream: STREAM, node: peer(99), place: 7, at_once: false };
+    lone.hear(20, StreamMessage::Report(report));
+    assert_eq!(lone.reports(), [report]);
+    lone.said.clear();
+    lone.hear(33, StreamMessage::Report(report));
+    assert_eq!(lone.reports(), [], "a stranger is turned away");
 }
 
 #[test]
@@ -179,27 +197,13 @@ fn who_is_in_a_piece_with_somebody_elses_endpoint_is_not_waited_for() {
 fn packets_of_an_endpoint_that_has_moved_take_up_no_window() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[], &[leaf(20, &[3, 4])]);
     lone.hear_alone(20, 4, 1);
-    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[], &[leaf(20, &[3])])) };
+    let open = lone.asked(inner(ME, &[], &[leaf(20, &[3])]));
     lone.hear(1, StreamMessage::Open(open));
     // On its way when the child heard of that.
     lone.hear_alone(20, 4, 2);
     lone.hear_alone(20, 3, 1);
     lone.settle(4, 1, 1);
     assert_eq!(lone.work().unsettled_bytes, 0);
-}
-
-#[test]
-fn an_orphan_that_is_a_child_already_keeps_its_endpoints() {
-    // Node 20 says that 21, which is the node's own child, sits below it with no endpoint.
-    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
-    lone.hear_news(inner(20, &[3], &[leaf(21, &[])]), &[]);
-    lone.said.clear();
-    lone.input(Input::Lost { peer: peer(20) });
-    let news = lone.news().expect("one child less");
-    assert!(news.tree.partitions().contains(4), "{news:?}");
-    lone.send(1, None, 10);
-    lone.hear_up(21, 1, &[4]);
-    assert_eq!(lone.waves(), [(1, set(&[1, 4]), vec![missing(&[3], 20, Reason::Lost)])]);
 }
 
 #[test]
@@ -258,23 +262,20 @@ fn a_filter_that_has_panicked_is_made_anew() {
 }
 
 #[test]
-fn terms_that_leave_no_room_for_later_ones_are_refused() {
+fn epochs_that_leave_no_room_for_later_ones_are_refused() {
     let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
-    let open = StreamOpen { term: u64::MAX, ..lone.asked(inner(ME, &[1], &[])) };
-    lone.hear(1, StreamMessage::Open(open.clone()));
+    let open = StreamOpen { epoch: u64::MAX, ..lone.asked(inner(ME, &[1], &[])) };
+    lone.hear(1, StreamMessage::Open(open));
     assert_eq!(lone.node.stream_work().count(), 0);
     lone.begin(&[1], &[leaf(20, &[3])]);
-    lone.hear(5, StreamMessage::Open(open));
-    for term in [u64::MAX, u64::MAX >> 1, 1 << 40] {
-        lone.terms.insert(peer(20), term);
-        lone.hear_news(leaf(20, &[3]), &[]);
-        lone.hear(20, StreamMessage::Beat { stream: STREAM });
-        assert!(
-            lone.terms[&peer(20)] < 100,
-            "it is given up, and asked back with a term of the node's own count"
-        );
+    for epoch in [u64::MAX, 1 << 40, 0] {
+        let open = StreamOpen { epoch, ..lone.asked_anew(inner(ME, &[1], &[]), &[ME]) };
+        lone.hear(5, StreamMessage::Open(open));
     }
-    assert_eq!(lone.complaints.len(), 5, "{:?}", lone.complaints);
+    assert_eq!(lone.complaints.len(), 4, "{:?}", lone.complaints);
+    lone.send(1, None, 10);
+    lone.hear_up(20, 1, &[3]);
+    assert_eq!(lone.waves(), [(1, set(&[1, 3]), vec![])]);
 }
 
 #[test]
@@ -316,12 +317,10 @@ fn no_chain_is_too_deep_for_a_stack() {
         size: u32::from(DEPTH - at),
     };
     let chain = Tree::from_preorder((0..DEPTH).map(seat).collect()).expect("each seat holds all that follow");
-    // The last of the chain is another child's already, so the chain is taken in seat by seat.
-    let last = u32::from(100 + DEPTH - 1);
-    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[last])]);
-    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[leaf(20, &[last]), chain])) };
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[2])]);
+    let open = lone.asked(inner(ME, &[1], &[leaf(20, &[2]), chain]));
     lone.hear(1, StreamMessage::Open(open));
-    assert_eq!(lone.work().children, usize::from(DEPTH));
+    assert_eq!(lone.work().children, 2);
 }
 
 /// Why a node that knows nothing of the stream turns it down.
@@ -364,7 +363,7 @@ fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() 
     let down = StreamDown { stream: STREAM, sequence: 1, tag: 5, to: None, payload, more: false };
     lone.hear(1, StreamMessage::Down(down));
     assert_eq!(lone.runs.drain(..).count(), 1);
-    let open = StreamOpen { rejoin: true, ..lone.asked(inner(ME, &[1], &[])) };
+    let open = lone.asked_anew(inner(ME, &[1], &[]), &[ME]);
     lone.hear(1, StreamMessage::Open(open));
     let run = lone.runs.pop_front().expect("the new filter is given it").run;
     lone.end_run(run, Ok(vec![packet(10)]));
@@ -373,22 +372,18 @@ fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() 
     assert!(lone.told.iter().any(is_packet), "{:?}", lone.told);
 }
 
-/// Children's own terms climb, and the parent may not have heard of it: a later term is no answer to an earlier question.
 #[test]
-fn what_a_child_said_before_it_heard_that_it_is_asked_back_is_no_answer() {
+fn what_a_child_said_before_it_heard_that_it_begins_anew_is_no_answer() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
+    let former = lone.answer(peer(20));
     lone.input(Input::Lost { peer: peer(20) });
-    let asked = lone.terms[&peer(20)];
-    let said = |answers, first_tag| StreamNews {
-        term: asked + 5,
-        joined: vec![(set(&[3]), first_tag)],
-        ..news(leaf(20, &[3]), answers)
-    };
-    lone.hear(20, StreamMessage::News(said(asked - 1, 0)));
+    let open = lone.asked_anew(inner(ME, &[1], &[leaf(20, &[3])]), &[20]);
+    lone.hear(1, StreamMessage::Open(open));
+    lone.hear(20, StreamMessage::News(StreamNews { joined: vec![(set(&[3]), 0)], ..former }));
     lone.send(1, None, 10);
     let away = || vec![missing(&[3], 20, Reason::Lost)];
     assert_eq!(lone.waves(), [(1, set(&[1]), away())], "it is still away");
-    lone.hear(20, StreamMessage::News(said(asked, 7)));
+    lone.hear_news(leaf(20, &[3]), &[(&[3], 7)]);
     lone.send(1, Some(6), 10);
     assert_eq!(lone.waves(), [(6, set(&[1]), away())], "and begins with the seventh");
     lone.send(1, Some(7), 10);
@@ -398,31 +393,38 @@ fn what_a_child_said_before_it_heard_that_it_is_asked_back_is_no_answer() {
 
 /// With its first answer it sends all that is not settled, and never again.
 #[test]
-fn what_an_orphan_gives_counts_though_it_has_been_asked_more_meanwhile() {
+fn what_an_orphan_gives_counts_though_it_has_been_told_more_meanwhile() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[inner(20, &[3], &[leaf(21, &[4])])]);
     lone.input(Input::Lost { peer: peer(20) });
-    let adopted = lone.terms[&peer(21)];
-    let below = inner(21, &[4], &[leaf(22, &[5])]);
-    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], std::slice::from_ref(&below))) };
+    let open = lone.asked_with(inner(ME, &[1], &[leaf(21, &[4])]), &[], &[21]);
     lone.hear(1, StreamMessage::Open(open));
-    let seated = lone.terms[&peer(21)];
-    assert!(seated > adopted, "it was asked twice before it said anything");
-    lone.hear(21, StreamMessage::News(news(leaf(21, &[4]), adopted)));
+    let adopted = lone.answer(peer(21));
+    let below = inner(21, &[4], &[leaf(22, &[5])]);
+    let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&below)));
+    lone.hear(1, StreamMessage::Open(open));
+    lone.hear(21, StreamMessage::News(adopted));
     lone.hear_alone(21, 4, 1);
     assert_eq!(lone.waves(), [(1, set(&[4]), vec![])]);
-    lone.hear(21, StreamMessage::News(news(below, seated)));
-    assert!(lone.news().expect("the newcomer is there").tree.partitions().contains(5));
+    assert!(lone.news().is_none_or(|news| news.away.iter().any(|loss| loss.partitions.contains(5))));
+    lone.hear_news(below, &[(&[5], 1)]);
+    assert_eq!(lone.news().expect("the newcomer is there").away, []);
 }
 
 #[test]
-fn who_lets_go_of_a_node_that_is_another_parents_does_not_become_its_parent() {
+fn of_two_parents_the_one_with_the_later_place_counts() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
-    let open = StreamOpen { gone: set(&[1]), ..lone.asked(inner(ME, &[], &[])) };
-    lone.hear(5, StreamMessage::Open(StreamOpen { term: open.term + 9, ..open }));
-    lone.send(1, None, 10);
-    let (to, _) = lone.said.last().expect("its wave");
-    assert_eq!(*to, peer(1));
-    assert_eq!(lone.waves(), [(1, set(&[1]), vec![])]);
+    let stale = lone.asked(inner(ME, &[1], &[]));
+    let moved = lone.asked_with(inner(ME, &[1], &[]), &[], &[ME]);
+    let parent_of = |lone: &mut Lone| {
+        lone.send(1, None, 10);
+        lone.said.last().expect("its wave").0
+    };
+    lone.hear(5, StreamMessage::Open(stale.clone()));
+    assert_eq!(parent_of(&mut lone), peer(1), "who is not its parent can't change its place");
+    lone.hear(5, StreamMessage::Open(moved));
+    assert_eq!(parent_of(&mut lone), peer(5));
+    lone.hear(1, StreamMessage::Open(stale));
+    assert_eq!(parent_of(&mut lone), peer(5), "a former parent that wakes is not heard");
 }
 
 /// The front-end seats an endpoint anew below a child that still accounts for its former place.
@@ -430,58 +432,15 @@ fn who_lets_go_of_a_node_that_is_another_parents_does_not_become_its_parent() {
 fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3, 4])]);
     let away = vec![missing(&[4], 21, Reason::Lost)];
-    let lost = StreamNews { away, ..news(leaf(20, &[3]), lone.terms[&peer(20)]) };
+    let lost = StreamNews { away, ..lone.answer(peer(20)) };
     lone.hear(20, StreamMessage::News(lost));
     lone.said.clear();
     let below = inner(20, &[3], &[leaf(22, &[4])]);
-    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
+    let open = lone.asked(inner(ME, &[1], &[below]));
     lone.hear(1, StreamMessage::Open(open));
-    let sits = |open: &StreamOpen<_>| open.tree.seats().iter().any(|seat| seat.node == peer(22));
+    let sits = |open: &StreamOpen<_>| open.places.tree().seats().iter().any(|seat| seat.node == peer(22));
     let is_passed_on = lone.opens().any(|(to, open)| to == peer(20) && sits(open));
     assert!(is_passed_on, "{:?}", lone.said);
-}
-
-/// A node that has been held up, and is told by its parent that endpoint 4, of its child 20, is no longer its own.
-fn dazed_and_letting_go() -> Lone {
-    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[leaf(20, &[3, 4])]);
-    lone.now = lone.now + Duration::from_secs(1);
-    let open = StreamOpen { gone: set(&[4]), ..lone.asked(inner(ME, &[1], &[leaf(20, &[3])])) };
-    lone.hear(1, StreamMessage::Open(open));
-    lone
-}
-
-fn has_let_go(lone: &Lone) -> bool {
-    lone.opens().any(|(to, open)| to == peer(20) && open.gone == set(&[4]))
-}
-
-/// Whoever was held up does not know at once whether its children are still its own.
-#[test]
-fn what_a_node_lets_go_while_it_is_dazed_its_children_hear_afterwards() {
-    let mut lone = dazed_and_letting_go();
-    assert!(!has_let_go(&lone), "{:?}", lone.said);
-    lone.pass(Duration::from_millis(400));
-    assert!(has_let_go(&lone), "{:?}", lone.said);
-}
-
-/// Endpoint 4 is found on node 21, a new child, before node 20 could be told to let it go.
-#[test]
-fn what_was_let_go_and_is_another_childs_by_then_is_let_go_below_all_the_same() {
-    let mut lone = dazed_and_letting_go();
-    let seated = lone.asked(inner(ME, &[1], &[leaf(20, &[3]), leaf(21, &[4])]));
-    lone.hear(1, StreamMessage::Open(StreamOpen { life: 1, ..seated }));
-    lone.pass(Duration::from_millis(400));
-    assert!(has_let_go(&lone), "{:?}", lone.said);
-}
-
-/// Node 21 was 20's child and is this node's own by now, which the front-end has yet to hear.
-#[test]
-fn a_place_below_an_adopted_child_is_given_there() {
-    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3]), leaf(21, &[4])]);
-    let below = inner(20, &[3], &[inner(21, &[4], &[leaf(22, &[5])])]);
-    let open = StreamOpen { life: 1, ..lone.asked(inner(ME, &[1], &[below])) };
-    lone.hear(1, StreamMessage::Open(open));
-    let asked = lone.opens().map(|(to, open)| (to, open.tree.partitions()));
-    assert_eq!(asked.collect::<Vec<_>>(), [(peer(21), set(&[4, 5]))]);
 }
 
 #[test]

@@ -462,9 +462,8 @@ fn a_child_speaks_for_its_own_endpoints_only() {
         world.run_for(Duration::from_millis(20));
         // Node 1 and its endpoints are none of node 2's.
         let stolen: PartitionSet = [1, 9].into_iter().collect();
-        let tree = Tree::leaf(liar, PartitionSet::first(16));
         let joined = vec![(PartitionSet::first(16), u64::MAX)];
-        let news = StreamNews { stream, joined, ..news(tree, u64::MAX) };
+        let news = StreamNews { stream, joined, ..news(1, u64::MAX) };
         say(&mut world, StreamMessage::News(news));
         let up = StreamUp {
             stream,

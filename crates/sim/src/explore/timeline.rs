@@ -13,7 +13,7 @@ use treefold_core::stream::message::StreamMessage;
 use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::Instant;
-use treefold_core::tree::Tree;
+use treefold_core::stream::places::Places;
 
 /// No more lines are kept than this; the oldest go first.
 const LINES_MAX: usize = 100_000;
@@ -227,22 +227,17 @@ fn heard(event: &StreamEvent<Ink>) -> Option<String> {
 
 /// What nodes say to each other about a stream; signs of life and settlement are left out.
 fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
-    let seats = |tree: &Tree| {
-        let seats = tree.seats().iter();
-        seats
-            .map(|seat| format!("{}:{}/{}", name(seat.node), seat.partitions, seat.size))
-            .collect::<Vec<_>>()
-            .join(" ")
+    let seats = |places: &Places| {
+        let seats = places.tree().seats().iter().zip(places.numbers());
+        let shown = seats.map(|(seat, number)| {
+            let (place, life) = (number.place, number.life);
+            format!("{}:{}/{} at {place}.{life}", name(seat.node), seat.partitions, seat.size)
+        });
+        shown.collect::<Vec<_>>().join(" ")
     };
     let text = match message {
         StreamMessage::Open(open) => {
-            let again = if open.rejoin { " anew" } else { "" };
-            let (life, term, first) = (open.life, open.term, open.first_tag);
-            format!(
-                "open{again}, life {life}, term {term}, from tag {first}, gone {}: {}",
-                open.gone,
-                seats(&open.tree)
-            )
+            format!("open, epoch {}, from tag {}: {}", open.epoch, open.first_tag, seats(&open.places))
         }
         StreamMessage::Up(up) => {
             let missing: Vec<_> =
@@ -255,13 +250,12 @@ fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
         }
         StreamMessage::Down(down) => format!("down {} of tag {}", down.sequence, down.tag),
         StreamMessage::News(news) => {
-            format!(
-                "news, term {} answers {}, joined {:?}: {}",
-                news.term,
-                news.answers,
-                news.joined,
-                seats(&news.tree)
-            )
+            let away: Vec<_> = news.away.iter().map(|loss| loss.partitions.to_string()).collect();
+            format!("news, place {} epoch {}, joined {:?}, away {away:?}", news.place, news.epoch, news.joined)
+        }
+        StreamMessage::Report(report) => {
+            let at_once = if report.at_once { ", at once" } else { "" };
+            format!("report of {}, place {}{at_once}", name(report.node), report.place)
         }
         StreamMessage::Ahead { tag, .. } => format!("ahead, to {tag}"),
         StreamMessage::Close { reason, .. } => format!("close: {reason}"),

@@ -125,6 +125,7 @@ impl Decoder {
             | Kind::StreamSettled
             | Kind::StreamTaken
             | Kind::StreamNews
+            | Kind::StreamReport
             | Kind::StreamBeat
             | Kind::StreamAhead
             | Kind::StreamWantOperator

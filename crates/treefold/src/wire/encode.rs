@@ -63,10 +63,10 @@ impl<'a> Shell<'a> {
         Self { kind, tag, payload, lane: Some(Lane::Stream(stream)) }
     }
 
-    /// A sign of life must not wait for the payload whose sending makes its sender silent, and says nothing that depends on
-    /// order: it is in no lane.
-    pub(super) fn of_beat(stream: StreamId) -> Self {
-        Self { lane: None, ..Self::of_stream(Kind::StreamBeat, stream, None) }
+    /// A sign of life must not wait for the payload whose sending makes its sender silent, nor a report on others for what
+    /// can't go on without its answer. They say nothing that depends on order: they are in no lane.
+    pub(super) fn out_of_turn(kind: Kind, stream: StreamId) -> Self {
+        Self { lane: None, ..Self::of_stream(kind, stream, None) }
     }
 
     pub(super) fn bare(kind: Kind) -> Self {

@@ -115,6 +115,8 @@ kinds! {
     StreamWantOperator = 73,
     /// `StreamMessage::Operator`.
     StreamOperator = 74,
+    /// `StreamMessage::Report`.
+    StreamReport = 75,
     /// `PushMessage::Attach`.
     PushAttach = 80,
     /// `PushMessage::Attached`.

@@ -6,7 +6,7 @@
 use crate::wire::columns::{Nodes, Numbers, Sets, put_nodes, put_number, put_set};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::CallHeader;
-use crate::wire::stream::header::{NewsHeader, OpenHeader};
+use crate::wire::stream::header::OpenHeader;
 use treefold_core::limits::Limits;
 use treefold_core::tree::{Seat, Tree};
 
@@ -45,7 +45,7 @@ macro_rules! bears_tree {
     )*};
 }
 
-bears_tree!(CallHeader, OpenHeader, NewsHeader);
+bears_tree!(CallHeader, OpenHeader);
 
 /// Fills the cleared tree columns of `header`.
 pub(super) fn put_tree(header: &mut impl BearsTree, tree: &Tree, limits: &Limits) -> Result<(), WireError> {

@@ -14,7 +14,10 @@ use treefold_core::membership::card::{MemberCard, ServiceCard};
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
-use treefold_core::stream::message::{StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp};
+use treefold_core::stream::message::{
+    StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
+};
+use treefold_core::stream::places::{Places, SeatNumber};
 use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered};
 use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::work::StreamWork;
@@ -57,8 +60,11 @@ pub struct Lone {
     pub abandoned: Vec<(u64, bool)>,
     pub filters_opened: usize,
     pub complaints: Vec<String>,
-    /// The term with which each child was last asked.
-    pub terms: BTreeMap<NodeId, u64>,
+    /// The front-end's layout: its epoch, and the number of each seat.
+    epoch: u64,
+    numbers: BTreeMap<NodeId, SeatNumber>,
+    /// The place that each child was last told, and the epoch.
+    pub places: BTreeMap<NodeId, (u64, u64)>,
 }
 
 impl Lone {
@@ -95,7 +101,9 @@ impl Lone {
             abandoned: Vec::new(),
             filters_opened: 0,
             complaints: Vec::new(),
-            terms: BTreeMap::new(),
+            epoch: 0,
+            numbers: BTreeMap::new(),
+            places: BTreeMap::new(),
         }
     }
 
@@ -108,25 +116,48 @@ impl Lone {
     }
 
     pub fn begin(&mut self, own: &[u32], children: &[Tree]) {
-        self.hear(1, StreamMessage::Open(self.asked(inner(ME, own, children))));
+        let open = self.asked(inner(ME, own, children));
+        self.hear(1, StreamMessage::Open(open));
         children.iter().for_each(|tree| self.hear_news(tree.clone(), &[]));
         self.said.clear();
     }
 
-    /// What its parent asks it, of a term later than all before.
-    pub fn asked(&self, tree: Tree) -> StreamOpen<Sum> {
+    /// What its parent asks it in the next epoch: who has a place keeps it, and others begin.
+    pub fn asked(&mut self, tree: Tree) -> StreamOpen<Sum> {
+        self.asked_anew(tree, &[])
+    }
+
+    /// The same, where these begin anew.
+    pub fn asked_anew(&mut self, tree: Tree, anew: &[u16]) -> StreamOpen<Sum> {
+        self.asked_with(tree, anew, &[])
+    }
+
+    /// The same, where these have lost their parent, and others begin anew.
+    pub fn asked_with(&mut self, tree: Tree, anew: &[u16], moved: &[u16]) -> StreamOpen<Sum> {
+        self.epoch += 1;
+        let beginning = SeatNumber::beginning(self.epoch);
+        let numbers: Vec<SeatNumber> = tree
+            .seats()
+            .iter()
+            .map(|seat| {
+                let number = self.numbers.entry(seat.node).or_insert(beginning);
+                if anew.iter().any(|&it| peer(it) == seat.node) {
+                    *number = beginning;
+                } else if moved.iter().any(|&it| peer(it) == seat.node) {
+                    number.place = self.epoch;
+                }
+                *number
+            })
+            .collect();
         StreamOpen {
             stream: STREAM,
             spec: Arc::clone(&self.spec),
-            tree,
+            places: Places::new(tree, numbers).expect("a number for each seat"),
+            epoch: self.epoch,
             levels: 3,
             window_bytes: 1 << 20,
             first_tag: 1,
             packets_before: 0,
-            life: 0,
-            term: self.terms.values().max().copied().unwrap_or(0) + 1,
-            rejoin: false,
-            gone: PartitionSet::new(),
         }
     }
 
@@ -144,7 +175,7 @@ impl Lone {
         match effect {
             Effect::Send { to, message: Message::Stream(message) } => {
                 if let StreamMessage::Open(open) = &*message {
-                    self.terms.insert(to, open.term);
+                    self.places.insert(to, (open.places.number().place, open.epoch));
                 }
                 self.said.push((to, *message));
             }
@@ -169,14 +200,19 @@ impl Lone {
         self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
     }
 
-    /// A child says how its subtree is, and who of it begins with some tag.
+    /// A child says that it is there, and who of its subtree begins with some tag.
     pub fn hear_news(&mut self, tree: Tree, joined: &[(&[u32], u64)]) {
         let from = tree.root().node;
         let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
-        let term = self.terms.get(&from).copied().unwrap_or(0);
-        let news = StreamNews { joined, ..news(tree, term) };
+        let news = StreamNews { joined, ..self.answer(from) };
         let message = Message::Stream(Box::new(StreamMessage::News(news)));
         self.input(Input::Message { from, message });
+    }
+
+    /// What a child says that has heard all that it was told.
+    pub fn answer(&self, from: NodeId) -> StreamNews {
+        let (place, epoch) = self.places.get(&from).copied().unwrap_or((1, 1));
+        news(place, epoch)
     }
 
     /// A child gives a wave in which these are.
@@ -248,6 +284,16 @@ impl Lone {
         waves
     }
 
+    /// Whom it has reported to its parent, and nobody has looked at.
+    pub fn reports(&self) -> Vec<StreamReport> {
+        let said = self.said.iter().filter(|(to, _)| *to == peer(1));
+        let report = |(_, message): &(NodeId, StreamMessage<Sum>)| match message {
+            StreamMessage::Report(report) => Some(*report),
+            _ => None,
+        };
+        said.filter_map(report).collect()
+    }
+
     /// The last news of its subtree, if it has told some since that was last asked.
     pub fn news(&mut self) -> Option<StreamNews> {
         let said = core::mem::take(&mut self.said);
@@ -258,17 +304,9 @@ impl Lone {
     }
 }
 
-/// What a child says of its subtree, in answer to this term.
-pub fn news(tree: Tree, answers: u64) -> StreamNews {
-    StreamNews {
-        stream: STREAM,
-        tree,
-        term: answers,
-        answers,
-        received: 0,
-        joined: Vec::new(),
-        away: Vec::new(),
-    }
+/// What a child says from this place.
+pub fn news(place: u64, epoch: u64) -> StreamNews {
+    StreamNews { stream: STREAM, place, epoch, received: 0, joined: Vec::new(), away: Vec::new() }
 }
 
 pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Sum> {

@@ -311,10 +311,8 @@ impl Watch for Inspection {
                 self.dropped(now, at, Asker::Client(*from, *id));
             }
             Input::Message { message: Message::Stream(message), .. } => {
-                if let StreamMessage::Open(open) = &**message
-                    && open.rejoin
-                {
-                    self.streams.begins_anew(now, at, open.stream);
+                if let StreamMessage::Open(open) = &**message {
+                    self.streams.has_life(now, at, open.stream, open.places.number().life);
                 }
             }
             Input::Message { message: Message::Push(word), .. } => {

@@ -65,8 +65,8 @@ impl Heard {
 #[derive(Debug, Default)]
 pub struct Streams {
     heard: BTreeMap<FrontKey, Heard>,
-    /// When each place was last asked to take part anew, having been given up.
-    anew: BTreeMap<(usize, StreamId), Instant>,
+    /// The life that each place was told last, and when it was another than before: then it begins anew.
+    lives: BTreeMap<(usize, StreamId), (u64, Option<Instant>)>,
     /// Streams that were opened.
     pub opened: u64,
     /// Waves that came to front-ends' users.
@@ -84,14 +84,17 @@ impl Streams {
         self.heard.get(key)
     }
 
-    /// A place that was given up is asked to begin anew.
-    pub(super) fn begins_anew(&mut self, now: Instant, at: usize, stream: StreamId) {
-        self.anew.insert((at, stream), now);
+    /// A place is told its life.
+    pub(super) fn has_life(&mut self, now: Instant, at: usize, stream: StreamId, life: u64) {
+        let (last, anew_at) = self.lives.entry((at, stream)).or_insert((life, None));
+        if life > *last {
+            (*last, *anew_at) = (life, Some(now));
+        }
     }
 
-    /// When a place was last asked to begin anew.
+    /// When a place was last told to begin anew.
     pub fn anew_at(&self, at: usize, stream: StreamId) -> Option<Instant> {
-        self.anew.get(&(at, stream)).copied()
+        self.lives.get(&(at, stream)).and_then(|&(_, anew_at)| anew_at)
     }
 
     /// What a front-end's user hears; the invariant that it breaks, by name, and how.

@@ -2,12 +2,13 @@
 
 use super::end::stream_error_of;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, SettledHeader, TakenHeader, UpHeader,
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader, TakenHeader,
+    UpHeader,
 };
 use super::tags::TagSets;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
-use crate::wire::columns::{Numbers, Sets, set_alone};
+use crate::wire::columns::{Nodes, Numbers, Sets, set_alone};
 use crate::wire::decode::{decoded, few_enough};
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::frame::Kind;
@@ -22,8 +23,9 @@ use treefold_core::id::Tag;
 use treefold_core::limits::Limits;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::{
-    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
+use treefold_core::stream::places::{Places, SeatNumber};
 use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::{OperatorId, StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
@@ -66,6 +68,7 @@ impl StreamDecoder {
                 few_enough(header, 5, "missing", limits.missing_max)?;
                 StreamMessage::News(news_of(stream, decoded(header)?, limits)?)
             }
+            Kind::StreamReport => StreamMessage::Report(report_of(stream, &decoded(header)?)?),
             Kind::StreamAhead => StreamMessage::Ahead { stream, tag: decoded::<AheadHeader>(header)?.tag },
             Kind::StreamBeat => StreamMessage::Beat { stream },
             Kind::StreamWantOperator => StreamMessage::WantOperator { stream, id: operator_of(header)? },
@@ -179,18 +182,20 @@ fn open_of(
         synchronisation,
         params,
     };
+    if [header.places.len(), header.lives.len()] != [tree.seats().len(); 2] {
+        return Err(malformed("places"));
+    }
+    let numbers = header.places.iter().zip(&header.lives);
+    let numbers = numbers.map(|(&place, &life)| SeatNumber { place, life }).collect();
     Ok(StreamOpen {
         stream,
         spec: Arc::new(spec),
-        tree,
+        places: Places::new(tree, numbers).ok_or(malformed("lives"))?,
+        epoch: header.epoch,
         levels: header.levels,
         window_bytes: header.window_bytes,
         first_tag: header.first_tag,
         packets_before: header.packets_before,
-        rejoin: header.rejoin,
-        gone: set_alone(&header.gone, limits.partitions_max, "gone")?,
-        life: header.life,
-        term: header.term,
     })
 }
 
@@ -207,13 +212,18 @@ fn news_of(stream: StreamId, mut header: NewsHeader, limits: &Limits) -> Result<
     }
     Ok(StreamNews {
         stream,
-        tree: tree_of(&header, limits)?,
-        term: header.term,
-        answers: header.answers,
+        place: header.place,
+        epoch: header.epoch,
         received: header.received,
         joined,
         away: missing_of(&mut header.missing, limits)?,
     })
+}
+
+fn report_of(stream: StreamId, header: &ReportHeader) -> Result<StreamReport, WireError> {
+    let mut nodes = Nodes::new(&header.node, header.family);
+    let node = nodes.take().filter(|_| nodes.is_empty()).ok_or(malformed("node"))?;
+    Ok(StreamReport { stream, node, place: header.place, at_once: header.at_once })
 }
 
 fn operator_of(header: &[u8]) -> Result<OperatorId, WireError> {

@@ -2,23 +2,24 @@
 
 use super::end::close_header;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, SettledHeader, TakenHeader, UpHeader,
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader, TakenHeader,
+    UpHeader,
 };
 use super::tags::put_tags;
 use super::{lane_within, lanes_max, names_within};
 use crate::wire::LONG_HEADER_BYTES;
-use crate::wire::columns::{put_number, put_set};
+use crate::wire::columns::{put_nodes, put_number, put_set};
 use crate::wire::encode::{Shell, append};
 use crate::wire::error::{WireError, within};
 use crate::wire::frame::Kind;
-use crate::wire::outcome::{missing_headers, set_row};
+use crate::wire::outcome::missing_headers;
 use crate::wire::tree::put_tree;
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use treefold_core::limits::Limits;
 use treefold_core::stream::Synchronisation;
 use treefold_core::stream::message::{
-    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
 use treefold_core::time::Duration;
 
@@ -66,11 +67,15 @@ impl StreamEncoder {
                 append(&news_header(news, limits)?, out);
                 (Kind::StreamNews, None)
             }
+            StreamMessage::Report(report) => {
+                append(&report_header(report), out);
+                return Ok(Shell::out_of_turn(Kind::StreamReport, report.stream));
+            }
             StreamMessage::Ahead { tag, .. } => {
                 append(&AheadHeader { tag: *tag }, out);
                 (Kind::StreamAhead, None)
             }
-            StreamMessage::Beat { stream } => return Ok(Shell::of_beat(*stream)),
+            StreamMessage::Beat { stream } => return Ok(Shell::out_of_turn(Kind::StreamBeat, *stream)),
             StreamMessage::WantOperator { id, .. } => {
                 append(&OperatorHeader { operator: id.0.to_vec() }, out);
                 (Kind::StreamWantOperator, None)
@@ -172,13 +177,12 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
         window_bytes: open.window_bytes,
         first_tag: open.first_tag,
         packets_before: open.packets_before,
-        rejoin: open.rejoin,
-        gone: set_row(&open.gone, limits, "gone")?,
-        life: open.life,
-        term: open.term,
+        epoch: open.epoch,
+        places: open.places.numbers().iter().map(|number| number.place).collect(),
+        lives: open.places.numbers().iter().map(|number| number.life).collect(),
         ..OpenHeader::default()
     };
-    put_tree(&mut header, &open.tree, limits)?;
+    put_tree(&mut header, open.places.tree(), limits)?;
     Ok(header)
 }
 
@@ -187,11 +191,10 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
     let mut header = NewsHeader {
         received: news.received,
         missing: missing_headers(&news.away, limits)?,
-        term: news.term,
-        answers: news.answers,
+        place: news.place,
+        epoch: news.epoch,
         ..NewsHeader::default()
     };
-    put_tree(&mut header, &news.tree, limits)?;
     for (endpoints, first_tag) in &news.joined {
         let partitions_max = limits.partitions_max;
         let count = put_set(&mut header.joined_runs, endpoints, partitions_max, "joined.partitions")?;
@@ -199,4 +202,11 @@ fn news_header(news: &StreamNews, limits: &Limits) -> Result<NewsHeader, WireErr
         header.joined_tags.push(*first_tag);
     }
     Ok(header)
+}
+
+fn report_header(report: &StreamReport) -> ReportHeader {
+    let StreamReport { node, place, at_once, .. } = *report;
+    let mut header = ReportHeader { place, at_once, ..ReportHeader::default() };
+    header.family = put_nodes(&mut header.node, core::iter::once(node));
+    header
 }

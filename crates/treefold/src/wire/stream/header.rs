@@ -35,16 +35,14 @@ pub(in crate::wire) struct OpenHeader {
     pub(in crate::wire) window_bytes: u64,
     #[prost(uint64, tag = "14")]
     pub(in crate::wire) first_tag: u64,
-    #[prost(bool, tag = "15")]
-    pub(in crate::wire) rejoin: bool,
-    #[prost(bytes = "vec", tag = "16")]
-    pub(in crate::wire) gone: Vec<u8>,
-    #[prost(uint32, tag = "17")]
-    pub(in crate::wire) life: u32,
-    #[prost(uint64, tag = "18")]
-    pub(in crate::wire) term: u64,
     #[prost(uint64, tag = "19")]
     pub(in crate::wire) packets_before: u64,
+    #[prost(uint64, tag = "20")]
+    pub(in crate::wire) epoch: u64,
+    #[prost(uint64, repeated, tag = "21")]
+    pub(in crate::wire) places: Vec<u64>,
+    #[prost(uint64, repeated, tag = "22")]
+    pub(in crate::wire) lives: Vec<u64>,
 }
 
 /// `StreamUp`.
@@ -128,20 +126,23 @@ pub(in crate::wire) struct NewsHeader {
     pub(in crate::wire) joined_tags: Vec<u64>,
     #[prost(message, repeated, tag = "5")]
     pub(in crate::wire) missing: Vec<MissingHeader>,
-    #[prost(uint64, tag = "6")]
-    pub(in crate::wire) term: u64,
-    #[prost(bytes = "vec", tag = "8")]
-    pub(in crate::wire) sizes: Vec<u8>,
-    #[prost(uint32, tag = "9")]
+    #[prost(uint64, tag = "14")]
+    pub(in crate::wire) place: u64,
+    #[prost(uint64, tag = "15")]
+    pub(in crate::wire) epoch: u64,
+}
+
+/// `StreamReport`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(in crate::wire) struct ReportHeader {
+    #[prost(uint32, tag = "1")]
     pub(in crate::wire) family: u32,
-    #[prost(bytes = "vec", tag = "10")]
-    pub(in crate::wire) nodes: Vec<u8>,
-    #[prost(bytes = "vec", tag = "11")]
-    pub(in crate::wire) run_counts: Vec<u8>,
-    #[prost(bytes = "vec", tag = "12")]
-    pub(in crate::wire) runs: Vec<u8>,
-    #[prost(uint64, tag = "13")]
-    pub(in crate::wire) answers: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(in crate::wire) node: Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub(in crate::wire) place: u64,
+    #[prost(bool, tag = "4")]
+    pub(in crate::wire) at_once: bool,
 }
 
 /// `StreamClose`.

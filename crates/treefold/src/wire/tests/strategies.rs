@@ -32,7 +32,7 @@ fn addr() -> impl Strategy<Value = SocketAddr> {
     prop_oneof![3 => v4, 1 => v6]
 }
 
-fn node() -> impl Strategy<Value = NodeId> {
+pub(super) fn node() -> impl Strategy<Value = NodeId> {
     (addr(), any::<u64>()).prop_map(|(addr, generation)| NodeId::new(addr, generation))
 }
 

@@ -11,8 +11,9 @@ use treefold_core::error::{Missing, Reason};
 use treefold_core::message::Message;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::{
-    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
+use treefold_core::stream::places::{Places, SeatNumber};
 use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::{OperatorId, StreamError, StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
@@ -48,15 +49,12 @@ pub(super) fn open() -> StreamOpen<Bytes> {
     StreamOpen {
         stream: id(1),
         spec: Arc::new(spec()),
-        tree: tree(),
+        places: Places::beginning(tree(), 1),
+        epoch: 1,
         levels: 3,
         window_bytes: 1 << 20,
         first_tag: 1,
         packets_before: 0,
-        rejoin: false,
-        gone: PartitionSet::new(),
-        life: 0,
-        term: 0,
     }
 }
 
@@ -82,9 +80,8 @@ pub(super) fn down(payload: impl Into<Bytes>) -> StreamDown<Bytes> {
 pub(super) fn news() -> StreamNews {
     StreamNews {
         stream: id(1),
-        tree: tree(),
-        term: 2,
-        answers: 0,
+        place: 1,
+        epoch: 2,
         received: 6,
         joined: vec![(set([0, 1, 2]), 1), (set([3]), 300)],
         away: Vec::new(),
@@ -101,8 +98,12 @@ pub(super) fn closed(reason: StreamError) -> Message<Bytes> {
 
 /// Each kind of message about a stream, by name.
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
-    let rejoin = StreamOpen { rejoin: true, first_tag: 301, gone: set([8, 9]), life: 3, term: 2, ..open() };
-    let late = StreamOpen { first_tag: 301, packets_before: 300, life: 3, term: 2, ..open() };
+    let orphan = SeatNumber { place: 300, life: 2 };
+    let numbers = tree().seats().iter().map(|_| orphan).collect();
+    let moved = Places::new(tree(), numbers).expect("a number for each seat");
+    let again = StreamOpen { places: moved, epoch: 301, first_tag: 301, ..open() };
+    let late = StreamOpen { first_tag: 301, packets_before: 300, epoch: 3, ..open() };
+    let report = StreamReport { stream: id(1), node: samples::node(4), place: 300, at_once: true };
     let failed = Missing { reason: Reason::FilterFailed("nan".into()), ..loss() };
     let held = StreamUp { payload: None, missing: vec![failed], holds_from: Some(298), ..up("") };
     let of_one =
@@ -112,7 +113,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let stream = id(1);
     vec![
         ("stream-open", about(StreamMessage::Open(open()))),
-        ("stream-open-again", about(StreamMessage::Open(rejoin))),
+        ("stream-open-again", about(StreamMessage::Open(again))),
         ("stream-open-late", about(StreamMessage::Open(late))),
         ("stream-up", about(StreamMessage::Up(up("sum")))),
         ("stream-up-of-nothing", about(StreamMessage::Up(held))),
@@ -122,7 +123,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
         ("stream-settled", settled(lanes)),
         ("stream-taken", about(StreamMessage::Taken { stream, upto: 7 })),
         ("stream-news", about(StreamMessage::News(news()))),
-        ("stream-news-in-answer", about(StreamMessage::News(StreamNews { answers: 2, ..news() }))),
+        ("stream-report", about(StreamMessage::Report(report))),
         ("stream-news-of-loss", about(StreamMessage::News(StreamNews { away: vec![loss()], ..news() }))),
         ("stream-ahead", about(StreamMessage::Ahead { stream, tag: 300 })),
         ("stream-beat", about(StreamMessage::Beat { stream })),
@@ -174,31 +175,36 @@ fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
 }
 
 fn any_open() -> impl Strategy<Value = StreamMessage<Bytes>> {
-    let numbers = (any::<[u32; 2]>(), any::<[u64; 4]>(), any::<bool>());
-    (any_id(), any_spec(), strategies::tree(), numbers, strategies::set()).prop_map(
-        |(
-            stream,
-            spec,
-            tree,
-            ([levels, life], [window_bytes, first_tag, packets_before, term], rejoin),
-            gone,
-        )| {
+    let numbers = (any::<u32>(), any::<[u64; 4]>());
+    (any_id(), any_spec(), any_places(), numbers).prop_map(
+        |(stream, spec, places, (levels, [window_bytes, first_tag, packets_before, epoch]))| {
             let spec = Arc::new(spec);
             StreamMessage::Open(StreamOpen {
                 stream,
                 spec,
-                tree,
+                places,
+                epoch,
                 levels,
                 window_bytes,
                 first_tag,
                 packets_before,
-                life,
-                term,
-                rejoin,
-                gone,
             })
         },
     )
+}
+
+fn any_places() -> impl Strategy<Value = Places> {
+    (strategies::tree(), any::<[u64; 2]>()).prop_map(|(tree, [place, step])| {
+        let number = |at: usize| SeatNumber { place, life: place / (1 + step % (at as u64 + 1)) };
+        let numbers = (0..tree.seats().len()).map(number).collect();
+        Places::new(tree, numbers).expect("a number for each seat")
+    })
+}
+
+fn any_report() -> impl Strategy<Value = StreamMessage<Bytes>> {
+    (any_id(), strategies::node(), any::<u64>(), any::<bool>()).prop_map(|(stream, node, place, at_once)| {
+        StreamMessage::Report(StreamReport { stream, node, place, at_once })
+    })
 }
 
 fn any_up() -> impl Strategy<Value = StreamMessage<Bytes>> {
@@ -233,9 +239,9 @@ fn any_down() -> impl Strategy<Value = StreamMessage<Bytes>> {
 
 fn any_news() -> impl Strategy<Value = StreamMessage<Bytes>> {
     let joined = vec((strategies::set(), any::<u64>()), 0..5);
-    (any_id(), strategies::tree(), any::<[u64; 3]>(), joined, strategies::missing()).prop_map(
-        |(stream, tree, [term, answers, received], joined, away)| {
-            StreamMessage::News(StreamNews { stream, tree, term, answers, received, joined, away })
+    (any_id(), any::<[u64; 3]>(), joined, strategies::missing()).prop_map(
+        |(stream, [place, epoch, received], joined, away)| {
+            StreamMessage::News(StreamNews { stream, place, epoch, received, joined, away })
         },
     )
 }

@@ -27,12 +27,10 @@ fn partitions_wherever_they_stand() {
     let lossy = Missing { partitions: set.clone(), ..loss() };
     let tree = Tree::leaf(samples::node(1), set.clone());
     for (field, message) in [
-        ("tree.partitions", StreamMessage::Open(StreamOpen { tree: tree.clone(), ..open() })),
-        ("gone", StreamMessage::Open(StreamOpen { gone: set.clone(), ..open() })),
+        ("tree.partitions", StreamMessage::Open(StreamOpen { places: Places::beginning(tree, 1), ..open() })),
         ("contributors", StreamMessage::Up(StreamUp { contributors: set.clone(), ..up("") })),
         ("missing.partitions", StreamMessage::Up(StreamUp { missing: vec![lossy.clone()], ..up("") })),
         ("to", StreamMessage::Down(StreamDown { to: Some(set.clone()), ..down("") })),
-        ("tree.partitions", StreamMessage::News(StreamNews { tree, ..news() })),
         ("joined.partitions", StreamMessage::News(StreamNews { joined: vec![(set, 1)], ..news() })),
         ("missing.partitions", StreamMessage::News(StreamNews { away: vec![lossy], ..news() })),
     ] {
@@ -58,7 +56,6 @@ fn trees_losses_and_who_joined() {
     let [limits, tighter] =
         [seats, seats - 1].map(|tree_seats_max| Limits { tree_seats_max, ..Limits::DEFAULT });
     passes_only_within(&about(StreamMessage::Open(open())), &limits, &tighter, "tree");
-    passes_only_within(&about(StreamMessage::News(news())), &limits, &tighter, "tree");
 
     let [limits, tighter] = [2, 1].map(|missing_max| Limits { missing_max, ..Limits::DEFAULT });
     let lost = StreamUp { missing: vec![loss(), loss()], ..up("") };
@@ -150,12 +147,19 @@ fn what_makes_no_sense_is_named() {
         let [lanes, run_counts, runs] = [lanes, run_counts, runs].map(<[u8]>::to_vec);
         frame_of(Kind::StreamSettled, 0, &SettledHeader { lanes, run_counts, runs })
     };
-    let news =
-        NewsHeader { sizes: vec![1], nodes: vec![0; 14], run_counts: vec![0], ..NewsHeader::default() };
-    let no_tag = NewsHeader { joined_run_counts: vec![0], ..news.clone() };
-    let no_set = NewsHeader { joined_tags: vec![1], ..news.clone() };
-    let no_tree = NewsHeader { sizes: vec![2], ..news };
+    let no_tag = NewsHeader { joined_run_counts: vec![0], ..NewsHeader::default() };
+    let no_set = NewsHeader { joined_tags: vec![1], ..NewsHeader::default() };
     let waits = |number| OpenHeader { synchronisation: number, ..OpenHeader::default() };
+    let seated = |sizes, node_bytes| OpenHeader {
+        sizes,
+        nodes: vec![0; node_bytes],
+        run_counts: vec![0],
+        ..waits(1)
+    };
+    let no_life = OpenHeader { places: vec![1], ..seated(vec![1], 14) };
+    let late_life = OpenHeader { lives: vec![2], ..no_life.clone() };
+    let nobody = ReportHeader { node: vec![0; 13], ..ReportHeader::default() };
+    let two = ReportHeader { node: vec![0; 28], ..ReportHeader::default() };
     let bad_set = UpHeader { contributors: vec![1], ..UpHeader::default() };
     let bad_to = DownHeader { chosen: true, to: vec![0x80], ..DownHeader::default() };
     let over = CloseHeader { error: 99, ..CloseHeader::default() };
@@ -167,8 +171,13 @@ fn what_makes_no_sense_is_named() {
         ("runs", settled(&[], &[0], &[])),
         ("joined.partitions", frame_of(Kind::StreamNews, 0, &no_tag)),
         ("joined.partitions", frame_of(Kind::StreamNews, 0, &no_set)),
-        ("tree.nodes", frame_of(Kind::StreamNews, 0, &NewsHeader { nodes: vec![0; 13], ..no_tree.clone() })),
-        ("tree.sizes", frame_of(Kind::StreamNews, 0, &no_tree)),
+        ("tree.nodes", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &seated(vec![1], 13))),
+        ("tree.sizes", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &seated(vec![2], 14))),
+        ("places", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &seated(vec![1], 14))),
+        ("places", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &no_life)),
+        ("lives", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &late_life)),
+        ("node", frame_of(Kind::StreamReport, 0, &nobody)),
+        ("node", frame_of(Kind::StreamReport, 0, &two)),
         ("synchronisation", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &waits(0))),
         ("synchronisation", frame_of(Kind::StreamOpen, FLAG_PAYLOAD, &waits(4))),
         ("payload", frame_of(Kind::StreamOpen, 0, &waits(1))),

@@ -1,0 +1,103 @@
+//! Reports: how the front-end hears whom a node has lost, or heard again.
+//!
+//! A report climbs the tree as it is, and nobody on the way keeps it. One that is lost with whoever bore it is made again,
+//! for as long as somebody waits for what it brings about.
+
+use super::error::StreamError;
+use super::message::{StreamMessage, StreamReport};
+use super::share::Share;
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::node::context::Context;
+use crate::seat::Parent;
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+impl<P: Payload> Share<P> {
+    /// A child that was given up is heard, or may be reached: it may begin anew.
+    pub(crate) fn hear_again(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
+        let reported_at = self.seat.children[at].more.place.reported_at;
+        if reported_at.is_none_or(|reported_at| reported_at.until(now) > cx.config.tuning.stream_beat) {
+            self.report(cx, now, at, true);
+        }
+    }
+
+    /// Tells the front-end that a child is lost, or may be called back.
+    pub(crate) fn report(&mut self, cx: &mut Context<P>, now: Instant, at: usize, at_once: bool) {
+        let child = &mut self.seat.children[at];
+        child.more.place.reported_at = Some(now);
+        let place = child.more.place.places.number().place;
+        let report = StreamReport { stream: self.terms.id, node: child.node, place, at_once };
+        self.pass_report(cx, now, report);
+    }
+
+    /// Makes reports again that may have been lost on their way, of children whose own still wait for a parent.
+    pub(crate) fn report_again(&mut self, cx: &mut Context<P>, now: Instant) {
+        let patience = cx.config.tuning.stream_patience;
+        self.report_where(cx, now, |then| then.until(now) > patience);
+    }
+
+    /// Tells a new parent of all whose children wait for one.
+    pub(crate) fn report_orphans(&mut self, cx: &mut Context<P>, now: Instant) {
+        self.report_where(cx, now, |_| true);
+    }
+
+    fn report_where(&mut self, cx: &mut Context<P>, now: Instant, is_due: impl Fn(Instant) -> bool) {
+        let mut due = Vec::new();
+        for child in self.seat.children.iter().filter(|child| child.leaves_orphans()) {
+            if child.more.place.reported_at.is_none_or(&is_due) {
+                due.push(child.node);
+            }
+        }
+        for node in due {
+            if let Some(at) = self.child_at(node) {
+                self.report(cx, now, at, true);
+            }
+        }
+    }
+
+    /// Somebody below has lost a child, or heard it again.
+    pub(crate) fn take_report(
+        &mut self,
+        cx: &mut Context<P>,
+        now: Instant,
+        from: NodeId,
+        report: StreamReport,
+    ) -> Result<(), StreamError> {
+        match self.child_at(from) {
+            Some(at) => {
+                self.seat.children[at].heard_at = now;
+                self.pass_report(cx, now, report);
+            }
+            None => self.turn_away(cx, from),
+        }
+        Ok(())
+    }
+
+    fn pass_report(&mut self, cx: &mut Context<P>, now: Instant, report: StreamReport) {
+        match self.seat.parent {
+            Parent::Top => self.judge(cx, now, report),
+            Parent::Node(parent) if self.order.orphan_since.is_none() => {
+                cx.send_stream(parent, StreamMessage::Report(report));
+            }
+            Parent::Node(_) => {}
+        }
+    }
+
+    /// The front-end decides: orphans become their grandparent's, and who was lost begins anew, now or later.
+    fn judge(&mut self, cx: &mut Context<P>, now: Instant, report: StreamReport) {
+        let Some(front) = self.front.as_mut() else { return };
+        let StreamReport { node, place, at_once, .. } = report;
+        if front.layout.place_of(node) != Some(place) {
+            // It is somewhere else by now.
+            return;
+        }
+        let (asked_at, _) = front.asked.entry(node).or_insert((now, 0));
+        if at_once {
+            *asked_at = now;
+        }
+        if front.layout.lose(node, place, at_once) {
+            self.follow_layout(cx, now);
+        }
+    }
+}

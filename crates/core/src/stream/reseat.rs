@@ -1,0 +1,308 @@
+//! An `Open` for a stream that is known: another parent, a subtree that has grown or shrunk, a beginning anew.
+//!
+//! There is one rule. A node takes a place with a later number, whoever brings it; one with its own number it takes from
+//! its parent; and any other is of a layout that is over. What it is told of those below it does as it is told: it makes
+//! its children those of the layout, and passes on what has changed.
+
+use super::child::Child;
+use super::error::StreamError;
+use super::gather::take_slot;
+use super::lane::GATHERED;
+use super::message::StreamOpen;
+use super::open::EPOCH_LEAP_MAX;
+use super::places::{Places, SeatNumber};
+use super::share::Share;
+use super::spec::{EndpointEvent, Source};
+use super::table::StreamDesk;
+use crate::error::{Missing, Reason};
+use crate::id::NodeId;
+use crate::message::Payload;
+use crate::node::context::Context;
+use crate::partitions::PartitionSet;
+use crate::seat::{Parent, Standing};
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+impl<P: Payload> Share<P> {
+    /// An `Open` for a stream that is known.
+    pub(crate) fn reseat(
+        &mut self,
+        desk: &mut StreamDesk<'_, P>,
+        now: Instant,
+        from: NodeId,
+        open: &StreamOpen<P>,
+    ) -> Result<(), StreamError> {
+        if open.places.node() != desk.cx.me || self.front.is_some() {
+            desk.cx.note_bad_message(from, "open.tree: its root is another node");
+            return Ok(());
+        }
+        if let Err(error) = open.places.tree().check_seats() {
+            desk.cx.note_bad_message(from, &alloc::format!("open.tree: {error}"));
+            return Ok(());
+        }
+        let number = open.places.number();
+        if number.place > open.epoch || open.epoch > self.order.epoch.saturating_add(EPOCH_LEAP_MAX) {
+            desk.cx.note_bad_message(from, "open.epoch: before the place, or far beyond the latest");
+            return Ok(());
+        }
+        let moves = number.place > self.order.number.place;
+        let is_parents = self.seat.parent == Parent::Node(from) && self.order.orphan_since.is_none();
+        let is_update = number == self.order.number && is_parents && open.epoch >= self.order.epoch;
+        if !moves && !is_update {
+            return Ok(());
+        }
+        let begins = number.life > self.order.number.life;
+        self.seat.parent = Parent::Node(from);
+        self.order.orphan_since = None;
+        self.order.number = number;
+        self.order.epoch = self.order.epoch.max(open.epoch);
+        self.row.tag_max = self.row.tag_max.max(open.first_tag.saturating_sub(1));
+        let all = open.places.tree().partitions();
+        if begins {
+            self.begin_anew(desk, &all);
+        }
+        let gone = self.roll.group.difference(&all);
+        self.seat_children(desk.cx, now, open.places.children().collect());
+        self.let_go(desk, &gone);
+        let first_tag = self.next_tag();
+        let fresh = open.places.root().partitions.difference(&self.roll.own_set);
+        if !fresh.is_empty() {
+            self.open_own(desk, &fresh, first_tag);
+            self.regroup();
+            let opened = fresh.intersection(&self.roll.own_set);
+            self.begin_with(&opened, first_tag);
+        }
+        self.roll.news_due = true;
+        // The parent may take some of them for away, who are not; it knows from where on to expect them.
+        self.tell_beginnings();
+        if moves && !self.roll.is_opening {
+            self.attach(desk.cx, now);
+        }
+        self.look_at_slots();
+        self.ask_again_for_operators(desk)
+    }
+
+    /// The front-end does as its own layout says.
+    pub(crate) fn follow_layout(&mut self, cx: &mut Context<P>, now: Instant) {
+        let Some(front) = &self.front else { return };
+        self.order.epoch = front.layout.epoch();
+        let subtrees = front.layout.subtrees();
+        self.seat_children(cx, now, subtrees);
+        self.forget_taken(cx);
+        self.look_at_slots();
+        self.roll.news_due = true;
+    }
+
+    /// Makes the children those of the layout: who is new here or begins anew is asked, who sits elsewhere now is no child
+    /// any more, and others hear of what has changed below them.
+    fn seat_children(&mut self, cx: &mut Context<P>, now: Instant, subtrees: Vec<Places>) {
+        let numbers: BTreeMap<NodeId, SeatNumber> =
+            subtrees.iter().map(|places| (places.node(), places.number())).collect();
+        let mut former: Vec<Child<P>> = Vec::new();
+        let moved = |child: &Child<P>| numbers.get(&child.node) != Some(&child.more.place.places.number());
+        self.seat.children.remove_if(moved, |child| former.push(child));
+        let mut told: Vec<NodeId> = Vec::new();
+        let mut bereaved: Vec<Bereft> = Vec::new();
+        for places in subtrees {
+            let node = places.node();
+            match self.child_at(node) {
+                Some(at) if self.seat.children[at].more.place.places == places => continue,
+                Some(at) => bereaved.extend(self.change_child(at, places)),
+                None => {
+                    let was = former.iter().find(|child| child.node == node);
+                    self.adopt_seated(cx, now, places, was);
+                }
+            }
+            told.push(node);
+        }
+        bereaved.extend(former.into_iter().map(Bereft::of_former));
+        for bereft in bereaved {
+            self.tell_heirs(cx, bereft);
+        }
+        self.regroup();
+        for node in told {
+            if let Some(at) = self.child_at(node).filter(|&at| self.seat.children[at].is_open()) {
+                self.send_open(cx, at);
+            }
+        }
+    }
+
+    /// A child of the layout that was none, or is to begin anew. An orphan has never left.
+    fn adopt_seated(&mut self, cx: &mut Context<P>, now: Instant, places: Places, was: Option<&Child<P>>) {
+        let number = places.number();
+        let begins = number.life == number.place;
+        let formerly = was.map_or_else(PartitionSet::new, |child| {
+            let mut formerly = child.more.formerly.clone();
+            formerly.union_with(&child.answers_for);
+            formerly
+        });
+        let (node, partitions) = (places.node(), places.tree().partitions());
+        self.adopt_child(cx, now, places, begins, formerly);
+        if begins {
+            self.put_away(Missing { partitions, node: Some(node), reason: Reason::Late });
+        }
+    }
+
+    /// The layout has another subtree for a child. Gives what it has lost, if that are its own children.
+    fn change_child(&mut self, at: usize, places: Places) -> Option<Bereft> {
+        let child = &mut self.seat.children[at];
+        let bereft = child.leaves_orphans().then(|| Bereft::of_lost(child));
+        let before = child.answers_for.clone();
+        child.seat_anew(places);
+        let partitions = child.answers_for.difference(&before);
+        let node = Some(child.node);
+        if !partitions.is_empty() {
+            // Somebody new sits below it, and is waited for once he has said that he is there.
+            self.put_away(Missing { partitions, node, reason: Reason::Late });
+        }
+        bereft
+    }
+
+    /// What a child gave, and its filter may have kept, is its heirs' now: those of its children that are this node's own.
+    fn tell_heirs(&mut self, cx: &mut Context<P>, bereft: Bereft) {
+        let mut heirs = Vec::new();
+        let held_from = bereft.held_from.filter(|_| self.gathers() && !self.terms.spec.up_filter.is_empty());
+        for node in bereft.orphans {
+            let Some(at) = self.child_at(node) else { continue };
+            let tag_max = self.row.tag_max;
+            let flow = &mut self.seat.children[at].more;
+            flow.carries = held_from.map(|from| (from, tag_max));
+            heirs.push(Source::Child(flow.source));
+        }
+        if bereft.is_in_filter {
+            self.tell_filter_replaced(cx, Source::Child(bereft.source), heirs);
+        }
+        // What it said of those who are away further down holds until its heirs say otherwise.
+        for loss in bereft.away {
+            self.put_away(loss);
+        }
+    }
+
+    /// Gives a new parent all that it may lack: who is here first, so that it
+    /// knows whose the rest is.
+    fn attach(&mut self, cx: &mut Context<P>, now: Instant) {
+        self.down.half.clear();
+        self.down.half_bytes = 0;
+        self.tell_news(cx);
+        self.tell_taken_again(cx);
+        self.send_again(cx);
+        self.report_orphans(cx, now);
+    }
+
+    /// Endpoints that are no longer this node's to account for.
+    pub(crate) fn let_go(&mut self, desk: &mut StreamDesk<'_, P>, gone: &PartitionSet) {
+        if !gone.is_empty() {
+            self.forget_endpoints(desk, gone);
+            self.look_at_slots();
+        }
+    }
+
+    fn forget_endpoints(&mut self, desk: &mut StreamDesk<'_, P>, gone: &PartitionSet) {
+        let (kept, lost): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.own).into_iter().partition(|own| !gone.contains(own.endpoint));
+        self.own = kept;
+        for own in &lost {
+            desk.streams.close_own(desk.cx, self.terms.id, own, &StreamError::Closed);
+            self.tell_filter_replaced(desk.cx, Source::Endpoint(own.endpoint), Vec::new());
+        }
+        for loss in &mut self.roll.away {
+            loss.partitions = loss.partitions.difference(gone);
+        }
+        self.regroup();
+        forget_lanes(self);
+        self.forget_taken(desk.cx);
+    }
+
+    /// This node was given up and is back: what it holds of waves that went on without it is of no use.
+    fn begin_anew(&mut self, desk: &mut StreamDesk<'_, P>, keep: &PartitionSet) {
+        let gone = self.roll.group.difference(keep);
+        let mut former = Vec::new();
+        self.seat.children.remove_if(|_| true, |child| former.push(child));
+        for child in former.iter().filter(|child| child.more.place.is_in_filter) {
+            self.tell_filter_replaced(desk.cx, Source::Child(child.more.source), Vec::new());
+        }
+        self.forget_endpoints(desk, &gone);
+        if !self.gathers() {
+            return;
+        }
+        let first_tag = self.next_tag();
+        self.roll.cohorts.clear();
+        self.row.ready.clear();
+        self.row.opened.clear();
+        self.row.carried.clear();
+        self.window.held_bytes = 0;
+        self.window.held_of.clear();
+        self.window.unsettled_bytes = 0;
+        self.window.unmarked_bytes = 0;
+        if let Some(lane) = self.row.lanes.get_mut(&GATHERED) {
+            lane.slots.clear();
+            lane.sent.clear();
+            lane.withheld = super::tags::TagRuns::new();
+        }
+        let present = self.present();
+        self.begin_with(&present, first_tag);
+        for at in 0..self.own.len() {
+            let own = &mut self.own[at];
+            own.next_tag = own.next_tag.max(first_tag);
+            own.in_flight.clear();
+            own.unmarked_bytes = 0;
+            let (endpoint, bytes) = (own.endpoint, core::mem::take(&mut own.in_flight_bytes) as u64);
+            if bytes > 0 {
+                desk.cx.tell_endpoint(self.terms.id, endpoint, EndpointEvent::Settled { bytes });
+            }
+        }
+        self.reopen_filter(desk.cx);
+    }
+}
+
+/// What a child leaves that was lost, or moved.
+struct Bereft {
+    source: u32,
+    is_in_filter: bool,
+    /// Its children, as it was known.
+    orphans: Vec<NodeId>,
+    held_from: Option<u64>,
+    away: Vec<Missing>,
+}
+
+impl Bereft {
+    fn of_former<P>(mut child: Child<P>) -> Self {
+        let is_lost = child.standing() == Standing::Gone;
+        let bereft = Self::of_lost(&mut child);
+        if is_lost { bereft } else { Self { orphans: Vec::new(), away: Vec::new(), ..bereft } }
+    }
+
+    fn of_lost<P>(child: &mut Child<P>) -> Self {
+        let orphans = child.tree().children().map(|tree| tree.root().node).collect();
+        let flow = &mut child.more;
+        Self {
+            source: flow.source,
+            is_in_filter: core::mem::take(&mut flow.place.is_in_filter),
+            orphans,
+            held_from: flow.holds_from.take(),
+            away: core::mem::take(&mut flow.away),
+        }
+    }
+}
+
+/// What endpoints have sent that are somebody else's now: they send it again there. What is settled is remembered, and
+/// the front-end forgets nothing that it has given its user.
+fn forget_lanes<P: Payload>(share: &mut Share<P>) {
+    if share.front.is_some() {
+        return;
+    }
+    let is_gone =
+        |&&lane: &&u32| lane.checked_sub(1).is_some_and(|endpoint| !share.roll.group.contains(endpoint));
+    let gone: Vec<u32> = share.row.lanes.keys().filter(is_gone).copied().collect();
+    for lane in gone {
+        let keys: Vec<u64> = share.row.lanes[&lane].slots.iter().map(|slot| slot.key).collect();
+        for key in keys {
+            take_slot(share, lane, key);
+        }
+        if let Some(waves) = share.row.lanes.get_mut(&lane) {
+            share.window.unsettled_bytes -= waves.sent.iter().map(|sent| sent.bytes).sum::<usize>();
+            waves.sent.clear();
+        }
+    }
+}
