@@ -264,7 +264,11 @@ mod tests {
         assert!(layout.lose(node(1), 1, false));
         let tops: Vec<u16> = layout.tops.iter().map(|node| node.addr.port()).collect();
         assert_eq!(tops, [1, 2, 5, 6]);
-        assert_eq!(rows(&layout)[0], [(1, 1, 1, 1)], "it is away, and has its old place until it is asked again");
+        assert_eq!(
+            rows(&layout)[0],
+            [(1, 1, 1, 1)],
+            "it is away, and has its old place until it is asked again"
+        );
     }
 
     #[test]

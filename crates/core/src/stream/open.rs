@@ -46,7 +46,8 @@ impl<P: Payload> Streams<P> {
         let refusal = if open.places.node() != cx.me {
             return cx.note_bad_message(from, "open.tree: its root is another node");
         } else if open.epoch > u64::MAX >> 1 || open.places.number().place > open.epoch {
-            return cx.note_bad_message(from, "open.epoch: beyond all that there can be, or before the place");
+            return cx
+                .note_bad_message(from, "open.epoch: beyond all that there can be, or before the place");
         } else if open.window_bytes == 0 {
             Some(StreamError::bad_field("window_bytes", 0, "at least 1"))
         } else if let Err(error) = open.places.tree().check_seats() {
@@ -245,8 +246,7 @@ impl<P: Payload> Share<P> {
         let window_bytes = self.window_for(cx, self.seat.children.len());
         let child = &mut self.seat.children[at];
         child.more.place.epoch = self.order.epoch;
-        let (node, begins, places) =
-            (child.node, child.more.place.begins, child.more.place.places.clone());
+        let (node, begins, places) = (child.node, child.more.place.begins, child.more.place.places.clone());
         let open = StreamOpen {
             stream: self.terms.id,
             spec: Arc::clone(&self.terms.spec),

@@ -50,7 +50,12 @@ impl<P: Payload> Share<P> {
     }
 
     /// Whoever answered for these endpoints until now does so no longer.
-    pub(crate) fn take_from_others(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, fresh: &PartitionSet) {
+    pub(crate) fn take_from_others(
+        &mut self,
+        desk: &mut StreamDesk<'_, P>,
+        now: Instant,
+        fresh: &PartitionSet,
+    ) {
         if self.front.as_mut().is_some_and(|front| front.layout.release(fresh)) {
             self.follow_layout(desk.cx, now);
         }

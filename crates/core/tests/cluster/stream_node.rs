@@ -8,7 +8,9 @@ use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
-use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp};
+use treefold_core::stream::message::{
+    StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp,
+};
 use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
@@ -163,9 +165,8 @@ fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
     lone.said.clear();
     let open = lone.asked_with(inner(ME, &[1], &[lost]), &[], &[ME]);
     lone.hear(2, StreamMessage::Open(open));
-    let is_report = |said: &(_, StreamMessage<Sum>)| {
-        said.0 == peer(2) && matches!(said.1, StreamMessage::Report(_))
-    };
+    let is_report =
+        |said: &(_, StreamMessage<Sum>)| said.0 == peer(2) && matches!(said.1, StreamMessage::Report(_));
     assert!(lone.said.iter().any(is_report), "{:?}", lone.said);
 }
 

@@ -17,7 +17,6 @@ use treefold_core::stream::{
     StreamError, StreamEvent, StreamOptions, StreamSpec, StreamWave, Synchronisation,
 };
 use treefold_core::time::Duration;
-use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 
 pub fn spec(synchronisation: Synchronisation) -> StreamSpec<Sum> {

@@ -10,10 +10,10 @@ use treefold_core::input::{Command, Input};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
 use treefold_core::stream::message::StreamMessage;
+use treefold_core::stream::places::Places;
 use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamEvent, StreamId};
 use treefold_core::time::Instant;
-use treefold_core::stream::places::Places;
 
 /// No more lines are kept than this; the oldest go first.
 const LINES_MAX: usize = 100_000;
@@ -251,7 +251,10 @@ fn said_of_streams(message: &StreamMessage<Ink>) -> Option<String> {
         StreamMessage::Down(down) => format!("down {} of tag {}", down.sequence, down.tag),
         StreamMessage::News(news) => {
             let away: Vec<_> = news.away.iter().map(|loss| loss.partitions.to_string()).collect();
-            format!("news, place {} epoch {}, joined {:?}, away {away:?}", news.place, news.epoch, news.joined)
+            format!(
+                "news, place {} epoch {}, joined {:?}, away {away:?}",
+                news.place, news.epoch, news.joined
+            )
         }
         StreamMessage::Report(report) => {
             let at_once = if report.at_once { ", at once" } else { "" };

@@ -208,9 +208,10 @@ fn stream_bytes(message: &StreamMessage<Ink>) -> usize {
     let of = |payload: Option<Ink>| payload.map_or(0, |payload| payload.len());
     match message {
         StreamMessage::Open(open) => {
-            open.spec.filter_params.len() + open.spec.params.len() + open.tree.seats().len() * SEAT_BYTES
+            let seats = open.places.tree().seats().len();
+            open.spec.filter_params.len() + open.spec.params.len() + seats * SEAT_BYTES
         }
-        StreamMessage::News(news) => news.tree.seats().len() * SEAT_BYTES,
+        StreamMessage::News(news) => (news.joined.len() + news.away.len()) * SEAT_BYTES,
         StreamMessage::Up(up) => of(up.payload),
         StreamMessage::Down(down) => of(down.payload),
         StreamMessage::Operator { payload, .. } => of(*payload),

@@ -2,8 +2,8 @@
 
 use super::end::stream_error_of;
 use super::header::{
-    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader, TakenHeader,
-    UpHeader,
+    AheadHeader, DownHeader, NewsHeader, OpenHeader, OperatorHeader, ReportHeader, SettledHeader,
+    TakenHeader, UpHeader,
 };
 use super::tags::TagSets;
 use super::{lane_within, lanes_max, names_within};

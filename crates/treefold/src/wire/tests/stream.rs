@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::message::Message;
-use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamSettled, StreamUp,
 };
@@ -103,7 +102,7 @@ pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let moved = Places::new(tree(), numbers).expect("a number for each seat");
     let again = StreamOpen { places: moved, epoch: 301, first_tag: 301, ..open() };
     let late = StreamOpen { first_tag: 301, packets_before: 300, epoch: 3, ..open() };
-    let report = StreamReport { stream: id(1), node: samples::node(4), place: 300, at_once: true };
+    let report = StreamReport { stream: id(1), node: super::samples::node(4), place: 300, at_once: true };
     let failed = Missing { reason: Reason::FilterFailed("nan".into()), ..loss() };
     let held = StreamUp { payload: None, missing: vec![failed], holds_from: Some(298), ..up("") };
     let of_one =
@@ -277,6 +276,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
         3 => settled.prop_map(StreamMessage::Settled),
         1 => taken.prop_map(|(stream, upto)| StreamMessage::Taken { stream, upto }),
         2 => any_news(),
+        1 => any_report(),
         1 => any_id().prop_map(|stream| StreamMessage::Beat { stream }),
         1 => (any_id(), any::<u64>()).prop_map(|(stream, tag)| StreamMessage::Ahead { stream, tag }),
         1 => (any_id(), any::<[u8; 32]>())

@@ -6,7 +6,7 @@ use super::stream::{about, closed, down, id, news, open, settled, spec, tags, up
 use super::{bytes_of, feed, greeted_inbox, shown_all};
 use crate::wire::frame::{FLAG_PAYLOAD, Kind, PREFIX_BYTES};
 use crate::wire::stream::header::{
-    CloseHeader, DownHeader, NewsHeader, OpenHeader, SettledHeader, TakenHeader, UpHeader,
+    CloseHeader, DownHeader, NewsHeader, OpenHeader, ReportHeader, SettledHeader, TakenHeader, UpHeader,
 };
 use crate::wire::{Outbox, WireError};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use treefold_core::membership::card::NAME_BYTES_MAX;
 use treefold_core::message::Message;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::{StreamDown, StreamMessage, StreamNews, StreamOpen, StreamUp};
+use treefold_core::stream::places::Places;
 use treefold_core::stream::{StreamError, StreamSpec};
 use treefold_core::tree::Tree;
 
@@ -150,12 +151,8 @@ fn what_makes_no_sense_is_named() {
     let no_tag = NewsHeader { joined_run_counts: vec![0], ..NewsHeader::default() };
     let no_set = NewsHeader { joined_tags: vec![1], ..NewsHeader::default() };
     let waits = |number| OpenHeader { synchronisation: number, ..OpenHeader::default() };
-    let seated = |sizes, node_bytes| OpenHeader {
-        sizes,
-        nodes: vec![0; node_bytes],
-        run_counts: vec![0],
-        ..waits(1)
-    };
+    let seated =
+        |sizes, node_bytes| OpenHeader { sizes, nodes: vec![0; node_bytes], run_counts: vec![0], ..waits(1) };
     let no_life = OpenHeader { places: vec![1], ..seated(vec![1], 14) };
     let late_life = OpenHeader { lives: vec![2], ..no_life.clone() };
     let nobody = ReportHeader { node: vec![0; 13], ..ReportHeader::default() };
