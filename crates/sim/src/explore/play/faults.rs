@@ -11,6 +11,30 @@ use std::collections::BTreeSet;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
+/// The operators that a fault makes fail.
+fn failing(fault: &Fault) -> Failing {
+    let none = Failing::default();
+    match fault {
+        Fault::FailLocals(_, partitions, panics) => {
+            Failing { locals: set(partitions), panics: *panics, ..none }
+        }
+        Fault::FailReduces(_, one_reduce_in, panics) => {
+            Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..none }
+        }
+        Fault::FailFilters(_, one_filter_in, panics) => {
+            Failing { one_filter_in: *one_filter_in, panics: *panics, ..none }
+        }
+        Fault::HangFilters(_, one_filter_hangs_in) => {
+            Failing { one_filter_hangs_in: *one_filter_hangs_in, ..none }
+        }
+        _ => none,
+    }
+}
+
+fn set(partitions: &[u32]) -> PartitionSet {
+    partitions.iter().copied().collect()
+}
+
 impl Stage<'_> {
     pub(super) fn strike(&mut self, fault: &Fault) {
         if self.strikes(fault) {
@@ -23,7 +47,6 @@ impl Stage<'_> {
 
     /// Does what a fault does; false when there is nothing that it could do.
     fn strikes(&mut self, fault: &Fault) -> bool {
-        let set = |partitions: &[u32]| partitions.iter().copied().collect::<PartitionSet>();
         match fault {
             Fault::Crash(node) => {
                 let at = self.place(*node);
@@ -62,13 +85,11 @@ impl Stage<'_> {
                 a != b
             }
             Fault::Hang(node, partitions) => self.alive(*node, |world, at| world.hang(at, set(partitions))),
-            Fault::FailLocals(node, partitions, panics) => {
-                let failing = Failing { locals: set(partitions), panics: *panics, ..Failing::default() };
-                self.alive(*node, |world, at| world.fail(at, failing))
-            }
-            Fault::FailReduces(node, one_reduce_in, panics) => {
-                let failing =
-                    Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..Failing::default() };
+            Fault::FailLocals(node, ..)
+            | Fault::FailReduces(node, ..)
+            | Fault::FailFilters(node, ..)
+            | Fault::HangFilters(node, ..) => {
+                let failing = failing(fault);
                 self.alive(*node, |world, at| world.fail(at, failing))
             }
             Fault::ClockJump(node, by_ms) => self.jump(self.place(*node), Duration::from_millis(*by_ms)),
@@ -82,16 +103,6 @@ impl Stage<'_> {
             Fault::Sever(a, b, notice) => {
                 let notice = notice.map(Duration::from_micros);
                 self.between(*a, *b, |world, a, b| world.sever(a, b, notice))
-            }
-            Fault::FailFilters(node, one_filter_in, panics) => {
-                let failing =
-                    Failing { one_filter_in: *one_filter_in, panics: *panics, ..Failing::default() };
-                self.alive(*node, |world, at| world.fail(at, failing))
-            }
-            Fault::HangFilters(node, one_filter_hangs_in) => {
-                let one_filter_hangs_in = *one_filter_hangs_in;
-                let failing = Failing { one_filter_hangs_in, ..Failing::default() };
-                self.alive(*node, |world, at| world.fail(at, failing))
             }
         }
     }
