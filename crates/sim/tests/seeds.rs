@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 17] = [
+const KEPT: [(&str, &str); 18] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -55,6 +55,10 @@ const KEPT: [(&str, &str); 17] = [
     (
         "seated_twice_while_opening",
         "a node below a child that had not answered yet was given a second seat, and was moved to and fro for ever",
+    ),
+    (
+        "window_smaller_than_its_time_out",
+        "the explorer wanted everyone in the waves of a stream whose window is too small for its time-out",
     ),
 ];
 

@@ -5,7 +5,7 @@
 
 use super::draw::{one_in, pick};
 use super::scenario::{Fault, PlannedFault, Scenario};
-use super::streaming::{Mode, PlannedStream};
+use super::streaming::{Mode, PlannedStream, levels};
 use treefold_core::config::Placement;
 use treefold_core::random::Random;
 use treefold_core::tree::shape::Shape;
@@ -17,6 +17,11 @@ const SELDOM: usize = 2;
 const NODES_MAX: u32 = 40;
 /// With more endpoints than this they send less often.
 const ENDPOINTS_BUSY_MAX: u32 = 16;
+
+/// Filters are busy for at most this part of the time.
+const FILTER_HEADROOM: u64 = 4;
+/// What a filter's run takes that keeps up with all that is drawn.
+const FILTER_US_LEAST: u64 = 5;
 
 const SHAPES: [Shape; 8] = [
     Shape::KAry(2),
@@ -48,16 +53,15 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
     let every_us =
         if is_busy { pick(random, &[3_000, 20_000, 100_000]) } else { pick(random, &[30_000, 100_000]) };
     let filter_us = pick(random, &[5, 5, 300, 3_000]);
-    let nodes = u64::from(scenario.nodes);
-    let levels = match shape {
-        Shape::Flat => 1,
-        Shape::Chain => nodes,
-        _ => 1 + u64::from(nodes.ilog2()),
-    };
+    let levels = levels(shape, scenario.nodes);
     // A parent waits at each level for longer than its endpoints are apart.
     let apart_us = if pushes { every_us } else { 0 } + filter_us + 2_000;
     let wait_us = (levels + 2) * apart_us + 1_000 * random.below(100) as u64;
     let mode = pick(random, &[Mode::WaitForAll, Mode::TimeOut(wait_us), Mode::DoNotWait]);
+    // A filter that is at work all the time never catches up with what came while its node stood still.
+    let runs = if mode.gathers() { 1 } else { u64::from(scenario.partitions) };
+    let is_overloaded = pushes && filter_us * runs * FILTER_HEADROOM > every_us;
+    let filter_us = if is_overloaded { FILTER_US_LEAST } else { filter_us };
     let at_us = random.below(span / 2 + 1) as u64;
     let sends = if pushes { random.below(5) } else { 1 + random.below(30) };
     let some = |random: &mut Random| {

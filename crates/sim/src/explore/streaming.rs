@@ -4,9 +4,12 @@ use super::scenario::Scenario;
 use crate::world::streams::{Habit, Play, StreamPlan, Tags};
 use serde::{Deserialize, Serialize};
 use treefold_core::config::Placement;
-use treefold_core::stream::{StreamOptions, Synchronisation};
+use treefold_core::stream::{PACKET_BYTES, StreamOptions, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
+
+/// Packets beside those of the time-outs that a window must hold: the one that is being filled and the one before it.
+const PACKETS_BESIDE: u64 = 2;
 
 /// A stream over the scenario's service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,9 +120,35 @@ impl PlannedStream {
         self.every_us.is_none() || self.has_buckets
     }
 
+    /// True when the window is too small for a stream with time-outs. The window must hold what endpoints send while a
+    /// wave times out at every level. If it does not, endpoints wait for room and skip buckets. Two groups of endpoints
+    /// that skip different buckets never meet in a wave: each wave waits in vain for the other group, and so both
+    /// groups go on waiting for room.
+    pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
+        let (Mode::TimeOut(wait_us), Some(every_us), Some(window)) =
+            (self.mode, self.every_us, self.window_bytes)
+        else {
+            return false;
+        };
+        let in_flight_us = levels(self.shape, scenario.nodes).saturating_mul(wait_us);
+        let waves = in_flight_us / every_us.max(1) + PACKETS_BESIDE;
+        let packets = if self.folds { 1 } else { u64::from(scenario.partitions) };
+        let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
+        window < waves.saturating_mul(packets * packet_bytes)
+    }
+
     /// When the last of it has happened, in µs.
     pub(super) fn over_at_us(&self) -> u64 {
         let sent = self.sends_at_us.iter().copied().max().unwrap_or(0);
         sent.max(self.at_us).max(self.closed_at_us.unwrap_or(0))
+    }
+}
+
+/// Levels of a tree of so many nodes, at most.
+pub(super) fn levels(shape: Shape, nodes: u32) -> u64 {
+    match shape {
+        Shape::Flat => 1,
+        Shape::Chain => u64::from(nodes),
+        _ => 1 + u64::from(nodes.max(1).ilog2()),
     }
 }

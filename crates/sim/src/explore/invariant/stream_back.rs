@@ -13,12 +13,16 @@ pub const WITHIN: Duration = Duration::from_secs(45);
 /// What comes so soon after healing may have been sent before it.
 pub const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
-/// Looks at what a front-end's user has heard since [`SETTLES_AFTER`]; `living` are the endpoints that must be there.
-pub fn all_back(heard: &Heard, living: &PartitionSet) -> Finding {
+/// Looks at what a front-end's user has heard since [`SETTLES_AFTER`]; `living` are the endpoints that must be
+/// there. If they `only_attend`, they need not be in a wave.
+pub fn all_back(heard: &Heard, living: &PartitionSet, only_attend: bool) -> Finding {
     let wanted = heard.asked.intersection(living);
     let unsaid = wanted.difference(&heard.present);
     if !unsaid.is_empty() {
         return Err(format!("{unsaid} live, and are not said to take part: {}", heard.present));
+    }
+    if only_attend {
+        return Ok(());
     }
     let is_waited_for = heard.synchronisation == Synchronisation::WaitForAll;
     let seen = if is_waited_for { &heard.recent_most } else { &heard.recent };

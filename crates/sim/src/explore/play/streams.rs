@@ -128,7 +128,8 @@ impl Stage<'_> {
                 if lasting.contains(&front) || self.leaving.contains(&front) {
                     return None;
                 }
-                let says = stream_back::all_back(heard, &living);
+                let only_attend = self.scenario.streams[number].outgrows_window(self.scenario);
+                let says = stream_back::all_back(heard, &living, only_attend);
                 says.is_err().then(|| (front, heard.stream, says))
             });
             let Some((front, stream, says)) = late else { return self.look() };
