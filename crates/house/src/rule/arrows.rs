@@ -3,6 +3,10 @@
 //! `core ← operators ← {treefold, sim, wasm} ← {gateway, attach, apps} ← {cli, python} ← {bench, fuzz}`: a crate depends on
 //! rooms to its left only, in builds and in tests alike. So `treefold` and `sim`, two drivers of one core,
 //! never know each other, and what one of them needs of the other belongs into `core`.
+//!
+//! One arrow goes the other way: core's integration tests run in `sim`'s world ([`TESTED_IN`]). They link the same build
+//! of core that `sim` does. Core's unit tests are another build, whose types are not those of `sim`, so no file of core's
+//! sources names it.
 
 use crate::Violation;
 use crate::workspace::File;
@@ -25,18 +29,25 @@ const ROOMS: [(&str, usize); 14] = [
     ("crates/house", 0),
 ];
 
+/// The crate that may ask, in which table, and for which other.
+const TESTED_IN: (&str, &str, &str) = ("crates/core", "dev-dependencies", "treefold-sim");
+/// The same crate's sources, and what they must not name.
+const UNTESTED_IN: (&str, &str) = ("crates/core/src/", "treefold_sim");
+
 /// One crate: its name, where it is, and which crates of this workspace it asks for, by line.
 struct Manifest<'a> {
     file: &'a File,
     directory: &'a str,
     name: &'a str,
     asks_for: Vec<(usize, &'a str)>,
+    /// The same of what it may ask for though it lies to the right.
+    tested_in: Option<&'a str>,
 }
 
 /// Applies the rule to all manifests of the workspace.
 pub fn check(files: &[File]) -> Vec<Violation> {
     let manifests: Vec<Manifest<'_>> = files.iter().filter_map(read).collect();
-    let mut found = Vec::new();
+    let mut found = sources_that_name_their_tests_world(files);
     for manifest in &manifests {
         let path = &manifest.file.path;
         let Some(room) = room(manifest.directory) else {
@@ -44,6 +55,9 @@ pub fn check(files: &[File]) -> Vec<Violation> {
             continue;
         };
         for &(line, name) in &manifest.asks_for {
+            if manifest.tested_in == Some(name) {
+                continue;
+            }
             let known = manifests.iter().find(|other| other.name == name);
             if known.and_then(|other| self::room(other.directory)).is_some_and(|other| other >= room) {
                 let rule = format!("{} must not depend on {name}: arrows run one way", manifest.name);
@@ -61,6 +75,17 @@ pub fn check(files: &[File]) -> Vec<Violation> {
     found
 }
 
+/// Sources of the crate that is tested in another must not name that one.
+fn sources_that_name_their_tests_world(files: &[File]) -> Vec<Violation> {
+    let (sources, name) = UNTESTED_IN;
+    let named = |(line, text): (usize, &str)| text.contains(name).then_some(line + 1);
+    let of_core = files.iter().filter(|file| file.path.starts_with(sources));
+    let lines = of_core
+        .flat_map(|file| file.text.lines().enumerate().filter_map(named).map(move |line| (file, line)));
+    let rule = "only integration tests may use treefold-sim: unit tests are another build of core";
+    lines.map(|(file, line)| Violation::at(&file.path, line, rule)).collect()
+}
+
 fn room(directory: &str) -> Option<usize> {
     let holds = |place: &str| directory == place || place.ends_with('/') && directory.starts_with(place);
     ROOMS.iter().find(|(place, _)| holds(place)).map(|&(_, room)| room)
@@ -70,7 +95,7 @@ fn room(directory: &str) -> Option<usize> {
 /// that matters, and both begin their line.
 fn read(file: &File) -> Option<Manifest<'_>> {
     let directory = file.path.strip_suffix("/Cargo.toml")?;
-    let (mut table, mut name, mut asks_for) = ("", None, Vec::new());
+    let (mut table, mut name, mut asks_for, mut tested_in) = ("", None, Vec::new(), None);
     for (index, line) in file.text.lines().map(str::trim).enumerate() {
         if let Some(header) = line.strip_prefix('[') {
             table = header.trim_end_matches(']');
@@ -85,11 +110,15 @@ fn read(file: &File) -> Option<Manifest<'_>> {
                 name = Some(value.trim().trim_matches('"'));
             } else if table.ends_with("dependencies") {
                 // `name.workspace = true` names its crate before the dot
-                asks_for.push((index + 1, key.trim().split('.').next().unwrap_or_default()));
+                let other = key.trim().split('.').next().unwrap_or_default();
+                asks_for.push((index + 1, other));
+                if (directory, table, other) == TESTED_IN {
+                    tested_in = Some(other);
+                }
             }
         }
     }
-    name.map(|name| Manifest { file, directory, name, asks_for })
+    name.map(|name| Manifest { file, directory, name, asks_for, tested_in })
 }
 
 #[cfg(test)]
@@ -125,6 +154,19 @@ mod tests {
             places,
             [("crates/sim/Cargo.toml".to_owned(), 4), ("crates/core/Cargo.toml".to_owned(), 3)]
         );
+    }
+
+    #[test]
+    fn core_is_tested_in_the_simulated_world_by_integration_tests_alone() {
+        let source =
+            |path: &str| File { path: path.to_owned(), text: "use treefold_sim::world::World;\n".to_owned() };
+        let tested =
+            manifest("crates/core", "treefold-core", "[dev-dependencies]\ntreefold-sim.workspace = true");
+        let built = manifest("crates/core", "treefold-core", "[dependencies]\ntreefold-sim.workspace = true");
+        let sim = manifest("crates/sim", "treefold-sim", "[dependencies]\ntreefold-core.workspace = true");
+        assert_eq!(check(&[tested, sim.clone(), source("crates/core/tests/cluster/main.rs")]), []);
+        assert_eq!(check(&[built, sim]).len(), 1);
+        assert_eq!(check(&[source("crates/core/src/node.rs")]).len(), 1);
     }
 
     #[test]
