@@ -4,6 +4,7 @@
 //! the faults. Front-ends are victims like all others.
 
 use super::draw::{one_in, pick};
+use super::play::LOOK_EVERY;
 use super::scenario::{Fault, PlannedFault, Scenario};
 use super::streaming::{Mode, PlannedStream, levels};
 use treefold_core::config::Placement;
@@ -60,7 +61,9 @@ fn draw_stream(random: &mut Random, scenario: &Scenario, span_us: u64) -> Planne
     let mode = pick(random, &[Mode::WaitForAll, Mode::TimeOut(wait_us), Mode::DoNotWait]);
     // A filter that is at work all the time never catches up with what came while its node stood still.
     let runs = if mode.gathers() { 1 } else { u64::from(scenario.partitions) };
-    let is_overloaded = pushes && filter_us * runs * FILTER_HEADROOM > every_us;
+    // Endpoints that answer are asked so often while a play waits for everyone to be back.
+    let sent_every_us = if pushes { every_us } else { LOOK_EVERY.as_micros() };
+    let is_overloaded = filter_us * runs * FILTER_HEADROOM > sent_every_us;
     let filter_us = if is_overloaded { FILTER_US_LEAST } else { filter_us };
     let at_us = random.below(span / 2 + 1) as u64;
     let sends = if pushes { random.below(5) } else { 1 + random.below(30) };

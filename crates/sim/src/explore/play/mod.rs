@@ -31,7 +31,7 @@ use treefold_core::time::{Duration, Instant};
 /// From a node's having drained to the end of its process.
 const EXIT_AFTER: Duration = Duration::from_millis(200);
 /// How often it is looked whether all is at rest, or all see all.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Whatever takes more steps than this without an end is going round in circles.
 const STEPS_MAX: u64 = 3_000_000;
 /// Seeds that a node is given to join by.
