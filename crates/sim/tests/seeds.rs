@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 18] = [
+const KEPT: [(&str, &str); 19] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -59,6 +59,10 @@ const KEPT: [(&str, &str); 18] = [
     (
         "window_smaller_than_its_time_out",
         "the explorer wanted everyone in the waves of a stream whose window is too small for its time-out",
+    ),
+    (
+        "let_go_and_asked_again",
+        "a parent that had let a child go asked it again, and the child took it for one that has what was sent",
     ),
 ];
 

@@ -70,14 +70,14 @@ pub fn message(message: &Message<Ink>) -> Option<String> {
 fn stream_message(message: &StreamMessage<Ink>) -> Option<String> {
     let text = match message {
         StreamMessage::Open(open) => {
-            let again = if open.rejoin { " anew" } else { "" };
-            let gone =
-                if open.gone.is_empty() { String::new() } else { format!(", without {{{}}}", open.gone) };
+            let number = open.places.number();
+            let again = if number.life == number.place && number.life > 1 { " and begin anew" } else { "" };
             format!(
-                "open{again}, term {}, from tag {}{gone}: {}",
-                open.term,
+                "take place {}{again}, epoch {}, from tag {}: {}",
+                number.place,
+                open.epoch,
                 open.first_tag,
-                tree(&open.tree)
+                tree(open.places.tree())
             )
         }
         StreamMessage::News(news) => {
@@ -96,7 +96,11 @@ fn stream_message(message: &StreamMessage<Ink>) -> Option<String> {
             } else {
                 format!(", away {}", losses(&news.away).trim_start_matches(", missing "))
             };
-            format!("is there, term {}: {}{joined}{away}", news.term, tree(&news.tree))
+            format!("is there, in place {}{joined}{away}", news.place)
+        }
+        StreamMessage::Report(report) => {
+            let at_once = if report.at_once { ", which may be called back at once" } else { "" };
+            format!("reports the loss of {}{at_once}", name(report.node))
         }
         StreamMessage::Up(up) => wave_up(up),
         StreamMessage::Down(down) => format!("packet {} down, tag {}", down.sequence, down.tag),
@@ -192,12 +196,12 @@ pub fn trace(point: &TracePoint) -> Option<String> {
             Some(format!("takes over for {}, {reason}", name(*child)))
         }
         TracePoint::Orphans { child, orphans, reason, .. } => {
-            let adopts = match orphans {
+            let leaves = match orphans {
                 0 => String::new(),
-                1 => " and adopts its child".into(),
-                _ => format!(" and adopts its {orphans} children"),
+                1 => ", which leaves a child".into(),
+                _ => format!(", which leaves {orphans} children"),
             };
-            Some(format!("gives up {}, {reason},{adopts}", name(*child)).trim_end_matches(',').to_owned())
+            Some(format!("gives up {}, {reason}{leaves}", name(*child)))
         }
         TracePoint::BadMessage { from, problem } => {
             Some(format!("drops a message of {}: {problem}", name(*from)))

@@ -63,9 +63,9 @@ pub use seal::{Side, Token};
 use treefold_core::limits::Limits;
 
 /// The newest version of the protocol spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The oldest version of the protocol spoken here.
-pub const VERSION_LEAST: u32 = 1;
+pub const VERSION_LEAST: u32 = 2;
 /// The longest first frame of a connection, so that a stranger gets no more memory than a greeting needs.
 pub const HELLO_BYTES_MAX: usize = 1_024;
 /// Chunked payloads under way at once in one direction of one connection. Part of the protocol, not a
