@@ -37,6 +37,11 @@ fn files_and_functions_are_small_and_open_with_an_essay() {
 }
 
 #[test]
+fn structs_of_core_have_few_fields_or_a_reason() {
+    assert_none(rust_files().iter().flat_map(types::check_fields).collect());
+}
+
+#[test]
 fn node_leaves_most_methods_to_its_parts() {
     assert_none(types::check_node(&rust_files()));
 }

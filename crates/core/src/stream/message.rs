@@ -11,6 +11,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Parent to child: take part in this stream; or, to one that does, I am your parent now, and this your subtree.
+///
+/// Eleven fields, because the child knows nothing of the stream but this message.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamOpen<P> {
