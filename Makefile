@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test verify fix bench evaluation fmt clippy docs deny house tools
+.PHONY: help run test verify fix bench evaluation measure fmt clippy docs deny house tools
 
 CARGO ?= cargo
 
@@ -33,6 +33,9 @@ bench: tools ## Treefold beside the kernel's floor: round trips, waves per secon
 
 evaluation: tools ## the papers' experiments on modelled time: points, pictures and their part of docs/evaluation.md
 	$(CARGO) run --profile lean --locked -p treefold-cli -- sim evaluate
+
+measure: tools ## the shape of core: fields, methods, lines, and lines that calls, streams and push waves share
+	$(CARGO) run --quiet --locked -p treefold-house -- measure
 
 fmt: tools
 	$(CARGO) fmt --all -- --check

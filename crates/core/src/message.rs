@@ -143,6 +143,8 @@ pub struct OperatorStatus {
 }
 
 /// Asks a node to take part in a wave. For a tag it already knows, it changes parent and subtree only.
+///
+/// Fourteen fields, because the receiver knows nothing of the call but this message.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Call<P> {

@@ -87,7 +87,7 @@ impl<P: Payload> Node<P> {
             Input::Refused { from, problem, answer } => {
                 self.cx.note_bad_message(from, &problem);
                 if let Some(answer) = answer {
-                    self.cx.counters.calls_rejected += u64::from(matches!(*answer, Message::Reply { .. }));
+                    self.cx.counters.calls.rejected += u64::from(matches!(*answer, Message::Reply { .. }));
                     self.cx.send(from, *answer);
                 }
             }

@@ -62,6 +62,8 @@ pub struct MemberStatus {
 }
 
 /// Sizes of a node's tables now.
+///
+/// Eleven fields, because a report has one figure for each table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OpenWork {
@@ -109,69 +111,138 @@ pub struct TableSizes {
     pub peers_remembered: usize,
 }
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts since the node started; each only grows.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
-
-        impl Counters {
-            /// Every counter with its name.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
-    };
+/// Counts since the node started; each only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Counters {
+    /// Calls, as their front.
+    pub calls: CallCounters,
+    /// Waves, as a node of their trees.
+    pub waves: WaveCounters,
+    /// Poll answers dropped because they came too late.
+    pub polls_late: u64,
+    /// Messages and datagrams dropped as senseless.
+    pub bad_messages: u64,
+    /// Waves of streams sent up, or given to the user of a front-end here.
+    pub stream_waves: u64,
+    /// Pieces of streams dropped because their wave was sent, or had them already.
+    pub stream_pieces_late: u64,
+    /// Children of streams given up.
+    pub stream_repairs: u64,
+    /// Pushes of applications' workers.
+    pub pushes: PushCounters,
 }
 
-counters! {
-    /// Calls taken as front.
-    calls_started,
+/// Calls that this node has taken as their front, by their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CallCounters {
+    /// Calls taken.
+    pub started: u64,
     /// Calls answered in full.
-    calls_full,
+    pub full: u64,
     /// Calls answered in part, at or above their minimum coverage.
-    calls_partial,
+    pub partial: u64,
     /// Calls that ended below their minimum coverage.
-    calls_insufficient,
+    pub insufficient: u64,
     /// Calls turned away.
-    calls_rejected,
+    pub rejected: u64,
     /// Calls cancelled by the caller.
-    calls_cancelled,
-    /// Waves answered as a node of a tree.
-    waves_answered,
+    pub cancelled: u64,
+}
+
+/// Work of this node for waves of calls and pushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WaveCounters {
+    /// Waves answered.
+    pub answered: u64,
     /// Waves refused: queue too long for the deadline, or a table full.
-    waves_refused,
+    pub refused: u64,
     /// Locals run.
-    locals_run,
+    pub locals_run: u64,
     /// Reductions run.
-    reductions_run,
+    pub reductions_run: u64,
     /// Locals that failed or panicked.
-    locals_failed,
-    /// Partials dropped because they overlap what was merged, or hold more than was asked for.
-    partials_overlapping,
+    pub locals_failed: u64,
+    /// Partials dropped because they overlap others that were folded, or hold more than was asked for.
+    pub partials_overlapping: u64,
     /// Partials dropped because their wave was answered or unknown.
-    partials_late,
+    pub partials_late: u64,
     /// Children taken over because they were lost or late.
-    repairs,
+    pub repairs: u64,
     /// Retries on a replica.
-    retries,
-    /// Poll answers dropped because they came too late.
-    polls_late,
-    /// Messages and datagrams dropped as senseless.
-    bad_messages,
-    /// Replicas asked for what was late, while the first asked was still at work.
-    hedges,
-    /// Waves of streams sent up, or given to the user of a front-end here.
-    stream_waves,
-    /// Pieces of streams dropped because their wave was sent, or had them already.
-    stream_pieces_late,
-    /// Children of streams given up.
-    stream_repairs,
-    /// Pushes of applications' workers.
-    pushes,
+    pub retries: u64,
+    /// Replicas asked for a late partial while the node that was asked first was still at work.
+    pub hedges: u64,
+}
+
+/// Pushes of applications' workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PushCounters {
+    /// Pushes taken.
+    pub taken: u64,
     /// Pushes that were here already.
-    pushes_repeated,
+    pub repeated: u64,
     /// Pushes dropped for want of room, and asked for again.
-    pushes_dropped,
+    pub dropped: u64,
+}
+
+impl Counters {
+    /// Every counter with its name in reports.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        // every field is named, so that a counter left out does not compile
+        let Self {
+            calls,
+            waves,
+            polls_late,
+            bad_messages,
+            stream_waves,
+            stream_pieces_late,
+            stream_repairs,
+            pushes,
+        } = *self;
+        let CallCounters { started, full, partial, insufficient, rejected, cancelled } = calls;
+        let WaveCounters {
+            answered,
+            refused,
+            locals_run,
+            reductions_run,
+            locals_failed,
+            partials_overlapping,
+            partials_late,
+            repairs,
+            retries,
+            hedges,
+        } = waves;
+        let PushCounters { taken, repeated, dropped } = pushes;
+        [
+            ("calls_started", started),
+            ("calls_full", full),
+            ("calls_partial", partial),
+            ("calls_insufficient", insufficient),
+            ("calls_rejected", rejected),
+            ("calls_cancelled", cancelled),
+            ("waves_answered", answered),
+            ("waves_refused", refused),
+            ("locals_run", locals_run),
+            ("reductions_run", reductions_run),
+            ("locals_failed", locals_failed),
+            ("partials_overlapping", partials_overlapping),
+            ("partials_late", partials_late),
+            ("repairs", repairs),
+            ("retries", retries),
+            ("polls_late", polls_late),
+            ("bad_messages", bad_messages),
+            ("hedges", hedges),
+            ("stream_waves", stream_waves),
+            ("stream_pieces_late", stream_pieces_late),
+            ("stream_repairs", stream_repairs),
+            ("pushes", taken),
+            ("pushes_repeated", repeated),
+            ("pushes_dropped", dropped),
+        ]
+        .into_iter()
+    }
 }

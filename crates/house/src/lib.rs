@@ -5,14 +5,20 @@
 //! rule that has to be bent is changed here, in a commit that says why, never worked around.
 //!
 //! - [`workspace`]: finds the files, and says which of them are tests.
-//! - [`source`]: tells code from comments and literals; [`outline`] finds functions, definitions and tests.
+//! - [`source`]: tells code from comments and literals; [`outline`] finds functions, definitions and tests;
+//!   [`types`] structs and `impl` blocks.
 //! - [`rule`]: one file per kind of rule, each a pure function from files to [`Violation`]s.
+//! - [`measure`]: the shape of core in figures; [`paths`] finds the item that a path means.
 //!
-//! `tests/house.rs` applies every rule to this workspace: `cargo test -p treefold-house`.
+//! `tests/house.rs` applies every rule to this workspace: `cargo test -p treefold-house`. The program of this crate
+//! prints the figures: `cargo run -p treefold-house -- measure`.
 
+pub mod measure;
 pub mod outline;
+pub mod paths;
 pub mod rule;
 pub mod source;
+pub mod types;
 pub mod workspace;
 
 use std::fmt;

@@ -22,6 +22,9 @@ const TEXT_NAMES: [&str; 4] = ["Makefile", "run", "Dockerfile", ".gitignore"];
 /// Text that programs wrote.
 const MADE_NAMES: [&str; 3] = ["Cargo.lock", "package-lock.json", "uv.lock"];
 
+/// Where the sources of core are.
+pub const CORE: &str = "crates/core/src/";
+
 /// One text file.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -62,6 +65,16 @@ impl RustFile {
     /// Whether the byte at `at` is part of a test.
     pub fn is_test_at(&self, at: usize) -> bool {
         self.is_test || self.tests.iter().any(|span| span.contains(&at))
+    }
+
+    /// The code with its tests blanked; every byte keeps its place.
+    pub fn code_without_tests(&self) -> String {
+        let mut bytes = self.source.code.clone().into_bytes();
+        for span in &self.tests {
+            bytes[span.clone()].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        }
+        String::from_utf8(bytes)
+            .expect("a test begins and ends at ASCII, so what is left is whole characters")
     }
 
     /// The line of a byte, counted from 1.

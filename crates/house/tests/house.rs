@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use treefold_house::Violation;
-use treefold_house::rule::{arrows, core_tree, links, names, shape, words};
+use treefold_house::rule::{arrows, core_tree, links, names, shape, types, words};
 use treefold_house::workspace::{self, File, RustFile};
 
 fn files() -> Vec<File> {
@@ -34,6 +34,16 @@ fn the_house_is_not_empty() {
 #[test]
 fn files_and_functions_are_small_and_open_with_an_essay() {
     assert_none(rust_files().iter().flat_map(shape::check).collect());
+}
+
+#[test]
+fn structs_of_core_have_few_fields_or_a_reason() {
+    assert_none(rust_files().iter().flat_map(types::check_fields).collect());
+}
+
+#[test]
+fn node_leaves_most_methods_to_its_parts() {
+    assert_none(types::check_node(&rust_files()));
 }
 
 #[test]

@@ -177,7 +177,7 @@ async fn a_status_tells_of_the_node_and_the_members_it_sees() {
     assert_eq!(Some(status.card.node.addr), front.front());
     assert_eq!(status.members.len(), 2, "the others");
     front.call::<Sum>("figures/sum", &()).deadline(PATIENCE).await.unwrap();
-    assert_eq!(front.status().await.unwrap().counters.calls_full, 1);
+    assert_eq!(front.status().await.unwrap().counters.calls.full, 1);
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn nodes_that_dial_each_other_at_the_same_moment_lose_nothing() {
             assert_eq!(call.await.unwrap().unwrap().value, Some(Sum(total(6))));
         }
         for node in cluster.nodes() {
-            assert_eq!(node.status().await.unwrap().counters.repairs, 0, "no link was lost");
+            assert_eq!(node.status().await.unwrap().counters.waves.repairs, 0, "no link was lost");
         }
     }
 }

@@ -259,5 +259,5 @@ async fn who_ignores_its_window_fills_nothing_and_harms_nobody() {
     assert_eq!(announced.await.unwrap().value.unwrap().0, "a\t2\n");
     let status = relay.status().await.unwrap();
     assert!(status.open.held_bytes <= 64 << 10, "{} bytes", status.open.held_bytes);
-    assert!(status.counters.pushes_dropped >= 1_000 && status.counters.bad_messages == 1);
+    assert!(status.counters.pushes.dropped >= 1_000 && status.counters.bad_messages == 1);
 }

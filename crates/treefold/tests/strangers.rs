@@ -233,7 +233,7 @@ async fn a_client_that_vanishes_takes_its_calls_with_it() {
     vanish.send(()).unwrap();
     eventually("the call is cancelled", || async {
         let status = node.status().await.unwrap();
-        status.open.calls == 0 && status.counters.calls_cancelled == 1
+        status.open.calls == 0 && status.counters.calls.cancelled == 1
     })
     .await;
     client.join().unwrap();
@@ -360,7 +360,7 @@ async fn a_request_that_cannot_be_read_is_rejected_by_field_and_limit_and_counte
         assert!(limit.contains(allowed), "{wrong}: {limit}");
     }
     let counters = node.status().await.unwrap().counters;
-    assert_eq!((counters.bad_messages, counters.calls_rejected), (count, count));
+    assert_eq!((counters.bad_messages, counters.calls.rejected), (count, count));
     works(&node).await;
 }
 

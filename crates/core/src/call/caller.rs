@@ -58,7 +58,8 @@ pub(crate) enum Requester {
 
 /// A call in the front's table.
 ///
-/// Thirteen fields: who asked for what, what has been decided for it, and what has come of it.
+/// Thirteen fields, because a call is all of these from its start to its outcome: who asked for what, what has been
+/// decided for it, and what has come of it.
 #[derive(Debug)]
 pub(crate) struct OpenCall<P> {
     requester: Requester,
@@ -111,11 +112,11 @@ impl<P: Payload> Calls<P> {
         let asked = match checked {
             Ok(asked) => asked,
             Err(error) => {
-                desk.cx.counters.calls_rejected += 1;
+                desk.cx.counters.calls.rejected += 1;
                 return desk.cx.deliver(requester, Outcome::rejected(error));
             }
         };
-        desk.cx.counters.calls_started += 1;
+        desk.cx.counters.calls.started += 1;
         self.started += 1;
         let wave = WaveId { origin: desk.cx.me.generation, sequence: self.started };
         // A sliced call has a wave for each slice, numbered on from its own.
@@ -349,9 +350,9 @@ impl<P: Payload> Calls<P> {
             _ => Status::Insufficient,
         };
         match status {
-            Status::Full => cx.counters.calls_full += 1,
-            Status::Partial => cx.counters.calls_partial += 1,
-            _ => cx.counters.calls_insufficient += 1,
+            Status::Full => cx.counters.calls.full += 1,
+            Status::Partial => cx.counters.calls.partial += 1,
+            _ => cx.counters.calls.insufficient += 1,
         }
         let value = value.filter(|_| status != Status::Insufficient);
         let elapsed = call.started_at.until(now);
@@ -363,7 +364,7 @@ impl<P: Payload> Calls<P> {
     /// The requester no longer wants its answer.
     pub(crate) fn cancel_call(&mut self, desk: &mut Desk<'_, P>, requester: Requester) {
         let Some(wave) = self.requests.remove(&requester) else { return };
-        desk.cx.counters.calls_cancelled += 1;
+        desk.cx.counters.calls.cancelled += 1;
         let mut slices = 1;
         if let Some(mut call) = self.open.remove(&wave) {
             slices = call.options.slices;

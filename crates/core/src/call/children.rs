@@ -172,7 +172,7 @@ impl<P: Payload> Wave<P> {
             cx.queue.note_stale(folds - self.parts.open_folds());
             return PartitionSet::new();
         }
-        cx.counters.partials_overlapping += 1;
+        cx.counters.waves.partials_overlapping += 1;
         let partitions = contributors.intersection(&self.asked).difference(self.parts.claimed());
         let loss = Missing { partitions: partitions.clone(), node: Some(from), reason: Reason::Overlap };
         self.losses.note(loss, cx.config.limits.missing_max);

@@ -78,7 +78,7 @@ impl<P: Payload> Wave<P> {
             return;
         }
         self.losses.note_try(open.clone(), Some(node));
-        desk.cx.counters.hedges += self.ask_replicas(desk, now, &open);
+        desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
     }
 
     /// Of `partitions`, which did not come from `node`, those that nobody else is at work on: a hedge may still

@@ -51,6 +51,9 @@ impl What {
 }
 
 /// A job in the driver's hands.
+///
+/// Twelve fields, because the end of a job needs all of them: the wave and the partials that it was for, and the
+/// processor, time and charge that it held.
 #[derive(Debug)]
 pub(crate) struct OpenJob {
     pub(crate) tag: Tag,
@@ -238,7 +241,7 @@ impl<P: Payload> Wave<P> {
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
             (Err(error), false) => {
-                desk.cx.counters.locals_failed += 1;
+                desk.cx.counters.waves.locals_failed += 1;
                 self.lose_own(desk.cx, job.contributors, reason_of(error));
             }
         }
@@ -312,11 +315,11 @@ impl<P: Payload> Context<P> {
     fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
         match job.what {
             What::Fold => {
-                self.counters.reductions_run += 1;
+                self.counters.waves.reductions_run += 1;
                 self.loads.costs.observe_reduce(job.kind, cost);
             }
             What::Local | What::Slices => {
-                self.counters.locals_run += 1;
+                self.counters.waves.locals_run += 1;
                 self.loads.costs.observe_local(job.kind, cost);
             }
             What::Join => {}

@@ -135,7 +135,7 @@ impl<P: Payload> Context<P> {
     /// Answers at once for this node's own partitions. The subtree is left to the parent: whatever a child
     /// neither gives nor accounts for, its parent takes over.
     fn refuse(&mut self, parent: NodeId, call: &Call<P>, reason: Reason) {
-        self.counters.waves_refused += 1;
+        self.counters.waves.refused += 1;
         let partitions = call.tree.root().partitions.clone();
         let missing = vec![Missing { partitions, node: Some(self.me), reason }];
         let partial = self.partial(call.tag, self.kind_of(&call.name), None, missing, true);
@@ -282,7 +282,7 @@ impl<P: Payload> Wave<P> {
         };
         let is_inline = desk.cx.config.kinds[kind as usize].placement == Placement::Inline;
         if !is_inline && self.would_be_late(desk.cx, now, kind) {
-            desk.cx.counters.waves_refused += 1;
+            desk.cx.counters.waves.refused += 1;
             desk.cx.queue.lanes.note_refused(self.ask.lane, here.len());
             return self.lose_own(desk.cx, here, Reason::TooBusy);
         }
@@ -419,7 +419,7 @@ impl<P: Payload> Wave<P> {
         match self.seat.parent {
             Parent::Top => self.phase = Phase::Ended(missing),
             Parent::Node(_) => {
-                desk.cx.counters.waves_answered += 1;
+                desk.cx.counters.waves.answered += 1;
                 self.phase = Phase::Answered(missing);
             }
         }

@@ -87,7 +87,7 @@ impl<P: Payload> Desk<'_, P> {
             wave.seat.deposed.contains(&(from, tag.branch)) && wave.asked == contributors
         });
         let Some(payload) = payload.filter(|_| is_awaited) else {
-            self.cx.counters.partials_late += 1;
+            self.cx.counters.waves.partials_late += 1;
             return;
         };
         let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
@@ -113,7 +113,7 @@ impl<P: Payload> Wave<P> {
         let Some(at) = self.seat.children.find_open(node, branch) else { return };
         self.lose_patience(at);
         let tree = self.seat.children[at].tree().clone();
-        desk.cx.counters.repairs += 1;
+        desk.cx.counters.waves.repairs += 1;
         if tree.root().is_relay() {
             self.losses.give_up(node, desk.cx.config.limits.missing_max);
         }
@@ -208,7 +208,7 @@ impl<P: Payload> Wave<P> {
             self.losses.note_try(partitions.clone(), Some(failed));
         }
         let partitions = self.unpromised(partitions, failed);
-        desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
+        desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 
     /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
@@ -223,7 +223,7 @@ impl<P: Payload> Wave<P> {
     ) {
         let partitions = self.unpromised(partitions, giver);
         self.losses.note_try(partitions.clone(), None);
-        desk.cx.counters.retries += self.ask_replicas(desk, now, &partitions);
+        desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 
     /// Asks a replica for each of the partitions that is not here; gives how many trees were asked.

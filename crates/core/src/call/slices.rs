@@ -90,7 +90,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn take_own(&mut self, cx: &mut Context<P>, contributors: PartitionSet, payload: P) {
         self.locals.open = self.locals.open.difference(&contributors);
         if self.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
-            cx.counters.partials_overlapping += 1;
+            cx.counters.waves.partials_overlapping += 1;
         }
     }
 }
@@ -184,7 +184,7 @@ impl<P: Payload> Desk<'_, P> {
             }
             Err(error) => {
                 self.waves.forget_slices(self.cx, key);
-                self.cx.counters.locals_failed += 1;
+                self.cx.counters.waves.locals_failed += 1;
                 Some(error)
             }
         };

@@ -9,7 +9,8 @@ use super::config::{SYNC_DATAGRAMS_MAX, SYNC_GONE_MAX};
 use super::datagram::{Datagram, Draft, ITEM_BYTES_MAX, Item, card_tag, put_item};
 use super::event::{MembershipError, MembershipEvent};
 use super::identity::SwimId;
-use super::swim::{CardRumour, LoadRumour, Membership};
+use super::news::LoadRumour;
+use super::swim::Membership;
 use crate::id::NodeId;
 use crate::time::Instant;
 use alloc::sync::Arc;
@@ -48,17 +49,17 @@ impl Membership {
     }
 
     fn take_swim(&mut self, swim: &[u8], header: &Header<SwimId>) -> Result<(), foca::Error> {
-        let own = *self.foca.identity();
-        let taken = self.foca.handle_data(swim, &mut self.outbox);
-        if self.outbox.took_next_life {
+        let own = self.protocol.me();
+        let taken = self.protocol.take(swim);
+        if self.protocol.outbox.took_next_life {
             // The sender said that this node was down: let it be the first to hear otherwise.
-            self.call_on(header.src.node.addr);
+            self.protocol.call_on(header.src.node.addr);
         } else if header.dst != own
             && header.dst.node.addr == own.node.addr
             && header.message != Message::Announce
         {
             // Meant for an earlier process here, or an earlier life of this one: say who is here now.
-            self.call_on(header.src.node.addr);
+            self.protocol.call_on(header.src.node.addr);
         }
         taken
     }
@@ -80,7 +81,7 @@ impl Membership {
             Item::Sync { .. } | Item::More { .. } => {}
             Item::Gone(id) => {
                 if self.view.contains(&id.node) {
-                    self.tell_foca(Member::down(id), true);
+                    self.protocol.tell(Member::down(id), true);
                 }
             }
             Item::Accused { target, incarnation } => self.refute(from.addr, target, incarnation),
@@ -94,14 +95,14 @@ impl Membership {
             return;
         }
         if !self.view.contains(&node) {
-            self.tell_foca(Member::alive(SwimId::first_life(node)), news);
+            self.protocol.tell(Member::alive(SwimId::first_life(node)), news);
             self.follow_members(now);
         }
         if self.view.absorb(card) {
             self.events.push_back(MembershipEvent::Card(node));
             self.pace.learnt(now, &self.config);
             if let Some(card) = self.view.card(&node).filter(|_| news).cloned() {
-                self.spread_card(&card);
+                self.news.spread_card(&card);
             }
         }
     }
@@ -110,7 +111,7 @@ impl Membership {
         if node != self.own.node && self.view.notice(&node, version) {
             self.events.push_back(MembershipEvent::CardWanted(node));
             if news {
-                self.cards.insert(node, CardRumour::Notice(version));
+                self.news.spread_notice(node, version);
             }
         }
     }
@@ -119,23 +120,20 @@ impl Membership {
         if node == self.own.node || !self.view.contains(&node) {
             return;
         }
-        let known = self.load_sequences.entry(node).or_insert(0);
-        if load.sequence > *known {
-            *known = load.sequence;
+        if self.news.take_load(node, load) {
             self.events.push_back(MembershipEvent::Load { node, figure: load.figure, as_of: load.as_of });
-            self.loads.insert(node, load);
         }
     }
 
     /// This node is said to be dead, and is not.
     fn refute(&mut self, accuser: SocketAddr, target: SwimId, incarnation: u16) {
-        if target == *self.foca.identity() {
+        if target == self.protocol.me() {
             self.health.worsen();
-            self.tell_foca(Member::new(target, incarnation, State::Suspect), true);
+            self.protocol.tell(Member::new(target, incarnation, State::Suspect), true);
         }
         // Whether the accusation was of today or of an earlier life, this says what holds now.
         if target.node.addr == self.own.node.addr {
-            self.call_on(accuser);
+            self.protocol.call_on(accuser);
         }
     }
 
@@ -143,9 +141,8 @@ impl Membership {
     fn send_cards(&mut self, to: SocketAddr, after: Option<NodeId>) {
         let mut drafts = alloc::vec![self.bare_draft()];
         if after.is_none() {
-            let gone = self.foca.iter_membership_state().filter(|member| member.state() == State::Down);
-            for member in gone.take(SYNC_GONE_MAX) {
-                drafts[0].add(|out| put_item(out, &Item::Gone(*member.id())));
+            for id in self.protocol.gone().take(SYNC_GONE_MAX) {
+                drafts[0].add(|out| put_item(out, &Item::Gone(id)));
             }
         }
         let mut sent_to = after;

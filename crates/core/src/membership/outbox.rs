@@ -5,11 +5,10 @@
 //! carry the digest of the view as it is by then.
 
 use super::alarms::Alarm;
-use super::config::{DEPARTED_MAX, LOAD_TRANSMISSIONS, transmissions};
-use super::datagram::{Draft, Item, card_tag, put_item};
+use super::datagram::{Draft, Item, put_item};
 use super::event::MembershipEvent;
 use super::identity::SwimId;
-use super::swim::{CardRumour, Membership};
+use super::swim::Membership;
 use crate::id::NodeId;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
@@ -49,41 +48,38 @@ impl Runtime<SwimId> for Outbox {
 impl Membership {
     /// Brings view, alarms and queues into agreement after any input.
     pub(super) fn settle(&mut self, now: Instant) {
-        if mem::take(&mut self.outbox.took_next_life) {
+        if mem::take(&mut self.protocol.outbox.took_next_life) {
             // foca rests after a change of identity until it is told something; the others need to hear the card
             // again, since to them a new member has come.
-            let woken = self.foca.apply_many(core::iter::empty(), true, &mut self.outbox);
-            debug_assert!(woken.is_ok(), "nothing was applied: {woken:?}");
-            self.spread_card(&self.own.clone());
+            self.protocol.wake();
+            self.news.spread_card(&self.own);
         }
         self.follow_members(now);
         self.set_timers(now);
         self.plan_gossip(now);
         self.plan_repair(now);
-        for (to, swim) in mem::take(&mut self.outbox.sends) {
+        for (to, swim) in mem::take(&mut self.protocol.outbox.sends) {
             self.send_around(now, to, &swim);
         }
     }
 
     /// Makes the view agree with foca on every address that foca spoke of.
     pub(super) fn follow_members(&mut self, now: Instant) {
-        let touched = mem::take(&mut self.outbox.touched);
+        let touched = mem::take(&mut self.protocol.outbox.touched);
         if touched.is_empty() {
             return;
         }
         let was_alone = self.view.alive_count() == 1;
         let own = self.own.node.addr;
         for addr in touched.into_iter().filter(|&addr| addr != own) {
-            let alive =
-                self.foca.iter_members().map(|member| member.id().node).find(|node| node.addr == addr);
+            let alive = self.protocol.alive_at(addr);
             let seen = self.view.at(addr);
             if alive == seen {
                 continue;
             }
             if let Some(old) = seen {
                 self.forget(&old);
-                self.departed.retain(|&other| other != addr);
-                self.departed.push(addr);
+                self.contacts.depart(addr);
             }
             if let Some(new) = alive {
                 self.view.join(new);
@@ -91,35 +87,29 @@ impl Membership {
             }
             self.pace.learnt(now, &self.config);
         }
-        self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
+        self.contacts.trim();
         let count = self.view.alive_count();
         if was_alone && count > 1 {
             // What was said before went to addresses at which nobody may have listened.
-            self.spread_card(&self.own.clone());
+            self.news.spread_card(&self.own);
         } else if count == 1 {
             self.seek_soon(now);
         }
-        if transmissions(count).get() != self.transmissions {
-            self.transmissions = transmissions(count).get();
-            let set = self.foca.set_config(self.config.for_foca(count));
-            debug_assert!(set.is_ok(), "only the count of transmissions changed: {set:?}");
-        }
+        self.protocol.fit_to(count, &self.config);
     }
 
     fn forget(&mut self, node: &NodeId) {
         self.view.leave(node);
-        self.cards.remove(node);
-        self.loads.remove(node);
-        self.load_sequences.remove(node);
+        self.news.forget(node);
         self.events.push_back(MembershipEvent::Left(*node));
     }
 
     fn set_timers(&mut self, now: Instant) {
-        for (timer, after) in mem::take(&mut self.outbox.timers) {
+        for (timer, after) in mem::take(&mut self.protocol.outbox.timers) {
             let after = match &timer {
                 Timer::ProbeRandomMember(_) => {
                     let period = self.health.stretch(after);
-                    self.vary(period, 10)
+                    self.draws.vary(period, 10)
                 }
                 Timer::SendIndirectProbe { .. } => self.health.stretch(after),
                 Timer::ChangeSuspectToDown { member_id, incarnation, .. } => {
@@ -127,7 +117,7 @@ impl Membership {
                     self.accuse(now, *member_id, *incarnation, suspicion);
                     suspicion
                 }
-                Timer::PeriodicAnnounceDown(_) => self.vary(after, 25),
+                Timer::PeriodicAnnounceDown(_) => self.draws.vary(after, 25),
                 _ => after,
             };
             self.alarms.push(now + after, Alarm::Swim(timer));
@@ -141,19 +131,7 @@ impl Membership {
             return;
         }
         let mut draft = Draft::around(swim, self.view.digest());
-        self.cards.fill(&mut draft, self.transmissions, |out, node, rumour| match rumour {
-            CardRumour::Whole(card) => {
-                out.push(card_tag(true));
-                out.extend_from_slice(card);
-            }
-            CardRumour::Notice(version) => {
-                put_item(out, &Item::CardNotice { node: *node, version: *version, news: true });
-            }
-        });
-        self.loads.fill(&mut draft, LOAD_TRANSMISSIONS, |out, node, load| {
-            let (age, figure) = (now.since(load.as_of), load.figure);
-            put_item(out, &Item::Load { node: *node, sequence: load.sequence, age, figure });
-        });
+        self.news.fill(now, &mut draft, self.protocol.transmissions());
         self.transmits.push_back((to, draft.finish()));
     }
 

@@ -26,8 +26,6 @@ pub(super) struct Pace {
     gossip_at: Option<Instant>,
     gossip_is_urgent: bool,
     last_gossip_at: Instant,
-    seek_at: Option<Instant>,
-    seek_wait: Duration,
     sync_from: Instant,
     sync_wait: Duration,
     repair_at: Option<Instant>,
@@ -42,8 +40,6 @@ impl Pace {
             gossip_at: None,
             gossip_is_urgent: false,
             last_gossip_at: now,
-            seek_at: None,
-            seek_wait: config.seek_interval,
             sync_from: now,
             sync_wait: config.sync_interval,
             repair_at: None,
@@ -54,7 +50,7 @@ impl Pace {
     }
 
     pub(super) fn first_at(&self) -> Option<Instant> {
-        [self.gossip_at, self.seek_at, self.repair_at].into_iter().flatten().min()
+        [self.gossip_at, self.repair_at].into_iter().flatten().min()
     }
 
     /// Something was learnt: if digests still differ, asking is worth while again.
@@ -77,10 +73,9 @@ impl Membership {
         }
         if is_due(&mut self.pace.gossip_at, now) {
             self.pace.last_gossip_at = now;
-            let gossiped = self.foca.gossip(&mut self.outbox);
-            debug_assert!(gossiped.is_ok(), "a header always fits a datagram: {gossiped:?}");
+            self.protocol.gossip();
         }
-        if is_due(&mut self.pace.seek_at, now) {
+        if self.contacts.take_due(now) {
             self.seek(now);
         }
         if is_due(&mut self.pace.repair_at, now) {
@@ -111,16 +106,15 @@ impl Membership {
                 if matches!(timer, Timer::ProbeRandomMember(_)) && !self.pace.is_late {
                     self.health.recover();
                 }
-                // foca reports a probe that was cut short (its own identity changed under it) and goes on.
-                let _resumed = self.foca.handle_timer(timer, &mut self.outbox);
+                self.protocol.fire(timer);
             }
             Alarm::Verdict { id, incarnation } => {
-                if self.is_suspect(&id, incarnation) {
-                    self.tell_foca(Member::new(id, incarnation, State::Down), true);
+                if self.protocol.is_suspect(&id, incarnation) {
+                    self.protocol.tell(Member::new(id, incarnation, State::Down), true);
                 }
             }
             Alarm::Remind { id, incarnation, again_after, left } => {
-                if self.is_suspect(&id, incarnation) {
+                if self.protocol.is_suspect(&id, incarnation) {
                     self.send_item(id.node.addr, &Item::Accused { target: id, incarnation });
                     if left > 1 {
                         let again = Alarm::Remind { id, incarnation, again_after, left: left - 1 };
@@ -129,12 +123,6 @@ impl Membership {
                 }
             }
         }
-    }
-
-    fn is_suspect(&self, id: &SwimId, incarnation: u16) -> bool {
-        let mut members = self.foca.iter_members();
-        let suspect = Member::new(*id, incarnation, State::Suspect);
-        members.any(|member| *member == suspect)
     }
 
     /// Tells a member that it is suspected, now and some times more while it is.
@@ -148,8 +136,8 @@ impl Membership {
     /// Sets the time of the next round of gossip: soon for members and cards, lazily for load figures, not at all
     /// without news.
     pub(super) fn plan_gossip(&mut self, now: Instant) {
-        let is_urgent = self.foca.updates_backlog() > 0 || !self.cards.is_empty();
-        let has_news = is_urgent || !self.loads.is_empty();
+        let is_urgent = self.protocol.has_news() || self.news.is_urgent();
+        let has_news = is_urgent || !self.news.is_empty();
         if !has_news || self.view.alive_count() < 2 || self.has_left {
             self.pace.gossip_at = None;
             return;
@@ -158,7 +146,7 @@ impl Membership {
             return;
         }
         let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
-        let wait = self.vary(interval, 25);
+        let wait = self.draws.vary(interval, 25);
         // News that comes alone waits a moment for company.
         let soonest = now + self.config.gossip_interval.div(5);
         self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
@@ -167,33 +155,22 @@ impl Membership {
 
     /// Looks for absent seeds at the shortest wait from now on.
     pub(super) fn seek_soon(&mut self, now: Instant) {
-        if self.wanted().next().is_some() {
-            self.pace.seek_wait = self.config.seek_interval;
-            let wait = self.vary(self.pace.seek_wait, 25);
-            self.pace.seek_at = Some(now + wait);
-        }
+        self.contacts.seek_soon(now, self.is_alone(), &self.config, &mut self.draws);
     }
 
-    /// On whom to call: absent seeds, and for a node that has lost everyone also those whom it lost. foca rests while
-    /// there is nobody and calls on the dead no more; should they hold this node for dead as well, and no seed be
-    /// left, they would never meet again.
-    fn wanted(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        let is_alone = self.view.alive_count() == 1;
-        let departed = self.departed.iter().filter(move |addr| is_alone && !self.seeds.contains(addr));
-        self.seeds.iter().chain(departed).copied()
+    fn is_alone(&self) -> bool {
+        self.view.alive_count() == 1
     }
 
+    /// Calls on the contacts at which no member lives.
     fn seek(&mut self, now: Instant) {
-        let absent: Vec<SocketAddr> = self.wanted().filter(|&addr| self.view.at(addr).is_none()).collect();
+        let is_alone = self.is_alone();
+        let wanted = self.contacts.wanted(is_alone);
+        let absent: Vec<SocketAddr> = wanted.filter(|&addr| self.view.at(addr).is_none()).collect();
         for addr in absent {
-            self.call_on(addr);
+            self.protocol.call_on(addr);
         }
-        if self.wanted().next().is_none() {
-            return;
-        }
-        self.pace.seek_wait = (self.pace.seek_wait + self.pace.seek_wait).min(self.config.seek_interval_max);
-        let wait = self.vary(self.pace.seek_wait, 25);
-        self.pace.seek_at = Some(now + wait);
+        self.contacts.seek_later(now, is_alone, &self.config, &mut self.draws);
     }
 
     /// Asks a peer whose digest differs for all its cards, unless it was done a moment ago.
@@ -223,7 +200,7 @@ impl Membership {
         if missing.is_empty() {
             return;
         }
-        let chosen = self.draw(missing.len());
+        let chosen = self.draws.below(missing.len());
         if let Some(node) = missing.iter().nth(chosen) {
             self.pace.sync_from = now;
             self.ask_for_cards(now, node.addr);
@@ -235,6 +212,6 @@ impl Membership {
 }
 
 /// True, and no longer set, when `at` has come.
-fn is_due(at: &mut Option<Instant>, now: Instant) -> bool {
+pub(super) fn is_due(at: &mut Option<Instant>, now: Instant) -> bool {
     at.take_if(|at| *at <= now).is_some()
 }

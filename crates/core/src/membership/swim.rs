@@ -2,71 +2,48 @@
 //!
 //! The rest of the machine is in three files: [`inbound`](super::inbound) takes datagrams,
 //! [`pace`](super::pace) does what is due, [`outbox`](super::outbox) turns what foca asks for into alarms, events
-//! and datagrams. Every input ends in `settle`, so the view, the alarms and the queues agree whenever the owner
+//! and datagrams. Its parts have files of their own, such as [`protocol`](super::protocol), [`news`](super::news) and
+//! [`contacts`](super::contacts). Every input ends in `settle`, so the view, the alarms and the queues agree whenever the owner
 //! looks.
 
 use super::alarms::{Alarm, Alarms};
 use super::card::MemberCard;
-use super::codec::encode_card;
-use super::config::{MembershipConfig, SEEDS_MAX};
+use super::config::MembershipConfig;
+use super::contacts::Contacts;
+use super::draws::Draws;
 use super::event::{MembershipError, MembershipEvent};
 use super::health::Health;
-use super::identity::{SwimCodec, SwimId};
-use super::outbox::Outbox;
+use super::news::News;
 use super::pace::Pace;
-use super::rumour::Rumours;
+use super::protocol::Protocol;
 use super::view::View;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
-use crate::time::{Duration, Instant};
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::time::Instant;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
-use foca::{Foca, Member, NoCustomBroadcast, State};
-use rand_core::Rng;
+use foca::{Member, State};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A card larger than this does not travel in datagrams; word of its version does.
-const CARD_GOSSIP_BYTES_MAX: usize = 1_200;
-
-/// What is passed on of a card.
-pub(super) enum CardRumour {
-    /// The card, encoded once.
-    Whole(Bytes),
-    /// That this version exists.
-    Notice(u64),
-}
-
-/// What is passed on of a load.
-pub(super) struct LoadRumour {
-    pub(super) sequence: u64,
-    pub(super) figure: LoadFigure,
-    pub(super) as_of: Instant,
-}
-
 /// One node's share of membership. See the [module](super) for how it is driven.
+///
+/// Thirteen fields, because one input may reach each of these parts, and `settle` then brings them into agreement.
 pub struct Membership {
     pub(super) config: MembershipConfig,
-    pub(super) foca: Foca<SwimId, SwimCodec, Xoshiro256PlusPlus, NoCustomBroadcast>,
-    pub(super) outbox: Outbox,
-    pub(super) rng: Xoshiro256PlusPlus,
+    pub(super) protocol: Protocol,
+    pub(super) draws: Draws,
     pub(super) own: Arc<MemberCard>,
     pub(super) view: View,
     pub(super) alarms: Alarms,
     pub(super) pace: Pace,
     pub(super) health: Health,
-    pub(super) cards: Rumours<CardRumour>,
-    pub(super) loads: Rumours<LoadRumour>,
-    pub(super) load_sequences: BTreeMap<NodeId, u64>,
-    pub(super) own_load: Option<LoadRumour>,
-    pub(super) seeds: Vec<SocketAddr>,
-    /// Where members were that are gone, the last at the end.
-    pub(super) departed: Vec<SocketAddr>,
+    pub(super) news: News,
+    pub(super) contacts: Contacts,
     pub(super) transmits: VecDeque<(SocketAddr, Bytes)>,
     pub(super) events: VecDeque<MembershipEvent>,
-    pub(super) transmissions: u8,
     pub(super) has_left: bool,
 }
 
@@ -79,39 +56,29 @@ impl Membership {
     pub fn new(
         mut card: MemberCard,
         config: MembershipConfig,
-        mut rng: Xoshiro256PlusPlus,
+        rng: Xoshiro256PlusPlus,
         now: Instant,
     ) -> Result<Self, MembershipError> {
         card.check()?;
         card.version = card.version.max(1);
         let own = Arc::new(card);
-        let foca_config = config.for_foca(1);
-        let transmissions = foca_config.max_transmissions.get();
-        // foca draws from the seed's own stream and this wrapper from the next, 2¹²⁸ steps on.
-        let foca_rng = rng.clone();
-        rng.jump();
+        let (draws, foca_rng) = Draws::beside(rng);
         let mut membership = Self {
-            foca: Foca::new(SwimId::first_life(own.node), foca_config, foca_rng, SwimCodec),
-            outbox: Outbox::default(),
-            rng,
+            protocol: Protocol::new(own.node, &config, foca_rng),
+            draws,
             view: View::new(own.clone()),
             alarms: Alarms::default(),
             pace: Pace::new(&config, now),
             health: Health::default(),
-            cards: Rumours::new(),
-            loads: Rumours::new(),
-            load_sequences: BTreeMap::new(),
-            own_load: None,
-            seeds: Vec::new(),
-            departed: Vec::new(),
+            news: News::new(),
+            contacts: Contacts::new(&config),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
-            transmissions,
             has_left: false,
             own,
             config,
         };
-        membership.spread_card(&membership.own.clone());
+        membership.news.spread_card(&membership.own);
         Ok(membership)
     }
 
@@ -126,15 +93,13 @@ impl Membership {
     }
 
     /// Calls on whoever lives at `addr` until somebody there is a member, and again should it ever vanish.
-    /// Beyond [`SEEDS_MAX`] addresses the call is made once and not remembered.
+    /// Beyond [`SEEDS_MAX`](super::config::SEEDS_MAX) addresses the call is made once and not remembered.
     pub fn join(&mut self, now: Instant, addr: SocketAddr) {
         if addr == self.own.node.addr || self.has_left {
             return;
         }
-        if !self.seeds.contains(&addr) && self.seeds.len() < SEEDS_MAX {
-            self.seeds.push(addr);
-        }
-        self.call_on(addr);
+        self.contacts.add_seed(addr);
+        self.protocol.call_on(addr);
         self.seek_soon(now);
         self.settle(now);
     }
@@ -145,12 +110,12 @@ impl Membership {
         if self.has_left {
             return;
         }
-        let left = self.foca.leave_cluster(&mut self.outbox);
-        debug_assert!(left.is_ok(), "foca can always encode its own identity: {left:?}");
+        self.protocol.leave();
         self.settle(now);
         self.has_left = true;
         self.alarms = Alarms::default();
         self.pace = Pace::new(&self.config, now);
+        self.contacts.rest();
     }
 
     /// Replaces this node's card; its version is set to the next.
@@ -165,7 +130,7 @@ impl Membership {
         card.version = self.own.version + 1;
         self.own = Arc::new(card);
         self.view.absorb(self.own.clone());
-        self.spread_card(&self.own.clone());
+        self.news.spread_card(&self.own);
         self.settle(now);
         Ok(())
     }
@@ -173,14 +138,9 @@ impl Membership {
     /// Announces this node's load; a later figure takes an earlier one's place on its way. One that has not
     /// changed is held back until [`MembershipConfig::load_repeat`] has passed.
     pub fn announce_load(&mut self, now: Instant, figure: LoadFigure) {
-        let sequence = match &self.own_load {
-            Some(last) if last.figure == figure && now.since(last.as_of) < self.config.load_repeat => return,
-            Some(last) => last.sequence + 1,
-            None => 1,
-        };
-        self.own_load = Some(LoadRumour { sequence, figure, as_of: now });
-        self.loads.insert(self.own.node, LoadRumour { sequence, figure, as_of: now });
-        self.settle(now);
+        if self.news.announce_load(now, self.own.node, figure, self.config.load_repeat) {
+            self.settle(now);
+        }
     }
 
     /// The cards of all living members, this node's among them: what is exchanged over a new connection.
@@ -212,14 +172,12 @@ impl Membership {
 
     /// A connection to `node` broke. A hint: the member is suspected and told so, and has its time to refute.
     pub fn report_lost(&mut self, now: Instant, node: NodeId) {
-        let Some(member) = self.foca.iter_members().find(|member| member.id().node == node).cloned() else {
-            return;
-        };
+        let Some(member) = self.protocol.member(node) else { return };
         if self.has_left || member.state() == State::Suspect {
             return;
         }
         let (id, incarnation) = (*member.id(), member.incarnation());
-        self.tell_foca(Member::new(id, incarnation, State::Suspect), true);
+        self.protocol.tell(Member::new(id, incarnation, State::Suspect), true);
         let suspicion = self.health.stretch(self.config.suspicion);
         self.alarms.push(now + suspicion, Alarm::Verdict { id, incarnation });
         self.accuse(now, id, incarnation, suspicion);
@@ -238,38 +196,6 @@ impl Membership {
 
     /// When [`Membership::handle_timeout`] is next due. Ask again after every input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.alarms.first_at(), self.pace.first_at()].into_iter().flatten().min()
-    }
-
-    /// Starts to pass on a card that has passed its check.
-    pub(super) fn spread_card(&mut self, card: &MemberCard) {
-        let mut bytes = Vec::new();
-        encode_card(card, &mut bytes).expect("a card in a view has passed its check");
-        let whole = bytes.len() <= CARD_GOSSIP_BYTES_MAX;
-        let rumour = if whole { CardRumour::Whole(bytes.into()) } else { CardRumour::Notice(card.version) };
-        self.cards.insert(card.node, rumour);
-    }
-
-    /// Feeds foca what this wrapper found out; `spread` if the others should hear of it from here.
-    pub(super) fn tell_foca(&mut self, member: Member<SwimId>, spread: bool) {
-        let told = self.foca.apply_many(core::iter::once(member), spread, &mut self.outbox);
-        debug_assert!(told.is_ok(), "foca can always encode a member: {told:?}");
-    }
-
-    /// Announces this node to whoever lives at `addr`, and so who it is by now.
-    pub(super) fn call_on(&mut self, addr: SocketAddr) {
-        let called = self.foca.announce(SwimId::whoever_at(addr), &mut self.outbox);
-        debug_assert!(called.is_ok(), "a header always fits a datagram: {called:?}");
-    }
-
-    /// `period` varied at random by up to ± `percent`: periods that are equal everywhere fall into step.
-    pub(super) fn vary(&mut self, period: Duration, percent: u64) -> Duration {
-        let unit = (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        period.mul_f64(1.0 + (2.0 * unit - 1.0) * percent as f64 / 100.0)
-    }
-
-    /// A number below `count`, which must not be zero, each as likely.
-    pub(super) fn draw(&mut self, count: usize) -> usize {
-        ((u128::from(self.rng.next_u64()) * count as u128) >> 64) as usize
+        [self.alarms.first_at(), self.pace.first_at(), self.contacts.seek_at()].into_iter().flatten().min()
     }
 }

@@ -23,7 +23,7 @@ use alloc::string::String;
 
 /// What all rooms of a node share.
 ///
-/// Fourteen fields: each is a value of its own that several books change, and none belongs to one of them.
+/// Fourteen fields, because each is a value of its own that several books change, and none belongs to one of them.
 pub(crate) struct Context<P> {
     pub(crate) me: NodeId,
     pub(crate) config: NodeConfig,

@@ -71,7 +71,7 @@ impl<P: Payload> Desk<'_, P> {
         for tag in tags {
             let Some(mut wave) = self.waves.open.remove(&tag) else { continue };
             let wanted = wave.absent().clone();
-            self.cx.counters.retries += wave.ask_replicas(self, now, &wanted);
+            self.cx.counters.waves.retries += wave.ask_replicas(self, now, &wanted);
             let absent = wave.without_promised(wanted);
             wave.set_absent(absent);
             wave.settle(self, now);

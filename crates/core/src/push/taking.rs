@@ -42,7 +42,7 @@ impl<P: Payload> Desk<'_, P> {
         };
         match message {
             PushMessage::Push { request, sequence, last, payload } => {
-                self.cx.counters.pushes += 1;
+                self.cx.counters.pushes.taken += 1;
                 self.take_push(now, &key, request, Pushed { sequence, last, payload });
             }
             PushMessage::Failed { request, problem } => self.take_failure(now, &key, request, problem),
@@ -186,19 +186,19 @@ impl<P: Payload> Wave<P> {
         let lane = self.ask.lane;
         let Some(chain) = self.chain_mut(worker.1) else { return };
         match chain.judge(push.sequence) {
-            Received::Known => desk.cx.counters.pushes_repeated += 1,
+            Received::Known => desk.cx.counters.pushes.repeated += 1,
             Received::Beyond => {
                 let problem = format!("push.sequence: {} after the last", push.sequence);
                 desk.pushes.refuse_push(desk.cx, worker, &problem);
             }
             Received::Gap(is_new) => {
-                desk.cx.counters.pushes_dropped += 1;
+                desk.cx.counters.pushes.dropped += 1;
                 if is_new {
                     self.ask_again_if_broken(desk, worker.1);
                 }
             }
             Received::Taken if !desk.cx.has_room(lane, chain, push.payload.len()) => {
-                desk.cx.counters.pushes_dropped += 1;
+                desk.cx.counters.pushes.dropped += 1;
                 chain.is_broken = true;
             }
             Received::Taken => {
@@ -233,7 +233,7 @@ impl<P: Payload> Wave<P> {
             self.locals.open = self.locals.open.difference(&alone(worker));
             self.pushed.get_or_insert_default().unfolded.insert(worker);
             if self.parts.take_in(Part { payload, contributors: alone(worker) }) == Taken::Overlaps {
-                desk.cx.counters.partials_overlapping += 1;
+                desk.cx.counters.waves.partials_overlapping += 1;
             }
         }
     }
@@ -344,9 +344,9 @@ impl<P: Payload> Pushes<P> {
             Received::Taken | Received::Gap(_) => {
                 // It is asked for again once it is wanted.
                 chain.is_broken = true;
-                cx.counters.pushes_dropped += 1;
+                cx.counters.pushes.dropped += 1;
             }
-            Received::Known => cx.counters.pushes_repeated += 1,
+            Received::Known => cx.counters.pushes.repeated += 1,
             Received::Beyond => {
                 let problem = format!("push.sequence: {} after the last", push.sequence);
                 self.refuse_push(cx, worker, &problem);
@@ -358,7 +358,7 @@ impl<P: Payload> Pushes<P> {
     fn may_be_early(&mut self, cx: &mut Context<P>, worker: &WorkerKey, key: &RequestKey) -> bool {
         let has_place = self.has_place_for(key);
         if !has_place {
-            cx.counters.pushes_dropped += 1;
+            cx.counters.pushes.dropped += 1;
             self.tell_worker(cx, worker, PushMessage::Ended { request: key.1 });
         }
         has_place
@@ -386,7 +386,7 @@ impl<P: Payload> Pushes<P> {
         }
         let lane = cx.queue.lanes.of_service(&key.0);
         if !self.has_early_room(cx, lane, PUSH_BYTES + problem.len()) {
-            cx.counters.pushes_dropped += 1;
+            cx.counters.pushes.dropped += 1;
             return self.tell_worker(cx, worker, PushMessage::Ended { request: key.1 });
         }
         let chain = self.request(key, now + EARLY_FOR).early.entry(worker.1).or_default();

@@ -68,8 +68,8 @@ impl Standing {
 
 /// A child as its parent knows it.
 ///
-/// Eleven fields: what names it, where it stands and until when, and what it answers for, which is kept apart from its tree
-/// so that no answer makes the parent walk the subtree.
+/// Eleven fields, because its partitions and its height are kept apart from its tree, so that no answer makes the parent
+/// walk the subtree. The others name it and say where it stands and until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Child<X> {
     pub(crate) node: NodeId,

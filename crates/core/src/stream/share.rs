@@ -102,7 +102,8 @@ pub(crate) struct Descending<P> {
 
 /// The way down at one node.
 ///
-/// Eleven fields: what has come, what waits, what is kept until it is taken, and what has been said of that.
+/// Eleven fields, because a packet passes through all of them: what has come, what waits, what is kept until it is
+/// taken, and what has been said of that.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
     /// Packets on the way down that were sent before this node was asked to take part.
@@ -146,7 +147,8 @@ impl<P> Default for Down<P> {
 
 /// What only the front-end's share has.
 ///
-/// Twelve fields: what its user wants and has been given, and who has been asked to take part.
+/// Twelve fields, because its user meets all of them: what the user wants and has been given, and who has been asked to
+/// take part.
 #[derive(Debug)]
 pub(crate) struct Front {
     /// Its user's name for the stream.
@@ -264,7 +266,8 @@ pub(crate) struct Filtering<P> {
 
 /// A node's share of a stream.
 ///
-/// Eleven fields: what it is part of, its place, who is below, what is here, and how that goes up and down.
+/// Eleven fields, because each is a part with methods of its own, and a share is all of them: what it is part of, its
+/// place, who is below, what is here, and how that goes up and down.
 #[derive(Debug)]
 pub(crate) struct Share<P> {
     pub(crate) terms: Terms<P>,

@@ -25,7 +25,8 @@ use smallvec::SmallVec;
 
 /// A wave that this node has answered.
 ///
-/// Eleven fields: the wave's own, less what only an open one needs, and its answer.
+/// Eleven fields, because a repair may still ask for all that the wave was, less what only an open one needs, and for
+/// its answer.
 #[derive(Debug)]
 pub(crate) struct Answered<P> {
     pub(crate) tag: Tag,
@@ -141,7 +142,7 @@ impl<P: Payload> Answered<P> {
                 Ok(()) => return self.reopen(desk.cx, now, call).reparent(desk, now, from, call),
                 // What it has it gives; new work for an old wave is refused as it is for a new one.
                 Err(reason) => {
-                    desk.cx.counters.waves_refused += 1;
+                    desk.cx.counters.waves.refused += 1;
                     let refused = Missing { partitions: extra, node: Some(desk.cx.me), reason };
                     note(&mut self.missing, refused, desk.cx.config.limits.missing_max);
                 }

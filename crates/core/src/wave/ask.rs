@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 
 /// The terms of a wave, the same at every node of its tree.
 ///
-/// Twelve fields: they are what one message says, and nothing changes any of them afterwards.
+/// Twelve fields, because they are what one message says, and nothing changes any of them afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask<P> {
     pub(crate) slice: Slice,

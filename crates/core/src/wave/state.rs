@@ -106,7 +106,8 @@ pub(crate) struct Clock {
 
 /// A node's part in a wave.
 ///
-/// Eleven fields: what was asked, who takes part, what is here, and what has become of it.
+/// Eleven fields, because each is a part with methods of its own, and a wave is all of them: what was asked, who takes
+/// part, what is here, and what has become of it.
 #[derive(Debug)]
 pub(crate) struct Wave<P> {
     pub(crate) tag: Tag,

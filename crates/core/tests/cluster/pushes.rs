@@ -338,7 +338,7 @@ fn early_pushes_have_their_own_room_and_their_own_time() {
     world.give(3, 7, 8, 300);
     world.run_for(Duration::from_millis(20));
     assert!(world.node(3).open_work().held_bytes <= 2_000, "what does not fit is dropped");
-    let dropped = world.node(3).status(world.now).counters.pushes_dropped;
+    let dropped = world.node(3).status(world.now).counters.pushes.dropped;
     assert!(dropped > 0);
     (0..8).filter(|&worker| worker != 3).for_each(|worker| world.give(worker, 7, 1, 100));
     let request = announce(&mut world, announced(8));
@@ -370,7 +370,7 @@ fn what_comes_twice_or_out_of_turn_is_not_counted() {
     let outcome = outcome(&mut world, request);
     assert_eq!(outcome.status, Status::Full);
     let counters = world.node(3).status(world.now).counters;
-    assert_eq!(counters.pushes_repeated, 2);
+    assert_eq!(counters.pushes.repeated, 2);
     assert_eq!(outcome.value.expect("it is full").tags.range(7_000..).count(), 3);
 }
 

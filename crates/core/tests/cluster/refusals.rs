@@ -92,7 +92,7 @@ fn answers_to_nothing_are_counted_and_dropped() {
     ] {
         world.input(me, Input::Message { from, message });
     }
-    assert_eq!(world.node(0).status(world.now).counters.partials_late, 1);
+    assert_eq!(world.node(0).status(world.now).counters.waves.partials_late, 1);
     assert_eq!(world.node(0).open_work(), Default::default());
 }
 

@@ -90,7 +90,7 @@ fn what_comes_after_its_parent_gave_up_is_dropped_and_counted() {
     let outcome = world.ask(0, options(Waiting::SLOPE, Shape::Base));
     assert_eq!(lost(&outcome), held(13, 24, 24, 1), "{outcome:?}");
     world.run_for(MS(50));
-    assert_eq!(world.node(0).status(world.now).counters.partials_late, 1);
+    assert_eq!(world.node(0).status(world.now).counters.waves.partials_late, 1);
 }
 
 /// Eight nodes, each partition on three of them, and enough calls for the leaves' times to be known.
@@ -118,7 +118,7 @@ fn a_hedge_beats_a_slow_replica() {
             outcome.elapsed
         });
         let slowest = slowest.max().expect("eight calls were made");
-        (slowest, world.node(0).status(world.now).counters.hedges)
+        (slowest, world.node(0).status(world.now).counters.waves.hedges)
     };
     let ((alone, none), (hedged, some)) = (slow(false), slow(true));
     assert_eq!(none, 0, "off unless asked for");
@@ -156,16 +156,17 @@ fn a_node_hedges_its_own_slow_locals_too() {
         assert_honest(&outcome);
         assert_eq!(outcome.value.as_ref().map(|sum| &sum.counts), Some(&whole(16)), "{outcome:?}");
     }
-    assert!((0..8).any(|i| world.node(i).status(world.now).counters.hedges > 0));
+    assert!((0..8).any(|i| world.node(i).status(world.now).counters.waves.hedges > 0));
 }
 
 #[test]
 fn a_rush_is_not_answered_with_a_rush_of_hedges() {
     let (mut world, options) = practised(true);
-    let before: u64 = (0..8).map(|i| world.node(i).status(world.now).counters.hedges).sum();
+    let before: u64 = (0..8).map(|i| world.node(i).status(world.now).counters.waves.hedges).sum();
     world.behaviour.slow = (0..8).map(|i| (i, MS(50))).collect();
     (0..40).for_each(|_| drop(world.ask(0, options.clone())));
-    let hedges: u64 = (0..8).map(|i| world.node(i).status(world.now).counters.hedges).sum::<u64>() - before;
+    let hedges: u64 =
+        (0..8).map(|i| world.node(i).status(world.now).counters.waves.hedges).sum::<u64>() - before;
     // Eight leaves a call, a twentieth of them, and a reserve of eight at each node; there are 320 leaves in all.
     assert!(hedges <= 8 * 8 + 40 * 8 / 20, "{hedges} hedges");
 }

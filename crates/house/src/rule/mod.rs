@@ -5,4 +5,5 @@ pub mod core_tree;
 pub mod links;
 pub mod names;
 pub mod shape;
+pub mod types;
 pub mod words;

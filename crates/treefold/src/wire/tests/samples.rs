@@ -14,7 +14,9 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
+use treefold_core::status::{
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus,
+};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
@@ -142,7 +144,10 @@ fn status() -> NodeStatus {
     NodeStatus {
         card: Arc::new(card()),
         load,
-        counters: Counters { calls_started: 9, ..Counters::default() },
+        counters: Counters {
+            calls: CallCounters { started: 9, ..CallCounters::default() },
+            ..Counters::default()
+        },
         open: OpenWork { calls: 1, streams: 2, stream_bytes: 5, ..OpenWork::default() },
         members: vec![MemberStatus { card: Arc::new(card()), load, load_age_ms: Some(12) }],
         totals: Vec::new(),

@@ -18,7 +18,9 @@ use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
-use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
+use treefold_core::status::{
+    CallCounters, Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus, WaveCounters,
+};
 use treefold_core::stream::OperatorId;
 use treefold_core::time::Duration;
 use treefold_core::tree::Tree;
@@ -298,10 +300,15 @@ fn status() -> impl Strategy<Value = Box<NodeStatus>> {
     let member = (card(), load(), option::of(any::<u64>()))
         .prop_map(|(card, load, load_age_ms)| MemberStatus { card, load, load_age_ms });
     let counted = any::<([u64; 3], [usize; 5])>().prop_map(|(counts, sizes)| {
-        let [calls_started, locals_run, bad_messages] = counts;
+        let [started, locals_run, bad_messages] = counts;
         let [calls, held_bytes, jobs_stuck, streams, stream_bytes] = sizes;
         (
-            Counters { calls_started, locals_run, bad_messages, ..Counters::default() },
+            Counters {
+                calls: CallCounters { started, ..CallCounters::default() },
+                waves: WaveCounters { locals_run, ..WaveCounters::default() },
+                bad_messages,
+                ..Counters::default()
+            },
             OpenWork { calls, held_bytes, jobs_stuck, streams, stream_bytes, ..OpenWork::default() },
         )
     });

@@ -1,0 +1,94 @@
+//! Addresses that this node calls on while no member lives there.
+//!
+//! A node calls on its seeds until each is a member. A node that has lost every member also calls on the members that
+//! it lost: foca rests while it knows of no member and never calls on dead ones. If those members hold this node for
+//! dead as well, and no seed is left, they would never meet again.
+
+use super::config::{DEPARTED_MAX, MembershipConfig, SEEDS_MAX};
+use super::draws::Draws;
+use super::pace::is_due;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Seeds and departed members, and when this node next looks for them.
+pub(super) struct Contacts {
+    seeds: Vec<SocketAddr>,
+    /// Addresses of members that are gone, the last at the end.
+    departed: Vec<SocketAddr>,
+    seek_at: Option<Instant>,
+    seek_wait: Duration,
+}
+
+impl Contacts {
+    pub(super) fn new(config: &MembershipConfig) -> Self {
+        Self { seeds: Vec::new(), departed: Vec::new(), seek_at: None, seek_wait: config.seek_interval }
+    }
+
+    /// Remembers a seed, unless there are [`SEEDS_MAX`] of them.
+    pub(super) fn add_seed(&mut self, addr: SocketAddr) {
+        if !self.seeds.contains(&addr) && self.seeds.len() < SEEDS_MAX {
+            self.seeds.push(addr);
+        }
+    }
+
+    /// Remembers where a member was that is gone.
+    pub(super) fn depart(&mut self, addr: SocketAddr) {
+        self.departed.retain(|&other| other != addr);
+        self.departed.push(addr);
+    }
+
+    /// Forgets the members that departed first, down to [`DEPARTED_MAX`].
+    pub(super) fn trim(&mut self) {
+        self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
+    }
+
+    /// The addresses to call on: the seeds, and for a node that `is_alone` the departed members.
+    pub(super) fn wanted(&self, is_alone: bool) -> impl Iterator<Item = SocketAddr> + '_ {
+        let departed = self.departed.iter().filter(move |addr| is_alone && !self.seeds.contains(addr));
+        self.seeds.iter().chain(departed).copied()
+    }
+
+    /// When this node looks for absent contacts.
+    pub(super) fn seek_at(&self) -> Option<Instant> {
+        self.seek_at
+    }
+
+    /// True once, when the time to look for absent contacts has come.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        is_due(&mut self.seek_at, now)
+    }
+
+    /// Looks for absent contacts at the shortest wait from now on.
+    pub(super) fn seek_soon(
+        &mut self,
+        now: Instant,
+        is_alone: bool,
+        config: &MembershipConfig,
+        draws: &mut Draws,
+    ) {
+        if self.wanted(is_alone).next().is_some() {
+            self.seek_wait = config.seek_interval;
+            self.seek_at = Some(now + draws.vary(self.seek_wait, 25));
+        }
+    }
+
+    /// Looks again after twice the wait.
+    pub(super) fn seek_later(
+        &mut self,
+        now: Instant,
+        is_alone: bool,
+        config: &MembershipConfig,
+        draws: &mut Draws,
+    ) {
+        if self.wanted(is_alone).next().is_some() {
+            self.seek_wait = (self.seek_wait + self.seek_wait).min(config.seek_interval_max);
+            self.seek_at = Some(now + draws.vary(self.seek_wait, 25));
+        }
+    }
+
+    /// Looks for no contact any more.
+    pub(super) fn rest(&mut self) {
+        self.seek_at = None;
+    }
+}
