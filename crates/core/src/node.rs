@@ -94,7 +94,7 @@ impl<P: Payload> Node<P> {
             Input::JobDone { job, result, cost } => self.handle_job_done(now, job, result, cost),
             Input::SlicesDone { job, result, cost } => self.handle_slices_done(now, job, result, cost),
             Input::FilterOpened { stream, result } => {
-                self.streams.handle_filter_opened(&mut self.cx, now, stream, result)
+                self.streams.handle_filter_opened(&mut self.cx, now, stream, result);
             }
             Input::Filtered { stream, run, result, cost } => {
                 self.streams.handle_filtered(&mut self.cx, now, stream, run, result, cost);
@@ -198,7 +198,7 @@ impl<P: Payload> Node<P> {
                 );
             }
             Message::CancelRequest { id } => {
-                self.calls.cancel_call(&mut desk!(self), Requester::Peer(from, id))
+                self.calls.cancel_call(&mut desk!(self), Requester::Peer(from, id));
             }
             Message::Stream(message) => self.streams.handle_stream(&mut self.cx, now, from, *message),
             Message::Push(message) => desk!(self).handle_push(now, from, *message),
@@ -236,7 +236,7 @@ impl<P: Payload> Node<P> {
                 );
             }
             Command::Cancel { request } => {
-                self.calls.cancel_call(&mut desk!(self), Requester::Local(request))
+                self.calls.cancel_call(&mut desk!(self), Requester::Local(request));
             }
             Command::Status { request } => {
                 let status = Box::new(self.status(now));
@@ -244,13 +244,13 @@ impl<P: Payload> Node<P> {
             }
             Command::Shares { request, settings } => self.cx.set_shares_for_user(now, request, &settings),
             Command::StreamOpen { request, spec, options } => {
-                self.streams.open_stream(&mut self.cx, now, request, *spec, &options)
+                self.streams.open_stream(&mut self.cx, now, request, *spec, &options);
             }
             Command::StreamSend { request, tag, to, payload } => {
                 self.streams.send_down(&mut self.cx, now, request, tag, to, payload);
             }
             Command::StreamTook { request, waves } => {
-                self.streams.take_waves(&mut self.cx, now, request, waves)
+                self.streams.take_waves(&mut self.cx, now, request, waves);
             }
             Command::StreamClose { request } => self.streams.close_stream(&mut self.cx, now, request),
             Command::EndpointSend { stream, endpoint, tag, payload } => {

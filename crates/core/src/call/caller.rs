@@ -95,6 +95,14 @@ impl<P> OpenCall<P> {
     }
 }
 
+/// What has come of a call, before it is judged.
+pub(crate) struct Gained<P> {
+    pub(crate) contributed: PartitionSet,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) value: Option<P>,
+    pub(crate) report: Option<Box<Report>>,
+}
+
 impl<P: Payload> Calls<P> {
     /// Someone wants a call made.
     pub(crate) fn start_call(
@@ -327,7 +335,8 @@ impl<P: Payload> Calls<P> {
             1 => Box::new(wave.tale.reports.swap_remove(0)),
             _ => Box::new(wave.tale.report(now, desk.cx.me, &desk.cx.config.card.rack, &wave.locals.own)),
         });
-        self.conclude(desk.cx, now, call, wave.parts.claimed().clone(), missing, value, report);
+        let contributed = wave.parts.claimed().clone();
+        self.conclude(desk.cx, now, call, Gained { contributed, missing, value, report });
     }
 
     /// Judges what has come of a call, and tells the requester.
@@ -336,11 +345,9 @@ impl<P: Payload> Calls<P> {
         cx: &mut Context<P>,
         now: Instant,
         call: OpenCall<P>,
-        contributed: PartitionSet,
-        missing: Vec<Missing>,
-        value: Option<P>,
-        report: Option<Box<Report>>,
+        gained: Gained<P>,
     ) {
+        let Gained { contributed, missing, value, report } = gained;
         self.requests.remove(&call.requester);
         self.waves -= call.options.slices as usize;
         let lost = call.asked.len() - contributed.len();

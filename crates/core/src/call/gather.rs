@@ -5,7 +5,7 @@
 //! as too much is missing, and its other slices are given up. When all are in, one job of the aggregation joins them,
 //! since core does not look into payloads; it has what is left of the deadline.
 
-use crate::call::caller::{CALLER_BRANCH, OpenCall};
+use crate::call::caller::{CALLER_BRANCH, Gained, OpenCall};
 use crate::call::table::Calls;
 use crate::effect::{Effect, Job, Place, Work};
 use crate::error::{CallError, JobError, Missing, Reason};
@@ -121,7 +121,8 @@ impl<P: Payload> Calls<P> {
         }
         match gathered.take_values().zip(wave.ask.kind) {
             Some((parts, kind)) => {
-                self.join_slices(desk.cx, now, first, call, kind, parts, wave.ask.params.clone())
+                let work = Work::Join { parts, params: wave.ask.params.clone() };
+                self.join_slices(desk.cx, now, first, call, kind, work);
             }
             None => self.end_sliced(desk.cx, now, call, None),
         }
@@ -134,8 +135,7 @@ impl<P: Payload> Calls<P> {
         first: WaveId,
         mut call: OpenCall<P>,
         kind: u32,
-        parts: Vec<P>,
-        params: P,
+        work: Work<P>,
     ) {
         let deadline_at = call.deadline_at();
         let id = cx.begin_join(now, first, kind, deadline_at);
@@ -144,7 +144,6 @@ impl<P: Payload> Calls<P> {
         }
         cx.timers.rearm(&mut call.armed, Some(deadline_at.max(now)), Wake::Polls(first));
         self.open.insert(first, call);
-        let work = Work::Join { parts, params };
         cx.effects.push_back(Effect::Run(Job { id, kind, work, place: Place::Worker }));
     }
 
@@ -211,7 +210,8 @@ impl<P: Payload> Calls<P> {
                 children,
             })
         });
-        self.conclude(cx, now, call, gathered.contributed, gathered.missing, value, report);
+        let Gathered { contributed, missing, .. } = *gathered;
+        self.conclude(cx, now, call, Gained { contributed, missing, value, report });
     }
 }
 

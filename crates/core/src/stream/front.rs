@@ -106,9 +106,8 @@ impl<P: Payload> Streams<P> {
         };
         let cost_weight = cx.config.tuning.cost_weight;
         let mut share = Box::new(Share::begin(now, terms, Parent::Top, cost_weight, Some(front)));
-        share.order.epoch = 1;
-        let first = trees.iter().map(|tree| Places::beginning(tree.clone(), 1));
-        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, first);
+        let first = share.first_layout();
+        share.lay_out(&mut StreamDesk { cx, streams: self }, now, &own, first.into_iter());
         let homeless = wanted.difference(&share.roll.group);
         if !homeless.is_empty() {
             share.put_away(Missing { partitions: homeless, node: None, reason: Reason::NoReplica });
@@ -214,6 +213,13 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Share<P> {
+    /// The subtrees that the front-end begins with.
+    fn first_layout(&mut self) -> Vec<Places> {
+        let Some(front) = &self.front else { return Vec::new() };
+        self.order.epoch = front.layout.epoch();
+        front.layout.subtrees()
+    }
+
     /// Gives endpoints of a member that nobody answers for their place in the tree.
     fn take_in_member(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant, node: NodeId) {
         let Some(card) = desk.cx.view().card(&node) else { return };

@@ -55,8 +55,10 @@ impl Scene {
         let replicas = (1..=2).map(|i| node(NodeId::new(addr(i), 5), true)).collect();
         let now = Instant::START + Duration::from_secs(1);
         let mut scene = Self { front, replicas, now };
-        let cards =
-            scene.replicas.iter().map(|replica| Arc::clone(replica.view().card(&replica.id()).unwrap()));
+        let cards = scene
+            .replicas
+            .iter()
+            .map(|replica| Arc::clone(replica.view().card(&replica.id()).expect("its own card is known")));
         let cards = Message::Cards(cards.collect());
         let from = scene.replicas[0].id();
         scene.feed(Input::Message { from, message: cards });

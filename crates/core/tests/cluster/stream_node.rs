@@ -94,7 +94,7 @@ fn who_joins_below_does_not_excuse_those_who_were_there_all_along() {
         let open = StreamOpen { first_tag: 10, ..lone.asked(tree) };
         lone.hear(1, StreamMessage::Open(open));
         if number == 30 {
-            lone.hear_news(leaf(30, &[30]), &[(&[30], 10)]);
+            lone.hear_news(&leaf(30, &[30]), &[(&[30], 10)]);
             lone.said.clear();
         }
     }
@@ -144,7 +144,7 @@ fn orphans_are_adopted_when_the_front_end_says_so_and_get_what_they_lack() {
     lone.hear(1, StreamMessage::Open(open));
     let asked: Vec<_> = lone.opens().map(|(to, _)| to).collect();
     assert_eq!(asked, [peer(20), peer(60)]);
-    lone.hear_news(orphan, &[]);
+    lone.hear_news(&orphan, &[]);
     let is_brought =
         lone.said.iter().any(|(to, said)| *to == peer(60) && matches!(said, StreamMessage::Down(_)));
     assert!(is_brought, "it gets what it lacks");
@@ -384,7 +384,7 @@ fn what_a_child_said_before_it_heard_that_it_begins_anew_is_no_answer() {
     lone.send(1, None, 10);
     let away = || vec![missing(&[3], 20, Reason::Lost)];
     assert_eq!(lone.waves(), [(1, set(&[1]), away())], "it is still away");
-    lone.hear_news(leaf(20, &[3]), &[(&[3], 7)]);
+    lone.hear_news(&leaf(20, &[3]), &[(&[3], 7)]);
     lone.send(1, Some(6), 10);
     assert_eq!(lone.waves(), [(6, set(&[1]), away())], "and begins with the seventh");
     lone.send(1, Some(7), 10);
@@ -407,7 +407,7 @@ fn what_an_orphan_gives_counts_though_it_has_been_told_more_meanwhile() {
     lone.hear_alone(21, 4, 1);
     assert_eq!(lone.waves(), [(1, set(&[4]), vec![])]);
     assert!(lone.news().is_none_or(|news| news.away.iter().any(|loss| loss.partitions.contains(5))));
-    lone.hear_news(below, &[(&[5], 1)]);
+    lone.hear_news(&below, &[(&[5], 1)]);
     assert_eq!(lone.news().expect("the newcomer is there").away, []);
 }
 
@@ -448,7 +448,7 @@ fn a_place_below_a_child_that_has_the_endpoint_for_away_is_passed_on() {
 fn who_took_part_and_skips_waves_is_missing_from_them() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[leaf(20, &[3])]);
     // It was let go by mistake, and begins anew: nobody here has missed it.
-    lone.hear_news(leaf(20, &[3]), &[(&[3], 5)]);
+    lone.hear_news(&leaf(20, &[3]), &[(&[3], 5)]);
     lone.send(1, Some(4), 10);
     assert_eq!(
         lone.waves(),

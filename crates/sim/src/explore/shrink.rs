@@ -105,6 +105,9 @@ fn pushing_simplifications() -> [fn(&mut Pushing); 10] {
     ]
 }
 
+/// Endpoints that send more rarely would be in no wave while the play waits for them.
+const EVERY_US_MAX: u64 = 100_000;
+
 /// Every way to make one stream simpler.
 fn stream_simplifications() -> [fn(&mut PlannedStream); 14] {
     [
@@ -121,7 +124,7 @@ fn stream_simplifications() -> [fn(&mut PlannedStream); 14] {
         |s| s.takes_for_us = 0,
         |s| s.reads_for_us = 0,
         |s| s.shape = Shape::KAry(2),
-        |s| s.every_us = s.every_us.map(|every_us| every_us * 2),
+        |s| s.every_us = s.every_us.map(|every_us| (every_us * 2).min(every_us.max(EVERY_US_MAX))),
     ]
 }
 

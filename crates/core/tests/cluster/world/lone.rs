@@ -118,7 +118,7 @@ impl Lone {
     pub fn begin(&mut self, own: &[u32], children: &[Tree]) {
         let open = self.asked(inner(ME, own, children));
         self.hear(1, StreamMessage::Open(open));
-        children.iter().for_each(|tree| self.hear_news(tree.clone(), &[]));
+        children.iter().for_each(|tree| self.hear_news(tree, &[]));
         self.said.clear();
     }
 
@@ -201,7 +201,7 @@ impl Lone {
     }
 
     /// A child says that it is there, and who of its subtree begins with some tag.
-    pub fn hear_news(&mut self, tree: Tree, joined: &[(&[u32], u64)]) {
+    pub fn hear_news(&mut self, tree: &Tree, joined: &[(&[u32], u64)]) {
         let from = tree.root().node;
         let joined = joined.iter().map(|&(endpoints, tag)| (set(endpoints), tag)).collect();
         let news = StreamNews { joined, ..self.answer(from) };

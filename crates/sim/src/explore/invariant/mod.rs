@@ -301,7 +301,7 @@ impl Watch for Inspection {
                 self.began(now, at, Asker::Own(*request), params, options);
             }
             Input::Command(Command::StreamOpen { request, spec, .. }) => {
-                self.streams.opens((at, *request), spec)
+                self.streams.opens((at, *request), spec);
             }
             Input::Command(Command::Cancel { request }) => self.dropped(now, at, Asker::Own(*request)),
             Input::Message { from, message: Message::Request(request) } => {

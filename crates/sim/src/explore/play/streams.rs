@@ -94,24 +94,28 @@ impl Stage<'_> {
 
     /// Nodes whose processors never come back are started anew, as their owners would.
     fn restart_hung(&mut self) {
-        for at in 0..self.world.places() {
-            if self.life(at) == Life::Running && self.world.place(at).hung() > 0 {
-                self.end_process(at);
-                self.restart(at);
-            }
+        let is_hung = |at: &usize| self.life(*at) == Life::Running && self.world.place(*at).hung() > 0;
+        let hung: Vec<usize> = (0..self.world.places()).filter(is_hung).collect();
+        for &at in &hung {
+            self.end_process(at);
+            self.restart(at);
+        }
+        if !hung.is_empty() {
+            // A client may have lost every member that it knew. Its library calls on others.
+            self.running(true).into_iter().for_each(|at| self.join(at));
         }
     }
 
-    /// Endpoints whose node lives and has no link that is cut for good.
+    /// Endpoints on nodes that live. An endpoint with a node that has a link cut for good is left out, even if another
+    /// node holds it as well: the front-end may seat it behind the cut.
     fn living_endpoints(&mut self) -> PartitionSet {
         let lasting: BTreeSet<usize> = self.world.network().lasting().iter().map(|&(at, _)| at).collect();
-        let mut living = PartitionSet::new();
+        let (mut living, mut behind_cuts) = (PartitionSet::new(), PartitionSet::new());
         for at in self.running(false) {
-            if !lasting.contains(&at) {
-                living.union_with(&self.world.place(at).spec().partitions);
-            }
+            let held = &self.world.place(at).spec().partitions;
+            if lasting.contains(&at) { behind_cuts.union_with(held) } else { living.union_with(held) }
         }
-        living
+        living.difference(&behind_cuts)
     }
 
     fn all_are_back(&mut self) -> Result<(), Found> {
@@ -130,7 +134,7 @@ impl Stage<'_> {
                 }
                 let only_attend = self.scenario.streams[number].outgrows_window(self.scenario);
                 let says = stream_back::all_back(heard, &living, only_attend);
-                says.is_err().then(|| (front, heard.stream, says))
+                says.is_err().then_some((front, heard.stream, says))
             });
             let Some((front, stream, says)) = late else { return self.look() };
             if self.scenario.refuses_streams() {

@@ -48,7 +48,7 @@ impl World {
     ) {
         match effect {
             FilterEffect::Open { stream, spec } => inline.push(self.open_filter(at, stream, &spec)),
-            FilterEffect::Run(run) => self.run_filter(at, run, inline),
+            FilterEffect::Run(run) => self.run_filter(at, &run, inline),
             FilterEffect::Lend { stream, id } => {
                 let payload = self.streams.operators.contains(&(at, id)).then(|| operator(id));
                 inline.push(Input::Operator(OperatorNews::Lent { stream, id, payload }));
@@ -114,7 +114,7 @@ impl World {
         Input::FilterOpened { stream, result: Ok(self.streams.plays[play].filter_placement) }
     }
 
-    fn run_filter(&mut self, at: usize, run: FilterRun<Ink>, inline: &mut Vec<Input<Ink>>) {
+    fn run_filter(&mut self, at: usize, run: &FilterRun<Ink>, inline: &mut Vec<Input<Ink>>) {
         let play = self.streams.filters.get(&(at, run.stream)).map_or(0, |keeper| keeper.play);
         let (filter_work, packet_bytes) = {
             let play = &self.streams.plays[play];
@@ -122,7 +122,7 @@ impl World {
         };
         let id = TaskId::Run(run.stream, run.run);
         let is_up = matches!(run.work, FilterWork::Up(_));
-        let filtered = self.filtered(at, &run, packet_bytes);
+        let filtered = self.filtered(at, run, packet_bytes);
         let chance = mixed(self.setting.workload_seed ^ mixed(run.run) ^ (at as u64) << 40);
         let befalls =
             |one_in: u64, purpose: u64| is_up && one_in > 0 && mixed(chance ^ purpose).is_multiple_of(one_in);
