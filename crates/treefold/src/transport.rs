@@ -278,7 +278,7 @@ mod tests {
             welcome(stream, &host, || false).await
         };
         let (sender, reader) = tokio::join!(dial(addr, &dialler), accept);
-        let (sender, mut reader) = (sender.ok().expect("it is let in"), reader.ok().expect("it greets"));
+        let (sender, mut reader) = (sender.expect("it is let in"), reader.expect("it greets"));
 
         let mut outbox = Outbox::new(Limits::DEFAULT);
         outbox.push(&packet_up()).expect("it is within the limits");
