@@ -72,10 +72,7 @@ impl<P: Payload> Streams<P> {
             return Err(StreamError::UnknownService { service: Arc::clone(&spec.service) });
         };
         let all = PartitionSet::first(index.total());
-        let wanted = options.endpoints.clone().unwrap_or_else(|| all.clone());
-        if !wanted.is_subset(&all) {
-            return Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")));
-        }
+        let wanted = wanted_of(options, &all)?;
         if let Some(trees) = &options.trees {
             given::check(trees, cx.me, &all, limits.tree_seats_max)?;
         }
@@ -302,6 +299,15 @@ impl<P: Payload> Share<P> {
         self.begin_with(&opened, first_tag);
         self.look_at_slots();
     }
+}
+
+/// The endpoints that a stream is to have.
+fn wanted_of(options: &StreamOptions, all: &PartitionSet) -> Result<PartitionSet, StreamError> {
+    let wanted = options.endpoints.clone().unwrap_or_else(|| all.clone());
+    if wanted.is_subset(all) {
+        return Ok(wanted);
+    }
+    Err(StreamError::bad_field("endpoints", &wanted, alloc::format!("within {all}")))
 }
 
 fn check_options<P>(

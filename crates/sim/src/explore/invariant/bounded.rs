@@ -53,9 +53,10 @@ impl Bounded {
         let at_work = tables.locals_queued + open.jobs_running + open.jobs_stuck;
         within("sliced locals", tables.sliced_locals, limits.waves_open_max.saturating_add(at_work))?;
         within("jobs_queued_max", tables.locals_queued, limits.jobs_queued_max)?;
-        // An announced wave has a fold for each worker's pieces, and those of their results.
+        // An announced wave has a fold for each worker's pieces, and those of their results; a stream's filter is at one piece
+        // of work at a time.
         let folds = self.partitions.max(2 * self.workers);
-        within("folds that wait", tables.folds_queued, open.waves * folds + STALE_FOLDS_MAX)?;
+        within("folds that wait", tables.folds_queued, open.waves * folds + open.streams + STALE_FOLDS_MAX)?;
         within("peers_max", tables.peers_remembered, limits.peers_max.max(1))?;
         within("waves in the load index", place.node().load_figure().in_flight as usize, open.waves)?;
         if self.workers > 0 {
