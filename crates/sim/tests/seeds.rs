@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 19] = [
+const KEPT: [(&str, &str); 21] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -63,6 +63,14 @@ const KEPT: [(&str, &str); 19] = [
     (
         "let_go_and_asked_again",
         "a parent that had let a child go asked it again, and the child took it for one that has what was sent",
+    ),
+    (
+        "left_and_came_back_unnoticed",
+        "packets down never reached a child that had left and come back unnoticed",
+    ),
+    (
+        "own_part_waits_for_room",
+        "a caller held all the room that its own node's part in the wave needed, and waited for that part",
     ),
 ];
 

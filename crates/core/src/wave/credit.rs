@@ -11,9 +11,10 @@
 //! - **One wave may have more.** Partials grow where folds put them together, and one may be larger than all the room. So
 //!   of those that have begun and find none, the first is granted one partial all the same whenever it has nothing to
 //!   fold, until it is over; no other is meanwhile. An application has more than its room by what one wave folds at a
-//!   time, however many are open and however many children they have.
+//!   time, however many are open and however many children they have. A wave means all of this node's parts in it: a
+//!   caller waits for its own node's part as for any other, and that one must be granted what it needs.
 
-use crate::id::{NodeId, Tag};
+use crate::id::{NodeId, Tag, WaveId};
 use crate::schedule::lanes::Lane;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -30,7 +31,7 @@ struct Room {
     /// Waves that have been granted something.
     begun: BTreeSet<Tag>,
     /// The wave that may have more than there is room for.
-    privileged: Option<Tag>,
+    privileged: Option<WaveId>,
     /// Offers to waves that have begun, and to those that have not.
     to_begun: VecDeque<(OfferKey, usize)>,
     to_new: VecDeque<(OfferKey, usize)>,
@@ -49,6 +50,7 @@ impl Room {
     fn take_next(
         &mut self,
         has_grant_out: impl Fn(Tag) -> bool,
+        has_grant_in: impl Fn(WaveId) -> bool,
         is_starved: impl Fn(Tag) -> bool,
     ) -> Option<(OfferKey, usize)> {
         if let Some(&(_, bytes)) = self.to_begun.front()
@@ -61,21 +63,28 @@ impl Room {
         {
             return self.to_new.pop_front();
         }
-        let offers =
-            |tag: Tag, offers: &VecDeque<(OfferKey, usize)>| offers.iter().any(|(key, _)| key.0 == tag);
-        let needs_it =
-            |tag: Tag| offers(tag, &self.to_begun) || offers(tag, &self.to_new) || has_grant_out(tag);
+        let offers_to =
+            |wave: WaveId| self.to_begun.iter().chain(&self.to_new).any(move |(key, _)| key.0.wave == wave);
+        let needs_it = |wave: WaveId| offers_to(wave) || has_grant_in(wave);
         // Who waits for something else keeps it while there is more here than there is room for.
-        if self.privileged.is_none_or(|tag| !needs_it(tag) && self.used_bytes() <= self.bytes_max) {
+        if self.privileged.is_none_or(|wave| !needs_it(wave) && self.used_bytes() <= self.bytes_max) {
             // Where none has begun, what is here came unasked, and waves may wait for each other with that as well.
             let first =
                 self.to_begun.front().or(if self.begun.is_empty() { self.to_new.front() } else { None });
-            self.privileged = first.map(|(key, _)| key.0);
+            self.privileged = first.map(|(key, _)| key.0.wave);
         }
-        let tag = self.privileged.filter(|&tag| !has_grant_out(tag) && is_starved(tag))?;
-        let offers = if self.begun.contains(&tag) { &mut self.to_begun } else { &mut self.to_new };
-        let at = offers.iter().position(|(key, _)| key.0 == tag)?;
-        offers.remove(at)
+        let wave = self.privileged?;
+        let may_come =
+            |&(key, _): &(OfferKey, usize)| key.0.wave == wave && !has_grant_out(key.0) && is_starved(key.0);
+        [&mut self.to_begun, &mut self.to_new].into_iter().find_map(|offers| {
+            let at = offers.iter().position(may_come)?;
+            offers.remove(at)
+        })
+    }
+
+    fn has_begun(&self, wave: WaveId) -> bool {
+        let first = Tag { wave, branch: 0 };
+        self.begun.range(first..).next().is_some_and(|tag| tag.wave == wave)
     }
 
     fn begin(&mut self, tag: Tag) {
@@ -83,7 +92,7 @@ impl Room {
             return;
         }
         let (now_begun, still_new) =
-            core::mem::take(&mut self.to_new).into_iter().partition(|(key, _)| key.0 == tag);
+            core::mem::take(&mut self.to_new).into_iter().partition(|(key, _)| key.0.wave == tag.wave);
         self.to_begun.extend::<VecDeque<_>>(now_begun);
         self.to_new = still_new;
     }
@@ -135,7 +144,8 @@ impl Credit {
     pub(crate) fn offered(&mut self, lane: Lane, key: OfferKey, bytes: usize) {
         self.forget(key);
         let room = &mut self.rooms[lane];
-        let offers = if room.begun.contains(&key.0) { &mut room.to_begun } else { &mut room.to_new };
+        let has_begun = room.has_begun(key.0.wave);
+        let offers = if has_begun { &mut room.to_begun } else { &mut room.to_new };
         offers.push_back((key, bytes));
         self.waiting += 1;
     }
@@ -155,8 +165,13 @@ impl Credit {
         let Self { rooms, granted, waiting } = self;
         let has_grant_out =
             |tag: Tag| granted.range((tag, NodeId::LEAST, 0)..).next().is_some_and(|(key, _)| key.0 == tag);
-        let next =
-            |(lane, room): (Lane, &mut Room)| Some((lane, room.take_next(has_grant_out, &is_starved)?));
+        let has_grant_in = |wave: WaveId| {
+            let first = (Tag { wave, branch: 0 }, NodeId::LEAST, 0);
+            granted.range(first..).next().is_some_and(|(key, _)| key.0.wave == wave)
+        };
+        let next = |(lane, room): (Lane, &mut Room)| {
+            Some((lane, room.take_next(has_grant_out, has_grant_in, &is_starved)?))
+        };
         let (lane, (key, bytes)) = rooms.iter_mut().enumerate().find_map(next)?;
         *waiting -= 1;
         rooms[lane].granted_bytes += bytes;
@@ -200,7 +215,9 @@ impl Credit {
     pub(crate) fn forget_wave(&mut self, lane: Lane, tag: Tag) {
         let room = &mut self.rooms[lane];
         room.begun.remove(&tag);
-        room.privileged = room.privileged.filter(|&privileged| privileged != tag);
+        if !room.has_begun(tag.wave) {
+            room.privileged = room.privileged.filter(|&privileged| privileged != tag.wave);
+        }
         self.forget_waiting(|key| key.0 == tag);
         if self.granted.is_empty() {
             return;

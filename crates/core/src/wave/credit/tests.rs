@@ -82,6 +82,25 @@ fn one_wave_at_a_time_may_have_more_than_there_is() {
     assert_eq!(granted(&mut credit), [(1, 0)]);
 }
 
+/// A caller has a part of its own in its wave, and so has its node: the first waits for the second.
+#[test]
+fn a_wave_may_have_more_in_all_of_its_parts_at_a_node() {
+    let mut credit = credit(&[100]);
+    let part = |branch, child| (Tag { branch, ..tag(0) }, NodeId::LEAST, child);
+    credit.offered(0, part(7, 0), 500);
+    assert_eq!(granted(&mut credit), [(0, 0)], "the caller's part may have more");
+    arrives(&mut credit, 0, part(7, 0), 500);
+    credit.offered(0, part(0, 1), 500);
+    assert_eq!(granted(&mut credit), [(0, 1)], "and what it waits for");
+    credit.offered(0, key(1, 0), 500);
+    assert_eq!(granted(&mut credit), [], "no other wave");
+    credit.forget_wave(0, Tag { branch: 7, ..tag(0) });
+    assert_eq!(granted(&mut credit), [], "until all parts are over");
+    credit.hold(0, 500, 0);
+    credit.forget_wave(0, tag(0));
+    assert_eq!(granted(&mut credit), [(1, 0)]);
+}
+
 #[test]
 fn waves_that_hold_what_came_unasked_do_not_wait_for_each_other() {
     let mut credit = credit(&[100]);
