@@ -1,0 +1,181 @@
+//! How long a stream takes to have everyone who lives in it again after inner nodes are lost, and what nodes say for it.
+//!
+//! `cargo run --profile lean -p treefold-sim --example stream_recovery [NODES [SEEDS [FAN_OUT]]]` plays, for each fault and each
+//! mode, a stream over that many nodes with an endpoint each, on modelled links of a data centre. The front-end's membership
+//! is given and not gossiped. It prints the median over the seeds with the least and the greatest: milliseconds from the fault
+//! until every endpoint that lives has come to the front-end again, and messages about places (all but packets,
+//! settlement and beats), in all and into the front-end.
+
+#![allow(clippy::print_stdout, reason = "a program that prints its table")]
+
+use std::collections::BTreeSet;
+use treefold_core::config::Placement;
+use treefold_core::effect::{Effect, Event};
+use treefold_core::id::NodeId;
+use treefold_core::message::Message;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::StreamMessage;
+use treefold_core::stream::{StreamEvent, StreamOptions, Synchronisation};
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
+use treefold_core::tree::shape::Shape;
+use treefold_sim::world::place::{Spec, place_of};
+use treefold_sim::world::streams::{Habit, Play, StreamPlan, Tags};
+use treefold_sim::world::{Setting, Watch, World};
+
+/// The front-end's place.
+const FRONT: usize = 0;
+/// Endpoints send this often, where there are many and where there are few.
+const EVERY: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(10)];
+/// Few.
+const FEW: u32 = 1_000;
+/// The stream runs so long before the fault.
+const CALM: Duration = Duration::from_secs(1);
+/// Nobody is waited for any longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What happens to inner nodes.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// One is killed: its connections break.
+    Killed,
+    /// One stops: nothing is heard of it.
+    Stopped,
+    /// One is killed, and one of its children with children of its own is too.
+    KilledTwice,
+}
+
+/// What the front-end's user has had, and what nodes have said.
+#[derive(Default)]
+struct Seen {
+    trees: Vec<Tree>,
+    since: Option<Instant>,
+    came: PartitionSet,
+    wanted: PartitionSet,
+    all_came_at: Option<Instant>,
+    said: u64,
+    said_to_front: u64,
+}
+
+impl Watch for Seen {
+    fn effect(&mut self, now: Instant, _at: usize, effect: &Effect<treefold_sim::world::ink::Ink>) {
+        match effect {
+            Effect::Deliver(Event::Stream { event, .. }) => match &**event {
+                StreamEvent::Opened { trees, .. } => self.trees.clone_from(trees),
+                StreamEvent::Wave(wave) if self.since.is_some() => {
+                    self.came.union_with(&wave.contributors);
+                    if self.all_came_at.is_none() && self.wanted.is_subset(&self.came) {
+                        self.all_came_at = Some(now);
+                    }
+                }
+                _ => {}
+            },
+            Effect::Send { to, message: Message::Stream(message) } if self.since.is_some() => {
+                let is_flow = matches!(
+                    **message,
+                    StreamMessage::Up(_)
+                        | StreamMessage::Down(_)
+                        | StreamMessage::Settled(_)
+                        | StreamMessage::Taken { .. }
+                        | StreamMessage::Beat { .. }
+                );
+                if !is_flow && self.all_came_at.is_none() {
+                    self.said += 1;
+                    self.said_to_front += u64::from(place_of(*to).0 == FRONT);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Who is lost: an inner node with children, and for two faults one of those that has children too.
+fn victims(trees: &[Tree], fault: Fault, seed: u64) -> Vec<NodeId> {
+    let inner = |tree: &Tree| tree.root().size > 1;
+    let tops: Vec<&Tree> = trees.iter().filter(|tree| inner(tree)).collect();
+    let top = tops[seed as usize % tops.len()];
+    let below = top.children().find(inner);
+    match (fault, below) {
+        (Fault::KilledTwice, Some(below)) => vec![top.root().node, below.root().node],
+        _ => vec![top.root().node],
+    }
+}
+
+/// Milliseconds until all who live have come, messages, and those to the front-end.
+fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault, seed: u64) -> [f64; 3] {
+    let mut world = World::new(Setting::micro(seed, nodes));
+    world.start(Spec::holding(PartitionSet::new()));
+    for at in 0..nodes {
+        world.start(Spec::holding(PartitionSet::from_range(at..at + 1)));
+    }
+    world.introduce_fronts(&[FRONT]);
+    let plan = StreamPlan {
+        synchronisation,
+        up_filter: "sum".into(),
+        down_filter: "".into(),
+        options: StreamOptions { shape: Shape::KAry(fan_out), ..StreamOptions::default() },
+        play: Play {
+            habit: Habit {
+                answers: false,
+                every: Some(EVERY[usize::from(nodes <= FEW)]),
+                tags: Tags::Counted,
+                packets_max: u64::MAX,
+            },
+            packet_bytes: 100,
+            takes_for: Duration::ZERO,
+            reads_for: Some(Duration::ZERO),
+            filter_work: Duration::from_micros(5),
+            filter_placement: Placement::Inline,
+        },
+    };
+    let mut seen = Seen::default();
+    world.run_until(world.now() + Duration::from_millis(1), &mut seen);
+    world.open_stream(FRONT, &plan, &mut seen);
+    world.run_until(world.now() + CALM + Duration::from_micros(seed * 7_919 % 100_000), &mut seen);
+    let lost: BTreeSet<usize> =
+        victims(&seen.trees, fault, seed).into_iter().map(|node| place_of(node).0).collect();
+    seen.wanted = (0..nodes).filter(|&endpoint| !lost.contains(&(endpoint as usize + 1))).collect();
+    let began = world.now();
+    seen.since = Some(began);
+    for &at in &lost {
+        if matches!(fault, Fault::Stopped) { world.stop(at) } else { world.kill(at) }
+    }
+    while seen.all_came_at.is_none() && began.until(world.now()) < PATIENCE {
+        world.run_until(world.now() + Duration::from_millis(5), &mut seen);
+    }
+    let ms = seen.all_came_at.map_or(f64::INFINITY, |at| began.until(at).as_millis_f64());
+    [ms, seen.said as f64, seen.said_to_front as f64]
+}
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let nodes = numbers.next().unwrap_or(256);
+    let seeds = numbers.next().unwrap_or(10);
+    let fan_out = numbers.next().unwrap_or(16);
+    println!("{nodes} nodes, {fan_out} children each, {seeds} seeds: median (least to greatest)");
+    let modes = [("wait-for-all", Synchronisation::WaitForAll), ("do-not-wait", Synchronisation::DoNotWait)];
+    for (mode, synchronisation) in modes {
+        for fault in [Fault::Killed, Fault::Stopped, Fault::KilledTwice] {
+            let runs: Vec<[f64; 3]> = (1..=u64::from(seeds))
+                .map(|seed| play(nodes, fan_out, synchronisation, fault, seed))
+                .collect();
+            let column = |at: usize| {
+                let mut values: Vec<f64> = runs.iter().map(|run| run[at]).collect();
+                values.sort_by(f64::total_cmp);
+                format!(
+                    "{:.1} ({:.1} to {:.1})",
+                    values[values.len() / 2],
+                    values[0],
+                    values[values.len() - 1]
+                )
+            };
+            let fault = format!("{fault:?}");
+            println!(
+                "{mode:<13} {fault:<12} {} ms, {} messages, {} to the front-end",
+                column(0),
+                column(1),
+                column(2)
+            );
+        }
+    }
+}
