@@ -105,10 +105,13 @@ impl Spec {
         };
         card.rack.clone_from(&self.rack);
         card.roles.relay = self.is_relay;
-        if !self.partitions.is_empty() {
+        // A relay folds for the services that it declares without partitions.
+        if !self.partitions.is_empty() || self.is_relay {
             let service = ServiceCard { partitions: self.partitions.clone(), total, declared: true };
             card.services.insert("s".into(), service);
         }
+        let accepted = self.accepts.iter().map(|name| (name.as_str().into(), ServiceCard::default()));
+        card.services.extend(accepted);
         let kinds = operators.iter().map(|one| Kind {
             name: one.name.clone(),
             placement: one.placement,
