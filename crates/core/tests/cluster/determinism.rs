@@ -1,21 +1,20 @@
 //! The same seed gives the same effects, to the letter.
 
-use crate::world::{Plan, World};
+use crate::cluster::{Cluster, Plan};
 use treefold_core::call::CallOptions;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;
 
 fn log_of(seed: u64) -> Vec<String> {
-    let mut world = World::new(&Plan { replicas: 2, seed, ..Plan::default() });
-    world.log_effects = true;
-    world.loss = 0.05;
+    let mut cluster = Cluster::new(&Plan { replicas: 2, seed, loss: 0.05, ..Plan::default() });
+    cluster.write_effects();
     for (front, shape) in [(0, Shape::Adaptive), (3, Shape::Binomial), (5, Shape::Flat)] {
-        world.call(front, CallOptions { shape, ..CallOptions::default() });
-        world.run_for(Duration::from_millis(3));
-        world.kill(front + 1);
-        world.run_for(Duration::from_millis(700));
+        cluster.call(front, CallOptions { shape, ..CallOptions::default() });
+        cluster.run_for(Duration::from_millis(3));
+        cluster.kill(front + 1);
+        cluster.run_for(Duration::from_millis(700));
     }
-    world.log
+    cluster.effects().to_vec()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, clippy::expect_used, reason = "a test binary has no public interface")]
 
 mod calls;
+mod cluster;
 mod determinism;
 mod faults;
 mod memory;
@@ -16,6 +17,8 @@ mod sharing;
 mod slices;
 mod stream_faults;
 mod stream_node;
+mod stream_refusals;
+mod stream_relays;
 mod streams;
 mod waits;
 mod world;

@@ -1,6 +1,6 @@
 //! Polls between a front and two replicas, datagram by datagram.
 
-use crate::world::{Sum, addr};
+use crate::cluster::addr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::replica::ReplicaPolicy;
 use treefold_core::time::{Duration, Instant};
+use treefold_sim::world::ink::Ink;
 
 /// A poll, as the first byte of a datagram says.
 const POLL: u8 = 1;
@@ -24,7 +25,7 @@ fn source(i: u16) -> SocketAddr {
     SocketAddr::from(([192, 168, 0, i as u8], 40_000))
 }
 
-fn node(id: NodeId, holds: bool) -> Node<Sum> {
+fn node(id: NodeId, holds: bool) -> Node<Ink> {
     let mut card = MemberCard::new(id);
     if holds {
         let service = ServiceCard { partitions: [0].into_iter().collect(), total: 1, declared: true };
@@ -38,14 +39,14 @@ fn node(id: NodeId, holds: bool) -> Node<Sum> {
     node
 }
 
-fn drain(node: &mut Node<Sum>) -> Vec<Effect<Sum>> {
+fn drain(node: &mut Node<Ink>) -> Vec<Effect<Ink>> {
     std::iter::from_fn(|| node.poll_effect()).collect()
 }
 
 /// A front that sees two replicas of one partition, and a call of it that waits for polls.
 struct Scene {
-    front: Node<Sum>,
-    replicas: Vec<Node<Sum>>,
+    front: Node<Ink>,
+    replicas: Vec<Node<Ink>>,
     now: Instant,
 }
 
@@ -65,7 +66,7 @@ impl Scene {
         scene
     }
 
-    fn feed(&mut self, input: Input<Sum>) -> Vec<Effect<Sum>> {
+    fn feed(&mut self, input: Input<Ink>) -> Vec<Effect<Ink>> {
         self.front.handle_input(self.now, input);
         drain(&mut self.front)
     }
@@ -74,15 +75,19 @@ impl Scene {
     fn ask(&mut self) -> Vec<Vec<u8>> {
         let policy = Some(ReplicaPolicy::Polled { polls: 2 });
         let options = CallOptions { policy, ..CallOptions::default() };
-        let call =
-            Command::Call { request: RequestId(1), name: "s/sum".into(), params: Sum::default(), options };
+        let call = Command::Call {
+            request: RequestId(1),
+            name: "s/sum".into(),
+            params: Ink::params(1, 1.0),
+            options,
+        };
         let effects = self.feed(Input::Command(call));
         assert!(calls_of(&effects).is_empty(), "it waits for its polls: {effects:?}");
         effects.into_iter().filter_map(datagram).collect()
     }
 
     /// A replica's answer to a poll, as the front gets it.
-    fn answer(&mut self, replica: usize, poll: &[u8]) -> Vec<Effect<Sum>> {
+    fn answer(&mut self, replica: usize, poll: &[u8]) -> Vec<Effect<Ink>> {
         let input = Input::Datagram { from: source(200), bytes: poll.to_vec() };
         self.replicas[replica].handle_input(self.now, input);
         let answer = drain(&mut self.replicas[replica]).into_iter().find_map(datagram);
@@ -91,15 +96,15 @@ impl Scene {
     }
 }
 
-fn datagram(effect: Effect<Sum>) -> Option<Vec<u8>> {
+fn datagram(effect: Effect<Ink>) -> Option<Vec<u8>> {
     match effect {
         Effect::Datagram { bytes, .. } => Some(bytes),
         _ => None,
     }
 }
 
-fn calls_of(effects: &[Effect<Sum>]) -> Vec<NodeId> {
-    let call = |effect: &Effect<Sum>| match effect {
+fn calls_of(effects: &[Effect<Ink>]) -> Vec<NodeId> {
+    let call = |effect: &Effect<Ink>| match effect {
         Effect::Send { to, message: Message::Call(_) } => Some(*to),
         _ => None,
     };

@@ -1,22 +1,18 @@
 //! A small world for nodes: a clock that jumps from event to event, links with a delay, processors that take
 //! modelled time. Everything is ordered by (time, sequence), so a run is a function of its seed.
 
-mod held;
 pub mod lone;
-mod pushing;
 mod streams;
 
-pub use pushing::{APPLICATION, Worker, announced, piece};
 pub use streams::{FilterFaults, Habit, Pushing};
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
 use treefold_core::effect::{Effect, Event, Job, Work};
 use treefold_core::error::JobError;
 use treefold_core::id::{JobId, NodeId, RequestId};
-use treefold_core::input::{Command, Input};
+use treefold_core::input::Input;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::{MemberCard, ServiceCard};
 use treefold_core::message::{Message, Payload};
@@ -36,7 +32,6 @@ pub struct Sum {
     pub tags: BTreeSet<u64>,
     /// The how-manieth packet of its endpoint it is, when it is one alone.
     pub number: u64,
-    pub buffer: held::Buffer,
 }
 
 impl Sum {
@@ -111,7 +106,6 @@ pub struct World {
     by_addr: BTreeMap<SocketAddr, NodeId>,
     agenda: BTreeMap<(Instant, u64), Happening>,
     sequence: u64,
-    outcomes: BTreeMap<(NodeId, RequestId), Outcome<Sum>>,
     requests: u64,
     pub stream_events: BTreeMap<(NodeId, RequestId), Vec<StreamEvent<Sum>>>,
     pub endpoints: BTreeMap<(NodeId, StreamId, u32), Pushing>,
@@ -136,17 +130,10 @@ pub struct World {
     /// Connections that have broken, which the one end has not noticed yet: that end, and its peer.
     unnoticed: BTreeSet<(NodeId, NodeId)>,
     stuck: BTreeSet<(NodeId, JobId)>,
-    /// How many locals have been run that make slices.
-    pub sliced_locals: u32,
-    /// Workers of the application, by number.
-    pub workers: BTreeMap<u32, Worker>,
-    /// Their names at nodes.
-    pushers: BTreeMap<NodeId, u32>,
     /// Who has which operator.
     pub operators: BTreeSet<(NodeId, OperatorId)>,
     /// Who was brought one, as often as it was.
     pub operators_kept: Vec<NodeId>,
-    held: held::Held,
     pub log: Vec<String>,
     pub log_effects: bool,
     pub loss: f64,
@@ -175,8 +162,6 @@ pub struct Plan {
     pub racks: u32,
     /// So many nodes more hold nothing and fold, in the racks in turn.
     pub relays: u32,
-    /// Nodes accept the workers of the application.
-    pub accepts: bool,
 }
 
 impl Default for Plan {
@@ -191,7 +176,6 @@ impl Default for Plan {
             seed: 1,
             racks: 0,
             relays: 0,
-            accepts: false,
         }
     }
 }
@@ -226,7 +210,6 @@ impl World {
             by_addr: BTreeMap::new(),
             agenda: BTreeMap::new(),
             sequence: 0,
-            outcomes: BTreeMap::new(),
             requests: 0,
             stream_events: BTreeMap::new(),
             endpoints: BTreeMap::new(),
@@ -243,12 +226,8 @@ impl World {
             hanging: Vec::new(),
             unnoticed: BTreeSet::new(),
             stuck: BTreeSet::new(),
-            sliced_locals: 0,
-            workers: BTreeMap::new(),
-            pushers: BTreeMap::new(),
             operators: BTreeSet::new(),
             operators_kept: Vec::new(),
-            held: held::Held::default(),
             log: Vec::new(),
             log_effects: false,
             loss: 0.0,
@@ -266,18 +245,11 @@ impl World {
             card.rack = format!("r{rack}");
         }
         card.services.insert("s".into(), ServiceCard { partitions, total: plan.partitions, declared: true });
-        let mut kinds = vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }];
-        let mut pushed = BTreeSet::new();
-        if plan.accepts {
-            card.services.insert(APPLICATION.into(), ServiceCard::default());
-            let name = format!("{APPLICATION}/sum");
-            kinds.push(Kind { name, placement: plan.placement, is_sliceable: false });
-            pushed.insert(APPLICATION.into());
-        }
+        let kinds = vec![Kind { name: "s/sum".into(), placement: plan.placement, is_sliceable: true }];
         let config = NodeConfig {
             card,
             kinds,
-            pushed,
+            pushed: BTreeSet::new(),
             tuning: plan.tuning.clone(),
             limits: plan.limits.clone(),
             shares: BTreeMap::new(),
@@ -339,42 +311,11 @@ impl World {
         self.agenda.insert((at, self.sequence), happening);
     }
 
-    /// Asks node `i` to make a call.
-    pub fn call(&mut self, i: u32, options: CallOptions) -> RequestId {
-        self.call_named(i, "s/sum", options)
-    }
-
-    pub fn call_named(&mut self, i: u32, name: &str, options: CallOptions) -> RequestId {
-        self.requests += 1;
-        let request = RequestId(self.requests);
-        let command = Command::Call { request, name: name.into(), params: Sum::default(), options };
-        self.input(self.id(i), Input::Command(command));
-        request
-    }
-
-    pub fn cancel(&mut self, i: u32, request: RequestId) {
-        self.input(self.id(i), Input::Command(Command::Cancel { request }));
-    }
-
-    /// Calls and waits for the outcome.
-    pub fn ask(&mut self, i: u32, options: CallOptions) -> Outcome<Sum> {
-        let front = self.id(i);
-        let request = self.call(i, options);
-        self.run_until(|world| world.outcomes.contains_key(&(front, request)));
-        self.outcomes.remove(&(front, request)).expect("run_until waited for it")
-    }
-
-    pub fn outcome(&mut self, i: u32, request: RequestId) -> Option<Outcome<Sum>> {
-        let front = self.id(i);
-        self.outcomes.remove(&(front, request))
-    }
-
     /// kill -9: the others' connections break.
     pub fn kill(&mut self, i: u32) {
         let id = self.id(i);
         let place = self.places.get_mut(&id).expect("a killed node was there");
         place.is_up = false;
-        self.drop_workers_of(id);
         for other in self.ids() {
             let at = self.now + self.hop;
             self.at(at, Happening::Input(other, Input::Lost { peer: id }));
@@ -426,10 +367,7 @@ impl World {
         backlog.into_iter().for_each(|input| self.input(id, input));
     }
 
-    pub fn input(&mut self, to: NodeId, mut input: Input<Sum>) {
-        if self.pushers.contains_key(&to) {
-            return self.tell_pusher(to, input);
-        }
+    pub fn input(&mut self, to: NodeId, input: Input<Sum>) {
         // A new connection takes the place of the old one, and its end is noticed at last.
         if let Input::Message { from, .. } = &input {
             let from = *from;
@@ -442,15 +380,13 @@ impl World {
             return place.backlog.push(input);
         }
         self.note_sent(to, &input);
-        self.held.take_in(to, &mut input);
         let place = self.places.get_mut(&to).expect("it was there a moment ago");
         place.node.handle_input(self.now, input);
         self.drain(to);
     }
 
     fn drain(&mut self, of: NodeId) {
-        while let Some(mut effect) = self.places.get_mut(&of).and_then(|place| place.node.poll_effect()) {
-            held::let_go(&mut effect);
+        while let Some(effect) = self.places.get_mut(&of).and_then(|place| place.node.poll_effect()) {
             if self.log_effects {
                 self.log.push(format!("{:?} {of} {effect:?}", self.now));
             }
@@ -462,8 +398,7 @@ impl World {
         let arrival = self.now + self.hop;
         match effect {
             Effect::Send { to, message } => {
-                let is_up =
-                    self.places.get(&to).is_some_and(|place| place.is_up) || self.pushers.contains_key(&to);
+                let is_up = self.places.get(&to).is_some_and(|place| place.is_up);
                 if self.unnoticed.contains(&(of, to)) {
                     // Into a connection that is broken.
                 } else if is_up {
@@ -481,10 +416,6 @@ impl World {
             }
             Effect::Run(job) => self.run_job(of, job),
             Effect::Abandon { job, .. } => drop(self.stuck.remove(&(of, job))),
-            Effect::Deliver(Event::CallDone { request, outcome }) => {
-                let twice = self.outcomes.insert((of, request), *outcome);
-                assert!(twice.is_none(), "a call ends once");
-            }
             Effect::Filter(effect) => self.filter(of, effect),
             Effect::Deliver(Event::Stream { request, event }) => self.take_stream_event(of, request, *event),
             Effect::Deliver(Event::Endpoint { stream, endpoint, event }) => {
@@ -521,7 +452,6 @@ impl World {
         };
         let done = match slices {
             Some(of) => {
-                self.sliced_locals += 1;
                 let result = result.map(|whole| vec![whole; of as usize]);
                 Input::SlicesDone { job: job.id, result, cost }
             }
@@ -581,25 +511,4 @@ pub fn seeds(usual: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let (from, to) = range.split_once("..").expect("TREEFOLD_SEEDS is like 100..200");
     let number = |text: &str| text.parse::<u64>().expect("TREEFOLD_SEEDS has numbers");
     (number(from)..number(to)).collect()
-}
-
-/// The sum a single process would have computed: every partition of `0..total` once.
-pub fn whole(total: u32) -> BTreeMap<u32, u32> {
-    (0..total).map(|p| (p, 1)).collect()
-}
-
-/// What must hold of every outcome: contributed and missing partition the asked set, the value holds exactly the
-/// contributors, each once, and it is there exactly when there is enough of it.
-pub fn assert_honest(outcome: &Outcome<Sum>) {
-    let mut accounted = outcome.contributed.clone();
-    for loss in &outcome.missing {
-        assert!(!accounted.intersects(&loss.partitions), "counted twice: {outcome:?}");
-        accounted.union_with(&loss.partitions);
-    }
-    assert_eq!(accounted, outcome.asked, "{outcome:?}");
-    if let Some(value) = &outcome.value {
-        let counted: Vec<u32> = value.counts.keys().copied().collect();
-        assert_eq!(counted, outcome.contributed.iter().collect::<Vec<_>>(), "{outcome:?}");
-        assert!(value.counts.values().all(|&count| count == 1), "counted twice: {outcome:?}");
-    }
 }

@@ -222,6 +222,7 @@ impl Play {
             name: "s/sum".into(),
             local: Distribution::Fixed(words.time("local", "5ms").as_millis_f64()),
             reduce: Distribution::Fixed(words.time("reduce", "1ms").as_millis_f64()),
+            join: Distribution::Fixed(0.0),
             partial_bytes: words.number("partial", 100) as u32,
             placement: Placement::Pool,
         };

@@ -404,6 +404,7 @@ impl Scenario {
             name: "s/fold".into(),
             local: time(self.local_us),
             reduce: time(self.reduce_us),
+            join: Distribution::Fixed(0.0),
             partial_bytes: self.partial_bytes,
             placement: self.placement,
         };

@@ -145,7 +145,7 @@ impl Timeline {
                 self.note(now, at, About::Call(call), text);
             }
             Effect::Deliver(Event::CallDone { outcome, .. }) => {
-                let about = outcome.value.map_or(About::Everyone, |value| About::Call(value.call));
+                let about = outcome.value.as_ref().map_or(About::Everyone, |value| About::Call(value.call));
                 let (status, missing) = (outcome.status.name(), &outcome.missing);
                 self.note(
                     now,

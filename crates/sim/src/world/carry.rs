@@ -168,6 +168,12 @@ impl World {
             return;
         }
         let from = self.places[from_at].id;
+        if to_at >= self.places.len() {
+            // Nobody has ever lived there.
+            let refused_at = self.now + self.network.links().stream_delay.mul_f64(2.0);
+            let input = Input::Lost { peer: to };
+            return self.agenda.plan(refused_at, Happening::Input { to: from, input });
+        }
         let Some(connection) = self.connection(from_at, to_at, lives) else { return };
         let bytes = message_bytes(&message);
         let at = self.network.message_arrives(self.now, from_at, to_at, bytes);
@@ -286,28 +292,31 @@ impl World {
             _ => None,
         };
         let (call, is_fold, ms, result) = match &job.work {
-            &Work::Local { partition, params } | &Work::Slices { partition, params, .. } => {
+            Work::Local { partition, params } | Work::Slices { partition, params, .. } => {
                 // On the loop nothing hangs but the whole node, and that is a stall.
-                if job.place != Where::Inline && self.places[at].hanging.contains(partition) {
+                if job.place != Where::Inline && self.places[at].hanging.contains(*partition) {
                     self.places[at].hung += 1;
                     return;
                 }
-                let purpose = mixed(params.call).wrapping_add(u64::from(partition));
+                let purpose = mixed(params.call).wrapping_add(u64::from(*partition));
                 let ms = operators.local.draw_for_ms(seed, purpose) * params.scale;
-                let ink = Ink::of(partition, &params, operators.partial_bytes);
-                let failing = &self.places[at].failing;
-                let result = if failing.locals.contains(partition) { Err(failing.error()) } else { Ok(ink) };
-                (params.call, false, ms, result)
+                let ms = ms + self.places[at].locals_take_more.as_millis_f64();
+                let ink = Ink::of(*partition, params, operators.partial_bytes);
+                let error = self.places[at].failing.locals.get(partition);
+                (params.call, false, ms, error.map_or(Ok(ink), |error| Err(error.clone())))
             }
-            Work::Join { parts, params } => (params.call, true, 0.0, Ok(Ink::joined(parts))),
-            &Work::Reduce { a, b, params } => {
-                let folded = a.folded(b);
+            Work::Join { parts, params } => {
+                let ms = operators.join.draw_for_ms(seed, mixed(params.call)) * params.scale;
+                (params.call, true, ms, Ok(Ink::joined(parts)))
+            }
+            Work::Reduce { a, b, params } => {
+                let folded = a.clone().folded(b.clone());
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
                 let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
                 let failing = &self.places[at].failing;
                 let fails = failing.one_reduce_in > 0 && mixed(purpose).is_multiple_of(failing.one_reduce_in);
                 let error = fails.then(|| failing.error());
-                let folded = self.sabotaged_fold(folded, b);
+                let folded = self.sabotaged_fold(folded, b.clone());
                 (params.call, true, ms, error.map_or(Ok(folded), Err))
             }
         };

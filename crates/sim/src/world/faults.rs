@@ -36,7 +36,7 @@ impl World {
         (place.id, place.lives, place.life) = (id, lives, Life::Running);
         (place.armed, place.ahead) = (None, Duration::ZERO);
         (place.hanging, place.hung, place.failing) = (PartitionSet::new(), 0, Failing::default());
-        place.fails_after = None;
+        (place.fails_after, place.locals_take_more) = (None, Duration::ZERO);
         self.arm(at);
     }
 
@@ -73,6 +73,11 @@ impl World {
     pub fn slow_down(&mut self, at: usize, times: f64) {
         let speed = self.places[at].spec.speed;
         self.places[at].processors.slow_down(times / speed);
+    }
+
+    /// What starts at `at` from now on takes `more` time if it is a local.
+    pub fn delay_locals(&mut self, at: usize, more: Duration) {
+        self.places[at].locals_take_more = more;
     }
 
     /// The locals of `partitions` never return at `at`, until there are none.

@@ -12,13 +12,14 @@
 //! packet of another wave as well as an endpoint that counts twice. An endpoint that lets its node count its packets does
 //! not know their tags. Such a packet has a mark without a tag until the filter of its own node [stamps](Ink::stamped) it.
 
+use super::held::Buffer;
 use treefold_core::id::PartitionId;
 use treefold_core::message::Payload;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::StreamId;
 
 /// Parameters or a partial.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Ink {
     /// The sum of the marks folded in.
     pub marks: u128,
@@ -31,17 +32,19 @@ pub struct Ink {
     pub call: u64,
     /// The call's service times are so many times the usual.
     pub scale: f64,
+    /// The memory that it takes, where that is [counted](super::World::count_held).
+    pub buffer: Buffer,
 }
 
 impl Ink {
     /// The parameters of the run's `call`-th call.
     pub fn params(call: u64, scale: f64) -> Self {
-        Self { marks: 0, count: 0, bytes: 64, call, scale }
+        Self { marks: 0, count: 0, bytes: 64, call, scale, buffer: Buffer::default() }
     }
 
     /// What `partition` alone brings, `bytes` large.
     pub fn of(partition: PartitionId, params: &Self, bytes: u32) -> Self {
-        Self { marks: mark(partition.into()), count: 1, bytes, ..*params }
+        Self { marks: mark(partition.into()), count: 1, bytes, ..Self::params(params.call, params.scale) }
     }
 
     /// Piece `number`, from 0, of the `pieces` that a worker pushes for a request; all but the first may be empty.
@@ -55,12 +58,12 @@ impl Ink {
             0 => (1..pieces.len()).fold(mark(marked(call, worker)), |sum, other| sum.wrapping_sub(of(other))),
             number => of(number),
         };
-        Self { marks, count: u32::from(number == 0), bytes: pieces[number], call, scale: 1.0 }
+        Self { marks, count: u32::from(number == 0), bytes: pieces[number], ..Self::params(call, 1.0) }
     }
 
     /// Packet `number` of an endpoint, for the wave `tag` where the endpoint knows it.
     pub fn packet(stream: StreamId, endpoint: u32, tag: Option<u64>, number: u64, bytes: u32) -> Self {
-        Self { marks: mark(streamed(stream, endpoint, tag)), count: 1, bytes, call: number, scale: 1.0 }
+        Self { marks: mark(streamed(stream, endpoint, tag)), count: 1, bytes, ..Self::params(number, 1.0) }
     }
 
     /// A packet of an endpoint, with its tag if it has none. What another stamped, or sent, stays as it is.
@@ -107,7 +110,7 @@ impl Ink {
 
     /// The slices of one value, which hold the same partitions; where they don't, what comes of it is nobody's.
     pub fn joined(slices: &[Self]) -> Self {
-        let first = slices.first().copied().unwrap_or_else(|| Self::params(0, 1.0));
+        let first = slices.first().cloned().unwrap_or_else(|| Self::params(0, 1.0));
         let is_same = |slice: &Self| slice.marks == first.marks && slice.count == first.count;
         let bytes = slices.iter().map(|slice| slice.bytes).sum();
         let count = if slices.iter().all(is_same) { first.count } else { u32::MAX };

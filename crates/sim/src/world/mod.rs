@@ -16,11 +16,13 @@
 //!   partition that counts twice. [`distribution`]: how long work takes, and when requests come.
 //! - [`streams`]: filters, endpoints and front-ends' users.
 //! - [`workers`]: an application's own programs, which push. `carry`: what becomes of each effect. Breaks of all kinds: [`faults`].
+//! - [`held`]: the memory that partials really take.
 
 pub mod agenda;
 mod carry;
 pub mod distribution;
 pub mod faults;
+pub mod held;
 pub mod ink;
 pub mod network;
 pub mod place;
@@ -209,6 +211,8 @@ pub struct World {
     streams: Streams,
     /// (end, peer) whose connection has broken, which that end has yet to notice.
     unnoticed: BTreeSet<(usize, usize)>,
+    /// What nodes hold, where it is counted.
+    held: Option<held::Held>,
 }
 
 impl World {
@@ -232,6 +236,7 @@ impl World {
             sabotaged: 0,
             streams: Streams::default(),
             unnoticed: BTreeSet::new(),
+            held: None,
             setting,
         }
     }
@@ -255,6 +260,7 @@ impl World {
             hung: 0,
             failing: place::Failing::default(),
             fails_after: None,
+            locals_take_more: Duration::ZERO,
         });
         self.arm(at);
         at
@@ -306,10 +312,28 @@ impl World {
         options: CallOptions,
         watch: &mut dyn Watch,
     ) -> RequestId {
-        let request = self.next_request();
         let name = self.names[operator].clone();
-        self.feed(at, Input::Command(Command::Call { request, name, params, options }), watch);
+        self.call_named(at, &name, params, options, watch)
+    }
+
+    /// Makes a call at `at` of any name, now.
+    pub fn call_named(
+        &mut self,
+        at: usize,
+        name: &str,
+        params: Ink,
+        options: CallOptions,
+        watch: &mut dyn Watch,
+    ) -> RequestId {
+        let request = self.next_request();
+        let call = Command::Call { request, name: name.into(), params, options };
+        self.feed(at, Input::Command(call), watch);
         request
+    }
+
+    /// The `operator`-th aggregation, to be changed for the jobs that start from now on.
+    pub fn aggregation(&mut self, operator: usize) -> &mut Operators {
+        &mut self.setting.operators[operator]
     }
 
     /// Plans a call.
@@ -339,7 +363,7 @@ impl World {
     }
 
     /// The node at `at` is told something, now.
-    pub fn feed(&mut self, at: usize, input: Input<Ink>, watch: &mut dyn Watch) {
+    pub fn feed(&mut self, at: usize, mut input: Input<Ink>, watch: &mut dyn Watch) {
         let place = &mut self.places[at];
         match place.life {
             Life::Gone => return,
@@ -347,6 +371,7 @@ impl World {
             Life::Running => {}
         }
         watch.input(self.now, at, &input);
+        self.held.iter_mut().for_each(|held| held.take_in(at, &mut input));
         let clock = place.clock(self.now);
         place.node.handle_input(clock, input);
         self.drain(at, watch);
@@ -356,14 +381,18 @@ impl World {
     fn drain(&mut self, at: usize, watch: &mut dyn Watch) {
         let mut inline = Vec::new();
         loop {
-            while let Some(effect) = self.places[at].node.poll_effect() {
+            while let Some(mut effect) = self.places[at].node.poll_effect() {
+                if self.held.is_some() {
+                    held::let_go(&mut effect);
+                }
                 watch.effect(self.now, at, &effect);
                 self.carry_out(at, effect, &mut inline, watch);
             }
             if inline.is_empty() {
                 break;
             }
-            for input in inline.drain(..) {
+            for mut input in inline.drain(..) {
+                self.held.iter_mut().for_each(|held| held.take_in(at, &mut input));
                 let clock = self.places[at].clock(self.now);
                 self.places[at].node.handle_input(clock, input);
             }

@@ -3,10 +3,10 @@
 use super::ink::Ink;
 use super::processors::Processors;
 use core::net::SocketAddr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
 use treefold_core::error::JobError;
-use treefold_core::id::NodeId;
+use treefold_core::id::{NodeId, PartitionId};
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::{MemberCard, ServiceCard};
@@ -25,6 +25,8 @@ pub struct Operators {
     pub local: Distribution,
     /// One fold of two partials.
     pub reduce: Distribution,
+    /// Joining a call's slices.
+    pub join: Distribution,
     /// The size of a partial, in bytes.
     pub partial_bytes: u32,
     /// Where its jobs run.
@@ -38,6 +40,7 @@ impl Operators {
             name: "s/micro".into(),
             local: Distribution::Exponential(25.0),
             reduce: Distribution::Exponential(5.0),
+            join: Distribution::Fixed(0.0),
             partial_bytes: 100,
             placement: Placement::Pool,
         }
@@ -102,10 +105,13 @@ impl Spec {
         };
         card.rack.clone_from(&self.rack);
         card.roles.relay = self.is_relay;
-        if !self.partitions.is_empty() {
+        // A relay folds for the services that it declares without partitions.
+        if !self.partitions.is_empty() || self.is_relay {
             let service = ServiceCard { partitions: self.partitions.clone(), total, declared: true };
             card.services.insert("s".into(), service);
         }
+        let accepted = self.accepts.iter().map(|name| (name.as_str().into(), ServiceCard::default()));
+        card.services.extend(accepted);
         let kinds = operators.iter().map(|one| Kind {
             name: one.name.clone(),
             placement: one.placement,
@@ -165,13 +171,15 @@ pub struct Place {
     pub(super) failing: Failing,
     /// Set when every local returns an error here, after so much work.
     pub(super) fails_after: Option<Duration>,
+    /// Every local takes so much longer here.
+    pub(super) locals_take_more: Duration,
 }
 
 /// Operators that fail at a place.
 #[derive(Clone, Debug, Default)]
 pub struct Failing {
-    /// Partitions whose local gives an error.
-    pub locals: PartitionSet,
+    /// Partitions whose local fails, and how.
+    pub locals: BTreeMap<PartitionId, JobError>,
     /// One in so many reductions gives an error; none at 0.
     pub one_reduce_in: u64,
     /// One in so many runs of a stream's filter on the way up gives an error; none at 0.
@@ -180,15 +188,20 @@ pub struct Failing {
     ///
     /// [`World::let_filters_go`]: super::World::let_filters_go
     pub one_filter_hangs_in: u64,
-    /// True when the operator panics rather than returning an error.
+    /// True when folds and filters panic rather than return an error.
     pub panics: bool,
 }
 
 impl Failing {
-    /// What the operator says.
+    /// The error of a fold or a filter.
     pub(super) fn error(&self) -> JobError {
-        if self.panics { JobError::Panicked("broken".into()) } else { JobError::Failed("broken".into()) }
+        broken(self.panics)
     }
+}
+
+/// The error of an operator that is made to fail.
+pub fn broken(panics: bool) -> JobError {
+    if panics { JobError::Panicked("broken".into()) } else { JobError::Failed("broken".into()) }
 }
 
 impl Place {

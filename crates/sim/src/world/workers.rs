@@ -42,6 +42,8 @@ pub struct WorkerSpec {
     pub way: Vec<usize>,
     /// Bytes that it keeps of what it has pushed.
     pub kept_bytes_max: usize,
+    /// True if it pushes all that it has, whatever the window.
+    pub floods: bool,
 }
 
 /// A worker's program.
@@ -58,6 +60,8 @@ pub struct Worker {
     /// How many connections it has made.
     connections: u32,
     is_ticking: bool,
+    refusal: Option<Arc<str>>,
+    pushes: Vec<(u64, u32)>,
 }
 
 /// How a worker is connected.
@@ -112,6 +116,16 @@ impl Worker {
         }
     }
 
+    /// Why a node has refused it last, or thrown it out.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Requests and sequence numbers of the pushes that it has sent, in order.
+    pub fn pushes(&self) -> &[(u64, u32)] {
+        &self.pushes
+    }
+
     fn node(&self) -> Option<NodeId> {
         match self.link {
             Link::Attaching(node) | Link::Attached(node) => Some(node),
@@ -145,6 +159,8 @@ impl World {
             pause: PAUSE_LEAST,
             connections: 0,
             is_ticking: false,
+            refusal: None,
+            pushes: Vec::new(),
         });
         self.agenda.plan(self.now, Happening::Worker { worker, news: News::Try });
         worker
@@ -182,6 +198,23 @@ impl World {
             self.agenda.plan(at, Happening::Worker { worker, news: News::Lost(connection) });
         }
         is_connected
+    }
+
+    /// A worker leaves its node, if it has one, and tries these addresses from now on. With none it stays away.
+    pub fn lead_worker(&mut self, worker: usize, way: Vec<usize>) {
+        self.break_worker(worker, true);
+        let state = &mut self.workers[worker];
+        (state.spec.way, state.tried, state.pause) = (way, 0, PAUSE_LEAST);
+        self.agenda.plan(self.now, Happening::Worker { worker, news: News::Try });
+    }
+
+    /// A worker's connection says any word, as no sound library would. False if the worker has no connection.
+    pub fn say_as_worker(&mut self, worker: usize, word: PushMessage<Ink>) -> bool {
+        let node = self.workers[worker].node();
+        if let Some(node) = node {
+            self.worker_says(worker, node, word);
+        }
+        node.is_some()
     }
 
     /// A worker's program dies; false when it is dead.
@@ -276,13 +309,15 @@ impl World {
         match (state.link, word) {
             (Link::Attaching(node), PushMessage::Attached { result: Ok(window) }) => {
                 state.link = Link::Attached(node);
-                state.book.attached(now, *window);
+                state.book.attached(now, if state.spec.floods { u64::MAX } else { *window });
             }
-            (Link::Attaching(_), PushMessage::Attached { result: Err(_) }) => {
+            (Link::Attaching(_), PushMessage::Attached { result: Err(problem) }) => {
+                state.refusal = Some(problem.clone());
                 self.break_worker(worker, true);
                 return self.try_next(worker);
             }
-            (_, PushMessage::Attached { result: Err(_) }) => {
+            (_, PushMessage::Attached { result: Err(problem) }) => {
+                state.refusal = Some(problem.clone());
                 self.end_worker(worker);
                 return;
             }
@@ -359,6 +394,9 @@ impl World {
             }
             let Link::Attached(node) = state.link else { break };
             let Some(word) = state.book.poll_word() else { break };
+            if let PushMessage::Push { request, sequence, .. } = &word {
+                state.pushes.push((*request, *sequence));
+            }
             self.worker_says(worker, node, word);
         }
         let state = &mut self.workers[worker];

@@ -142,6 +142,7 @@ pub fn setting(seed: u64, service: Distribution, polling: Polling) -> Setting {
         name: "s/access".into(),
         local: service,
         reduce: Distribution::Fixed(0.0),
+        join: Distribution::Fixed(0.0),
         partial_bytes: 100,
         placement: Placement::Pool,
     };

@@ -25,7 +25,7 @@ pub fn of_outcome(options: &CallOptions, outcome: &Outcome<Ink>) -> Finding {
         let least = options.min_coverage;
         return Err(format!("{} with {contributed} of {asked}, at least {least} wanted", status.name()));
     }
-    let merged = outcome.value.map_or(0, |value| value.count as usize);
+    let merged = outcome.value.as_ref().map_or(0, |value| value.count as usize);
     let is_value_due = expected != Status::Insufficient && contributed > 0;
     if outcome.value.is_some() != is_value_due || (is_value_due && merged != contributed) {
         return Err(format!("{} with {contributed} of {asked}, and {merged} in the value", status.name()));

@@ -6,7 +6,7 @@
 use super::Stage;
 use crate::explore::scenario::Fault;
 use crate::world::World;
-use crate::world::place::{Failing, Life};
+use crate::world::place::{Failing, Life, broken};
 use std::collections::BTreeSet;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
@@ -16,7 +16,8 @@ fn failing(fault: &Fault) -> Failing {
     let none = Failing::default();
     match fault {
         Fault::FailLocals(_, partitions, panics) => {
-            Failing { locals: set(partitions), panics: *panics, ..none }
+            let locals = partitions.iter().map(|&partition| (partition, broken(*panics)));
+            Failing { locals: locals.collect(), ..none }
         }
         Fault::FailReduces(_, one_reduce_in, panics) => {
             Failing { one_reduce_in: *one_reduce_in, panics: *panics, ..none }

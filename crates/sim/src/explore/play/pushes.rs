@@ -69,6 +69,7 @@ impl Stage<'_> {
                 number,
                 way,
                 kept_bytes_max: usize::try_from(pushing.kept_bytes_max).unwrap_or(usize::MAX),
+                floods: false,
             });
         }
     }

@@ -145,14 +145,15 @@ impl World {
     fn filtered(&mut self, at: usize, run: &FilterRun<Ink>, packet_bytes: u32) -> Filtered<Ink> {
         let pieces = match &run.work {
             FilterWork::Up(pieces) => pieces,
-            FilterWork::Down(packet) => return Filtered { packets: vec![*packet], holds_from: None },
+            FilterWork::Down(packet) => return Filtered { packets: vec![packet.clone()], holds_from: None },
         };
         let (stream, tag) = (run.stream, run.tag);
         let (doubled, held_back) = self.sabotaged_run(pieces.len());
         let keeper = self.keeper(at, stream);
         let mut sum: Option<Ink> = None;
         let mut late = None;
-        for (number, &(source, piece)) in pieces.iter().enumerate() {
+        for (number, (source, piece)) in pieces.iter().enumerate() {
+            let (source, piece) = (*source, piece.clone());
             assert!(
                 keeper.ever.contains(&source),
                 "place {at}, {stream}: a piece of {source:?}, which never joined"
@@ -167,7 +168,11 @@ impl World {
             }
             let times = if number == 0 && doubled { 2 } else { 1 };
             for _ in 0..times {
-                sum = Some(sum.map_or(piece, |sum| Ink { call: 0, ..sum.folded(piece) }));
+                let piece = piece.clone();
+                sum = Some(match sum {
+                    Some(sum) => Ink { call: 0, ..sum.folded(piece) },
+                    None => piece,
+                });
             }
         }
         let sum = sum.map(|sum| Ink { bytes: packet_bytes, ..sum });

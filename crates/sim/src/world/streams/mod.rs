@@ -128,7 +128,7 @@ impl World {
             service: "s".into(),
             up_filter: Arc::clone(&plan.up_filter),
             down_filter: Arc::clone(&plan.down_filter),
-            filter_params: params,
+            filter_params: params.clone(),
             synchronisation: plan.synchronisation,
             params,
         }
