@@ -1,0 +1,126 @@
+//! One root over up to 10,000 children: does its work grow with the children, or with their square?
+//!
+//! ```console
+//! $ cargo run --profile lean -p treefold-bench-fan-in -- core
+//! $ cargo run --profile lean -p treefold-bench-fan-in -- network
+//! ```
+//!
+//! - [`call`]: in core alone, without a driver. A root asks n children and takes their partials, in several patterns.
+//!
+//! A figure is the processor time of the root for each partial. If the work is linear in the children, the figure is the
+//! same for 1,000 and for 10,000. Sizes and patterns take turns, round by round, and medians count, since the machine is
+//! shared.
+
+mod call;
+mod clock;
+
+use call::Pattern;
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+/// Measure one root over many children
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(subcommand)]
+    part: Part,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Text, global = true)]
+    output: Output,
+
+    /// Children of the root; several, separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 10_000], global = true,
+          value_parser = clap::value_parser!(u32).range(1..=16_000))]
+    children: Vec<u32>,
+
+    /// Rounds; what is measured takes turns, and medians count
+    #[arg(long, default_value_t = 5, global = true, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// A root of core alone, fed by hand
+    Core {
+        /// Patterns; several, separated by commas
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = Pattern::ALL)]
+        patterns: Vec<Pattern>,
+    },
+}
+
+/// Processor time of the root, medians over the rounds.
+#[derive(Serialize)]
+struct Figure {
+    pattern: &'static str,
+    children: u32,
+    /// For each child that is asked.
+    ask_ns: f64,
+    /// For each partial.
+    partial_ns: f64,
+    /// For the whole call.
+    call_ms: f64,
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.to_possible_value().map_or("", |_| self.name()).replace(' ', "-").as_str())
+    }
+}
+
+/// The value in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn core(patterns: &[Pattern], sizes: &[u32], rounds: u32) -> Vec<Figure> {
+    let cases: Vec<(Pattern, u32)> =
+        patterns.iter().flat_map(|&pattern| sizes.iter().map(move |&children| (pattern, children))).collect();
+    let mut times = vec![Vec::new(); cases.len()];
+    for _ in 0..rounds {
+        for (&(pattern, children), times) in cases.iter().zip(&mut times) {
+            // small calls are over too soon to be measured alone
+            for _ in 0..(1_000 / children).max(1) {
+                times.push(call::measure(pattern, children));
+            }
+        }
+    }
+    let figure = |(&(pattern, children), times): (&(Pattern, u32), &Vec<call::Times>)| {
+        let each = |part: fn(&call::Times) -> std::time::Duration| {
+            median(times.iter().map(|times| part(times).as_nanos() as f64).collect())
+        };
+        let (asking, taking) = (each(|times| times.asking), each(|times| times.taking));
+        Figure {
+            pattern: pattern.name(),
+            children,
+            ask_ns: asking / f64::from(children),
+            partial_ns: taking / f64::from(children),
+            call_ms: (asking + taking) / 1e6,
+        }
+    };
+    cases.iter().zip(&times).map(figure).collect()
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args = Args::parse();
+    match args.part {
+        Part::Core { patterns } => {
+            let figures = core(&patterns, &args.children, args.rounds);
+            if args.output == Output::Json {
+                println!("{}", serde_json::to_string(&figures)?);
+                return Ok(());
+            }
+            println!("{:<12} {:>8} {:>9} {:>12} {:>9}", "pattern", "children", "ask ns", "partial ns", "call ms");
+            for Figure { pattern, children, ask_ns, partial_ns, call_ms } in figures {
+                println!("{pattern:<12} {children:>8} {ask_ns:>9.0} {partial_ns:>12.0} {call_ms:>9.2}");
+            }
+        }
+    }
+    Ok(())
+}
