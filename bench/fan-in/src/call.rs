@@ -41,11 +41,13 @@ pub(crate) enum Pattern {
     Repeated,
     /// As scattered, and one child in a hundred is lost
     Lost,
+    /// As scattered, in a call that may give up a tenth of its partitions
+    Spare,
 }
 
 impl Pattern {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::InOrder, Self::Scattered, Self::Interleaved, Self::Repeated, Self::Lost];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::InOrder, Self::Scattered, Self::Interleaved, Self::Repeated, Self::Lost, Self::Spare];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -54,6 +56,7 @@ impl Pattern {
             Self::Interleaved => "interleaved",
             Self::Repeated => "repeated",
             Self::Lost => "lost",
+            Self::Spare => "spare",
         }
     }
 
@@ -168,10 +171,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
             given_up: Vec::new(),
             report: None,
         };
-        Input::Message {
-            from: node_id(FIRST_CHILD + child),
-            message: Message::Partial(Box::new(partial)),
-        }
+        Input::Message { from: node_id(FIRST_CHILD + child), message: Message::Partial(Box::new(partial)) }
     };
     let call = Call {
         tag,
@@ -180,8 +180,8 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         deadline_left: Duration::from_secs(60),
         answer_left: Duration::from_secs(50),
         waiting: Waiting::Staged,
-        losses_max: u32::MAX,
-        spare: 0,
+        losses_max: children / 2,
+        spare: if pattern == Pattern::Spare { children / 10 } else { 0 },
         hedge: false,
         tree: Tree::join(node_id(1), PartitionSet::new(), &leaves),
         explain: false,

@@ -116,7 +116,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{}", serde_json::to_string(&figures)?);
                 return Ok(());
             }
-            println!("{:<12} {:>8} {:>9} {:>12} {:>9}", "pattern", "children", "ask ns", "partial ns", "call ms");
+            println!(
+                "{:<12} {:>8} {:>9} {:>12} {:>9}",
+                "pattern", "children", "ask ns", "partial ns", "call ms"
+            );
             for Figure { pattern, children, ask_ns, partial_ns, call_ms } in figures {
                 println!("{pattern:<12} {children:>8} {ask_ns:>9.0} {partial_ns:>12.0} {call_ms:>9.2}");
             }
