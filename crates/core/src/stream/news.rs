@@ -105,7 +105,7 @@ impl<P: Payload> Share<P> {
     /// Says that everyone below takes part, once that is so.
     pub(crate) fn look_whether_opened(&mut self) {
         let is_waiting = matches!(self.filtering.state, Filter::Opening)
-            || self.seat.children.iter().any(Child::is_awaited);
+            || self.seat.children.any_again(Child::is_awaited);
         if is_waiting {
             return;
         }
