@@ -83,7 +83,7 @@ impl<P: Payload> Share<P> {
         for child in self.seat.children.iter() {
             self.roll.group.union_with(&child.answers_for);
             child.more.away.iter().for_each(|loss| self.roll.away_below.union_with(&loss.partitions));
-            height = height.max(child.tree().height() as u32 + 1);
+            height = height.max(child.height() as u32 + 1);
         }
         // Whoever is away is still asked for, whether or not anybody could answer for it.
         self.roll.away.iter().for_each(|loss| self.roll.group.union_with(&loss.partitions));
@@ -119,9 +119,12 @@ impl<P: Payload> Share<P> {
         self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below)
     }
 
-    /// Who is in the group now, and who of them gives nothing.
-    pub(crate) fn attendance(&self) -> Attendance {
-        Attendance { group: self.roll.group.clone(), away: self.roll.group.difference(&self.present()) }
+    /// Who of these endpoints is in the group now, and who of them gives nothing.
+    pub(crate) fn attendance(&self, endpoints: &PartitionSet) -> Attendance {
+        let group = self.roll.group.intersection(endpoints);
+        let mut away = group.intersection(&self.roll.away_set);
+        away.union_with(&group.intersection(&self.roll.away_below));
+        Attendance { group, away }
     }
 
     /// Some endpoints give nothing until further notice.
@@ -134,7 +137,8 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then.
+    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then;
+    /// `before` need tell of no others than these endpoints.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, before: &Attendance, first_tag: u64) {
         let mut rest = endpoints.intersection(&self.roll.group);
         if self.is_past(first_tag) {
@@ -143,7 +147,7 @@ impl<P: Payload> Share<P> {
         }
         for known in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
-            rest = rest.difference(&known.endpoints.difference(&before.away));
+            rest = rest.difference(&rest.intersection(&known.endpoints).difference(&before.away));
         }
         if rest.is_empty() {
             return;
@@ -153,15 +157,16 @@ impl<P: Payload> Share<P> {
         }
         self.roll.news_due = true;
         // Of two beginnings the later one counts.
-        self.roll.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
-        for loss in &mut self.roll.away {
-            let left = loss.partitions.difference(&rest);
-            let returned = loss.partitions.difference(&left);
+        for cohort in self.roll.cohorts.iter_mut().filter(|cohort| cohort.endpoints.intersects(&rest)) {
+            cohort.endpoints = cohort.endpoints.difference(&rest);
+        }
+        for loss in self.roll.away.iter_mut().filter(|loss| loss.partitions.intersects(endpoints)) {
+            let returned = loss.partitions.intersection(&rest);
             if returned.is_empty() {
                 continue;
             }
             rest = rest.difference(&returned);
-            loss.partitions = left;
+            loss.partitions = loss.partitions.difference(&returned);
             let was = Some((loss.node, loss.reason.clone()));
             self.roll.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
