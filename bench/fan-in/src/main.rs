@@ -89,6 +89,8 @@ struct StreamFigure {
     children: u32,
     /// For each child, until all have said that they take part.
     open_ns: f64,
+    /// For each child that is lost, if some are.
+    lose_ns: Option<f64>,
     /// For each packet of a child.
     up_ns: f64,
     /// For each child that is sent a packet and acknowledges it.
@@ -135,11 +137,12 @@ fn median_ns<T>(times: &[T], part: impl Fn(&T) -> std::time::Duration) -> f64 {
 fn stream_figures(patterns: &[stream::Pattern], sizes: &[u32], rounds: u32) -> Vec<StreamFigure> {
     let measured = take_turns(patterns, sizes, rounds, stream::measure);
     let figure = |((pattern, children), times): ((stream::Pattern, u32), Vec<stream::Times>)| {
-        let each = f64::from(children);
+        let (each, lost) = (f64::from(children), stream::lost(pattern, children));
         StreamFigure {
             pattern: pattern.name(),
             children,
             open_ns: median_ns(&times, |times| times.opening) / each,
+            lose_ns: (lost > 0).then(|| median_ns(&times, |times| times.losing) / f64::from(lost)),
             up_ns: median_ns(&times, |times| times.up) / each / stream::turns(),
             down_ns: median_ns(&times, |times| times.down) / each / stream::turns(),
         }
@@ -186,9 +189,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{}", serde_json::to_string(&figures)?);
                 return Ok(());
             }
-            println!("{:<12} {:>8} {:>9} {:>9} {:>9}", "pattern", "children", "open ns", "up ns", "down ns");
-            for StreamFigure { pattern, children, open_ns, up_ns, down_ns } in figures {
-                println!("{pattern:<12} {children:>8} {open_ns:>9.0} {up_ns:>9.0} {down_ns:>9.0}");
+            println!(
+                "{:<12} {:>8} {:>9} {:>9} {:>9} {:>9}",
+                "pattern", "children", "open ns", "up ns", "down ns", "lose ns"
+            );
+            for StreamFigure { pattern, children, open_ns, lose_ns, up_ns, down_ns } in figures {
+                let lose = lose_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+                println!("{pattern:<12} {children:>8} {open_ns:>9.0} {up_ns:>9.0} {down_ns:>9.0} {lose:>9}");
             }
         }
     }

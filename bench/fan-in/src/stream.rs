@@ -67,6 +67,8 @@ impl Pattern {
 pub(crate) struct Times {
     /// From the parent's message until the root has said that the stream is open.
     pub(crate) opening: Elapsed,
+    /// For all children that are lost.
+    pub(crate) losing: Elapsed,
     /// For all waves.
     pub(crate) up: Elapsed,
     /// For all packets down.
@@ -186,7 +188,6 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let node = Node::new(config(1), Instant::START);
     let mut root = Root { node, now, asked: 0, is_open: false, sent: Vec::new(), taken: 0 };
     let in_order: Vec<u32> = order(children, pattern != Pattern::InOrder).collect();
-    let is_in = |at: usize, every: u32| at as u32 % every == every / 2;
 
     let (clock, message) = (Clock::start(), open(pattern, children));
     root.hear(PARENT, message);
@@ -200,17 +201,19 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     assert!(root.is_open, "the root says that everyone is there");
 
     let mut there = Vec::new();
-    for (at, &child) in in_order.iter().enumerate() {
+    let clock = Clock::start();
+    for (at, &child) in (0..).zip(&in_order) {
         if pattern == Pattern::Lost && is_in(at, LOST_IN) {
             root.feed(Duration::from_micros(1), Input::Lost { peer: node_id(FIRST_CHILD + child) });
         } else {
             there.push(child);
         }
     }
+    let losing = clock.elapsed();
     let clock = Clock::start();
     for tag in 1..=WAVES {
         let mut late = Vec::new();
-        for (at, &child) in there.iter().enumerate() {
+        for (at, &child) in (0..).zip(&there) {
             match pattern == Pattern::Late && is_in(at, LATE_IN) {
                 true => late.push(child),
                 false => root.hear(FIRST_CHILD + child, up(tag, child)),
@@ -244,7 +247,17 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     root.feed(Duration::from_millis(300), from_peer(PARENT, StreamMessage::Beat { stream: STREAM }));
     let down = clock.elapsed();
     assert_eq!(root.taken, WAVES, "the root has said that all have taken all");
-    Times { opening, up, down }
+    Times { opening, losing, up, down }
+}
+
+/// How many children are lost.
+pub(crate) fn lost(pattern: Pattern, children: u32) -> u32 {
+    if pattern == Pattern::Lost { (0..children).filter(|&at| is_in(at, LOST_IN)).count() as u32 } else { 0 }
+}
+
+/// One in so many.
+fn is_in(at: u32, every: u32) -> bool {
+    at % every == every / 2
 }
 
 /// How often each child gives or takes within [`Times::up`] and [`Times::down`].
