@@ -21,7 +21,9 @@
 //! [corrected at random](super::announce::corrected), by more the older it is, so that callers do not flock.
 //!
 //! The table is bounded by the number of peers, and when a stranger comes to a full table, what was heard longest ago
-//! goes: it says the least. Of one node the last [`PLACED_MAX`] placings are kept.
+//! goes: it says the least. A root may hear of more nodes than the table holds, each once a wave; so a walk through the
+//! table finds a whole share of the oldest rows, and those that are not heard again meanwhile go one by one. Of one node
+//! the last [`PLACED_MAX`] placings are kept.
 
 use super::announce::corrected;
 use super::figure::LoadFigure;
@@ -29,9 +31,13 @@ use crate::id::NodeId;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 /// Placings remembered of one node.
 pub const PLACED_MAX: usize = 64;
+
+/// One walk through a full table finds the oldest row of so many.
+const OLDEST_IN: usize = 16;
 
 /// A figure and when it was true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +62,8 @@ struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadTable {
     rows: BTreeMap<NodeId, Row>,
+    /// Rows that were the oldest when the table was last walked through, with the time of each; the oldest at the end.
+    oldest: Vec<(Option<Instant>, NodeId)>,
     peers_max: usize,
     keeps_up: bool,
 }
@@ -63,7 +71,7 @@ pub struct LoadTable {
 impl LoadTable {
     /// An empty table for up to `peers_max` nodes, at least one.
     pub fn new(peers_max: usize) -> Self {
-        Self { rows: BTreeMap::new(), peers_max: peers_max.max(1), keeps_up: true }
+        Self { rows: BTreeMap::new(), oldest: Vec::new(), peers_max: peers_max.max(1), keeps_up: true }
     }
 
     /// The same, which takes figures as they were told and brings nothing up to date.
@@ -98,11 +106,31 @@ impl LoadTable {
 
     fn row(&mut self, node: NodeId) -> &mut Row {
         if !self.rows.contains_key(&node) && self.rows.len() >= self.peers_max {
-            let silent_longest = self.rows.iter().min_by_key(|(_, row)| row.known.map(|known| known.as_of));
-            let silent_longest = silent_longest.map(|(&node, _)| node);
-            silent_longest.map(|node| self.rows.remove(&node));
+            self.evict();
         }
         self.rows.entry(node).or_default()
+    }
+
+    /// Removes a row that was heard of longest ago.
+    fn evict(&mut self) {
+        while let Some((as_of, node)) = self.oldest.pop() {
+            if self.rows.get(&node).is_some_and(|row| row.as_of() == as_of) {
+                self.rows.remove(&node);
+                return;
+            }
+        }
+        let mut all: Vec<(Option<Instant>, NodeId)> =
+            self.rows.iter().map(|(&node, row)| (row.as_of(), node)).collect();
+        let few = all.len() / OLDEST_IN;
+        if few < all.len() {
+            all.select_nth_unstable(few);
+        }
+        all.truncate(few + 1);
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        if let Some((_, node)) = all.pop() {
+            self.rows.remove(&node);
+        }
+        self.oldest = all;
     }
 
     /// Forgets a node that has left or died.
@@ -151,6 +179,11 @@ impl LoadTable {
 }
 
 impl Row {
+    /// When the last figure was true.
+    fn as_of(&self) -> Option<Instant> {
+        self.known.map(|known| known.as_of)
+    }
+
     /// What was `known`, brought up to date: see the module's essay.
     fn by_now(&self, known: Option<Known>, now: Instant) -> Option<LoadFigure> {
         let first = self.placed.front().map_or(now, |&(at, _)| at);
@@ -180,7 +213,6 @@ fn run_off(figure: LoadFigure, time: Duration) -> LoadFigure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn node(number: u8) -> NodeId {
@@ -229,6 +261,19 @@ mod tests {
         table.learn(node(3), figure(3), at(4));
         assert!(table.of(node(2)).is_none());
         assert!(table.of(node(1)).is_some() && table.of(node(3)).is_some());
+    }
+
+    #[test]
+    fn strangers_in_a_row_take_the_places_of_the_oldest_rows_that_were_not_heard_again() {
+        let mut table = LoadTable::new(64);
+        for number in 0..64 {
+            table.learn(node(number), figure(1), at(u64::from(number)));
+        }
+        table.learn(node(100), figure(1), at(100));
+        table.learn(node(1), figure(1), at(101));
+        table.learn(node(102), figure(1), at(102));
+        let gone: Vec<u8> = (0..64).filter(|&number| table.of(node(number)).is_none()).collect();
+        assert_eq!((gone, table.len()), (alloc::vec![0, 2], 64));
     }
 
     fn queued_ms(table: &LoadTable, millis: u64) -> u64 {

@@ -32,6 +32,8 @@ pub(crate) struct Children<X> {
     numbers: u32,
     open: usize,
     hopeless: usize,
+    /// The place of the child that [`Children::any_again`] found last.
+    found: usize,
 }
 
 /// What a lost child leaves.
@@ -52,6 +54,7 @@ impl<X> Default for Children<X> {
             numbers: 0,
             open: 0,
             hopeless: 0,
+            found: 0,
         }
     }
 }
@@ -82,6 +85,16 @@ impl<X> Children<X> {
     /// Those of whom an answer may come.
     pub(crate) fn iter_open(&self) -> impl Iterator<Item = &Child<X>> {
         self.row.iter().filter(|child| child.is_open())
+    }
+
+    /// True if some child meets a condition. The search begins at the child that the last one found. If each child ceases
+    /// to meet it once, all searches together look at each child about twice, and not at all children each time.
+    pub(crate) fn any_again(&mut self, is_met: impl Fn(&Child<X>) -> bool) -> bool {
+        let (before, from) = self.row.split_at(self.found.min(self.row.len()));
+        let after = from.iter().position(&is_met).map(|at| before.len() + at);
+        let found = after.or_else(|| before.iter().position(&is_met));
+        self.found = found.unwrap_or(self.found);
+        found.is_some()
     }
 
     /// The place of a child by its name.

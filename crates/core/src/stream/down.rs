@@ -19,6 +19,7 @@ use crate::node::context::Context;
 use crate::partitions::PartitionSet;
 use crate::seat::{Parent, Standing};
 use crate::time::Instant;
+use alloc::collections::VecDeque;
 use smallvec::{SmallVec, smallvec};
 
 /// So many packets that were taken are told at once, however small they are.
@@ -195,28 +196,37 @@ impl<P: Payload> Share<P> {
         self.forget_taken(cx);
     }
 
+    /// True if somebody below has yet to take a packet, or one before it. A child that has yet to say that it takes part may
+    /// lack all that is kept.
+    fn is_untaken(&mut self, sequence: u64) -> bool {
+        let lags = |to_take: &VecDeque<u64>| to_take.front().is_some_and(|&first| first <= sequence);
+        let is_behind = |child: &Child<P>| child.is_awaited() || child.is_open() && lags(&child.more.to_take);
+        self.seat.children.any_again(is_behind) || self.own.iter().any(|own| lags(&own.to_take))
+    }
+
     /// Up to where everyone below has taken what came.
-    fn taken_upto(&self) -> u64 {
-        let is_asked = self.seat.children.iter().any(Child::is_awaited);
-        let waits =
-            self.live().map(|child| &child.more.to_take).chain(self.own.iter().map(|own| &own.to_take));
-        let first = waits.filter_map(|to_take| to_take.front()).min();
-        let kept = self.down.kept.front().map(|packet| packet.sequence).filter(|_| is_asked);
+    fn taken_upto(&mut self) -> u64 {
+        for at in 0..self.down.kept.len() {
+            let sequence = self.down.kept[at].sequence;
+            if self.is_untaken(sequence) {
+                return sequence - 1;
+            }
+        }
         let waiting = self.down.waiting.front().map(|packet| packet.sequence);
         let at_work = match &self.filtering.state {
             Filter::Busy(Busy { what: AtWork::Packet(packet), .. }) => Some(packet.sequence),
             _ => None,
         };
-        let open = first.copied().into_iter().chain(kept).chain(waiting).chain(at_work).min();
-        open.map_or(self.down.received, |sequence| sequence - 1)
+        waiting.into_iter().chain(at_work).min().map_or(self.down.received, |sequence| sequence - 1)
     }
 
     /// Forgets what all have taken.
     pub(crate) fn forget_taken(&mut self, cx: &mut Context<P>) {
-        let upto = self.taken_upto();
         let mut bytes = 0;
         let mut packets = 0;
-        while self.down.kept.front().is_some_and(|packet| packet.sequence <= upto) {
+        while let Some(first) = self.down.kept.front().map(|packet| packet.sequence)
+            && !self.is_untaken(first)
+        {
             bytes += self.down.kept.pop_front().map_or(0, |packet| packet.bytes);
             packets += 1;
         }

@@ -185,7 +185,7 @@ impl<P: Payload> Share<P> {
         }
         let slot = &mut self.row.lanes.get_mut(&address.lane).expect("invariant: it was looked up").slots[at];
         missing.into_iter().for_each(|loss| excuse(slot, loss));
-        if !slot.is_ready && (!gathers || self.is_complete(&self.row.lanes[&address.lane].slots[at])) {
+        if !slot.is_ready && (!gathers || self.is_slot_complete(address.lane, at)) {
             make_ready(self, address.lane, at);
         }
         if gathers {
@@ -208,7 +208,9 @@ impl<P: Payload> Share<P> {
             excuse(slot, Missing { partitions, node: None, reason: Reason::Overlap });
             return;
         }
-        slot.excused = slot.excused.difference(&contributors);
+        if slot.excused.intersects(&contributors) {
+            slot.excused = slot.excused.difference(&contributors);
+        }
         self.hold(source, bytes);
         if taken == Taken::Replaced {
             cx.counters.stream_pieces_late += 1;
@@ -233,11 +235,23 @@ impl<P: Payload> Share<P> {
         if !self.gathers() {
             return;
         }
-        let Some(lane) = self.row.lanes.get(&GATHERED) else { return };
-        let complete: SmallVec<[usize; 8]> = (0..lane.slots.len())
-            .filter(|&at| !lane.slots[at].is_ready && self.is_complete(&lane.slots[at]))
-            .collect();
-        complete.into_iter().for_each(|at| make_ready(self, GATHERED, at));
+        let slots = self.row.lanes.get(&GATHERED).map_or(0, |lane| lane.slots.len());
+        for at in 0..slots {
+            if !self.row.lanes[&GATHERED].slots[at].is_ready && self.is_slot_complete(GATHERED, at) {
+                make_ready(self, GATHERED, at);
+            }
+        }
+    }
+
+    /// True when nobody more will come to this wave. While someone is found who is waited for, the rest is not looked at: a
+    /// wave of n endpoints is looked at after each of n packets.
+    fn is_slot_complete(&mut self, lane: u32, at: usize) -> bool {
+        let slot = &self.row.lanes[&lane].slots[at];
+        let awaited = self.awaited_upto(slot, slot.searched_from);
+        let is_complete = awaited.is_none() && self.is_complete(slot);
+        let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
+        slot.searched_from = awaited.unwrap_or(u32::MAX);
+        is_complete
     }
 
     /// Slots whose time is up are sent as they are.
@@ -276,6 +290,7 @@ fn new_slot<P: Payload>(now: Instant, address: Address, is_late: bool) -> Slot<P
         parts: Parts::new(),
         missing: SmallVec::new(),
         excused: PartitionSet::new(),
+        searched_from: u32::MAX,
         urgent: false,
         is_ready: false,
         is_late,

@@ -96,6 +96,8 @@ impl<T> ByKey<T> {
 }
 
 /// A wave that is coming together, or waits for the filter.
+///
+/// Eleven fields: its name, what has come, who is excused, and what is known of whether it is complete.
 #[derive(Debug)]
 pub(crate) struct Slot<P> {
     pub(crate) key: u64,
@@ -106,6 +108,8 @@ pub(crate) struct Slot<P> {
     pub(crate) missing: SmallVec<[Missing; 1]>,
     /// The same, as a set.
     pub(crate) excused: PartitionSet,
+    /// No endpoint after this one was waited for when it was last looked. The next search begins here.
+    pub(crate) searched_from: u32,
     /// True when someone below may come to wait for it to be settled.
     pub(crate) urgent: bool,
     /// True when it is not waited for any more.

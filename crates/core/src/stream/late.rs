@@ -55,6 +55,13 @@ pub(crate) fn past_of<P: Payload>(
 }
 
 impl<P: Payload> Share<P> {
+    /// The child that is this source. Sources are counted as children are asked, so they ascend until the count begins again.
+    fn child_of(&self, source: u32) -> Option<usize> {
+        let row = self.seat.children.iter().as_slice();
+        let found = row.binary_search_by_key(&source, |child| child.more.source).ok();
+        found.or_else(|| row.iter().position(|child| child.more.source == source))
+    }
+
     /// A piece of a wave that has gone and needs none, or of one that is settled. What a lost node's filter may have
     /// kept is for the filter here all the same, with the next wave. An endpoint need not wait for what is settled.
     pub(crate) fn drop_piece(
@@ -79,7 +86,7 @@ impl<P: Payload> Share<P> {
             }
             Source::Endpoint(_) => {}
             Source::Child(number) => {
-                let child = self.seat.children.iter().find(|child| child.more.source == number);
+                let child = self.child_of(number).map(|at| &self.seat.children[at]);
                 let carries = child.and_then(|child| child.more.carries);
                 if carries.is_some_and(|(from, to)| (from..=to).contains(&address.key)) {
                     self.hold(piece.source, piece.len());
@@ -127,7 +134,7 @@ impl<P: Payload> Share<P> {
         let Some(last) = gone_upto.filter(|&last| last > key) else { return };
         match source {
             Some(Source::Child(number)) => {
-                let child = self.seat.children.iter_mut().find(|child| child.more.source == number);
+                let child = self.child_of(number).map(|at| &mut self.seat.children[at]);
                 let Some(child) = child.filter(|child| child.more.told_ahead < last) else { return };
                 child.more.told_ahead = last;
                 let node = child.node;

@@ -59,11 +59,12 @@ impl<P: Payload> Share<P> {
         Ok(())
     }
 
-    /// Brings the roll up to date with who a child says is away, or has come.
+    /// Brings the roll up to date with who a child says is away, or has come. Nothing is changed but what concerns the child's
+    /// endpoints: while a stream opens, every child has news.
     fn take_roll(&mut self, at: usize, news: &StreamNews) {
-        let before = self.attendance();
+        let before = self.attendance(&self.seat.children[at].answers_for);
         let child = &mut self.seat.children[at];
-        child.more.away.clear();
+        let said_before = core::mem::take(&mut child.more.away);
         let mut away = PartitionSet::new();
         for loss in &news.away {
             let partitions = loss.partitions.intersection(&child.answers_for).difference(&away);
@@ -72,7 +73,10 @@ impl<P: Payload> Share<P> {
                 child.more.away.push(Missing { partitions, ..loss.clone() });
             }
         }
-        self.regroup();
+        for loss in said_before {
+            self.roll.away_below = self.roll.away_below.difference(&loss.partitions);
+        }
+        self.roll.away_below.union_with(&away);
         for (endpoints, first_tag) in &news.joined {
             let endpoints = endpoints.intersection(&self.seat.children[at].answers_for);
             self.bring_back(&endpoints, &before, *first_tag);
@@ -105,7 +109,7 @@ impl<P: Payload> Share<P> {
     /// Says that everyone below takes part, once that is so.
     pub(crate) fn look_whether_opened(&mut self) {
         let is_waiting = matches!(self.filtering.state, Filter::Opening)
-            || self.seat.children.iter().any(Child::is_awaited);
+            || self.seat.children.any_again(Child::is_awaited);
         if is_waiting {
             return;
         }

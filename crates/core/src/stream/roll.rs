@@ -14,6 +14,7 @@ use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use crate::wave::losses::{Tally, note};
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// A wave so far behind those that are settled is not waited for any more, whoever was to be in it.
 const COHORT_WAVES_MAX: u64 = 16_384;
@@ -58,6 +59,32 @@ impl<P: Payload> Share<P> {
         self.expected(slot.key).difference(claimed).is_subset(&slot.excused)
     }
 
+    /// The last endpoint, of those up to `from`, that a wave of lane 0 waits for.
+    pub(crate) fn awaited_upto(&self, slot: &Slot<P>, from: u32) -> Option<u32> {
+        if slot.is_late && self.terms.spec.synchronisation == Synchronisation::WaitForAll {
+            return None;
+        }
+        let cohorts = self.roll.cohorts.iter().filter(|cohort| cohort.first_tag > slot.key);
+        let mut others: SmallVec<[&PartitionSet; 8]> = SmallVec::from_slice(&[
+            slot.parts.claimed(),
+            &slot.excused,
+            &self.roll.away_set,
+            &self.roll.away_below,
+        ]);
+        others.extend(cohorts.map(|cohort| &cohort.endpoints));
+        if slot.is_late {
+            others.extend(self.gone_with(slot.key));
+        }
+        last_of_no_other(&self.roll.group, from, &others)
+    }
+
+    /// The contributors of what was sent for a wave, or is in the filter.
+    fn gone_with(&self, key: u64) -> impl Iterator<Item = &PartitionSet> {
+        let sent = self.row.lanes.get(&GATHERED).into_iter().flat_map(move |lane| lane.sent.under(key));
+        let at_work = self.filtering.state.wave_at_work(GATHERED, key).into_iter();
+        sent.map(|sent| &sent.contributors).chain(at_work)
+    }
+
     /// True for what came after its wave was sent, when it is all that the wave lacked. Where waves time out, what is
     /// late is put together as well, for else there would be the more to do the more is late. Where they wait there is
     /// nothing to wait for.
@@ -66,9 +93,7 @@ impl<P: Payload> Share<P> {
             return true;
         }
         let mut lacking = self.expected(slot.key).difference(slot.parts.claimed());
-        let sent = self.row.lanes.get(&GATHERED).into_iter().flat_map(|lane| lane.sent.under(slot.key));
-        let at_work = self.filtering.state.wave_at_work(GATHERED, slot.key).into_iter();
-        for gone in sent.map(|sent| &sent.contributors).chain(at_work) {
+        for gone in self.gone_with(slot.key) {
             lacking = lacking.difference(gone);
         }
         lacking.is_subset(&slot.excused)
@@ -83,7 +108,7 @@ impl<P: Payload> Share<P> {
         for child in self.seat.children.iter() {
             self.roll.group.union_with(&child.answers_for);
             child.more.away.iter().for_each(|loss| self.roll.away_below.union_with(&loss.partitions));
-            height = height.max(child.tree().height() as u32 + 1);
+            height = height.max(child.height() as u32 + 1);
         }
         // Whoever is away is still asked for, whether or not anybody could answer for it.
         self.roll.away.iter().for_each(|loss| self.roll.group.union_with(&loss.partitions));
@@ -119,9 +144,12 @@ impl<P: Payload> Share<P> {
         self.roll.group.difference(&self.roll.away_set).difference(&self.roll.away_below)
     }
 
-    /// Who is in the group now, and who of them gives nothing.
-    pub(crate) fn attendance(&self) -> Attendance {
-        Attendance { group: self.roll.group.clone(), away: self.roll.group.difference(&self.present()) }
+    /// Who of these endpoints is in the group now, and who of them gives nothing.
+    pub(crate) fn attendance(&self, endpoints: &PartitionSet) -> Attendance {
+        let group = self.roll.group.intersection(endpoints);
+        let mut away = group.intersection(&self.roll.away_set);
+        away.union_with(&group.intersection(&self.roll.away_below));
+        Attendance { group, away }
     }
 
     /// Some endpoints give nothing until further notice.
@@ -134,7 +162,8 @@ impl<P: Payload> Share<P> {
         self.roll.news_due = true;
     }
 
-    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then.
+    /// Endpoints take part from `first_tag` on. Whoever was in the group before is missing from the waves until then;
+    /// `before` need tell of no others than these endpoints.
     pub(crate) fn bring_back(&mut self, endpoints: &PartitionSet, before: &Attendance, first_tag: u64) {
         let mut rest = endpoints.intersection(&self.roll.group);
         if self.is_past(first_tag) {
@@ -143,7 +172,7 @@ impl<P: Payload> Share<P> {
         }
         for known in self.roll.cohorts.iter().filter(|cohort| cohort.first_tag == first_tag) {
             // What they were before stands.
-            rest = rest.difference(&known.endpoints.difference(&before.away));
+            rest = rest.difference(&rest.intersection(&known.endpoints).difference(&before.away));
         }
         if rest.is_empty() {
             return;
@@ -153,15 +182,16 @@ impl<P: Payload> Share<P> {
         }
         self.roll.news_due = true;
         // Of two beginnings the later one counts.
-        self.roll.cohorts.iter_mut().for_each(|cohort| cohort.endpoints = cohort.endpoints.difference(&rest));
-        for loss in &mut self.roll.away {
-            let left = loss.partitions.difference(&rest);
-            let returned = loss.partitions.difference(&left);
+        for cohort in self.roll.cohorts.iter_mut().filter(|cohort| cohort.endpoints.intersects(&rest)) {
+            cohort.endpoints = cohort.endpoints.difference(&rest);
+        }
+        for loss in self.roll.away.iter_mut().filter(|loss| loss.partitions.intersects(endpoints)) {
+            let returned = loss.partitions.intersection(&rest);
             if returned.is_empty() {
                 continue;
             }
             rest = rest.difference(&returned);
-            loss.partitions = left;
+            loss.partitions = loss.partitions.difference(&returned);
             let was = Some((loss.node, loss.reason.clone()));
             self.roll.cohorts.push(Cohort { first_tag, endpoints: returned, was });
         }
@@ -249,5 +279,49 @@ impl<P: Payload> Share<P> {
         let all = tally.rest.clone();
         tally.take(&all, None, &Reason::Late);
         tally.missing
+    }
+}
+
+/// The last of a set, of those up to `from`, that is in none of the others. It passes each of their runs once.
+fn last_of_no_other(set: &PartitionSet, from: u32, others: &[&PartitionSet]) -> Option<u32> {
+    let mut last = last_upto(set, from)?;
+    while let Some(start) = others.iter().find_map(|other| start_of_run(other, last)) {
+        last = last_upto(set, start.checked_sub(1)?)?;
+    }
+    Some(last)
+}
+
+/// The last of a set, of those up to `upto`.
+fn last_upto(set: &PartitionSet, upto: u32) -> Option<u32> {
+    let at = set.runs().partition_point(|&(start, _)| start <= upto);
+    set.runs()[..at].last().map(|&(_, end)| upto.min(end - 1))
+}
+
+/// Where the run of a set begins that holds this one, if one does.
+fn start_of_run(set: &PartitionSet, one: u32) -> Option<u32> {
+    let at = set.runs().partition_point(|&(start, _)| start <= one);
+    set.runs()[..at].last().filter(|&&(_, end)| end > one).map(|&(start, _)| start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_last_of_no_other_is_that_of_sets_of_numbers(
+            set in proptest::collection::btree_set(0u32..80, 0..60),
+            others in proptest::collection::vec(proptest::collection::btree_set(0u32..80, 0..40), 0..4),
+            from in prop_oneof![0u32..90, Just(u32::MAX)],
+        ) {
+            let of_numbers = |numbers: &BTreeSet<u32>| numbers.iter().copied().collect::<PartitionSet>();
+            let sets: Vec<PartitionSet> = others.iter().map(of_numbers).collect();
+            let expected =
+                set.iter().rev().find(|&&one| one <= from && others.iter().all(|other| !other.contains(&one)));
+            let found = last_of_no_other(&of_numbers(&set), from, &sets.iter().collect::<Vec<_>>());
+            prop_assert_eq!(found, expected.copied());
+        }
     }
 }

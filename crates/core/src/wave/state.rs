@@ -180,7 +180,14 @@ impl<P: Payload> Wave<P> {
 
     /// Of `partitions`, those that no child is at work on.
     pub(crate) fn without_promised(&self, partitions: PartitionSet) -> PartitionSet {
-        self.seat.children.iter_open().fold(partitions, |rest, child| rest.difference(&child.promises()))
+        let mut rest = partitions;
+        let mut children = self.seat.children.iter_open();
+        while !rest.is_empty()
+            && let Some(child) = children.find(|child| child.answers_for.intersects(&rest))
+        {
+            rest = rest.difference(&child.promises());
+        }
+        rest
     }
 
     /// True when nothing is awaited but children.
@@ -214,7 +221,7 @@ impl<P: Payload> Wave<P> {
         let asked = self.asked.len();
         Progress {
             asked,
-            came: asked - self.asked.difference(self.parts.claimed()).len(),
+            came: self.asked.common_len(self.parts.claimed()),
             lost: if self.losses.noted.is_empty() { 0 } else { self.lost_for_good().len() },
             spare: self.clock.stop.spare as usize,
         }
@@ -222,17 +229,13 @@ impl<P: Payload> Wave<P> {
 
     /// What has been asked, has not contributed, and is not open with anyone any more.
     pub(crate) fn lost_for_good(&self) -> PartitionSet {
-        let mut open = self.parts.claimed().clone();
-        open.union_with(&self.locals.open);
-        open.union_with(self.absent());
-        for child in self.seat.children.iter_open() {
-            if child.more.said_lost.is_empty() {
-                open.union_with(&child.answers_for);
-            } else {
-                open.union_with(&child.answers_for.difference(&child.more.said_lost));
-            }
-        }
-        self.asked.difference(&open)
+        let (whole, partly): (Vec<&Child>, Vec<&Child>) =
+            self.seat.children.iter_open().partition(|child| child.more.said_lost.is_empty());
+        let partly: Vec<PartitionSet> =
+            partly.iter().map(|child| child.answers_for.difference(&child.more.said_lost)).collect();
+        let here = [self.parts.claimed(), &self.locals.open, self.absent()];
+        let children = whole.iter().map(|child| &child.answers_for).chain(&partly);
+        self.asked.difference(&PartitionSet::union_of(here.into_iter().chain(children)))
     }
 
     /// What is missing from an answer given now, each partition with the last reason noted for it; `otherwise`

@@ -69,6 +69,8 @@ proptest! {
         let mut children = Children::default();
         for step in steps {
             play(&mut children, step);
+            let is_there = |child: &Child<Option<Instant>>| child.standing() == Standing::There;
+            prop_assert_eq!(children.any_again(is_there), children.iter().any(is_there));
             let open: Vec<&Child<Option<Instant>>> = children.iter_open().collect();
             let hopeless = open.iter().filter(|child| child.standing() == Standing::Hopeless).count();
             prop_assert_eq!(children.open(), open.len());
@@ -91,5 +93,26 @@ proptest! {
                 prop_assert_eq!(children.open_of(node).contains(&at), is_open);
             }
         }
+    }
+}
+
+#[test]
+fn searching_again_looks_at_each_child_about_twice_in_whatever_order_they_cease_to_be_found() {
+    const CHILDREN: usize = 1_000;
+    // A step that shares no divisor with the number reaches every child.
+    for step in [1, 383, CHILDREN - 1] {
+        let mut children = Children::default();
+        children.extend((0..CHILDREN).map(|number| child(number as u16, 0, 0)), |due_at| *due_at);
+        let looks = core::cell::Cell::new(0);
+        for turn in 0..CHILDREN {
+            let is_asked = |child: &Child<Option<Instant>>| {
+                looks.set(looks.get() + 1);
+                child.standing() == Standing::Asked
+            };
+            assert!(children.any_again(is_asked), "{} have yet to answer", CHILDREN - turn);
+            children.set_standing(turn * step % CHILDREN, Standing::There);
+        }
+        assert!(!children.any_again(|child| child.standing() == Standing::Asked));
+        assert!(looks.get() <= 3 * CHILDREN, "{} looks at {CHILDREN} children, step {step}", looks.get());
     }
 }

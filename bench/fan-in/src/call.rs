@@ -1,0 +1,217 @@
+//! One root of core over n children in a call, without a driver.
+//!
+//! The root gets a call with a tree of n leaves from its parent, asks the leaves, takes their partials, folds them and
+//! answers its parent. Measured is the processor time of the root's four methods; a fold costs nothing here.
+
+use crate::clock::Clock;
+use bytes::Bytes;
+use std::time::Duration as Elapsed;
+use treefold::core::config::{Kind, NodeConfig, Placement, Tuning};
+use treefold::core::effect::{Effect, Work};
+use treefold::core::id::{NodeId, Tag, WaveId};
+use treefold::core::input::Input;
+use treefold::core::limits::Limits;
+use treefold::core::load::figure::{CostFigure, LoadFigure};
+use treefold::core::membership::card::MemberCard;
+use treefold::core::message::{Call, Message, Partial};
+use treefold::core::node::Node;
+use treefold::core::partitions::PartitionSet;
+use treefold::core::time::{Duration, Instant};
+use treefold::core::tree::Tree;
+use treefold::core::wave::slice::Slice;
+use treefold::core::wave::wait::Waiting;
+
+/// Partitions of each child where children hold several.
+const INTERLEAVED: u32 = 4;
+/// One partial in so many comes twice.
+const REPEATED_IN: u32 = 10;
+/// One child in so many is lost.
+const LOST_IN: u32 = 100;
+
+/// What the children hold, and in which order they answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Pattern {
+    /// One partition each, answered in the order of the partitions
+    InOrder,
+    /// One partition each, answered in a scattered order: the root holds many ranges
+    Scattered,
+    /// Four partitions each, none beside another, in a scattered order
+    Interleaved,
+    /// As scattered, and one partial in ten comes twice
+    Repeated,
+    /// As scattered, and one child in a hundred is lost
+    Lost,
+    /// As scattered, in a call that may give up a tenth of its partitions
+    Spare,
+}
+
+impl Pattern {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::InOrder, Self::Scattered, Self::Interleaved, Self::Repeated, Self::Lost, Self::Spare];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::InOrder => "in order",
+            Self::Scattered => "scattered",
+            Self::Interleaved => "interleaved",
+            Self::Repeated => "repeated",
+            Self::Lost => "lost",
+            Self::Spare => "spare",
+        }
+    }
+
+    /// The partitions of a child among `children`.
+    fn partitions(self, child: u32, children: u32) -> PartitionSet {
+        match self {
+            Self::Interleaved => (0..INTERLEAVED).map(|row| row * children + child).collect(),
+            _ => PartitionSet::from_range(child..child + 1),
+        }
+    }
+}
+
+/// The children in the order in which they answer.
+pub(crate) fn order(children: u32, is_scattered: bool) -> impl Iterator<Item = u32> {
+    // a step near the golden section scatters most evenly; it must share no divisor with the number
+    let golden = (f64::from(children) * 0.618) as u32;
+    let step = (golden.max(1)..).find(|step| gcd(*step, children) == 1).unwrap_or(1);
+    let step = if is_scattered { u64::from(step) } else { 1 };
+    (0..u64::from(children)).map(move |at| ((at * step) % u64::from(children)) as u32)
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Processor time of one call at its root.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    /// Until all children are asked.
+    pub(crate) asking: Elapsed,
+    /// From the first partial until the answer.
+    pub(crate) taking: Elapsed,
+}
+
+/// A node by number; children are numbered from 2.
+pub(crate) fn node_id(number: u32) -> NodeId {
+    let [_, a, b, c] = number.to_be_bytes();
+    NodeId::new(([10, a, b, c], 7700).into(), 1 << 16 | u64::from(number))
+}
+
+/// The first child's number; 1 is the root's and 0 the parent's.
+pub(crate) const FIRST_CHILD: u32 = 2;
+
+/// A node that folds inline, by number.
+pub(crate) fn config(number: u32) -> NodeConfig {
+    NodeConfig {
+        card: MemberCard::new(node_id(number)),
+        kinds: vec![Kind { name: "fan/sum".into(), placement: Placement::Inline, is_sliceable: false }],
+        tuning: Tuning::LAN,
+        limits: Limits::DEFAULT,
+        shares: Default::default(),
+        pushed: Default::default(),
+        seed: 1,
+    }
+}
+
+/// A root and its clock.
+struct Root {
+    node: Node<Bytes>,
+    now: Instant,
+    asked: u32,
+    answer: Option<PartitionSet>,
+}
+
+impl Root {
+    /// Feeds one input, does what comes of it, and lets a microsecond pass.
+    fn feed(&mut self, input: Input<Bytes>) {
+        self.now = self.now + Duration::from_micros(1);
+        if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.node.handle_timeout(self.now);
+        }
+        self.node.handle_input(self.now, input);
+        while let Some(effect) = self.node.poll_effect() {
+            match effect {
+                Effect::Send { message: Message::Call(_), .. } => self.asked += 1,
+                Effect::Send { message: Message::Partial(partial), .. } if partial.last => {
+                    self.answer = Some(partial.contributors);
+                }
+                Effect::Run(job) => {
+                    let Work::Reduce { a, .. } = job.work else { continue };
+                    let cost = Duration::from_nanos(100);
+                    self.node.handle_input(self.now, Input::JobDone { job: job.id, result: Ok(a), cost });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Makes one call of a root with so many children.
+pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
+    let mut root = Root {
+        node: Node::new(config(1), Instant::START),
+        now: Instant::START + Duration::from_secs(1),
+        asked: 0,
+        answer: None,
+    };
+    let held: Vec<PartitionSet> = (0..children).map(|child| pattern.partitions(child, children)).collect();
+    let leaf = |child: u32| Tree::leaf(node_id(FIRST_CHILD + child), held[child as usize].clone());
+    let leaves: Vec<Tree> = (0..children).map(leaf).collect();
+    let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
+    let partial = |child: u32| {
+        let partial = Partial {
+            tag,
+            payload: Some(Bytes::from_static(&[0; 8])),
+            contributors: held[child as usize].clone(),
+            missing: Vec::new(),
+            last: true,
+            load: LoadFigure { processors: 2, ..LoadFigure::default() },
+            loads: Vec::new(),
+            cost: CostFigure::default(),
+            given_up: Vec::new(),
+            report: None,
+        };
+        Input::Message { from: node_id(FIRST_CHILD + child), message: Message::Partial(Box::new(partial)) }
+    };
+    let call = Call {
+        tag,
+        name: "fan/sum".into(),
+        params: Some(Bytes::new()),
+        deadline_left: Duration::from_secs(60),
+        answer_left: Duration::from_secs(50),
+        waiting: Waiting::Staged,
+        losses_max: children / 2,
+        spare: if pattern == Pattern::Spare { children / 10 } else { 0 },
+        hedge: false,
+        tree: Tree::join(node_id(1), PartitionSet::new(), &leaves),
+        explain: false,
+        loads_wanted: false,
+        slice: Slice::WHOLE,
+        push: None,
+    };
+    let mut answers = Vec::new();
+    let mut lost = PartitionSet::new();
+    for (at, child) in (0..).zip(order(children, pattern != Pattern::InOrder)) {
+        if pattern == Pattern::Lost && at % LOST_IN == LOST_IN / 2 {
+            lost.union_with(&held[child as usize]);
+            answers.push(Input::Lost { peer: node_id(FIRST_CHILD + child) });
+            continue;
+        }
+        answers.push(partial(child));
+        if pattern == Pattern::Repeated && at % REPEATED_IN == 0 {
+            answers.push(partial(child));
+        }
+    }
+
+    let clock = Clock::start();
+    root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
+    let asking = clock.elapsed();
+    assert_eq!(root.asked, children, "the root asks each of its children once");
+    let clock = Clock::start();
+    answers.into_iter().for_each(|answer| root.feed(answer));
+    let taking = clock.elapsed();
+    let came = root.answer.map(|contributors| contributors.len());
+    let all: usize = held.iter().map(PartitionSet::len).sum();
+    assert_eq!(came, Some(all - lost.len()), "the root answers with all that came");
+    Times { asking, taking }
+}

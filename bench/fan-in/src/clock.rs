@@ -1,0 +1,24 @@
+//! The processor time of this thread.
+
+use std::time::Duration;
+
+/// Processor time from some moment on.
+pub(crate) struct Clock(Duration);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        now().saturating_sub(self.0)
+    }
+}
+
+fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec to a place that is one.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(result, 0, "the kernel keeps the processor time of every thread");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
