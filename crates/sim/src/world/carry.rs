@@ -310,13 +310,13 @@ impl World {
                 (params.call, true, ms, Ok(Ink::joined(parts)))
             }
             Work::Reduce { a, b, params } => {
-                let folded = a.clone().folded(b.clone());
+                let folded = a.clone().folded(b);
                 let purpose = mixed(params.call ^ 0x666f_6c64).wrapping_add(folded.marks as u64);
                 let ms = operators.reduce.draw_for_ms(seed, purpose) * params.scale;
                 let failing = &self.places[at].failing;
                 let fails = failing.one_reduce_in > 0 && mixed(purpose).is_multiple_of(failing.one_reduce_in);
                 let error = fails.then(|| failing.error());
-                let folded = self.sabotaged_fold(folded, b.clone());
+                let folded = self.sabotaged_fold(folded, b);
                 (params.call, true, ms, error.map_or(Ok(folded), Err))
             }
         };
@@ -337,7 +337,7 @@ impl World {
         }
     }
 
-    fn sabotaged_fold(&mut self, folded: Ink, again: Ink) -> Ink {
+    fn sabotaged_fold(&mut self, folded: Ink, again: &Ink) -> Ink {
         self.folds += 1;
         let is_wrong =
             self.setting.sabotage == Some(Sabotage::CountTwice) && self.folds.is_multiple_of(SABOTAGED_FOLD);

@@ -99,7 +99,7 @@ impl Ink {
 
     /// Two partials in one, as large as the larger.
     #[must_use]
-    pub fn folded(self, other: Self) -> Self {
+    pub fn folded(self, other: &Self) -> Self {
         Self {
             marks: self.marks.wrapping_add(other.marks),
             count: self.count.wrapping_add(other.count),
@@ -179,11 +179,11 @@ mod tests {
         let pieces = [100, 0, 30];
         let piece = |number| Ink::piece(4, 7, number, &pieces);
         let worker: PartitionSet = [4].into_iter().collect();
-        let all = piece(0).folded(piece(1)).folded(piece(2));
+        let all = piece(0).folded(&piece(1)).folded(&piece(2));
         assert!(all.holds_exactly(&worker));
-        assert!(!piece(0).folded(piece(1)).holds_exactly(&worker));
-        assert!(!all.folded(piece(2)).holds_exactly(&worker));
-        let other = piece(0).folded(Ink::piece(4, 8, 2, &pieces));
+        assert!(!piece(0).folded(&piece(1)).holds_exactly(&worker));
+        assert!(!all.folded(&piece(2)).holds_exactly(&worker));
+        let other = piece(0).folded(&Ink::piece(4, 8, 2, &pieces));
         assert!(!other.holds_exactly(&worker));
     }
 
@@ -194,11 +194,11 @@ mod tests {
         let stamped = |endpoint, number| of(endpoint, None, number).stamped(stream, endpoint, 5);
         let wave: PartitionSet = [1, 2].into_iter().collect();
         let holds = |packets: &[Ink]| Ink::hold_wave(packets, stream, 5, &wave);
-        assert!(holds(&[stamped(1, 8).folded(of(2, Some(5), 3))]));
+        assert!(holds(&[stamped(1, 8).folded(&of(2, Some(5), 3))]));
         assert!(holds(&[of(1, None, 8), of(2, Some(5), 3)]), "no filter has stamped it");
         assert!(!holds(&[stamped(1, 8)]));
-        assert!(!holds(&[stamped(1, 8).folded(stamped(1, 9))]));
-        assert!(!holds(&[stamped(1, 8).folded(of(2, Some(4), 3))]), "of another wave");
+        assert!(!holds(&[stamped(1, 8).folded(&stamped(1, 9))]));
+        assert!(!holds(&[stamped(1, 8).folded(&of(2, Some(4), 3))]), "of another wave");
         assert_eq!(of(1, Some(4), 8).stamped(stream, 1, 5).marks, of(1, Some(4), 8).marks);
     }
 
@@ -206,12 +206,12 @@ mod tests {
     fn a_partition_that_counts_twice_or_is_missing_shows() {
         let params = Ink::params(1, 1.0);
         let of = |partition| Ink::of(partition, &params, 100);
-        let three = of(1).folded(of(2)).folded(of(5));
+        let three = of(1).folded(&of(2)).folded(&of(5));
         let set = |partitions: &[u32]| partitions.iter().copied().collect::<PartitionSet>();
         assert!(three.holds_exactly(&set(&[1, 2, 5])));
         assert!(!three.holds_exactly(&set(&[1, 2])));
         assert!(!three.holds_exactly(&set(&[1, 2, 4])));
-        assert!(!of(1).folded(of(1)).holds_exactly(&set(&[1])));
-        assert!(!of(1).folded(of(1)).holds_exactly(&set(&[0, 2])), "two that add up to the same");
+        assert!(!of(1).folded(&of(1)).holds_exactly(&set(&[1])));
+        assert!(!of(1).folded(&of(1)).holds_exactly(&set(&[0, 2])), "two that add up to the same");
     }
 }

@@ -188,11 +188,11 @@ const HEADER_BYTES: usize = 64;
 pub fn message_bytes(message: &Message<Ink>) -> usize {
     let body = match message {
         Message::Call(call) => {
-            call.params.as_ref().map_or(0, |params| params.len()) + call.tree.seats().len() * SEAT_BYTES
+            call.params.as_ref().map_or(0, Payload::len) + call.tree.seats().len() * SEAT_BYTES
         }
-        Message::Partial(partial) => partial.payload.as_ref().map_or(0, |payload| payload.len()),
+        Message::Partial(partial) => partial.payload.as_ref().map_or(0, Payload::len),
         Message::Request(request) => request.params.len(),
-        Message::Reply { outcome, .. } => outcome.value.as_ref().map_or(0, |value| value.len()),
+        Message::Reply { outcome, .. } => outcome.value.as_ref().map_or(0, Payload::len),
         Message::Push(word) => match &**word {
             PushMessage::Push { payload, .. } => payload.len(),
             _ => 0,
@@ -205,7 +205,7 @@ pub fn message_bytes(message: &Message<Ink>) -> usize {
 }
 
 fn stream_bytes(message: &StreamMessage<Ink>) -> usize {
-    let of = |payload: &Option<Ink>| payload.as_ref().map_or(0, |payload| payload.len());
+    let of = |payload: &Option<Ink>| payload.as_ref().map_or(0, Payload::len);
     match message {
         StreamMessage::Open(open) => {
             let seats = open.places.tree().seats().len();

@@ -40,7 +40,9 @@ pub fn piece(worker: u32, request: u64, number: u32, bytes: u32) -> Ink {
 /// All pieces of a request's results in one, as `(worker, how many)`.
 pub fn pieces(request: u64, of: impl IntoIterator<Item = (u32, u32)>) -> Option<(u128, u32)> {
     let all = of.into_iter().flat_map(|(worker, count)| (1..=count).map(move |number| (worker, number)));
-    let sum = all.map(|(worker, number)| piece(worker, request, number, 1)).reduce(Ink::folded)?;
+    let sum = all
+        .map(|(worker, number)| piece(worker, request, number, 1))
+        .reduce(|sum, piece| sum.folded(&piece))?;
     Some((sum.marks, sum.count))
 }
 

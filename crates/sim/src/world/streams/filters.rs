@@ -170,7 +170,7 @@ impl World {
             for _ in 0..times {
                 let piece = piece.clone();
                 sum = Some(match sum {
-                    Some(sum) => Ink { call: 0, ..sum.folded(piece) },
+                    Some(sum) => Ink { call: 0, ..sum.folded(&piece) },
                     None => piece,
                 });
             }
