@@ -3,7 +3,6 @@
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- core
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- stream
-//! $ cargo run --profile lean -p treefold-bench-fan-in -- network
 //! ```
 //!
 //! - [`call`]: in core alone, without a driver. A root asks n children and takes their partials, in several patterns.
