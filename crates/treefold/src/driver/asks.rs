@@ -291,9 +291,10 @@ impl Loop {
         while ends.take_turn(&mut turn).await {
             // A cancellation that comes before its call finds nothing, and the call finds nobody who waits for it.
             turn.cancels.drain(..).for_each(|request| self.cancel(request));
+            // Who has come must be known to what is asked after that.
+            turn.launches.drain(..).for_each(|ask| self.take_launch_ask(ask));
             turn.asks.drain(..).for_each(|ask| self.take(ask));
             turn.streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
-            turn.launches.drain(..).for_each(|ask| self.take_launch_ask(ask));
         }
     }
 
