@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use treefold::core::membership::MemberCard;
 use treefold::core::message::Message;
 use treefold::core::push::message::PushMessage;
 use treefold::operators::merge::Sum;
@@ -36,6 +37,24 @@ async fn relays(count: usize) -> Vec<Node> {
         assert!(node.members_at_least(count, PATIENCE).await);
     }
     relays
+}
+
+/// Waits until `front` has heard where so many workers are: cards travel once a gossip interval.
+async fn hear_of_workers(front: &Node, count: usize) {
+    let all_heard = async {
+        loop {
+            let status = front.status().await.unwrap();
+            let of_card =
+                |card: &MemberCard| card.services.get("words").map_or(0, |service| service.partitions.len());
+            let heard = of_card(&status.card)
+                + status.members.iter().map(|member| of_card(&member.card)).sum::<usize>();
+            if heard == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all_heard).await.expect("the front hears of every worker");
 }
 
 async fn worker(number: u32, at: &[SocketAddr]) -> Worker {
@@ -101,6 +120,8 @@ async fn a_relay_that_dies_costs_its_workers_nothing() {
         let at = if number < 2 { [addrs[1], addrs[2]] } else { [addrs[2], addrs[0]] };
         workers.push(worker(number, &at).await);
     }
+    // Each relay is then asked for its two workers at once, and the one that dies has passed nothing on.
+    hear_of_workers(&relays[0], 4).await;
     let client = Client::connect(addrs[0]).await.unwrap();
     let announced =
         client.announce("words/sum-lines", "", 1, (0..4).collect()).deadline(PATIENCE).patience(PATIENCE);
