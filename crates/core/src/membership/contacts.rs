@@ -67,10 +67,7 @@ impl Contacts {
         config: &MembershipConfig,
         draws: &mut Draws,
     ) {
-        if self.wanted(is_alone).next().is_some() {
-            self.seek_wait = config.seek_interval;
-            self.seek_at = Some(now + draws.vary(self.seek_wait, 25));
-        }
+        self.seek_after(config.seek_interval, now, is_alone, draws);
     }
 
     /// Looks again after twice the wait.
@@ -81,9 +78,14 @@ impl Contacts {
         config: &MembershipConfig,
         draws: &mut Draws,
     ) {
+        let wait = (self.seek_wait + self.seek_wait).min(config.seek_interval_max);
+        self.seek_after(wait, now, is_alone, draws);
+    }
+
+    fn seek_after(&mut self, wait: Duration, now: Instant, is_alone: bool, draws: &mut Draws) {
         if self.wanted(is_alone).next().is_some() {
-            self.seek_wait = (self.seek_wait + self.seek_wait).min(config.seek_interval_max);
-            self.seek_at = Some(now + draws.vary(self.seek_wait, 25));
+            self.seek_wait = wait;
+            self.seek_at = Some(now + draws.vary(wait, 25));
         }
     }
 

@@ -91,9 +91,7 @@ impl<P: Payload> Streams<P> {
             share.tell_filter_replaced(desk.cx, Source::Endpoint(endpoint), Vec::new());
             let partitions = PartitionSet::from_range(endpoint..endpoint + 1);
             share.put_away(Missing { partitions, node: Some(desk.cx.me), reason });
-            share.regroup();
-            share.forget_taken(desk.cx);
-            share.look_at_slots();
+            share.close_ranks(desk.cx);
             Ok(())
         });
     }

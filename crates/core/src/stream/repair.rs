@@ -132,7 +132,7 @@ impl<P: Payload> Share<P> {
     }
 
     /// After some were lost, what hung on them is seen to.
-    fn close_ranks(&mut self, cx: &mut Context<P>) {
+    pub(super) fn close_ranks(&mut self, cx: &mut Context<P>) {
         self.regroup();
         self.forget_taken(cx);
         self.look_at_slots();
