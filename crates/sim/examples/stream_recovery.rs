@@ -9,9 +9,10 @@
 #![allow(clippy::print_stdout, reason = "a program that prints its table")]
 
 use std::collections::BTreeSet;
-use treefold_core::config::Placement;
+use treefold_core::config::{Placement, Tuning};
 use treefold_core::effect::{Effect, Event};
 use treefold_core::id::NodeId;
+use treefold_core::membership::config::MembershipConfig;
 use treefold_core::message::Message;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::message::StreamMessage;
@@ -104,9 +105,11 @@ fn victims(trees: &[Tree], fault: Fault, seed: u64) -> Vec<NodeId> {
 /// Milliseconds until all who live have come, messages, and those to the front-end.
 fn play(nodes: u32, fan_out: u32, synchronisation: Synchronisation, fault: Fault, seed: u64) -> [f64; 3] {
     let mut world = World::new(Setting::micro(seed, nodes));
-    world.start(Spec::holding(PartitionSet::new()));
+    let tuning = Tuning { membership: MembershipConfig::still(), ..Tuning::LAN };
+    let spec = |partitions| Spec { tuning: tuning.clone(), ..Spec::holding(partitions) };
+    world.start(spec(PartitionSet::new()));
     for at in 0..nodes {
-        world.start(Spec::holding(PartitionSet::from_range(at..at + 1)));
+        world.start(spec(PartitionSet::from_range(at..at + 1)));
     }
     world.introduce_fronts(&[FRONT]);
     let plan = StreamPlan {
