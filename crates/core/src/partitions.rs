@@ -4,22 +4,26 @@
 //! partitions is eight bytes. It carries contributors (DAC §3.2, "aggregation quality"), assignments and losses alike.
 //!
 //! A root over ten thousand children holds thousands of runs for a while, and compares them with a partial of one run
-//! ten thousand times. So overlap, inclusion and what a small set has left take binary searches in the larger set, and
-//! the number of partitions is kept and not counted.
+//! ten thousand times. So overlap, inclusion and what a small set has left take binary searches in the larger set, a small
+//! set is added to a larger one and taken from it in place ([`runs`]), and the number of partitions is kept and not counted.
 
 use crate::id::PartitionId;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
 use core::ops::Range;
-use smallvec::SmallVec;
+use runs::{Run, Runs, length};
 
-type Runs = SmallVec<[(PartitionId, PartitionId); 2]>;
+mod runs;
 
-/// Up to so many runs of another set are inserted one by one; more are merged by one walk through both sets.
+/// Up to so many runs of another set are inserted one by one.
 const INSERTED_MAX: usize = 4;
+/// So are more if this set has so many times as many: a search costs about as much as passing so many runs. Other sets are
+/// merged by one walk through both.
+const SEARCH_RUNS: usize = 16;
 
 /// A set of partition ids.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "Recorded", into = "Recorded"))]
 pub struct PartitionSet {
@@ -32,27 +36,27 @@ pub struct PartitionSet {
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Recorded {
-    runs: Runs,
+    runs: Vec<Run>,
 }
 
 #[cfg(feature = "serde")]
 impl From<Recorded> for PartitionSet {
     fn from(recorded: Recorded) -> Self {
-        Self::of_runs(recorded.runs)
+        Self::of_runs(recorded.runs.into_iter().collect())
     }
 }
 
 #[cfg(feature = "serde")]
 impl From<PartitionSet> for Recorded {
     fn from(set: PartitionSet) -> Self {
-        Self { runs: set.runs }
+        Self { runs: set.runs.iter().copied().collect() }
     }
 }
 
 impl PartitionSet {
     /// The empty set.
     pub const fn new() -> Self {
-        Self { runs: SmallVec::new_const(), len: 0 }
+        Self { runs: Runs::new(), len: 0 }
     }
 
     /// The set of these runs, which are ascending, disjoint and not adjacent.
@@ -63,17 +67,21 @@ impl PartitionSet {
 
     /// Every partition of these sets. Faster than one union after another if there are many.
     pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut runs: Vec<(PartitionId, PartitionId)> =
-            sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
+        let mut runs: Vec<Run> = sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
         runs.sort_unstable();
         let mut joined = Runs::new();
-        runs.into_iter().for_each(|run| append(&mut joined, run));
+        runs.into_iter().for_each(|run| joined.append(run));
         Self::of_runs(joined)
     }
 
     /// Partitions `0..count`.
     pub fn first(count: u32) -> Self {
         Self::from_range(0..count)
+    }
+
+    /// One partition alone.
+    pub(crate) fn alone(partition: PartitionId) -> Self {
+        Self::from_range(partition..partition.saturating_add(1))
     }
 
     /// Partitions of one half-open range.
@@ -84,8 +92,13 @@ impl PartitionSet {
     }
 
     /// The runs, ascending, as half-open `(start, end)` pairs.
-    pub fn runs(&self) -> &[(PartitionId, PartitionId)] {
-        &self.runs
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = &(PartitionId, PartitionId)> + Clone {
+        self.runs.iter()
+    }
+
+    /// The last run that begins at `partition` or before it.
+    pub(crate) fn last_run_from(&self, partition: PartitionId) -> Option<(PartitionId, PartitionId)> {
+        self.runs.last_from(partition)
     }
 
     /// How many partitions it holds.
@@ -95,12 +108,12 @@ impl PartitionSet {
 
     /// True when it holds none.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.len == 0
     }
 
     /// The least partition it holds.
     pub fn least(&self) -> Option<PartitionId> {
-        self.runs.first().map(|&(start, _)| start)
+        self.runs.first().map(|(start, _)| start)
     }
 
     /// Its partitions, ascending.
@@ -110,8 +123,7 @@ impl PartitionSet {
 
     /// True when it holds `partition`.
     pub fn contains(&self, partition: PartitionId) -> bool {
-        let at = self.runs.partition_point(|&(_, end)| end <= partition);
-        self.runs.get(at).is_some_and(|&(start, _)| start <= partition)
+        self.runs.last_from(partition).is_some_and(|(_, end)| partition < end)
     }
 
     /// Adds one partition.
@@ -121,26 +133,8 @@ impl PartitionSet {
 
     /// Adds a half-open range; an empty one changes nothing.
     pub fn insert_range(&mut self, range: Range<PartitionId>) {
-        let (mut start, mut end) = (range.start, range.end);
-        if start >= end {
-            return;
-        }
-        let from = self.runs.partition_point(|&(_, e)| e < start);
-        let mut to = from;
-        while let Some(&(s, e)) = self.runs.get(to)
-            && s <= end
-        {
-            start = start.min(s);
-            end = end.max(e);
-            to += 1;
-            self.len -= length(&(s, e));
-        }
-        self.len += length(&(start, end));
-        if to > from {
-            self.runs[from] = (start, end);
-            self.runs.drain(from + 1..to);
-        } else {
-            self.runs.insert(from, (start, end));
+        if range.start < range.end {
+            self.len += self.runs.insert((range.start, range.end));
         }
     }
 
@@ -148,16 +142,31 @@ impl PartitionSet {
     pub fn union_with(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);
-        } else if other.runs.len() <= INSERTED_MAX {
-            other.runs.iter().for_each(|&(start, end)| self.insert_range(start..end));
+        } else if self.is_changed_in_place(other) {
+            other.runs.iter().for_each(|&run| self.len += self.runs.insert(run));
         } else {
             *self = self.merged(other);
         }
     }
 
+    /// Removes every partition of `other`.
+    pub fn subtract(&mut self, other: &Self) {
+        if self.is_changed_in_place(other) {
+            other.runs.iter().for_each(|&run| self.len -= self.runs.remove(run));
+        } else {
+            *self = self.difference(other);
+        }
+    }
+
+    /// True when searching for the place of each of the other's runs takes less than passing all of this set's.
+    fn is_changed_in_place(&self, other: &Self) -> bool {
+        let runs = other.runs.count();
+        runs <= INSERTED_MAX || runs <= self.runs.count() / SEARCH_RUNS
+    }
+
     /// The union, by one walk through both.
     fn merged(&self, other: &Self) -> Self {
-        let (mut a, mut b) = (self.runs.iter().peekable(), other.runs.iter().peekable());
+        let (mut a, mut b) = (self.runs.iter(), other.runs.iter());
         let mut joined = Runs::new();
         loop {
             let next = match (a.peek(), b.peek()) {
@@ -166,7 +175,7 @@ impl PartitionSet {
                 (_, None) => a.next(),
             };
             match next {
-                Some(&run) => append(&mut joined, run),
+                Some(&run) => joined.append(run),
                 None => return Self::of_runs(joined),
             }
         }
@@ -175,16 +184,15 @@ impl PartitionSet {
     /// What is here and not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
         let mut rest = Runs::new();
-        let mut cuts = &other.runs[..];
-        for &(mut start, end) in &self.runs {
-            cuts = after(cuts, start);
-            let mut at = 0;
-            while let Some(&(cut_start, cut_end)) = cuts.get(at).filter(|&&(cut_start, _)| cut_start < end) {
+        let mut cuts = other.runs.iter();
+        for &(mut start, end) in self.runs.iter() {
+            cuts.skip_to(start);
+            let mut ahead = cuts;
+            while let Some(&(cut_start, cut_end)) = ahead.next().filter(|&&(cut_start, _)| cut_start < end) {
                 if cut_start > start {
                     rest.push((start, cut_start));
                 }
                 start = cut_end;
-                at += 1;
             }
             if start < end {
                 rest.push((start, end));
@@ -215,35 +223,34 @@ impl PartitionSet {
 
     /// True when one run of this set holds all of `other`.
     fn spans(&self, other: &Self) -> bool {
-        let (Some(&(start, _)), Some(&(_, end))) = (other.runs.first(), other.runs.last()) else {
+        let (Some((start, _)), Some((_, end))) = (other.runs.first(), other.runs.last()) else {
             return true;
         };
-        let at = self.runs.partition_point(|&(_, end)| end <= start);
-        self.runs.get(at).is_some_and(|&(run_start, run_end)| run_start <= start && end <= run_end)
+        self.runs.last_from(start).is_some_and(|(_, run_end)| end <= run_end)
     }
 
     /// Gives the runs that are in both, ascending. The set with fewer runs is walked through, and the other is searched.
-    fn for_each_common(&self, other: &Self, mut give: impl FnMut((PartitionId, PartitionId))) {
+    fn for_each_common(&self, other: &Self, mut give: impl FnMut(Run)) {
         let (few, many) = self.fewer_runs_first(other);
-        let mut many = &many.runs[..];
-        for &(start, end) in &few.runs {
-            many = after(many, start);
-            let common = many.iter().take_while(|&&(many_start, _)| many_start < end);
+        let mut many = many.runs.iter();
+        for &(start, end) in few.runs.iter() {
+            many.skip_to(start);
+            let common = many.take_while(|&&(many_start, _)| many_start < end);
             common.for_each(|&(many_start, many_end)| give((start.max(many_start), end.min(many_end))));
         }
     }
 
     fn fewer_runs_first<'a>(&'a self, other: &'a Self) -> (&'a Self, &'a Self) {
-        if self.runs.len() <= other.runs.len() { (self, other) } else { (other, self) }
+        if self.runs.count() <= other.runs.count() { (self, other) } else { (other, self) }
     }
 
     /// True when some partition is in both.
     pub fn intersects(&self, other: &Self) -> bool {
         let (few, many) = self.fewer_runs_first(other);
-        let mut many = &many.runs[..];
+        let mut many = many.runs.iter();
         few.runs.iter().any(|&(start, end)| {
-            many = after(many, start);
-            many.first().is_some_and(|&(many_start, _)| many_start < end)
+            many.skip_to(start);
+            many.peek().is_some_and(|(many_start, _)| many_start < end)
         })
     }
 
@@ -253,10 +260,10 @@ impl PartitionSet {
             return false;
         }
         // Runs of a set do not touch, so each of these lies within one of those or is none's.
-        let mut wider = &other.runs[..];
+        let mut wider = other.runs.iter();
         self.runs.iter().all(|&(start, end)| {
-            wider = after(wider, start);
-            wider.first().is_some_and(|&(wide_start, wide_end)| wide_start <= start && end <= wide_end)
+            wider.skip_to(start);
+            wider.peek().is_some_and(|(wide_start, wide_end)| wide_start <= start && end <= wide_end)
         })
     }
 
@@ -267,7 +274,7 @@ impl PartitionSet {
     pub fn from_runs(runs: impl IntoIterator<Item = (PartitionId, PartitionId)>) -> Option<Self> {
         let mut set = Runs::new();
         for (start, end) in runs {
-            if start >= end || set.last().is_some_and(|&(_, before)| before >= start) {
+            if start >= end || set.last().is_some_and(|(_, before)| before >= start) {
                 return None;
             }
             set.push((start, end));
@@ -276,31 +283,24 @@ impl PartitionSet {
     }
 }
 
-/// How many partitions a run holds.
-fn length(&(start, end): &(PartitionId, PartitionId)) -> usize {
-    (end - start) as usize
-}
-
-/// Adds a run to others that begin no later.
-fn append(runs: &mut Runs, (start, end): (PartitionId, PartitionId)) {
-    match runs.last_mut() {
-        Some((_, last_end)) if *last_end >= start => *last_end = end.max(*last_end),
-        _ => runs.push((start, end)),
+impl PartialEq for PartitionSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.runs.iter().eq(other.runs.iter())
     }
 }
 
-/// The runs that end after `start`: found near the beginning, where they mostly are, or else by halving.
-fn after(runs: &[(PartitionId, PartitionId)], start: PartitionId) -> &[(PartitionId, PartitionId)] {
-    if runs.first().is_none_or(|&(_, end)| end > start) {
-        return runs;
+impl Eq for PartitionSet {}
+
+impl PartialOrd for PartitionSet {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
-    let mut bound = 1;
-    while bound < runs.len() && runs[bound].1 <= start {
-        bound *= 2;
+}
+
+impl Ord for PartitionSet {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.runs.iter().cmp(other.runs.iter())
     }
-    let from = bound / 2;
-    let within = &runs[from..runs.len().min(bound + 1)];
-    &runs[from + within.partition_point(|&(_, end)| end <= start)..]
 }
 
 impl FromIterator<PartitionId> for PartitionSet {
@@ -374,7 +374,7 @@ mod tests {
             prop_assert_eq!(set_a.len(), a.len());
             let contained: BTreeSet<u32> = (0..64).filter(|&p| set_a.contains(p)).collect();
             prop_assert_eq!(contained, a);
-            prop_assert_eq!(PartitionSet::from_runs(set_a.runs().iter().copied()), Some(set_a));
+            prop_assert_eq!(PartitionSet::from_runs(set_a.runs().copied()), Some(set_a));
         }
     }
 }

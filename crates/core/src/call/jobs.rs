@@ -12,7 +12,7 @@ use crate::call::caller::CALLER_BRANCH;
 use crate::call::slices::{LocalKey, reason_of};
 use crate::config::Placement;
 use crate::effect::{Effect, Job, Place, Work};
-use crate::error::{JobError, Reason};
+use crate::error::{JobError, Missing, Reason};
 use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -21,38 +21,39 @@ use crate::schedule::lanes::Charge;
 use crate::schedule::queue::Pending;
 use crate::time::{Duration, Instant};
 use crate::timer::Wake;
-use crate::wave::contributors::Part;
+use crate::wave::contributors::PairNumber;
 use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::collections::BTreeMap;
 
-/// What a job in the driver's hands does.
+/// What a job does, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Local,
-    Slices,
-    Fold,
+    /// It computes one partition's partial.
+    Local(PartitionId),
+    /// It computes the slices of one partition's partial, for several waves.
+    Slices(PartitionId),
+    /// It folds two parts of a wave.
+    Fold(PairNumber),
+    /// It folds two results of one worker that pushes.
+    Chain(PartitionId),
+    /// It joins the slices of a call.
     Join,
 }
 
 impl What {
-    fn of<P>(work: &Work<P>) -> Self {
-        match work {
-            Work::Local { .. } => Self::Local,
-            Work::Slices { .. } => Self::Slices,
-            Work::Reduce { .. } => Self::Fold,
-            Work::Join { .. } => Self::Join,
-        }
+    pub(crate) fn is_local(self) -> bool {
+        matches!(self, Self::Local(_) | Self::Slices(_))
     }
 
-    pub(crate) fn is_local(self) -> bool {
-        matches!(self, Self::Local | Self::Slices)
+    pub(crate) fn is_fold(self) -> bool {
+        matches!(self, Self::Fold(_) | Self::Chain(_))
     }
 }
 
 /// A job in the driver's hands.
 ///
-/// Twelve fields, because the end of a job needs all of them: the wave and the partials that it was for, and the
+/// Eleven fields, because the end of a job needs all of them: the wave and the partials that it was for, and the
 /// processor, time and charge that it held.
 #[derive(Debug)]
 pub(crate) struct OpenJob {
@@ -61,8 +62,6 @@ pub(crate) struct OpenJob {
     pub(crate) what: What,
     /// Which local it is, when it makes slices.
     pub(crate) local: Option<LocalKey>,
-    /// Whose partials a fold joins; the partition of a local.
-    pub(crate) contributors: PartitionSet,
     pub(crate) place: Place,
     /// The epoch of its wave (`Locals::epoch`) when it was handed out.
     pub(crate) epoch: u64,
@@ -112,39 +111,36 @@ impl<P: Payload> Wave<P> {
             tag: self.tag,
             kind,
             work: Work::Local { partition, params: self.ask.params.clone() },
-            contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
+            what: What::Local(partition),
             epoch: self.locals.epoch,
         };
         if cx.place_of(&job) == Place::Inline {
             return self.hand_out(cx, now, job, Place::Inline);
         }
-        if let Err(job) = cx.queue.push_local(job) {
-            self.refuse_local(cx, job);
+        if cx.queue.push_local(job).is_err() {
+            self.refuse_local(cx, partition);
         }
     }
 
     /// A local finds its application's line full.
-    pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, job: Pending<P>) {
+    pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, partition: PartitionId) {
         cx.queue.lanes.note_refused(self.ask.lane, 1);
         let service = cx.queue.lanes.name(self.ask.lane);
         let full = alloc::format!("jobs_queued_max, the part of {service}");
-        self.lose_own(cx, job.contributors, Reason::Full(full.into()));
+        self.lose_own(cx, PartitionSet::alone(partition), Reason::Full(full.into()));
     }
 
     /// Pairs up parts at rest and queues their folds.
     pub(crate) fn fold_pairs(&mut self, cx: &mut Context<P>, now: Instant) {
         let Some(kind) = self.ask.kind else { return };
-        while let Some((a, b)) = self.parts.take_pair() {
-            let mut contributors = a.contributors;
-            contributors.union_with(&b.contributors);
-            if self.ask.push.is_some() && (a.payload.is_empty() || b.payload.is_empty()) {
-                let payload = if a.payload.is_empty() { b.payload } else { a.payload };
-                self.parts.put_folded(Part { payload, contributors });
+        while let Some((number, a, b)) = self.parts.take_pair() {
+            if self.ask.push.is_some() && (a.is_empty() || b.is_empty()) {
+                self.parts.put_folded(number, if a.is_empty() { b } else { a });
                 continue;
             }
-            let work = Work::Reduce { a: a.payload, b: b.payload, params: self.ask.params.clone() };
-            let epoch = self.locals.epoch;
-            self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, contributors, epoch });
+            let work = Work::Reduce { a, b, params: self.ask.params.clone() };
+            let (what, epoch) = (What::Fold(number), self.locals.epoch);
+            self.queue_fold(cx, now, Pending { tag: self.tag, kind, work, what, epoch });
         }
     }
 
@@ -159,7 +155,7 @@ impl<P: Payload> Wave<P> {
     pub(crate) fn hand_out(&mut self, cx: &mut Context<P>, now: Instant, job: Pending<P>, place: Place) {
         cx.jobs.started += 1;
         let id = JobId(cx.jobs.started);
-        let Pending { tag, kind, work, contributors, epoch } = job;
+        let Pending { tag, kind, work, what, epoch } = job;
         let holds_processor = match cx.config.kinds[kind as usize].placement {
             Placement::Async { holds_processor } => holds_processor,
             _ => place != Place::Inline,
@@ -169,17 +165,17 @@ impl<P: Payload> Wave<P> {
             self.locals.futures.push(id);
         }
         self.locals.inline += u32::from(place == Place::Inline);
-        let what = What::of(&work);
         let cost = cx.loads.costs.of(kind);
-        let expected_ms = if what == What::Fold { cost.reduce_ms() } else { cost.local_ms() };
+        let expected_ms = if what.is_fold() { cost.reduce_ms() } else { cost.local_ms() };
         let charge = holds_processor.then(|| cx.queue.lanes.begin(self.ask.lane, expected_ms));
         let mut open = OpenJob {
             tag,
             kind,
             what,
-            local: (what == What::Slices)
-                .then(|| (self.ask.slice.first(tag.wave), contributors.least().unwrap_or(0))),
-            contributors,
+            local: match what {
+                What::Slices(partition) => Some((self.ask.slice.first(tag.wave), partition)),
+                _ => None,
+            },
             place,
             epoch,
             holds_processor,
@@ -193,7 +189,7 @@ impl<P: Payload> Wave<P> {
             let patience_ends = self.ask.deadline_at + cx.config.tuning.stuck_after;
             cx.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
-        let is_inline_fold = what == What::Fold && place == Place::Inline;
+        let is_inline_fold = what.is_fold() && place == Place::Inline;
         cx.jobs.open.insert(id, open);
         let run = Effect::Run(Job { id, kind, work, place });
         if is_inline_fold {
@@ -213,37 +209,34 @@ impl<P: Payload> Wave<P> {
         cost: Duration,
     ) {
         let took = if job.place == Place::Inline { cost } else { job.started_at.until(now) };
-        let is_fold = job.what == What::Fold;
+        let is_fold = job.what.is_fold();
         self.lighten(desk.cx, job.kind, is_fold);
         let time = if is_fold { &mut self.tale.timing.reduce } else { &mut self.tale.timing.local };
         *time += took;
-        let chained = chained(self, is_fold, &job.contributors);
-        match (result, is_fold) {
-            (Ok(payload), true) if let Some(worker) = chained => {
-                self.put_chained(desk, now, worker, payload);
+        match (job.what, result) {
+            (What::Chain(worker), Ok(payload)) => self.put_chained(desk, now, worker, payload),
+            (What::Chain(worker), Err(JobError::Failed(text) | JobError::Panicked(text))) => {
+                self.lose_own(desk.cx, PartitionSet::alone(worker), Reason::ReduceFailed(text));
             }
-            (Err(JobError::Failed(text) | JobError::Panicked(text)), true) if chained.is_some() => {
-                self.lose_own(desk.cx, job.contributors, Reason::ReduceFailed(text));
+            (What::Fold(number), Ok(payload)) => {
+                if self.parts.put_folded(number, payload) {
+                    self.free_folded(desk);
+                }
             }
-            (Ok(payload), true) => {
-                self.free_folded(desk, &job.contributors);
-                self.parts.put_folded(Part { payload, contributors: job.contributors });
-            }
-            (Ok(payload), false) => {
-                self.take_own(desk.cx, job.contributors, payload);
-            }
-            (Err(_), true) if !self.parts.forget_folded(&job.contributors) => {}
-            (Err(error), true) => {
-                let (JobError::Failed(text) | JobError::Panicked(text)) = error;
-                let reason = Reason::ReduceFailed(text);
-                let loss =
-                    crate::error::Missing { partitions: job.contributors, node: Some(desk.cx.me), reason };
+            (What::Fold(number), Err(JobError::Failed(text) | JobError::Panicked(text))) => {
+                let Some(partitions) = self.parts.forget_folded(number) else { return };
+                let loss = Missing { partitions, node: Some(desk.cx.me), reason: Reason::ReduceFailed(text) };
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }
-            (Err(error), false) => {
-                desk.cx.counters.waves.locals_failed += 1;
-                self.lose_own(desk.cx, job.contributors, reason_of(error));
+            (What::Local(partition) | What::Slices(partition), Ok(payload)) => {
+                self.take_own(desk.cx, partition, payload);
             }
+            (What::Local(partition) | What::Slices(partition), Err(error)) => {
+                desk.cx.counters.waves.locals_failed += 1;
+                self.lose_own(desk.cx, PartitionSet::alone(partition), reason_of(error));
+            }
+            // It belongs to no wave.
+            (What::Join, _) => {}
         }
     }
 
@@ -314,11 +307,11 @@ impl<P: Payload> Context<P> {
 
     fn learn_cost(&mut self, job: &OpenJob, cost: Duration) {
         match job.what {
-            What::Fold => {
+            What::Fold(_) | What::Chain(_) => {
                 self.counters.waves.reductions_run += 1;
                 self.loads.costs.observe_reduce(job.kind, cost);
             }
-            What::Local | What::Slices => {
+            What::Local(_) | What::Slices(_) => {
                 self.counters.waves.locals_run += 1;
                 self.loads.costs.observe_local(job.kind, cost);
             }
@@ -343,7 +336,6 @@ impl<P: Payload> Context<P> {
             kind,
             what: What::Join,
             local: None,
-            contributors: PartitionSet::new(),
             place: Place::Worker,
             epoch: 0,
             holds_processor: true,
@@ -385,18 +377,10 @@ impl<P: Payload> Context<P> {
 /// True when something waits for what comes of the job.
 pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
     wave.locals.epoch == job.epoch
-        && match &job.work {
-            Work::Local { partition, .. } | Work::Slices { partition, .. } => {
-                wave.locals.open.contains(*partition)
-            }
-            Work::Reduce { .. } | Work::Join { .. } => match chained(wave, true, &job.contributors) {
-                Some(worker) => wave.locals.open.contains(worker) || wave.absent().contains(worker),
-                None => wave.parts.has_open_fold(),
-            },
+        && match job.what {
+            What::Local(partition) | What::Slices(partition) => wave.locals.open.contains(partition),
+            What::Fold(number) => wave.parts.is_folding(number),
+            What::Chain(worker) => wave.locals.open.contains(worker) || wave.absent().contains(worker),
+            What::Join => false,
         }
-}
-
-/// The worker whose own pushes a fold joins; the parts of a wave that a fold joins have two contributors at least.
-fn chained<P: Payload>(wave: &Wave<P>, is_fold: bool, contributors: &PartitionSet) -> Option<PartitionId> {
-    contributors.least().filter(|_| is_fold && wave.ask.push.is_some() && contributors.len() == 1)
 }

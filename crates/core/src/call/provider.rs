@@ -303,7 +303,7 @@ impl<P: Payload> Wave<P> {
         if partitions.is_empty() {
             return;
         }
-        self.locals.open = self.locals.open.difference(&partitions);
+        self.locals.open.subtract(&partitions);
         self.losses.unsaid.union_with(&partitions);
         let loss = Missing { partitions, node: Some(cx.me), reason };
         self.losses.note(loss, cx.config.limits.missing_max);

@@ -11,7 +11,7 @@
 //!   Call, slice 2 ─────────────────────────────── want (made) ◀──┘
 //! ```
 
-use crate::call::jobs::OpenJob;
+use crate::call::jobs::{OpenJob, What};
 use crate::effect::Work;
 use crate::error::{JobError, Reason};
 use crate::id::{PartitionId, Tag, WaveId};
@@ -66,7 +66,7 @@ impl<P: Payload> Wave<P> {
             return;
         }
         if let Some(slice) = desk.waves.fetch_slice(desk.cx, key, self.ask.slice.index()) {
-            return self.take_own(desk.cx, PartitionSet::from_range(partition..partition + 1), slice);
+            return self.take_own(desk.cx, partition, slice);
         }
         desk.waves.forget_slices(desk.cx, key);
         let (of, params) = (self.ask.slice.of(), self.ask.params.clone());
@@ -74,11 +74,11 @@ impl<P: Payload> Wave<P> {
             tag: self.tag,
             kind,
             work: Work::Slices { partition, of, params },
-            contributors: PartitionSet::from_range(partition..partition.saturating_add(1)),
+            what: What::Slices(partition),
             epoch: self.locals.epoch,
         };
-        if let Err(job) = desk.cx.queue.push_local(job) {
-            return self.refuse_local(desk.cx, job);
+        if desk.cx.queue.push_local(job).is_err() {
+            return self.refuse_local(desk.cx, partition);
         }
         let mut local = SlicedLocal { made: None, of, lane: self.ask.lane, armed: None };
         let until = self.ask.deadline_at.max(now + Duration::from_micros(1));
@@ -87,8 +87,9 @@ impl<P: Payload> Wave<P> {
     }
 
     /// A partial of one of the node's own partitions.
-    pub(crate) fn take_own(&mut self, cx: &mut Context<P>, contributors: PartitionSet, payload: P) {
-        self.locals.open = self.locals.open.difference(&contributors);
+    pub(crate) fn take_own(&mut self, cx: &mut Context<P>, partition: PartitionId, payload: P) {
+        let contributors = PartitionSet::alone(partition);
+        self.locals.open.subtract(&contributors);
         if self.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
             cx.counters.waves.partials_overlapping += 1;
         }
@@ -194,9 +195,9 @@ impl<P: Payload> Desk<'_, P> {
             wave.tale.timing.local += job.started_at.until(now);
             wave.lighten(self.cx, job.kind, false);
             match &error {
-                Some(error) => wave.lose_own(self.cx, job.contributors.clone(), reason_of(error.clone())),
+                Some(error) => wave.lose_own(self.cx, PartitionSet::alone(key.1), reason_of(error.clone())),
                 None => match self.waves.fetch_slice(self.cx, key, wave.ask.slice.index()) {
-                    Some(slice) => wave.take_own(self.cx, job.contributors.clone(), slice),
+                    Some(slice) => wave.take_own(self.cx, key.1, slice),
                     // Another branch of the same wave has it: rare, and made once more.
                     None => wave.want_slice(self, now, job.kind, key.1),
                 },

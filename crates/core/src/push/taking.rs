@@ -4,6 +4,7 @@ use super::chain::{Chain, Received};
 use super::message::PushMessage;
 use super::table::{Pushes, RequestKey, WorkerKey};
 use super::{EARLY_FOR, PUSH_BYTES, PushRequest};
+use crate::call::jobs::What;
 use crate::call::repair::service_of;
 use crate::effect::Work;
 use crate::error::Reason;
@@ -225,12 +226,12 @@ impl<P: Payload> Wave<P> {
         }
         if let Some((a, b)) = pair {
             let work = Work::Reduce { a, b, params: self.ask.params.clone() };
-            let (tag, epoch) = (self.tag, self.locals.epoch);
-            self.queue_fold(desk.cx, now, Pending { tag, kind, work, contributors: alone(worker), epoch });
+            let (tag, what, epoch) = (self.tag, What::Chain(worker), self.locals.epoch);
+            self.queue_fold(desk.cx, now, Pending { tag, kind, work, what, epoch });
         }
         self.ask_again_if_broken(desk, worker);
         if let Some(payload) = whole {
-            self.locals.open = self.locals.open.difference(&alone(worker));
+            self.locals.open.subtract(&alone(worker));
             self.pushed.get_or_insert_default().unfolded.insert(worker);
             if self.parts.take_in(Part { payload, contributors: alone(worker) }) == Taken::Overlaps {
                 desk.cx.counters.waves.partials_overlapping += 1;
@@ -268,12 +269,12 @@ impl<P: Payload> Wave<P> {
         self.free(desk, &all);
     }
 
-    /// Parts of a wave have been folded into one: so have whole results among them.
-    pub(crate) fn free_folded(&mut self, desk: &mut Desk<'_, P>, contributors: &PartitionSet) {
-        let Some(pushed) = &mut self.pushed else { return };
+    /// Parts of a wave have been folded into one, which rests here last: so have whole results among them.
+    pub(crate) fn free_folded(&mut self, desk: &mut Desk<'_, P>) {
+        let (Some(pushed), Some(part)) = (&mut self.pushed, self.parts.resting().last()) else { return };
         if !pushed.unfolded.is_empty() {
-            let rest = pushed.unfolded.difference(contributors);
-            let folded = core::mem::replace(&mut pushed.unfolded, rest.clone()).difference(&rest);
+            let folded = pushed.unfolded.intersection(&part.contributors);
+            pushed.unfolded.subtract(&folded);
             self.free(desk, &folded);
         }
     }

@@ -10,10 +10,10 @@
 //! its folds in line, with two partials each. So folds that have become stale are counted, and swept out when they are
 //! more than the others ([`STALE_FOLDS_MAX`]); that costs a constant for each. Locals are bounded by being refused.
 
+use crate::call::jobs::What;
 use crate::effect::Work;
 use crate::id::Tag;
 use crate::limits::STALE_FOLDS_MAX;
-use crate::partitions::PartitionSet;
 use crate::schedule::lanes::{Lane, Lanes};
 use crate::stream::StreamId;
 use crate::time::{Duration, Instant};
@@ -26,8 +26,7 @@ pub(crate) struct Pending<P> {
     pub(crate) tag: Tag,
     pub(crate) kind: u32,
     pub(crate) work: Work<P>,
-    /// Whose partials a fold joins; the partition of a local.
-    pub(crate) contributors: PartitionSet,
+    pub(crate) what: What,
     /// Its wave's epoch when it was queued; it is stale when the wave's is another by its turn.
     pub(crate) epoch: u64,
 }
@@ -196,11 +195,11 @@ mod tests {
 
     fn job(work: Work<u8>) -> Pending<u8> {
         let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
-        Pending { tag, kind: 0, work, contributors: PartitionSet::new(), epoch: 0 }
+        Pending { tag, kind: 0, work, what: What::Local(0), epoch: 0 }
     }
 
     fn fold(epoch: u64) -> Pending<u8> {
-        Pending { epoch, ..job(Work::Reduce { a: 0, b: 0, params: 0 }) }
+        Pending { epoch, what: What::Fold(0), ..job(Work::Reduce { a: 0, b: 0, params: 0 }) }
     }
 
     #[test]

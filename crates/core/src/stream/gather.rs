@@ -379,5 +379,5 @@ fn is_lane_of<P: Payload>(share: &Share<P>, up: &StreamUp<P>) -> bool {
     }
     let mut whose = up.contributors.clone();
     up.missing.iter().for_each(|loss| whose.union_with(&loss.partitions));
-    up.lane != GATHERED && whose.runs() == [(up.lane - 1, up.lane)]
+    up.lane != GATHERED && whose == PartitionSet::from_range(up.lane - 1..up.lane)
 }

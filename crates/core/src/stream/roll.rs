@@ -293,14 +293,12 @@ fn last_of_no_other(set: &PartitionSet, from: u32, others: &[&PartitionSet]) -> 
 
 /// The last of a set, of those up to `upto`.
 fn last_upto(set: &PartitionSet, upto: u32) -> Option<u32> {
-    let at = set.runs().partition_point(|&(start, _)| start <= upto);
-    set.runs()[..at].last().map(|&(_, end)| upto.min(end - 1))
+    set.last_run_from(upto).map(|(_, end)| upto.min(end - 1))
 }
 
 /// Where the run of a set begins that holds this one, if one does.
 fn start_of_run(set: &PartitionSet, one: u32) -> Option<u32> {
-    let at = set.runs().partition_point(|&(start, _)| start <= one);
-    set.runs()[..at].last().filter(|&&(_, end)| end > one).map(|&(start, _)| start)
+    set.last_run_from(one).filter(|&(_, end)| end > one).map(|(start, _)| start)
 }
 
 #[cfg(test)]

@@ -75,9 +75,8 @@ impl Tally {
         if !self.rest.intersects(partitions) {
             return;
         }
-        let left = self.rest.difference(partitions);
-        let partitions = self.rest.difference(&left);
-        self.rest = left;
+        let partitions = self.rest.intersection(partitions);
+        self.rest.subtract(&partitions);
         list(&mut self.missing, Missing { partitions, node, reason: reason.clone() }, self.losses_max);
     }
 }

@@ -201,7 +201,8 @@ pub(super) fn put_set(
     field: &'static str,
 ) -> Result<u32, WireError> {
     let runs = set.runs();
-    if let Some(&(_, end)) = runs.last()
+    let count = runs.len();
+    if let Some(&(_, end)) = runs.clone().last()
         && end > partitions_max
     {
         return Err(above(field, partitions_max, end.into()));
@@ -214,7 +215,7 @@ pub(super) fn put_set(
         // it.
         least = end.wrapping_add(1);
     }
-    Ok(runs.len() as u32)
+    Ok(count as u32)
 }
 
 /// A set from a row of its own.

@@ -1,0 +1,373 @@
+//! The runs of a set: half-open ranges, ascending, disjoint and not adjacent.
+//!
+//! Nearly every set has one run or two, and they lie in one row. A root over ten thousand children holds thousands for a
+//! while, and adds one run for each partial. In one row that would move half of them each time, so many runs lie in chunks:
+//! a change searches for its chunk and moves no more than the runs of that chunk.
+//!
+//! Invariants: no chunk is empty; how runs are laid out in chunks does not matter to what the set is.
+
+use crate::id::PartitionId;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+/// A run, from its first partition to the one after its last.
+pub(super) type Run = (PartitionId, PartitionId);
+
+/// Runs side by side.
+pub(super) type Row = SmallVec<[Run; 2]>;
+
+/// More runs than this do not lie in one row.
+const ROW_MAX: usize = 256;
+/// So few runs lie in one row again.
+const ROW_AGAIN: usize = ROW_MAX / 4;
+
+#[derive(Clone)]
+enum Layout {
+    Row(Row),
+    Chunks(Box<Chunks>),
+}
+
+/// More runs than one row takes.
+#[derive(Clone)]
+struct Chunks {
+    chunks: Vec<Row>,
+    /// How many runs all chunks hold.
+    count: usize,
+}
+
+/// The runs of a set.
+#[derive(Clone)]
+pub(super) struct Runs(Layout);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Runs {
+    pub(super) const fn new() -> Self {
+        Self(Layout::Row(SmallVec::new_const()))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        match &self.0 {
+            Layout::Row(row) => row.len(),
+            Layout::Chunks(many) => many.count,
+        }
+    }
+
+    /// All of them, ascending.
+    #[inline]
+    pub(super) fn iter(&self) -> RunsIter<'_> {
+        match &self.0 {
+            Layout::Row(row) => RunsIter { row, chunks: &[] },
+            Layout::Chunks(many) => RunsIter { row: &[], chunks: &many.chunks },
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<Run> {
+        self.iter().next().copied()
+    }
+
+    pub(super) fn last(&self) -> Option<Run> {
+        self.iter().last().copied()
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Run> {
+        match &mut self.0 {
+            Layout::Row(row) => row.last_mut(),
+            Layout::Chunks(many) => many.chunks.last_mut()?.last_mut(),
+        }
+    }
+
+    /// The last run that begins at `partition` or before it.
+    pub(super) fn last_from(&self, partition: PartitionId) -> Option<Run> {
+        let row = match &self.0 {
+            Layout::Row(row) => row,
+            Layout::Chunks(many) => {
+                let after = many.chunks.partition_point(|chunk| chunk[0].0 <= partition);
+                &many.chunks[after.checked_sub(1)?]
+            }
+        };
+        row[..row.partition_point(|&(start, _)| start <= partition)].last().copied()
+    }
+
+    /// Adds a run behind all others, which it does not touch.
+    pub(super) fn push(&mut self, run: Run) {
+        match &mut self.0 {
+            Layout::Row(row) if row.len() < ROW_MAX => row.push(run),
+            Layout::Row(row) => {
+                let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
+                many.push(run);
+                self.0 = Layout::Chunks(Box::new(many));
+            }
+            Layout::Chunks(many) => many.push(run),
+        }
+    }
+
+    /// Adds a run to others that begin no later.
+    pub(super) fn append(&mut self, (start, end): Run) {
+        match self.last_mut() {
+            Some((_, last_end)) if *last_end >= start => *last_end = end.max(*last_end),
+            _ => self.push((start, end)),
+        }
+    }
+
+    /// Adds the partitions of a run that is not empty; gives how many of them are new.
+    pub(super) fn insert(&mut self, run: Run) -> usize {
+        match &mut self.0 {
+            Layout::Row(row) => {
+                let from = row.partition_point(|&(_, end)| end < run.0);
+                let (joined, before) = absorb(row, from, run);
+                if row.len() > ROW_MAX {
+                    let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
+                    many.split(0);
+                    self.0 = Layout::Chunks(Box::new(many));
+                }
+                length(&joined) - before
+            }
+            Layout::Chunks(many) => {
+                let gained = many.insert(run);
+                self.lie_in_a_row();
+                gained
+            }
+        }
+    }
+
+    /// Removes the partitions of a run; gives how many there were.
+    pub(super) fn remove(&mut self, run: Run) -> usize {
+        let lost = match &mut self.0 {
+            Layout::Row(row) => {
+                let lost = cut(row, run);
+                if row.len() > ROW_MAX {
+                    let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
+                    many.split(0);
+                    self.0 = Layout::Chunks(Box::new(many));
+                }
+                return lost;
+            }
+            Layout::Chunks(many) => many.remove(run),
+        };
+        self.lie_in_a_row();
+        lost
+    }
+
+    /// Lays runs in one row when few are left.
+    fn lie_in_a_row(&mut self) {
+        if let Layout::Chunks(many) = &self.0
+            && many.count <= ROW_AGAIN
+        {
+            self.0 = Layout::Row(self.iter().copied().collect());
+        }
+    }
+}
+
+impl FromIterator<Run> for Runs {
+    fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
+        let mut all = Self::new();
+        runs.into_iter().for_each(|run| all.push(run));
+        all
+    }
+}
+
+impl Chunks {
+    fn push(&mut self, run: Run) {
+        self.count += 1;
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < ROW_MAX => chunk.push(run),
+            _ => self.chunks.push(SmallVec::from_slice(&[run])),
+        }
+    }
+
+    fn insert(&mut self, run: Run) -> usize {
+        let at = self.chunks.partition_point(|chunk| end_of(chunk) < run.0);
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            self.push(run);
+            return length(&run);
+        };
+        let many = chunk.len();
+        let from = chunk.partition_point(|&(_, end)| end < run.0);
+        let (mut joined, mut before) = absorb(chunk, from, run);
+        self.count = self.count + chunk.len() - many;
+        let is_last_of_chunk = from + 1 == chunk.len();
+        // What it touches may go on in the chunks behind.
+        let mut emptied = at + 1;
+        while is_last_of_chunk
+            && let Some(behind) = self.chunks.get_mut(emptied)
+            && behind[0].0 <= joined.1
+        {
+            let touched = behind.partition_point(|&(start, _)| start <= joined.1);
+            self.count -= touched;
+            for run in behind.drain(..touched) {
+                joined.1 = joined.1.max(run.1);
+                before += length(&run);
+            }
+            if !behind.is_empty() {
+                break;
+            }
+            emptied += 1;
+        }
+        self.chunks[at][from] = joined;
+        self.chunks.drain(at + 1..emptied);
+        self.split(at);
+        length(&joined) - before
+    }
+
+    fn remove(&mut self, run: Run) -> usize {
+        let from = self.chunks.partition_point(|chunk| end_of(chunk) <= run.0);
+        let (mut to, mut lost) = (from, 0);
+        while let Some(chunk) = self.chunks.get_mut(to)
+            && chunk[0].0 < run.1
+        {
+            let many = chunk.len();
+            lost += cut(chunk, run);
+            self.count = self.count + chunk.len() - many;
+            to += 1;
+        }
+        if to == from {
+            return 0;
+        }
+        // Of these chunks only the first and the last may have runs left.
+        let first = from + usize::from(!self.chunks[from].is_empty());
+        let emptied = self.chunks[first..to].iter().take_while(|chunk| chunk.is_empty()).count();
+        self.chunks.drain(first..first + emptied);
+        if first > from {
+            self.split(from);
+        }
+        lost
+    }
+
+    /// Splits a chunk that has become too long.
+    fn split(&mut self, at: usize) {
+        let chunk = &mut self.chunks[at];
+        if chunk.len() > ROW_MAX {
+            let behind = chunk.drain(chunk.len() / 2..).collect();
+            self.chunks.insert(at + 1, behind);
+        }
+    }
+}
+
+/// Puts a run into a row at `from`, in the place of those that it touches. Gives what they have become together, and how
+/// many partitions were there before.
+fn absorb(row: &mut Row, from: usize, (mut start, mut end): Run) -> (Run, usize) {
+    let (mut to, mut before) = (from, 0);
+    while let Some(run) = row.get(to)
+        && run.0 <= end
+    {
+        start = start.min(run.0);
+        end = end.max(run.1);
+        before += length(run);
+        to += 1;
+    }
+    if to > from {
+        row[from] = (start, end);
+        row.drain(from + 1..to);
+    } else {
+        row.insert(from, (start, end));
+    }
+    ((start, end), before)
+}
+
+/// Removes the partitions of a run from a row; gives how many there were.
+fn cut(row: &mut Row, (start, end): Run) -> usize {
+    let from = row.partition_point(|&(_, old_end)| old_end <= start);
+    let many = row[from..].partition_point(|&(old_start, _)| old_start < end);
+    let Some(last) = many.checked_sub(1).map(|last| from + last) else { return 0 };
+    let before: usize = row[from..=last].iter().map(length).sum();
+    let (left, right) = ((row[from].0, start), (end, row[last].1));
+    let kept: SmallVec<[Run; 2]> = [left, right].into_iter().filter(|&(start, end)| start < end).collect();
+    let (reused, inserted) = kept.split_at(kept.len().min(many));
+    row[from..from + reused.len()].copy_from_slice(reused);
+    row.drain(from + reused.len()..=last);
+    // A run that is cut in two needs one place more.
+    inserted.iter().for_each(|&run| row.insert(from + reused.len(), run));
+    before - kept.iter().map(length).sum::<usize>()
+}
+
+/// Where the last run of a chunk ends.
+fn end_of(chunk: &Row) -> PartitionId {
+    chunk[chunk.len() - 1].1
+}
+
+/// How many partitions a run holds.
+pub(super) fn length(&(start, end): &Run) -> usize {
+    (end - start) as usize
+}
+
+/// The runs of a set, ascending, as half-open `(start, end)` pairs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunsIter<'a> {
+    /// What is left of the row that is being passed.
+    row: &'a [Run],
+    /// Those behind it.
+    chunks: &'a [Row],
+}
+
+impl RunsIter<'_> {
+    /// Passes the runs that end at `start` or before.
+    #[inline]
+    pub(super) fn skip_to(&mut self, start: PartitionId) {
+        if !self.chunks.is_empty() && self.row.last().is_none_or(|&(_, end)| end <= start) {
+            let at = self.chunks.partition_point(|chunk| end_of(chunk) <= start);
+            (self.row, self.chunks) = (&[], &self.chunks[at..]);
+            if let Some((row, chunks)) = self.chunks.split_first() {
+                self.row = row;
+                self.chunks = chunks;
+            }
+        }
+        self.row = after(self.row, start);
+    }
+
+    /// The next run, which stays the next.
+    #[inline]
+    pub(super) fn peek(mut self) -> Option<Run> {
+        self.next().copied()
+    }
+}
+
+impl<'a> Iterator for RunsIter<'a> {
+    type Item = &'a Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Run> {
+        if self.row.is_empty() {
+            let (row, chunks) = self.chunks.split_first()?;
+            self.row = row;
+            self.chunks = chunks;
+        }
+        let (first, rest) = self.row.split_first()?;
+        self.row = rest;
+        Some(first)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.row.len() + self.chunks.iter().map(SmallVec::len).sum::<usize>();
+        (left, Some(left))
+    }
+
+    fn last(self) -> Option<&'a Run> {
+        self.chunks.last().map_or(self.row, |chunk| chunk).last()
+    }
+}
+
+impl ExactSizeIterator for RunsIter<'_> {}
+
+/// The runs that end after `start`: found near the beginning, where they mostly are, or else by halving.
+fn after(runs: &[Run], start: PartitionId) -> &[Run] {
+    if runs.first().is_none_or(|&(_, end)| end > start) {
+        return runs;
+    }
+    let mut bound = 1;
+    while bound < runs.len() && runs[bound].1 <= start {
+        bound *= 2;
+    }
+    let from = bound / 2;
+    let within = &runs[from..runs.len().min(bound + 1)];
+    &runs[from + within.partition_point(|&(_, end)| end <= start)..]
+}
+
+#[cfg(test)]
+mod tests;

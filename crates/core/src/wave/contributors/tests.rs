@@ -1,0 +1,145 @@
+use super::*;
+use alloc::vec::Vec;
+
+impl Payload for &'static str {
+    fn len(&self) -> usize {
+        str::len(self)
+    }
+}
+
+fn part(ids: &[u32]) -> Part<&'static str> {
+    Part { payload: "", contributors: ids.iter().copied().collect() }
+}
+
+#[test]
+fn what_overlaps_is_dropped() {
+    let mut parts = Parts::new();
+    assert_eq!(parts.take_in(part(&[0, 1])), Taken::Added);
+    assert_eq!(parts.take_in(part(&[1, 2])), Taken::Overlaps);
+    assert_eq!(parts.claimed().len(), 2);
+}
+
+#[test]
+fn the_whole_takes_the_place_of_its_pieces_while_they_rest() {
+    let mut parts = Parts::new();
+    parts.take_in(part(&[1]));
+    parts.take_in(part(&[5]));
+    assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Replaced);
+    assert_eq!(parts.resting().len(), 2);
+    assert_eq!(parts.claimed().len(), 4);
+}
+
+#[test]
+fn what_is_being_folded_gives_way_to_nothing_that_has_half_of_it() {
+    let mut parts = Parts::new();
+    parts.take_in(part(&[1]));
+    parts.take_in(part(&[5]));
+    let (number, ..) = parts.take_pair().expect("two parts rest");
+    assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Overlaps);
+    assert_eq!(parts.forget_folded(number), Some(part(&[1, 5]).contributors));
+    assert!(parts.claimed().is_empty());
+    assert_eq!(parts.take_in(part(&[0, 1, 2])), Taken::Added);
+}
+
+#[test]
+fn what_is_being_folded_gives_way_to_what_has_both() {
+    let mut parts = Parts::new();
+    for one in [1, 2, 5] {
+        parts.take_in(part(&[one]));
+    }
+    let (number, ..) = parts.take_pair().expect("three parts rest");
+    assert!(parts.is_folding(number));
+    assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
+    assert!(parts.is_settled(), "the newcomer is all there is");
+    assert!(!parts.is_folding(number) && !parts.put_folded(number, ""));
+    assert_eq!(parts.forget_folded(number), None);
+    assert_eq!(
+        (parts.resting().len(), parts.claimed().len()),
+        (1, 4),
+        "nobody counts twice, and nobody is lost"
+    );
+}
+
+fn heavy(id: u32) -> Part<bytes::Bytes> {
+    let payload = bytes::Bytes::from_static(&[0; 100]);
+    Part { payload, contributors: PartitionSet::from_range(id..id + 1) }
+}
+
+#[test]
+fn bytes_counts_pairs_until_their_fold_is_done() {
+    let mut parts = Parts::new();
+    let mut pairs = Vec::new();
+    for id in 0..64 {
+        parts.take_in(heavy(id));
+        pairs.extend(parts.take_pair());
+    }
+    assert_eq!((pairs.len(), parts.bytes()), (32, 6_400));
+    let (number, folded, _) = pairs.pop().expect("there are 32");
+    assert!(parts.put_folded(number, folded));
+    assert_eq!(parts.bytes(), 6_300, "31 pairs and what became of one");
+    let (number, ..) = pairs.pop().expect("there are 31");
+    assert_eq!(parts.forget_folded(number), Some(PartitionSet::from_range(60..62)));
+    assert_eq!(parts.bytes(), 6_100, "a failed fold leaves nothing of its pair");
+}
+
+/// A payload that says whose it is.
+fn named(contributors: &PartitionSet) -> bytes::Bytes {
+    contributors.iter().map(|partition| partition as u8).collect()
+}
+
+proptest::proptest! {
+    /// Whatever happens to parts, and in whatever order their folds end: each payload is that of its contributors, nobody
+    /// counts twice, nobody who is claimed is lost, and the bytes that are kept are the sum of what is there.
+    #[test]
+    fn payloads_are_of_their_contributors(
+        steps in proptest::collection::vec((0u32..24, 1u32..6, 0u8..10), 1..200),
+    ) {
+        let mut parts = Parts::new();
+        let mut out: Vec<(PairNumber, bytes::Bytes, bytes::Bytes)> = Vec::new();
+        for (first, many, what) in steps {
+            match what {
+                0..3 => {
+                    let contributors = PartitionSet::from_range(first..first + many);
+                    parts.take_in(Part { payload: named(&contributors), contributors });
+                }
+                3 | 4 => out.extend(parts.take_pair()),
+                5..8 if !out.is_empty() => {
+                    let (number, a, b) = out.swap_remove(first as usize % out.len());
+                    let was_open = parts.is_folding(number);
+                    let is_done = if what == 7 {
+                        parts.forget_folded(number).is_some_and(|whose| named(&whose).len() == a.len() + b.len())
+                    } else {
+                        parts.put_folded(number, [a, b].concat().into())
+                    };
+                    proptest::prop_assert_eq!(is_done, was_open);
+                    proptest::prop_assert!(!parts.is_folding(number) && !parts.put_folded(number, named(&PartitionSet::first(9))));
+                }
+                8 => drop(parts.give()),
+                _ if many == 1 => parts.close(),
+                _ if many == 2 => parts.take_back(),
+                // A caller gives nothing to a parent.
+                _ if many == 3 && parts.folding.is_empty() && parts.given.is_empty() => parts.keep_largest(),
+                _ => {}
+            }
+            let pairs = parts.folding.iter().flat_map(|pair| [&pair.a, &pair.b]);
+            let all: Vec<_> = parts.resting.iter().chain(&parts.given).chain(pairs).collect();
+            for part in &all {
+                let mut of: Vec<u8> = part.payload.to_vec();
+                of.sort_unstable();
+                proptest::prop_assert_eq!(of, named(&part.contributors));
+            }
+            let claimed = PartitionSet::union_of(all.iter().map(|part| &part.contributors));
+            let count = all.iter().map(|part| part.contributors.len()).sum::<usize>();
+            proptest::prop_assert_eq!((&claimed, claimed.len()), (parts.claimed(), count));
+            proptest::prop_assert_eq!(parts.bytes(), all.iter().map(|part| part.payload.len()).sum::<usize>());
+        }
+    }
+}
+
+#[test]
+fn what_was_given_gives_way_to_nothing() {
+    let mut parts = Parts::new();
+    parts.take_in(part(&[1]));
+    parts.give().expect("one part rests");
+    assert_eq!(parts.take_in(part(&[0, 1])), Taken::Overlaps);
+}
