@@ -3,10 +3,13 @@
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- core
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- stream
+//! $ cargo run --profile lean -p treefold-bench-fan-in -- network
 //! ```
 //!
 //! - [`call`]: in core alone, without a driver. A root asks n children and takes their partials, in several patterns.
 //! - [`stream`]: the same for a stream: opening it, waves that wait for all, and packets down.
+//! - [`network`]: over the network. A [`root`] process with the real driver folds the partials of n connections, whose other
+//!   ends this process holds.
 //!
 //! A figure is the processor time of the root for each partial. If the work is linear in the children, the figure is the
 //! same for 1,000 and for 10,000. Sizes and patterns take turns, round by round, and medians count, since the machine is
@@ -14,10 +17,13 @@
 
 mod call;
 mod clock;
+mod network;
+mod root;
 mod stream;
 
 use call::Pattern;
 use clap::{Parser, Subcommand, ValueEnum};
+use network::Dials;
 use serde::Serialize;
 
 /// Measure one root over many children
@@ -60,7 +66,15 @@ enum Part {
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = stream::Pattern::ALL)]
         patterns: Vec<stream::Pattern>,
     },
+    /// A root process with the real driver, and this process as its parent and its children, each on a connection of its own
+    Network {
+        /// Who makes the connections
+        #[arg(long, value_enum, default_value_t = Dials::Children)]
+        dials: Dials,
+    },
 }
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Processor time of the root, medians over the rounds.
 #[derive(Serialize)]
@@ -165,7 +179,10 @@ fn core(patterns: &[Pattern], sizes: &[u32], rounds: u32) -> Vec<Figure> {
     measured.into_iter().map(figure).collect()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Failure> {
+    if let Some(played) = root::play_if_asked() {
+        return played;
+    }
     let args = Args::parse();
     match args.part {
         Part::Core { patterns } => {
@@ -195,6 +212,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for StreamFigure { pattern, children, open_ns, lose_ns, up_ns, down_ns } in figures {
                 let lose = lose_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
                 println!("{pattern:<12} {children:>8} {open_ns:>9.0} {up_ns:>9.0} {down_ns:>9.0} {lose:>9}");
+            }
+        }
+        Part::Network { dials } => {
+            let figures = network::measure(&args.children, args.rounds, dials)?;
+            if args.output == Output::Json {
+                println!("{}", serde_json::to_string(&figures)?);
+                return Ok(());
+            }
+            println!(
+                "{:>8} {:>10} {:>14} {:>10} {:>6} {:>10} {:>12} {:>15}",
+                "children",
+                "connect us",
+                "connection KiB",
+                "first came",
+                "calls",
+                "latency ms",
+                "root ms/call",
+                "root us/partial"
+            );
+            for figure in figures {
+                println!(
+                    "{:>8} {:>10.1} {:>14.1} {:>10} {:>6} {:>10.2} {:>12.2} {:>15.2}",
+                    figure.children,
+                    figure.connect_us,
+                    figure.connection_kib,
+                    figure.first_came,
+                    figure.calls,
+                    figure.latency_ms,
+                    figure.root_call_ms,
+                    figure.root_partial_us
+                );
             }
         }
     }

@@ -11,6 +11,7 @@ use super::traffic::push;
 use crate::transport::{self, GreetError, Greeted};
 use crate::wire::Outbox;
 use bytes::Bytes;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Loop {
         let mut outbox = Box::new(self.empty_outbox());
         let pushed = push(&mut outbox, message);
         self.peers.borrow_mut().routes.insert(to, Route::Dialing(outbox));
-        self.dial(to.addr);
+        self.dial(to.addr, Some(to));
         self.account(to, pushed);
     }
 
@@ -43,25 +44,30 @@ impl Loop {
     pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) {
         let is_known = self.peers.borrow().routes.keys().any(|peer| peer.addr == addr);
         if addr != self.identity.node.addr && !is_known && !self.is_full() {
-            self.dial(addr);
+            self.dial(addr, None);
         }
     }
 
-    fn dial(self: &Rc<Self>, addr: SocketAddr) {
-        if !self.peers.borrow_mut().dialing.insert(addr) {
-            return; // whoever is there is on the way already
-        }
+    /// Dials an address; the messages of `wanted` wait for that.
+    fn dial(self: &Rc<Self>, addr: SocketAddr, wanted: Option<NodeId>) {
+        match self.peers.borrow_mut().dialing.entry(addr) {
+            // whoever is there is on the way already
+            Entry::Occupied(mut dial) => {
+                let waiting = dial.get_mut();
+                return waiting.extend(wanted.filter(|peer| !waiting.contains(peer)));
+            }
+            Entry::Vacant(dial) => dial.insert(Vec::from_iter(wanted)),
+        };
         let this = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let greeted = transport::dial(addr, &this.identity).await;
-            this.peers.borrow_mut().dialing.remove(&addr);
             this.dialed(addr, greeted);
         });
     }
 
     fn dialed(self: &Rc<Self>, addr: SocketAddr, greeted: Result<Greeted, GreetError>) {
         let reached = greeted.as_ref().ok().map(|greeted| greeted.peer);
-        let missed = self.peers.borrow().missed(addr, reached);
+        let missed = self.peers.borrow_mut().end_dial(addr, reached);
         missed.into_iter().for_each(|peer| self.lose(peer));
         match greeted {
             Ok(greeted) => self.adopt(greeted, End::Dialled),

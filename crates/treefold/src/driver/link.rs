@@ -8,7 +8,7 @@
 
 use crate::wire::Outbox;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -80,8 +80,8 @@ pub(crate) enum Route {
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) routes: HashMap<NodeId, Route>,
-    /// Addresses being dialled, each once, however many lives of whoever is there are wanted.
-    pub(crate) dialing: HashSet<SocketAddr>,
+    /// Addresses being dialled, each once, however many lives of whoever is there are wanted: those lives.
+    pub(crate) dialing: HashMap<SocketAddr, Vec<NodeId>>,
     pub(crate) links: usize,
 }
 
@@ -91,12 +91,14 @@ impl Peers {
         self.links + self.dialing.len()
     }
 
-    /// Those whose messages wait for a dial to `addr`, but for `reached`.
-    pub(crate) fn missed(&self, addr: SocketAddr, reached: Option<NodeId>) -> Vec<NodeId> {
-        let waits = |(peer, route): &(&NodeId, &Route)| {
-            matches!(route, Route::Dialing(_)) && peer.addr == addr && Some(**peer) != reached
-        };
-        self.routes.iter().filter(waits).map(|(&peer, _)| peer).collect()
+    /// A dial to `addr` is over: those whose messages waited for it in vain, but for `reached`. No other route is looked
+    /// at, since a root may dial thousands of children at once.
+    pub(crate) fn end_dial(&mut self, addr: SocketAddr, reached: Option<NodeId>) -> Vec<NodeId> {
+        let mut missed = self.dialing.remove(&addr).unwrap_or_default();
+        missed.retain(|peer| {
+            Some(*peer) != reached && matches!(self.routes.get(peer), Some(Route::Dialing(_)))
+        });
+        missed
     }
 
     /// Takes a peer's links out, closing them; true when there were any.
@@ -110,5 +112,27 @@ impl Peers {
             Some(Route::Dialing(_)) => true,
             None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use treefold_core::limits::Limits;
+
+    #[test]
+    fn end_of_a_dial_tells_who_waited_for_it_in_vain() {
+        let addr = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let [dead, alive, elsewhere] =
+            [(1, 1), (1, 2), (2, 1)].map(|(port, life)| NodeId::new(addr(port), life));
+        let mut peers = Peers::default();
+        for peer in [dead, alive, elsewhere] {
+            peers.routes.insert(peer, Route::Dialing(Box::new(Outbox::new(Limits::DEFAULT))));
+            peers.dialing.entry(peer.addr).or_default().push(peer);
+        }
+        assert_eq!((peers.count(), peers.end_dial(addr(1), Some(alive))), (2, vec![dead]));
+        assert_eq!((peers.count(), peers.end_dial(addr(1), None)), (1, vec![]), "each dial ends once");
+        peers.close(elsewhere);
+        assert_eq!(peers.end_dial(addr(2), None), [], "nobody waits any more");
     }
 }
