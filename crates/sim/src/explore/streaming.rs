@@ -125,16 +125,22 @@ impl PlannedStream {
     /// that skip different buckets never meet in a wave: each wave waits in vain for the other group, and so both
     /// groups go on waiting for room.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
-        let (Mode::TimeOut(wait_us), Some(every_us), Some(window)) =
-            (self.mode, self.every_us, self.window_bytes)
+        let (Mode::TimeOut(_), Some(every_us), Some(window)) = (self.mode, self.every_us, self.window_bytes)
         else {
             return false;
         };
-        let in_flight_us = levels(self.shape, scenario.nodes).saturating_mul(wait_us);
-        let waves = in_flight_us / every_us.max(1) + PACKETS_BESIDE;
+        let waves = self.climbs_for_us(scenario) / every_us.max(1) + PACKETS_BESIDE;
         let packets = if self.folds { 1 } else { u64::from(scenario.partitions) };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
         window < waves.saturating_mul(packets * packet_bytes)
+    }
+
+    /// How long a wave climbs that times out at every level, in µs.
+    pub fn climbs_for_us(&self, scenario: &Scenario) -> u64 {
+        match self.mode {
+            Mode::TimeOut(wait_us) => levels(self.shape, scenario.nodes).saturating_mul(wait_us),
+            Mode::WaitForAll | Mode::DoNotWait => 0,
+        }
     }
 
     /// When the last of it has happened, in µs.

@@ -13,7 +13,7 @@ use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
 /// How long it may take until all that was sent has been settled, once nothing new is sent. Filters that are slow and
-/// windows of a packet let through some packets a second.
+/// windows of a packet let through some packets a second. What waits for a wave's time-outs comes after them.
 const SETTLES_WITHIN: Duration = Duration::from_secs(120);
 /// How much longer than the patience of orphans a stream that is over may leave something.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
@@ -169,7 +169,9 @@ impl Stage<'_> {
         for opened in self.opened.values() {
             self.world.quiet_down(opened.play);
         }
-        let by = self.world.now() + SETTLES_WITHIN + self.work_in_hand();
+        let climbs_us = self.scenario.streams.iter().map(|stream| stream.climbs_for_us(self.scenario)).max();
+        let climbs = Duration::from_micros(climbs_us.unwrap_or(0));
+        let by = self.world.now() + SETTLES_WITHIN + climbs + self.work_in_hand();
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let is_settled = (0..self.scenario.streams.len()).all(|number| self.is_settled(number));
