@@ -13,13 +13,11 @@ use std::sync::Arc;
 
 /// A [`Fold`] by name, with what reads its parameters. It is both a [`FilterKind`] and an [`Operator`].
 ///
-/// As an operator it has no locals, unless it is put [over](Self::over) an operator that has some: what workers push
-/// needs none.
+/// As an operator it has no locals, which pushes do not need. For calls, [`over`] adds the locals of a service.
 pub struct Folding<F> {
     name: &'static str,
     open: Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>,
     placement: Placement,
-    locals: Option<Arc<dyn Operator>>,
     empty_adds_nothing: bool,
 }
 
@@ -51,8 +49,7 @@ pub fn folding<M: Body + Merge>(name: &'static str) -> Folding<Typed<M>> {
 impl<F: Fold> Folding<F> {
     /// The fold that `open` makes of the parameters. Its errors begin with `name`, unless that is empty.
     pub fn new(name: &'static str, open: impl Fn(&Bytes) -> Result<F> + Send + Sync + 'static) -> Self {
-        let (placement, locals) = (Placement::Measured, None);
-        Self { name, open: Box::new(open), placement, locals, empty_adds_nothing: false }
+        Self { name, open: Box::new(open), placement: Placement::Measured, empty_adds_nothing: false }
     }
 
     /// A fold that takes no parameters.
@@ -67,13 +64,6 @@ impl<F: Fold> Folding<F> {
     #[must_use]
     pub fn placed(mut self, placement: Placement) -> Self {
         self.placement = placement;
-        self
-    }
-
-    /// The same, with the locals, the finish and the codecs of another operator, whose reduce it replaces.
-    #[must_use]
-    pub fn over(mut self, locals: Arc<dyn Operator>) -> Self {
-        self.locals = Some(locals);
         self
     }
 
@@ -125,14 +115,9 @@ impl<F: Fold> FilterKind for Folding<F> {
 }
 
 impl<F: Fold> Operator for Folding<F> {
-    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
-        match &self.locals {
-            Some(locals) => locals.local(partition, params),
-            None => Outcome::Now(Err(named(
-                self.name,
-                OperatorError::new(format!("it is a reduce; the locals of {partition:?} are its service's")),
-            ))),
-        }
+    fn local(&self, partition: &Partition, _: &Bytes) -> Outcome {
+        let why = format!("it is a reduce; the locals of {partition:?} are its service's");
+        Outcome::Now(Err(named(self.name, OperatorError::new(why))))
     }
 
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
@@ -143,11 +128,8 @@ impl<F: Fold> Operator for Folding<F> {
         Outcome::Now(self.opened(params).and_then(|opened| opened.fold(&pieces)))
     }
 
-    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
-        match &self.locals {
-            Some(locals) => locals.finish(partial, params),
-            None => Ok(partial),
-        }
+    fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
+        Ok(partial)
     }
 
     fn placement(&self) -> Placement {
@@ -155,11 +137,11 @@ impl<F: Fold> Operator for Folding<F> {
     }
 
     fn holds_processor(&self) -> bool {
-        self.locals.as_ref().is_none_or(|locals| locals.holds_processor())
+        true
     }
 
     fn codecs(&self) -> (Codec, Codec) {
-        self.locals.as_ref().map_or(F::CODECS, |locals| locals.codecs())
+        F::CODECS
     }
 }
 
@@ -168,8 +150,47 @@ impl<F> fmt::Debug for Folding<F> {
         f.debug_struct("Folding")
             .field("name", &self.name)
             .field("placement", &self.placement)
-            .field("over_locals", &self.locals.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+/// An aggregation of two operators: `reduce` folds partials, and everything else is done by `locals`, whose own reduce
+/// is not used. The call's parameters go to both.
+///
+/// This is how a call uses an [operator that every node has](crate::ready), or a guest, on partials that a service's own
+/// locals make. Where locals give samples, [`sampled`](crate::ready::sampled) is shorter.
+pub fn over(reduce: Arc<dyn Operator>, locals: Arc<dyn Operator>) -> Arc<dyn Operator> {
+    Arc::new(Over { reduce, locals })
+}
+
+struct Over {
+    reduce: Arc<dyn Operator>,
+    locals: Arc<dyn Operator>,
+}
+
+impl Operator for Over {
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        self.locals.local(partition, params)
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        self.reduce.reduce(a, b, params)
+    }
+
+    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
+        self.locals.finish(partial, params)
+    }
+
+    fn placement(&self) -> Placement {
+        self.reduce.placement()
+    }
+
+    fn holds_processor(&self) -> bool {
+        self.locals.holds_processor()
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        self.locals.codecs()
     }
 }
 

@@ -39,7 +39,7 @@ pub use erased::{Operator, Outcome, erase, erase_async};
 pub use error::{OperatorError, Result};
 pub use filter::{Filter, FilterKind};
 pub use fold::{Fold, Merge, MergeError};
-pub use folding::{Folding, folding};
+pub use folding::{Folding, folding, over};
 pub use merging::{Mergeable, merging};
 pub use packet::Packet;
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use treefold_operators::fold::{Fold, Piece};
-use treefold_operators::{Codec, Folding, Operator, OperatorError, Placement, Result};
+use treefold_operators::{Codec, Folding, Operator, OperatorError, Placement, Result, over};
 
 /// A guest that reduces.
 pub struct GuestReduce {
@@ -45,8 +45,8 @@ impl GuestReduce {
     /// The same, with the locals and the finish of `native`, and its codecs: a service's own, under a reduce that was
     /// sent to it.
     #[must_use]
-    pub fn over(self, native: Arc<dyn Operator>) -> Folding<GuestFold> {
-        self.folding().over(native)
+    pub fn over(self, native: Arc<dyn Operator>) -> Arc<dyn Operator> {
+        over(Arc::new(self.folding()), native)
     }
 
     /// The module that it runs.

@@ -18,7 +18,9 @@ pub struct Example {
     pub is_ordered: bool,
 }
 
-/// An example of each [reduce that is ready](crate::ready), but for those on Arrow batches.
+/// An example of each [reduce that is ready](crate::ready).
+///
+/// The samples of `merge-sorted` are whole runs, as calls and pushes take them. A stream takes runs in chunks.
 pub fn examples() -> Vec<Example> {
     let packets = |row: fn(i64) -> Row| -> Vec<Bytes> {
         [4, -1, 3, 7].into_iter().map(|n| row(n).packet().into_bytes()).collect()
@@ -34,7 +36,7 @@ pub fn examples() -> Vec<Example> {
     let unordered = |example| Example { is_ordered: false, ..example };
     let figures = || packets(|n| Row::new().i64(n).f64s(&[n as f64, 0.5]));
     let names = || packets(|n| Row::new().str(if n > 3 { "many" } else { "few" }).f64(n as f64));
-    vec![
+    let mut examples = vec![
         example("sum", figures()),
         example("min", figures()),
         example("max", figures()),
@@ -53,5 +55,38 @@ pub fn examples() -> Vec<Example> {
         example("merge-sorted", packets(|n| Row::new().strs(&["a", "b"]).i64s(&[n, 1]))),
         example("quantiles", figures()),
         unordered(example("distinct", names())),
+    ];
+    examples.extend(of_batches());
+    examples
+}
+
+#[cfg(not(feature = "arrow"))]
+fn of_batches() -> Vec<Example> {
+    Vec::new()
+}
+
+#[cfg(feature = "arrow")]
+fn of_batches() -> Vec<Example> {
+    use super::group::{Aggregate, Function, GroupParams};
+    use crate::codec::Batch;
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use std::sync::Arc;
+
+    let batch = |n: i64| {
+        let column = |numbers: [i64; 2]| Arc::new(Int64Array::from(numbers.to_vec())) as ArrayRef;
+        let columns = [("key", column([n, 7])), ("value", column([1, n]))];
+        Batch(RecordBatch::try_from_iter(columns).expect("columns of one length")).encode()
+    };
+    let samples = || [4, -1, 3, 7].map(|n| batch(n).expect("a batch can be written")).to_vec();
+    let aggregate = |function| Aggregate { column: "value".into(), function };
+    let grouped = GroupParams {
+        keys: vec!["key".into()],
+        aggregates: [Function::Sum, Function::Min, Function::Average].map(aggregate).to_vec(),
+        ..GroupParams::default()
+    };
+    let params = grouped.encode().expect("parameters can be written");
+    vec![
+        Example { name: "group", params, samples: samples(), is_ordered: true },
+        Example { name: "concat-batches", params: Bytes::new(), samples: samples(), is_ordered: false },
     ]
 }

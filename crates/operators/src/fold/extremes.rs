@@ -33,6 +33,10 @@ pub(crate) const MAX: Builtin = Builtin {
 /// assert_eq!(3.least(1), 1);
 /// assert!(1.0.least(f64::NAN).is_nan() && 1.0.greatest(f64::NAN).is_nan());
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "least and greatest of `{Self}` are not defined",
+    note = "if the order of `{Self}` is total, write `impl Extremes for {Self} {{}}`"
+)]
 pub trait Extremes: PartialOrd + Sized {
     /// The lesser of the two.
     #[inline(always)]
@@ -53,12 +57,16 @@ macro_rules! ordered {
     ($($type:ty),*) => { $(impl Extremes for $type {})* };
 }
 
-ordered!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, bool, char, String, bytes::Bytes);
+ordered!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, bool, char, String, bytes::Bytes);
+ordered!(std::time::Duration, std::time::SystemTime);
 
 /// By their order, first entries first. In it a [`TotalF64`] of NaN is below every number.
 impl<A: Ord, B: Ord> Extremes for (A, B) {}
 impl<A: Ord, B: Ord, C: Ord> Extremes for (A, B, C) {}
 impl<T: Ord> Extremes for Vec<T> {}
+impl<T: Ord> Extremes for Option<T> {}
+impl<T: Ord> Extremes for std::cmp::Reverse<T> {}
+impl<T: Ord, const N: usize> Extremes for [T; N] {}
 
 macro_rules! floats {
     ($($float:ident, $total:ident;)*) => { $(

@@ -24,7 +24,7 @@
 //!
 //! - a sum or a count that leaves 64 bits is an error, never a wrong figure (`group` sums in 128 bits);
 //! - least and greatest ([`Extremes`]): NaN wins over every number, since a figure that is not known makes the result
-//!   unknown; −0 is less than +0;
+//!   unknown; −0 is less than +0 (in `group`, a NaN lies beyond infinity by its sign, as in query engines);
 //! - rankings ([`TotalF64`]): NaN is below every number, since a row that could not be scored must not displace one
 //!   that was;
 //! - all NaNs are one: the result has the same bits, whichever of them was met first.

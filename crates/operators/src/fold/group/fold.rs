@@ -58,7 +58,7 @@ impl Fold {
                 Self::UInt64(Vec::new(), if least { u64::least } else { u64::greatest })
             }
             (Function::Min | Function::Max, DataType::Float64) => {
-                Self::Float64(Vec::new(), if least { f64::least } else { f64::greatest })
+                Self::Float64(Vec::new(), if least { least_in_order } else { greatest_in_order })
             }
             (_, other) => {
                 return Err(unsupported(if partial { &measure.name } else { &measure.column }, other));
@@ -185,6 +185,16 @@ fn each<T: ArrowPrimitiveType>(
             .filter(|(valid, _)| *valid)
             .try_for_each(|(_, (group, value))| take(group, value)),
     }
+}
+
+/// The lesser in the order of query engines, in which a NaN lies beyond infinity, by its sign. (The operators `min` and
+/// `max` give NaN instead: see [`Extremes`].)
+fn least_in_order(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_lt() { b } else { a }
+}
+
+fn greatest_in_order(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_gt() { b } else { a }
 }
 
 fn keep<T: ArrowPrimitiveType>(

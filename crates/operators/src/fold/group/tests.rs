@@ -208,3 +208,20 @@ fn parameters_are_refused_by_name() {
     let none = GroupParams { groups_max: 0, ..params(&["a"], vec![]) };
     assert_eq!(refused(none), "parameter `groups_max`: 0 is not within 1 to 1048576");
 }
+
+#[test]
+fn nan_lies_beyond_infinity_by_its_sign_in_min_and_max() {
+    let of = |load| Row { host: None, rank: None, bytes: None, slots: None, load: Some(load) };
+    let params = params(&["host"], vec![aggregate(Function::Min, "load"), aggregate(Function::Max, "load")]);
+    let least_and_greatest = |loads: &[f64]| {
+        let rows: Vec<Row> = loads.iter().copied().map(of).collect();
+        let given =
+            params.finish(&Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap()).unwrap().0;
+        ["min(load)", "max(load)"]
+            .map(|name| given.column_by_name(name).unwrap().as_primitive::<Float64Type>().value(0))
+    };
+    let [least, greatest] = least_and_greatest(&[1.0, f64::NAN, f64::INFINITY]);
+    assert!(least == 1.0 && greatest.is_nan(), "{least} {greatest}");
+    let [least, greatest] = least_and_greatest(&[1.0, -f64::NAN, f64::NEG_INFINITY]);
+    assert!(least.is_nan() && greatest == 1.0, "{least} {greatest}");
+}
