@@ -1,37 +1,40 @@
-//! The filter `hosts`: samples that endpoints send become the partial that calls give, wave by wave.
+//! The fold `hosts`: samples that endpoints send become the partial that calls give, wave by wave.
 //!
-//! A piece from an endpoint is a [`Sample`] and is lifted; a piece from a child is what this filter gave there and is
-//! merged. It remembers nothing from wave to wave.
+//! A piece from an endpoint is a [`Sample`] and is lifted; a piece from a child is what this fold gave there and is
+//! merged.
 
 use crate::hosts::Hosts;
 use crate::now::Ask;
 use crate::sample::Sample;
 use bytes::Bytes;
-use treefold_operators::filter::{Filter, FilterKind, Source, Wave};
-use treefold_operators::{Body, Merge, OperatorError, Result};
+use treefold_operators::fold::{Fold, Piece, Source};
+use treefold_operators::{Body, Codec, Folding, Merge, OperatorError, Result};
 
-/// The kind of filter that folds hosts; its parameters are an [`Ask`], or nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Folding;
-
-impl FilterKind for Folding {
-    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
-        let ask =
-            Option::<Ask>::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))?;
-        Ok(Box::new(Fold { top: Ask::top(ask)? }))
-    }
-}
-
-/// One stream's filter at one node.
+/// Folds hosts; its parameters are an [`Ask`], or nothing.
 #[derive(Debug)]
-struct Fold {
+pub struct HostsFold {
     top: u32,
 }
 
-impl Filter for Fold {
-    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+/// The operator that folds hosts, for streams and for pushes.
+pub fn folding() -> Folding<HostsFold> {
+    Folding::new("", HostsFold::open)
+}
+
+impl HostsFold {
+    fn open(params: &Bytes) -> Result<Self> {
+        let ask =
+            Option::<Ask>::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))?;
+        Ok(Self { top: Ask::top(ask)? })
+    }
+}
+
+impl Fold for HostsFold {
+    const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::MessagePack);
+
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
         let mut folded = Hosts::default();
-        for pieces in wave.pieces.chunk_by(|a, b| a.source == b.source) {
+        for pieces in pieces.chunk_by(|a, b| a.source == b.source) {
             match pieces[0].source {
                 // A host is one host however often it spoke under this tag: its last word counts.
                 Source::Endpoint(_) => {
@@ -47,8 +50,7 @@ impl Filter for Fold {
                 }
             }
         }
-        out.push(folded.encode()?);
-        Ok(())
+        Ok(folded.encode()?)
     }
 }
 
@@ -57,18 +59,11 @@ mod tests {
     use super::*;
     use crate::hosts::tests::samples;
     use proptest::prelude::*;
-    use treefold_operators::filter::Piece;
     use treefold_operators::merge::laws::merged;
+    use treefold_operators::{FilterKind, Operator};
 
-    fn filter(top: u32) -> Box<dyn Filter> {
-        Folding.open(&Ask { top }.encode().unwrap()).unwrap()
-    }
-
-    fn up(filter: &mut dyn Filter, pieces: &[Piece]) -> Result<Bytes> {
-        let mut out = Vec::new();
-        filter.up(Wave { tag: 1, pieces, now_ns: 0 }, &mut out)?;
-        assert_eq!(out.len(), 1, "a wave becomes one packet");
-        Ok(out.remove(0))
+    fn up(top: u32, pieces: &[Piece]) -> Result<Bytes> {
+        HostsFold::open(&Ask { top }.encode().unwrap())?.fold(pieces)
     }
 
     fn sent(endpoint: u32, sample: &Sample) -> Piece {
@@ -81,25 +76,27 @@ mod tests {
             let called = samples.iter().map(|sample| Hosts::of(sample, 3).unwrap()).reduce(merged).unwrap();
             let pieces: Vec<Piece> = (0..).zip(&samples).map(|(endpoint, sample)| sent(endpoint, sample)).collect();
             let (below, here) = pieces.split_at(1 + at % (pieces.len() - 1));
-            let from_child = Piece { source: Source::Child(0), payload: up(&mut *filter(3), below).unwrap() };
-            let streamed = up(&mut *filter(3), &[here, &[from_child]].concat()).unwrap();
-            prop_assert_eq!(streamed, called.encode().unwrap());
+            let from_child = Piece { source: Source::Child(0), payload: up(3, below).unwrap() };
+            let streamed = up(3, &[here, &[from_child.clone()]].concat()).unwrap();
+            prop_assert_eq!(&streamed, &called.encode().unwrap());
+            let rest = up(3, here).unwrap();
+            let pushed = folding().reduce(rest, from_child.payload, &Bytes::new()).now().unwrap().unwrap();
+            prop_assert_eq!(pushed, streamed);
         }
 
         #[test]
         fn a_host_that_spoke_twice_is_one_host(first in samples(), last in samples()) {
-            let twice = up(&mut *filter(3), &[sent(1, &first), sent(1, &last)]).unwrap();
-            prop_assert_eq!(twice, up(&mut *filter(3), &[sent(1, &last)]).unwrap());
+            let twice = up(3, &[sent(1, &first), sent(1, &last)]).unwrap();
+            prop_assert_eq!(twice, up(3, &[sent(1, &last)]).unwrap());
         }
     }
 
     #[test]
-    fn what_is_no_sample_is_an_error_and_the_filter_goes_on() {
-        let mut filter = filter(3);
+    fn what_is_no_sample_is_an_error() {
         let garbage = Piece { source: Source::Endpoint(1), payload: Bytes::from_static(b"\xc1") };
-        let said = up(&mut *filter, &[garbage]).unwrap_err().to_string();
+        let said = up(3, &[garbage]).unwrap_err().to_string();
         assert!(said.starts_with("the packet of endpoint 1: can't read"), "{said}");
-        let refused = Folding.open(&Ask { top: 0 }.encode().unwrap()).err().unwrap().to_string();
+        let refused = folding().open(&Ask { top: 0 }.encode().unwrap()).err().unwrap().to_string();
         assert_eq!(refused, "top is 0; allowed: 1 to 64");
     }
 }

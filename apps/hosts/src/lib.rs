@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The same fold is reached in two ways. As an aggregation, `hosts/now`, a call asks every host for its measure now;
-//! its partitions are hosts and their data is a [`Watch`]. As a filter of a stream ([`Folding`]), endpoints send
+//! its partitions are hosts and their data is a [`Watch`]. As a filter of a stream ([`folding`](mod@folding)), endpoints send
 //! samples at the pace that the stream asks for ([`Pace`]) and nobody asks.
 //!
 //! Every figure is an integer in the unit that its name ends with, so that sums are exact and **the same samples give
@@ -22,7 +22,7 @@
 //!
 //! A map of the code: [`sampler`] and [`watch`] take samples, from `counters` that `read` has read and `delta` has
 //! compared; [`sample`] is what a host says, made of [`host`], [`figures`], [`process`]; [`hosts`] is what a cluster
-//! says, made of the same and of [`spread`], [`bins`] and [`rank`]; [`now`] and [`folding`] are the two ways to it.
+//! says, made of the same and of [`spread`], [`bins`] and [`rank`]; [`now`] and [`folding`](mod@folding) are the two ways to it.
 #![forbid(unsafe_code)]
 
 pub mod bins;
@@ -45,7 +45,7 @@ pub mod watch;
 
 pub use error::SampleError;
 pub use figures::Figures;
-pub use folding::Folding;
+pub use folding::{HostsFold, folding};
 pub use host::{Host, Name};
 pub use hosts::Hosts;
 pub use now::{Ask, TOP_DEFAULT, TOP_MAX};
@@ -76,7 +76,7 @@ pub fn aggregations() -> Vec<(&'static str, Arc<dyn Operator>)> {
 
 /// Its filters by name, ready to be registered.
 pub fn filters() -> Vec<(&'static str, Arc<dyn FilterKind>)> {
-    vec![(FILTER, Arc::new(Folding))]
+    vec![(FILTER, Arc::new(folding()))]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! into texts first, and a run that is kept is shared, not copied.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use treefold_operators::merge::slice_of;
+use treefold_operators::fold::{Side, side_by_side, slice_of};
 use treefold_operators::{Body, BodyError, Codec};
 
 /// Words and their counts, by word.
@@ -38,16 +38,16 @@ impl Run {
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let mut writer = RunWriter::with_capacity(self.bytes() + other.bytes());
-        let (mut these, mut those) = (self.iter().peekable(), other.iter().peekable());
-        loop {
-            let next = match (these.peek(), those.peek()) {
-                (Some((this, _)), Some((that, _))) if that < this => those.next(),
-                (Some(_), _) => these.next(),
-                (None, _) => those.next(),
-            };
-            let Some((word, count)) = next else { return writer.finish() };
-            writer.add(word, count);
+        for side in side_by_side(self.iter(), other.iter(), |(this, _), (that, _)| this.cmp(that)) {
+            match side {
+                Side::Ours((word, count)) | Side::Theirs((word, count)) => writer.add(word, count),
+                Side::Both((word, ours), (_, theirs)) => {
+                    writer.add(word, ours);
+                    writer.add(word, theirs);
+                }
+            }
         }
+        writer.finish()
     }
 
     /// So many runs, at least one, each with the words that belong to it by their hashes.

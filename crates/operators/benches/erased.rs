@@ -1,22 +1,29 @@
-//! What an erased operator costs: `cargo bench -p treefold-operators`.
+//! What a reduce costs: `cargo bench -p treefold-operators`.
 //!
 //! These are the costs of a fold that runs inline on a node's loop, so each must stay far below a message's own
 //! (some microseconds). Figures are nanoseconds per operation, the least of several rounds.
 
+use bytes::Bytes;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
-use treefold_operators::merge::{Average, Sum, TopK};
-use treefold_operators::{Body, Operator, Partition, erase, merging};
+use treefold_operators::filter::top_k::TopRows;
+use treefold_operators::merge::{Average, Concatenate, Sum, TopK, TotalF64, VectorSum};
+use treefold_operators::packet::Row;
+use treefold_operators::{Body, Operator, Partition, erase, merging, ready};
 
 const ROUNDS: usize = 9;
 const PER_ROUND: u32 = 100_000;
 
-fn report(what: &str, mut operation: impl FnMut()) {
+fn report(what: &str, operation: impl FnMut()) {
+    report_times(what, PER_ROUND, operation);
+}
+
+fn report_times(what: &str, times: u32, mut operation: impl FnMut()) {
     let round = |operation: &mut dyn FnMut()| {
         let from = Instant::now();
-        (0..PER_ROUND).for_each(|_| operation());
-        from.elapsed() / PER_ROUND
+        (0..times).for_each(|_| operation());
+        from.elapsed() / times
     };
     let least = (0..ROUNDS).map(|_| round(&mut operation)).min().unwrap_or_default();
     println!("{what:<36} {:>6} ns", least.as_nanos());
@@ -29,6 +36,83 @@ fn report_fold<M: Body>(what: &str, operator: &Arc<dyn Operator>, a: &M, b: &M) 
     report(what, || {
         black_box(operator.reduce(a.clone(), b.clone(), &params));
     });
+}
+
+/// A reduce of large partials, by bytes.
+fn report_large(what: &str, operator: &Arc<dyn Operator>, a: &Bytes, b: &Bytes, params: &Bytes) {
+    const TIMES: u32 = 200;
+    report_times(what, TIMES, || {
+        let folded = operator.reduce(a.clone(), b.clone(), params).now().expect("nothing here waits");
+        black_box(folded.expect("these partials fold"));
+    });
+}
+
+fn report_bodies() {
+    let none = ().encode().expect("nil can be written");
+    let vectors = erase(merging("vectors", |_: &Partition, (): &()| Ok(VectorSum::default())));
+    let entries = || (0..100_000u32).map(|at| (at % 1000) as f32);
+    let vector = || VectorSum::new(entries()).encode().expect("a vector can be written");
+    let (a, b) = (vector(), vector());
+    // Octets that nobody else holds are summed where they lie.
+    let mut alone = Bytes::from(a.to_vec());
+    report_times("vector sum, 100,000 entries, alone", 200, || {
+        let sum = vectors.reduce(std::mem::take(&mut alone), b.clone(), &none).now();
+        alone = sum.expect("nothing here waits").expect("these partials fold");
+    });
+    report_large("vector sum, 100,000 entries, shared", &vectors, &a, &b, &none);
+
+    let top = erase(merging("top", |_: &Partition, (): &()| Ok(TopK::<(TotalF64, u64)>::new(1000))));
+    let best = |seed: u64| {
+        let score = |at: u64| TotalF64((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 ^ seed) as f64);
+        TopK::of(1000, (0..1000).map(|at| (score(at), at))).encode().expect("a partial can be written")
+    };
+    report_large("top 1000 of two", &top, &best(1), &best(2), &none);
+
+    let concatenate = erase(merging("all", |_: &Partition, (): &()| Ok(Concatenate::<u64, u64>::default())));
+    let entries = |from: u64| {
+        let entries = (0..1000).map(|at| (from + 2 * at, at));
+        Concatenate::of(1 << 20, entries).and_then(|all| Ok(all.encode()?)).expect("these are few")
+    };
+    report_large("concatenate 1000 and 1000, mixed", &concatenate, &entries(0), &entries(1), &none);
+}
+
+/// Reduces that have names, of typed packets and of lines.
+fn report_ready() {
+    let none = Bytes::new();
+    let named = |name: &str| {
+        ready::reduces()
+            .find(|(known, _)| *known == name)
+            .map(|(_, reduce)| reduce)
+            .expect("a reduce of that name")
+    };
+    let row = |n: i64| Row::new().i64(n).f64(0.5).packet().into_bytes();
+    let sum = named("sum");
+    let (a, b) = (row(1), row(2));
+    report("ready sum, i64 f64", || {
+        black_box(sum.reduce(a.clone(), b.clone(), &none));
+    });
+    let array = |n: i64| Row::new().i64s(&vec![n; 100_000]).packet().into_bytes();
+    report_large("ready sum, i64s of 100,000", &sum, &array(1), &array(2), &none);
+
+    let k = TopRows { k: 1000 }.encode().expect("parameters can be written");
+    let rows = |seed: u64| {
+        let scores: Vec<f64> = (0..1000u64).map(|at| ((at * 7919 + seed) % 10_007) as f64).collect();
+        let names: Vec<String> = (0..1000).map(|at| format!("document {seed} {at}")).collect();
+        Row::new().f64s(&scores).strs(&names).packet().into_bytes()
+    };
+    report_large("ready top-k, 1000 of two", &named("top-k"), &rows(1), &rows(2), &k);
+    report_large("ready concatenate, 1000 rows each", &named("concatenate"), &rows(1), &rows(2), &none);
+
+    let keys = |odd: u32| (0..10_000u32).map(move |at| format!("key {:08}", 2 * at + odd));
+    let lines = |odd: u32| keys(odd).map(|key| key + "\n").collect::<String>().into();
+    report_large("ready merge-lines, 10,000 each", &named("merge-lines"), &lines(0), &lines(1), &none);
+    let counts = |odd: u32| keys(odd / 2).map(|key| key + "\t17\n").collect::<String>().into();
+    report_large("ready sum-lines, 10,000 the same", &named("sum-lines"), &counts(0), &counts(1), &none);
+    let run = |odd: u32| {
+        let keys: Vec<String> = keys(odd).collect();
+        Row::new().strs(&keys).i64s(&vec![1; keys.len()]).packet().into_bytes()
+    };
+    report_large("ready merge-sorted, 10,000 each", &named("merge-sorted"), &run(0), &run(1), &none);
 }
 
 fn main() {
@@ -53,4 +137,6 @@ fn main() {
     );
     let ten = |from: u64| TopK::of(10, (0u32..10).map(|doc| (from + u64::from(doc) * 7, doc)));
     report_fold("fold of two top tens", &top, &ten(100), &ten(120));
+    report_bodies();
+    report_ready();
 }

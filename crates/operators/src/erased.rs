@@ -111,7 +111,7 @@ pub fn erase_async(aggregation: impl AsyncAggregation) -> Arc<dyn Operator> {
     Arc::new(ErasedAsync(Arc::new(aggregation)))
 }
 
-fn params_of<P: Body>(params: &Bytes) -> Result<P> {
+pub(crate) fn params_of<P: Body>(params: &Bytes) -> Result<P> {
     P::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
 }
 

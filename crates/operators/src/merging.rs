@@ -18,7 +18,7 @@
 use crate::aggregation::{Aggregation, Partition, Placement};
 use crate::codec::Body;
 use crate::error::Result;
-use crate::merge::Merge;
+use crate::fold::Merge;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -103,7 +103,7 @@ impl<F, P, M> fmt::Debug for Mergeable<F, P, M> {
 mod tests {
     use super::*;
     use crate::erased::erase;
-    use crate::merge::Sum;
+    use crate::fold::Sum;
     use bytes::Bytes;
     use std::sync::Arc;
 

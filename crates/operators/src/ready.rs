@@ -1,39 +1,23 @@
-//! Reduces that need no code at the nodes that run them: for applications whose workers push what is folded.
+//! Reduces that need no code at the nodes that run them: for applications whose workers push what is folded, and for
+//! calls whose locals give [samples](sampled()).
 //!
-//! | name | bodies | two become one by |
-//! |---|---|---|
-//! | `sum`, `min`, `max`, `top-k`, `concatenate` | [typed packets](crate::packet) | the [filter](crate::filter) of that name, which takes its parameters too |
-//! | `merge-sorted` | typed packets: `blobs blobs`, `strs blobs`, `blobs i64s` or `strs i64s` | merging by key, ascending; where values are `i64s`, those of equal keys are added |
-//! | `merge-lines` | lines of text, ascending by their bytes | merging, as `sort -m` does in the C locale |
-//! | `sum-lines` | lines of a key, a tab and a whole number, ascending by key, each key once | merging, and adding the numbers of equal keys |
-//! | `append` | any bytes | one behind the other, in no certain order |
+//! Every [operator that nodes have](crate::filter::builtins) and that folds partials is one, under its own name: partials
+//! are what the filter of that name sends up, and parameters are the filter's. Only `merge-sorted` has another format:
+//! a run is one packet of keys and values, where a stream's is many chunks.
 //!
 //! Each is associative and, but for the order of `append` and `concatenate`, commutative. A body of no bytes has nothing
 //! to add to any of them. What is not in order is an error: it would spoil everything above it.
 
 use crate::aggregation::{Partition, Placement};
-use crate::codec::Codec;
-use crate::erased::{Operator, Outcome};
+use crate::builtin::{Stateless, builtins};
+use crate::codec::{Body, Codec};
+use crate::erased::{Operator, Outcome, params_of};
 use crate::error::{OperatorError, Result};
-use crate::filter::{FilterKind, Piece, Source, Wave, builtin};
+use crate::filter::Wave;
+use crate::fold::{Piece, Source};
 use bytes::Bytes;
+use std::marker::PhantomData;
 use std::sync::Arc;
-
-mod lines;
-mod runs;
-
-/// Filters whose packets are folded alike wherever they come from, and so do for reduces.
-const FILTERS: [&str; 5] = ["sum", "min", "max", "top-k", "concatenate"];
-
-/// Two bodies into one.
-type Join = fn(&Bytes, &Bytes) -> Result<Bytes>;
-
-const JOINS: [(&str, Join); 4] = [
-    ("merge-sorted", runs::merge),
-    ("merge-lines", lines::merge),
-    ("sum-lines", lines::sum),
-    ("append", append),
-];
 
 /// All reduces that are ready, by name.
 ///
@@ -47,56 +31,62 @@ const JOINS: [(&str, Join); 4] = [
 /// assert_eq!(both.now().unwrap().unwrap(), "a\t3\nb\t5\nc\t1\n");
 /// ```
 pub fn reduces() -> impl Iterator<Item = (&'static str, Arc<dyn Operator>)> {
-    let filters = FILTERS.into_iter().map(|name| {
-        let kind = builtin(name).expect("invariant: the filters named here are built in");
-        (name, Arc::new(Ready { name, how: How::Filter(kind) }) as Arc<dyn Operator>)
-    });
-    let joins = JOINS
-        .into_iter()
-        .map(|(name, join)| (name, Arc::new(Ready { name, how: How::Join(join) }) as Arc<dyn Operator>));
-    filters.chain(joins)
+    builtins().iter().filter_map(|entry| Some((entry.name, entry.reduce()?)))
 }
 
-struct Ready {
-    name: &'static str,
-    how: How,
+/// A call whose locals give what the endpoints of a stream would send, folded by the reduce of this name. `params` are
+/// those of the reduce; the locals have the call's.
+///
+/// ```
+/// use treefold_operators::packet::Row;
+/// use treefold_operators::{Partition, ready};
+///
+/// let mean_length = ready::sampled("average", &(), |partition: &Partition, (): &()| {
+///     Ok(Row::new().u64(partition.data_as::<String>()?.len() as u64).packet())
+/// });
+/// # mean_length.unwrap();
+/// ```
+///
+/// # Errors
+/// When no reduce has that name, or its parameters make no sense.
+pub fn sampled<P: Body + Sync, S: Body>(
+    name: &str,
+    params: &impl Body,
+    sample: impl Fn(&Partition, &P) -> Result<S> + Send + Sync + 'static,
+) -> Result<Arc<dyn Operator>> {
+    let fold = builtins().iter().find(|entry| entry.name == name).and_then(|entry| entry.both_uses());
+    let fold = fold.ok_or_else(|| OperatorError::new(format!("no reduce is named `{name}`")))?;
+    let params = params.encode()?;
+    fold.0.open(&params)?;
+    Ok(Arc::new(Sampled { fold, params, sample, types: PhantomData }))
 }
 
-enum How {
-    Filter(Arc<dyn FilterKind>),
-    Join(Join),
+struct Sampled<F, P, S> {
+    fold: Stateless,
+    params: Bytes,
+    sample: F,
+    types: PhantomData<fn(&P) -> S>,
 }
 
-impl Ready {
-    fn fold(&self, a: &Bytes, b: &Bytes, params: &Bytes) -> Result<Bytes> {
-        match &self.how {
-            How::Join(_) if !params.is_empty() => Err(OperatorError::new("it takes no parameters")),
-            How::Join(join) => join(a, b),
-            How::Filter(kind) => {
-                let piece = |number, payload: &Bytes| Piece {
-                    source: Source::Endpoint(number),
-                    payload: payload.clone(),
-                };
-                let pieces = [piece(0, a), piece(1, b)];
-                let mut out = Vec::with_capacity(1);
-                kind.open(params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
-                out.pop().ok_or_else(|| OperatorError::new("the filter gave nothing"))
-            }
-        }
+impl<F, P, S> Operator for Sampled<F, P, S>
+where
+    F: Fn(&Partition, &P) -> Result<S> + Send + Sync,
+    P: Body + Sync,
+    S: Body,
+{
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        let partial = || {
+            let payload = (self.sample)(partition, &params_of(params)?)?.encode()?;
+            let pieces = [Piece { source: Source::Endpoint(partition.id), payload }];
+            let mut out = Vec::with_capacity(1);
+            self.fold.0.open(&self.params)?.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
+            Ok(out.pop().expect("invariant: a fold gives one packet"))
+        };
+        Outcome::Now(partial())
     }
-}
 
-impl Operator for Ready {
-    fn local(&self, _: &Partition, _: &Bytes) -> Outcome {
-        Outcome::Now(Err(OperatorError::new(format!("{} has no local: it folds what is pushed", self.name))))
-    }
-
-    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
-        Outcome::Now(match (a.is_empty(), b.is_empty()) {
-            (true, _) => Ok(b),
-            (_, true) => Ok(a),
-            _ => self.fold(&a, &b, params).map_err(|error| error.context(self.name)),
-        })
+    fn reduce(&self, a: Bytes, b: Bytes, _: &Bytes) -> Outcome {
+        self.fold.1.reduce(a, b, &self.params)
     }
 
     fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
@@ -104,7 +94,7 @@ impl Operator for Ready {
     }
 
     fn placement(&self) -> Placement {
-        Placement::Measured
+        self.fold.1.placement()
     }
 
     fn holds_processor(&self) -> bool {
@@ -112,17 +102,8 @@ impl Operator for Ready {
     }
 
     fn codecs(&self) -> (Codec, Codec) {
-        let partial = match self.how {
-            How::Filter(_) => Codec::Packet,
-            How::Join(_) if self.name == "merge-sorted" => Codec::Packet,
-            How::Join(_) => Codec::Raw,
-        };
-        (Codec::MessagePack, partial)
+        (P::CODEC, self.fold.1.codecs().1)
     }
-}
-
-fn append(a: &Bytes, b: &Bytes) -> Result<Bytes> {
-    Ok([&a[..], &b[..]].concat().into())
 }
 
 #[cfg(test)]
@@ -159,6 +140,6 @@ mod tests {
     fn parameters_where_there_are_none_are_refused() {
         let some = Bytes::from_static(b"a\n");
         let refused = reduced("merge-lines", &some, &some, &some).unwrap_err().to_string();
-        assert_eq!(refused, "merge-lines: it takes no parameters");
+        assert!(refused.starts_with("merge-lines: parameters: "), "{refused}");
     }
 }

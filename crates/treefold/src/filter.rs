@@ -127,7 +127,7 @@ impl Filters {
                 filter.map_or(Ok(()), |filter| filter.down(descent, &mut packets))?;
             }
         }
-        let holds_from = self.up.as_ref().and_then(Filter::holds_from);
+        let holds_from = self.up.as_ref().and_then(|filter| filter.holds_from());
         Ok(Filtered { packets, holds_from })
     }
 

@@ -4,17 +4,13 @@
 //! other however alike they are. When the guest itself says that a wave is in error, it stays as it is. When it ends
 //! otherwise (a panic, no fuel left) nobody knows what state it is in: it is dropped, and opened anew for the next
 //! wave, and the error of the wave that it broke at says that what it remembered is lost.
-//!
-//! A reduce serves streams too ([`FoldKind`]): it makes one packet of each wave.
 
 use crate::error::WasmError;
 use crate::instance::Instance;
 use crate::module::Module;
-use crate::reduce::GuestReduce;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use treefold_operators::filter::{Descent, Filter, FilterKind, Source, Wave};
 use treefold_operators::{OperatorError, Placement, Result};
 
@@ -117,39 +113,6 @@ impl Filter for GuestFilter {
         self.sources.extend(heirs);
         // There is no wave to put an error on: a guest that breaks here begins anew with the next one.
         let _ = self.run(|instance| instance.replaced(lost, heirs));
-    }
-}
-
-/// A reduce as a [`FilterKind`]: one packet of each wave.
-#[derive(Debug)]
-pub struct FoldKind(Arc<GuestReduce>);
-
-impl FoldKind {
-    pub(crate) fn new(reduce: GuestReduce) -> Self {
-        Self(Arc::new(reduce))
-    }
-}
-
-impl FilterKind for FoldKind {
-    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
-        Ok(Box::new(Fold { reduce: Arc::clone(&self.0), params: params.clone() }))
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Pool
-    }
-}
-
-/// What folds one stream's waves.
-struct Fold {
-    reduce: Arc<GuestReduce>,
-    params: Bytes,
-}
-
-impl Filter for Fold {
-    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
-        out.extend(self.reduce.folded(wave.pieces.iter().map(|piece| &piece.payload), &self.params)?);
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::Kind;
 use crate::budget::Budget;
 use crate::error::WasmError;
-use crate::filter::{FoldKind, GuestFilterKind};
+use crate::filter::GuestFilterKind;
 use crate::id::ModuleId;
 use crate::instance::{Exports, Instance};
 use crate::limits::Limits;
@@ -66,7 +66,7 @@ impl Module {
         &self.0.budget.limits
     }
 
-    /// The reduce that it is, for calls. Locals it has none: see [`GuestReduce::over`].
+    /// The reduce that it is. Locals it has none: see [`GuestReduce::over`].
     ///
     /// # Errors
     /// [`WasmError::WrongKind`].
@@ -80,14 +80,14 @@ impl Module {
     /// # Errors
     /// [`WasmError::WrongKind`].
     pub fn operator(&self) -> Result<Arc<dyn Operator>, WasmError> {
-        Ok(Arc::new(self.reduce()?))
+        Ok(Arc::new(self.reduce()?.folding()))
     }
 
     /// The kind of filter that it is, for streams. A reduce is one too: it folds each wave into one packet.
     pub fn filter(&self) -> Arc<dyn FilterKind> {
         match self.0.kind {
             Kind::Filter => Arc::new(GuestFilterKind::new(self.clone())),
-            Kind::Reduce => Arc::new(FoldKind::new(GuestReduce::new(self.clone()))),
+            Kind::Reduce => Arc::new(GuestReduce::new(self.clone()).folding()),
         }
     }
 

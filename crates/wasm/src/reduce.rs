@@ -1,4 +1,4 @@
-//! A guest as the reduce of an aggregation.
+//! A guest as a [`Fold`]: the reduce of calls and pushes, and a filter that makes one packet of each wave.
 //!
 //! A reduce has no state, and here that is a fact and not a promise: every invocation gets an instance of its own, with
 //! the memory that the module was sent with. The runtime keeps memories ready and undoes what a guest wrote instead of
@@ -11,13 +11,12 @@ use crate::module::Module;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use treefold_operators::{Codec, Operator, OperatorError, Outcome, Partition, Placement, Result};
+use treefold_operators::fold::{Fold, Piece};
+use treefold_operators::{Codec, Folding, Operator, OperatorError, Placement, Result, over};
 
-/// A guest as an [`Operator`]; its bodies are raw unless it is put [over](Self::over) something.
+/// A guest that reduces.
 pub struct GuestReduce {
     module: Module,
-    native: Option<Arc<dyn Operator>>,
-    placement: Placement,
     /// Instances that may serve again, the one used last on top; never more than threads that reduce.
     idle: Mutex<Vec<Idle>>,
 }
@@ -29,23 +28,25 @@ struct Idle {
 
 impl GuestReduce {
     pub(crate) fn new(module: Module) -> Self {
-        Self { module, native: None, placement: Placement::Pool, idle: Mutex::default() }
+        Self { module, idle: Mutex::default() }
+    }
+
+    /// It as an operator: for streams, and for calls and pushes. Its bodies are raw.
+    ///
+    /// It runs on a worker, also when it was quick so far: what it will take the next time is bounded by `fuel_max` only,
+    /// and a node's loop should not wait for that.
+    pub fn folding(self) -> Folding<GuestFold> {
+        let reduce = Arc::new(self);
+        let open =
+            move |params: &Bytes| Ok(GuestFold { reduce: Arc::clone(&reduce), params: params.clone() });
+        Folding::new("", open).placed(Placement::Pool)
     }
 
     /// The same, with the locals and the finish of `native`, and its codecs: a service's own, under a reduce that was
     /// sent to it.
     #[must_use]
-    pub fn over(mut self, native: Arc<dyn Operator>) -> Self {
-        self.native = Some(native);
-        self
-    }
-
-    /// The same, run elsewhere. By default a guest runs on a worker, also when it was quick so far: what it will take
-    /// the next time is bounded by `fuel_max` only, and a node's loop should not wait for that.
-    #[must_use]
-    pub fn placed(mut self, placement: Placement) -> Self {
-        self.placement = placement;
-        self
+    pub fn over(self, native: Arc<dyn Operator>) -> Arc<dyn Operator> {
+        over(Arc::new(self.folding()), native)
     }
 
     /// The module that it runs.
@@ -64,18 +65,16 @@ impl GuestReduce {
         })
     }
 
-    /// All of them as one, by one instance and with the fuel of one invocation; `None` of none.
-    pub(crate) fn folded<'a>(
-        &self,
-        mut partials: impl Iterator<Item = &'a Bytes>,
-        params: &[u8],
-    ) -> Result<Option<Bytes>, WasmError> {
-        let Some(first) = partials.next() else { return Ok(None) };
-        let Some(second) = partials.next() else { return Ok(Some(first.clone())) };
+    /// All of them as one, by one instance and with the fuel of one invocation.
+    fn folded(&self, pieces: &[Piece], params: &[u8]) -> Result<Bytes, WasmError> {
+        let [first, others @ ..] = pieces else { return Ok(Bytes::new()) };
+        if others.is_empty() {
+            return Ok(first.payload.clone());
+        }
         self.run(|instance| {
             instance.refuel()?;
-            let both = instance.reduce(first, second, params)?;
-            partials.try_fold(both, |sum, next| instance.reduce(&sum, next, params)).map(Some)
+            let reduce = |sum: Bytes, next: &Piece| instance.reduce(&sum, &next.payload, params);
+            others.iter().try_fold(first.payload.clone(), reduce)
         })
     }
 
@@ -100,47 +99,23 @@ impl GuestReduce {
     }
 }
 
-impl Operator for GuestReduce {
-    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
-        match &self.native {
-            Some(native) => native.local(partition, params),
-            None => Outcome::Now(Err(OperatorError::new(format!(
-                "module {:?} is a reduce; the locals of {partition:?} are its service's",
-                self.module.id()
-            )))),
-        }
-    }
+/// A guest that reduces, and its parameters.
+#[derive(Debug)]
+pub struct GuestFold {
+    reduce: Arc<GuestReduce>,
+    params: Bytes,
+}
 
-    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
-        Outcome::Now(self.reduced(&a, &b, params).map_err(OperatorError::from))
-    }
+impl Fold for GuestFold {
+    const CODECS: (Codec, Codec) = (Codec::Raw, Codec::Raw);
 
-    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
-        match &self.native {
-            Some(native) => native.finish(partial, params),
-            None => Ok(partial),
-        }
-    }
-
-    fn placement(&self) -> Placement {
-        self.placement
-    }
-
-    fn holds_processor(&self) -> bool {
-        self.native.as_ref().is_none_or(|native| native.holds_processor())
-    }
-
-    fn codecs(&self) -> (Codec, Codec) {
-        self.native.as_ref().map_or((Codec::Raw, Codec::Raw), |native| native.codecs())
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
+        self.reduce.folded(pieces, &self.params).map_err(OperatorError::from)
     }
 }
 
 impl fmt::Debug for GuestReduce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuestReduce")
-            .field("module", &self.module)
-            .field("over_native", &self.native.is_some())
-            .field("placement", &self.placement)
-            .finish_non_exhaustive()
+        f.debug_struct("GuestReduce").field("module", &self.module).finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use treefold_hosts::{Host, Pace, Watch};
 /// Its operators and its filter, without partitions.
 pub(super) fn known() -> Service {
     with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
-        .filter(treefold_hosts::FILTER, treefold_hosts::Folding)
+        .filter(treefold_hosts::FILTER, treefold_hosts::folding())
 }
 
 /// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.

@@ -12,10 +12,11 @@ use crate::Violation;
 use crate::workspace::File;
 
 /// Rooms by directory, left to right.
-const ROOMS: [(&str, usize); 14] = [
+const ROOMS: [(&str, usize); 15] = [
     ("crates/core", 0),
     ("crates/operators", 1),
     ("crates/guest", 0),
+    ("crates/guest/operators", 2),
     ("crates/wasm", 2),
     ("crates/treefold", 2),
     ("crates/sim", 2),

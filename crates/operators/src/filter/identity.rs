@@ -1,24 +1,30 @@
 //! Everything, as it came: MRNet's null filter.
 
-use super::builtin::{Builtin, opens_inline};
-use super::{Filter, Wave, params};
+use super::{Filter, FilterKind, Wave};
+use crate::aggregation::Placement;
+use crate::builtin::{Builtin, Made, named};
 use crate::error::Result;
+use crate::fold::params;
 use bytes::Bytes;
 
-pub(super) const ENTRY: Builtin = Builtin {
+pub(crate) const ENTRY: Builtin = Builtin {
     name: "identity",
     summary: "every packet goes up as it is",
     params: &[],
-    kind: |name| opens_inline(name, Identity::open),
+    made: Made::Filter(|name| named(name, Identity)),
 };
 
 /// Passes on every packet of a wave, of whatever encoding, without looking inside.
-pub(super) struct Identity;
+struct Identity;
 
-impl Identity {
-    fn open(params: &Bytes) -> Result<Self> {
+impl FilterKind for Identity {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         params::none(params)?;
-        Ok(Self)
+        Ok(Box::new(Self))
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Inline
     }
 }
 
@@ -31,7 +37,7 @@ impl Filter for Identity {
 
 #[cfg(test)]
 mod tests {
-    use crate::filter::laws;
+    use crate::fold::laws;
     use bytes::Bytes;
     use proptest::prelude::*;
 

@@ -16,6 +16,9 @@
 //! synchronisation and core's; *which* pieces belong together is settled too: all pieces of a wave bear its tag, and
 //! nobody is in it twice.
 //!
+//! A filter that remembers nothing from wave to wave is better written as a [`Fold`](crate::Fold): it then folds calls
+//! and pushes too. The filters here keep state, or give more than one packet.
+//!
 //! A piece from an endpoint is what the endpoint sent; a piece from a child is what this same filter gave there. A
 //! filter whose partials differ from its samples (an average) tells them apart by [`Source`]. Nodes may die and their
 //! children come to their parent with what was not yet delivered: see [`Filter::holds_from`] and [`Filter::replaced`]
@@ -24,76 +27,23 @@
 //! Whatever goes wrong in a filter is the wave's loss and not the node's: an error, or a panic, makes those who
 //! contributed missing from that wave, with the text as the reason.
 
-pub mod average;
-pub mod builtin;
-pub mod classes;
 pub mod clock_skew;
-#[cfg(feature = "arrow")]
-pub mod concat_batches;
-pub mod concatenate;
-mod count;
-pub mod distinct;
-mod elementwise;
-mod error;
-mod folding;
-#[cfg(feature = "arrow")]
-pub mod group;
-pub mod histogram;
-mod identity;
-#[cfg(test)]
-pub(crate) mod laws;
-mod max;
+pub(crate) mod identity;
 pub mod merge_sorted;
-mod min;
-mod params;
-pub mod quantiles;
-mod samples;
-mod sum;
 pub mod time_aligned;
-pub mod top_k;
 
-pub use builtin::{Builtin, Param, builtin, builtins};
+pub use crate::builtin::{Builtin, Param, builtin, builtins};
+pub use crate::fold::{FilterError, Piece, Source, average, classes, distinct, histogram, quantiles};
+#[cfg(feature = "arrow")]
+pub use crate::fold::{concat_batches, group};
+pub use crate::folding::{Folding, folding};
+pub use crate::fold::{concatenate::fields as concatenate, top_k::rows as top_k};
 pub use clock_skew::ClockSkew;
-#[cfg(feature = "arrow")]
-pub use concat_batches::ConcatBatches;
-pub use distinct::Distinct;
-pub use error::FilterError;
-pub use folding::{Folding, folding};
-#[cfg(feature = "arrow")]
-pub use group::Group;
-pub use quantiles::Quantiles;
 pub use time_aligned::TimeAligned;
-pub use treefold_core::stream::spec::Source;
 
 use crate::aggregation::Placement;
-use crate::codec::Body;
-use crate::error::{OperatorError, Result};
+use crate::error::Result;
 use bytes::Bytes;
-
-/// A packet of a wave, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Where it comes from.
-    pub source: Source,
-    /// What was sent.
-    pub payload: Bytes,
-}
-
-impl Piece {
-    /// What was sent, read as a body.
-    ///
-    /// # Errors
-    /// When it is none; the error says who sent it.
-    pub fn read<T: Body>(&self) -> Result<T> {
-        T::decode(&self.payload).map_err(|error| self.refused(error))
-    }
-
-    /// What is wrong with it, and who sent it.
-    #[cold]
-    pub fn refused(&self, error: impl Into<OperatorError>) -> OperatorError {
-        error.into().context(format_args!("the packet of {}", self.source))
-    }
-}
 
 /// What came together under one tag.
 #[derive(Clone, Copy, Debug)]

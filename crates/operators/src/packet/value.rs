@@ -68,6 +68,24 @@ impl Value<'_> {
     }
 }
 
+impl Value<'_> {
+    /// Calls `take` with each of its numbers as `f64`, which rounds whole numbers above 2⁵³; with none of texts and bytes.
+    #[inline]
+    pub(crate) fn each_f64(&self, mut take: impl FnMut(f64)) {
+        match self {
+            Self::I64(number) => take(*number as f64),
+            Self::U64(number) => take(*number as f64),
+            Self::F64(number) => take(*number),
+            Self::F32(number) => take(f64::from(*number)),
+            Self::I64s(numbers) => numbers.iter().for_each(|number| take(number as f64)),
+            Self::U64s(numbers) => numbers.iter().for_each(|number| take(number as f64)),
+            Self::F64s(numbers) => numbers.iter().for_each(take),
+            Self::F32s(numbers) => numbers.iter().for_each(|number| take(f64::from(number))),
+            Self::Str(_) | Self::Blob(_) | Self::Strs(_) | Self::Blobs(_) => {}
+        }
+    }
+}
+
 impl fmt::Debug for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

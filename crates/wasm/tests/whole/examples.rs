@@ -4,7 +4,6 @@ use crate::guests::{engine, opened, piece, up};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::sync::LazyLock;
-use treefold_operators::Operator;
 use treefold_operators::filter::Source;
 use treefold_wasm::reduce::GuestReduce;
 use treefold_wasm::{Engine, Kind, Limits, ModuleId, WasmError, inspect};

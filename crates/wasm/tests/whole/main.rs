@@ -5,5 +5,6 @@ mod contract;
 mod examples;
 mod guests;
 mod hostile;
+mod operators;
 mod sharing;
 mod streams;

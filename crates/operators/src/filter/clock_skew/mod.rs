@@ -24,11 +24,12 @@
 
 mod hop;
 
-use super::builtin::{Builtin, Param, named};
-use super::params::{read, within};
 use super::{Descent, Filter, FilterKind, Source, Wave};
+use crate::builtin::{Builtin, Made, Param, named};
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
+use crate::fold::params::{read, within};
+
 use bytes::Bytes;
 use hop::Best;
 pub use hop::Offset;
@@ -118,7 +119,7 @@ impl From<Skew> for (u32, i64, u64) {
     }
 }
 
-pub(super) const ENTRY: Builtin = Builtin {
+pub(crate) const ENTRY: Builtin = Builtin {
     name: "clock-skew",
     summary: "how far the clock of each endpoint is off, hop by hop",
     params: &[
@@ -128,7 +129,7 @@ pub(super) const ENTRY: Builtin = Builtin {
         },
         Param { name: "hops", meaning: "true to be told each hop's skew beside their sum; false by default" },
     ],
-    kind: |name| named(name, ClockSkew),
+    made: Made::Filter(|name| named(name, ClockSkew)),
 };
 
 impl FilterKind for ClockSkew {

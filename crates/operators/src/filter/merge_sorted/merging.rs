@@ -2,7 +2,7 @@
 
 use super::run::{Floor, Position, Run};
 use super::{Combine, MergeSorted};
-use crate::filter::error::FilterError;
+use crate::filter::FilterError;
 use crate::packet::value::LENGTH;
 use crate::packet::{Row, Type};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub(super) struct Merged {
 pub(super) fn merge<'a>(
     runs: impl Iterator<Item = &'a Run>,
     floor: Option<&Floor>,
-    params: &MergeSorted,
+    mut writer: Writer<'a>,
     last: (bool, u64),
 ) -> Result<Merged, FilterError> {
     let runs: Vec<&Run> = runs.collect();
@@ -35,7 +35,6 @@ pub(super) fn merge<'a>(
     // the least key first; of equal ones, that of the first source
     let mut heads: BinaryHeap<Reverse<(&[u8], usize)>> = BinaryHeap::with_capacity(runs.len());
     heads.extend((0..).zip(&runs).filter_map(|(at, run)| Some(Reverse((run.entry(run.start())?.0, at)))));
-    let mut writer = Writer::new(params);
     while let Some(mut head) = heads.peek_mut() {
         let Reverse((key, at)) = *head;
         if floor.is_some_and(|floor| !floor.is_beyond(key)) {
@@ -53,10 +52,13 @@ pub(super) fn merge<'a>(
     Ok(Merged { chunks, last_key, positions, ends: last.0 })
 }
 
-/// Gathers entries into chunks.
-struct Writer<'a> {
+/// Gathers entries into chunks, or into one packet.
+pub(super) struct Writer<'a> {
     combine: Combine,
-    chunk_bytes: usize,
+    /// Bytes of a chunk; `None` for one packet of keys and values alone.
+    chunk_bytes: Option<usize>,
+    /// The type of a key.
+    key: Type,
     /// The sum of the key that is being read.
     sum: Option<(&'a [u8], i64)>,
     last_key: Option<&'a [u8]>,
@@ -67,10 +69,21 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(params: &MergeSorted) -> Self {
+    /// Writes chunks of a stream.
+    pub(super) fn of_chunks(params: &MergeSorted) -> Self {
+        Self::new(params.combine, Some(params.chunk_bytes as usize), Type::Blob)
+    }
+
+    /// Writes one packet, with keys of this type.
+    pub(super) fn whole(combine: Combine, key: Type) -> Self {
+        Self::new(combine, None, key)
+    }
+
+    fn new(combine: Combine, chunk_bytes: Option<usize>, key: Type) -> Self {
         Self {
-            combine: params.combine,
-            chunk_bytes: params.chunk_bytes as usize,
+            combine,
+            chunk_bytes,
+            key,
             sum: None,
             last_key: None,
             keys: Vec::new(),
@@ -112,7 +125,8 @@ impl<'a> Writer<'a> {
     /// Appends an entry whose value's length takes so many bytes, in a new chunk when this one is full.
     fn append(&mut self, key: &[u8], value: &[u8], value_length: usize) {
         let entry_bytes = LENGTH + key.len() + value_length + value.len();
-        if self.count > 0 && self.keys.len() + self.values.len() + entry_bytes > self.chunk_bytes {
+        let bytes = self.keys.len() + self.values.len() + entry_bytes;
+        if self.count > 0 && self.chunk_bytes.is_some_and(|bytes_max| bytes > bytes_max) {
             self.write_chunk((false, 0));
         }
         let length = |octets: &[u8]| (octets.len() as u32).to_le_bytes(); // no entry is longer than the packet it came in
@@ -126,14 +140,15 @@ impl<'a> Writer<'a> {
     fn write_chunk(&mut self, (ends, late): (bool, u64)) {
         let mut row = Row::new();
         row.reserve(self.keys.len() + self.values.len());
-        row.begin_list(Type::Blob, self.count, self.keys.len());
+        row.begin_list(self.key, self.count, self.keys.len());
         row.octets(&self.keys);
         match self.combine {
             Combine::Keep => row.begin_list(Type::Blob, self.count, self.values.len()),
             Combine::Sum => row.begin_array(Type::I64, self.count),
         }
         row.octets(&self.values);
-        self.chunks.push(row.u64(u64::from(ends)).u64(late).packet().into_bytes());
+        let row = if self.chunk_bytes.is_some() { row.u64(u64::from(ends)).u64(late) } else { row };
+        self.chunks.push(row.packet().into_bytes());
         self.keys.clear();
         self.values.clear();
         self.count = 0;

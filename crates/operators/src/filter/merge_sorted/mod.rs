@@ -28,24 +28,28 @@
 //! `held_bytes_max` would be left after a wave has released what it can, the wave fails and nothing of it is kept; give
 //! endpoints runs of like distribution (hashed keys).
 //!
+//! Calls and pushes have no waves: there a run is one packet, and the same merge folds whole runs (`whole`).
+//!
 //! Invariants: what goes up ascends, over all waves, and nothing follows its end; of a key, all or nothing has gone up;
 //! a wave that fails leaves no trace.
 
 mod merging;
 mod run;
+mod whole;
 
-use super::builtin::{Builtin, Param, opens};
-use super::error::FilterError;
-use super::{Filter, Piece, Source, Wave, params};
+use super::{Filter, FilterKind, Piece, Source, Wave};
+use crate::builtin::{Builtin, Made, Param, named, plain};
 use crate::error::Result;
+use crate::fold::{FilterError, params};
 use crate::packet::{Packet, Row};
 use bytes::Bytes;
-use merging::Merged;
+use merging::{Merged, Writer};
 use run::{Chunk, Mark, Run};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use whole::MergeWhole;
 
-pub(super) const ENTRY: Builtin = Builtin {
+pub(crate) const ENTRY: Builtin = Builtin {
     name: "merge-sorted",
     summary: "sorted runs of key and value, merged into one, chunk by chunk",
     params: &[
@@ -62,7 +66,7 @@ pub(super) const ENTRY: Builtin = Builtin {
             meaning: "bytes held of runs that wait for others after a wave, beyond which it fails: 1024 to 1073741824; 67108864 by default",
         },
     ],
-    kind: |name| opens(name, Merger::open),
+    made: Made::Both(|name| named(name, Kind), plain::<MergeWhole>),
 };
 
 /// The most that `chunk_bytes` can be.
@@ -114,7 +118,15 @@ pub fn chunk_of_counts<B: AsRef<[u8]>>(entries: &[(B, i64)], ends: bool) -> Pack
     Row::new().blobs(&keys).i64s(&values).u64(u64::from(ends)).u64(0).packet()
 }
 
-pub(super) struct Merger {
+struct Kind;
+
+impl FilterKind for Kind {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
+        Ok(Box::new(Merger::open(params)?))
+    }
+}
+
+struct Merger {
     params: MergeSorted,
     state: State,
 }
@@ -197,7 +209,7 @@ impl State {
         }
         let floor = self.runs.values().filter_map(Run::floor).min();
         let ends = self.ended || floor.is_none();
-        let merged = merging::merge(self.runs.values(), floor.as_ref(), params, (ends, late))?;
+        let merged = merging::merge(self.runs.values(), floor.as_ref(), Writer::of_chunks(params), (ends, late))?;
         let left = self.runs.values().zip(&merged.positions).map(|(run, &position)| run.held_bytes(position));
         let (bytes, bytes_max) = (left.sum::<usize>() as u64, params.held_bytes_max);
         if bytes > bytes_max {

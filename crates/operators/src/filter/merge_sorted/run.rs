@@ -4,10 +4,10 @@
 //! it comes, to see that they ascend, and once more when they go up.
 
 use super::Combine;
-use crate::filter::error::FilterError;
+use crate::filter::FilterError;
 use crate::filter::{Piece, Source};
 use crate::packet::value::{LENGTH, first_blob};
-use crate::packet::{Packet, Value};
+use crate::packet::{Packet, Type, Value};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -70,37 +70,46 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// The chunk that a piece is.
+    /// The chunk of a stream that a piece is.
     pub(super) fn read(piece: &Piece, tag: u64, combine: Combine) -> Result<Self, FilterError> {
-        let from = piece.source;
-        let packet = Packet::read(&piece.payload).map_err(FilterError::packet(from))?;
+        let packet = Packet::read(&piece.payload).map_err(FilterError::packet(piece.source))?;
+        let (values, wanted) = match combine {
+            Combine::Keep => (Type::Blobs, "`blobs blobs u64 u64` (keys, values, 1 when the run ends or else 0, late entries)"),
+            Combine::Sum => (Type::I64s, "`blobs i64s u64 u64` (keys, values, 1 when the run ends or else 0, late entries)"),
+        };
+        match (packet.u64(2), packet.u64(3)) {
+            (Ok(ends @ 0..=1), Ok(late)) if packet.types().eq([Type::Blobs, values, Type::U64, Type::U64]) => {
+                Self::of(piece.source, &packet, wanted).map(|chunk| Self { tag, ends: ends == 1, late, ..chunk })
+            }
+            _ => Err(unlike(piece.source, &packet, wanted)),
+        }
+    }
+
+    /// The run that is in the first two fields of a packet, and ends with it.
+    pub(super) fn of(from: Source, packet: &Packet, wanted: &str) -> Result<Self, FilterError> {
         let mut fields = packet.values();
-        let (keys, count, values) = match (combine, fields.next(), fields.next()) {
-            (Combine::Keep, Some(Value::Blobs(keys)), Some(Value::Blobs(values))) => {
-                (keys, values.len(), values.octets())
-            }
-            (Combine::Sum, Some(Value::Blobs(keys)), Some(Value::I64s(values))) => {
-                (keys, values.len(), values.octets())
-            }
-            _ => return Err(unlike(from, &packet, combine)),
+        let keys = match fields.next() {
+            Some(Value::Blobs(keys)) => keys,
+            Some(Value::Strs(keys)) => keys.as_blobs(),
+            _ => return Err(unlike(from, packet, wanted)),
         };
-        let (Some(Value::U64(ends @ 0..=1)), Some(Value::U64(late)), None) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            return Err(unlike(from, &packet, combine));
+        let (combine, given, values) = match fields.next() {
+            Some(Value::Blobs(values)) => (Combine::Keep, values.len(), values.octets()),
+            Some(Value::I64s(values)) => (Combine::Sum, values.len(), values.octets()),
+            _ => return Err(unlike(from, packet, wanted)),
         };
-        if count != keys.len() {
-            return Err(FilterError::Length { from, field: 1, given: count, wanted: keys.len() });
+        if given != keys.len() {
+            return Err(FilterError::Length { from, field: 1, given, wanted: keys.len() });
         }
         Ok(Self {
-            tag,
-            bytes: size_of::<Self>() + piece.payload.len(),
+            tag: 0,
+            bytes: size_of::<Self>() + packet.bytes().len(),
             combine,
-            next: Cursor { key_at: 0, value_at: 0, left: count },
+            next: Cursor { key_at: 0, value_at: 0, left: given },
             keys: packet.share(keys.octets()),
             values: packet.share(values),
-            ends: ends == 1,
-            late,
+            ends: true,
+            late: 0,
         })
     }
 
@@ -168,11 +177,7 @@ impl Chunk {
 }
 
 #[cold]
-fn unlike(from: Source, packet: &Packet, combine: Combine) -> FilterError {
-    let wanted = match combine {
-        Combine::Keep => "`blobs blobs u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
-        Combine::Sum => "`blobs i64s u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
-    };
+pub(super) fn unlike(from: Source, packet: &Packet, wanted: &str) -> FilterError {
     FilterError::Format { from, given: packet.format(), wanted: wanted.into() }
 }
 

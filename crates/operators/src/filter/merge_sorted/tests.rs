@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::codec::Body;
-use crate::filter::{Piece, laws};
+use crate::filter::Piece;
+use crate::fold::laws;
 use proptest::prelude::*;
 
 /// The runs of endpoints 0.., each cut into chunks. Values say whose entry it is, so none can be mistaken for another.

@@ -7,6 +7,7 @@
 
 use super::packets::{Aligned, Metrics, Sample};
 use super::{Params, Reduction, Source};
+use crate::fold::Extremes;
 use std::collections::BTreeMap;
 
 /// What a source adds.
@@ -166,8 +167,8 @@ impl Alignment {
         let pairs = reduced.values.iter_mut().zip(&amounts.values);
         match self.params.reduce {
             Reduction::Sum | Reduction::Average => pairs.for_each(|(all, one)| *all += one),
-            Reduction::Min => pairs.for_each(|(all, one)| *all = all.min(*one)),
-            Reduction::Max => pairs.for_each(|(all, one)| *all = all.max(*one)),
+            Reduction::Min => pairs.for_each(|(all, one)| *all = all.least(*one)),
+            Reduction::Max => pairs.for_each(|(all, one)| *all = all.greatest(*one)),
         }
     }
 

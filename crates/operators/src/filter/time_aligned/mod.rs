@@ -36,12 +36,12 @@
 mod alignment;
 mod packets;
 
-use super::builtin::{Builtin, Param, named};
-use super::error::FilterError;
-use super::params::{read, within};
 use super::{Filter, FilterKind, Piece, Source, Wave};
+use crate::builtin::{Builtin, Made, Param, named};
 use crate::codec::Body;
 use crate::error::Result;
+use crate::fold::FilterError;
+use crate::fold::params::{read, within};
 use alignment::{Alignment, Contribution};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl Default for Params {
     }
 }
 
-pub(super) const ENTRY: Builtin = Builtin {
+pub(crate) const ENTRY: Builtin = Builtin {
     name: "time-aligned",
     summary: "amounts over intervals, aligned to common ones and reduced",
     params: &[
@@ -100,7 +100,7 @@ pub(super) const ENTRY: Builtin = Builtin {
             meaning: "intervals that wait for who is behind, and that a sample may be ahead: 1 to 4096; 64 by default",
         },
     ],
-    kind: |name| named(name, TimeAligned),
+    made: Made::Filter(|name| named(name, TimeAligned)),
 };
 
 impl FilterKind for TimeAligned {

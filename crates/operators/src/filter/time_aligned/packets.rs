@@ -5,8 +5,8 @@
 
 use super::Params;
 use crate::error::{OperatorError, Result};
-use crate::filter::samples::typed;
 use crate::filter::{FilterError, Piece};
+use crate::fold::samples::typed;
 use crate::packet::Value;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::ser::Serializer;

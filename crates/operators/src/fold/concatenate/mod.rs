@@ -1,0 +1,208 @@
+//! Everything, in order.
+//!
+//! [`Concatenate`] is the typed partial, whose entries have keys. [`fields`] has the operator on packets: rows have no
+//! keys, so their order depends on the tree.
+//!
+//! The order is that of the entries' keys, so it doesn't depend on who met whom. Keys are unique (a
+//! partition's number, or a time with what tells two of one time apart): the values of one key twice would
+//! have no order that every tree agrees on. What grows without bound must have one: encoded bytes are
+//! counted, and going over `bytes_max` is an error at the node where it happens, before memory is the limit.
+//! Invariant: keys ascend strictly, and the entries' encoded bytes are no more than `bytes_max`.
+
+pub mod fields;
+
+use super::{Merge, MergeError};
+use crate::codec::encoded_bytes;
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of entries that a concatenation holds, whatever its own limit says.
+pub const CONCATENATE_BYTES_MAX: u64 = 64 << 20;
+
+/// Entries by ascending key, up to a limit of encoded bytes. Of two limits, the lesser rules.
+///
+/// ```
+/// use treefold_operators::fold::{Concatenate, Merge};
+///
+/// let mut lines = Concatenate::of(1000, [(1, "second")]).unwrap();
+/// lines.merge(Concatenate::of(1000, [(0, "first")]).unwrap()).unwrap();
+/// assert_eq!(lines.entries(), [(0, "first"), (1, "second")]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked<K, V>")]
+#[serde(bound(deserialize = "K: Ord + Serialize + Deserialize<'de>, V: Serialize + Deserialize<'de>"))]
+pub struct Concatenate<K, V> {
+    bytes_max: u64,
+    /// Known from the entries, so it isn't sent, and nobody is believed about it.
+    #[serde(skip)]
+    bytes: u64,
+    entries: Vec<(K, V)>,
+}
+
+/// What another node sent, before it is known to ascend and to be within its limit.
+#[derive(Deserialize)]
+struct Unchecked<K, V> {
+    bytes_max: u64,
+    entries: Vec<(K, V)>,
+}
+
+impl<K: Ord + Serialize, V: Serialize> TryFrom<Unchecked<K, V>> for Concatenate<K, V> {
+    type Error = MergeError;
+
+    fn try_from(Unchecked { bytes_max, entries }: Unchecked<K, V>) -> Result<Self, MergeError> {
+        if !entries.is_sorted_by(|before, after| before.0 < after.0) {
+            return Err(MergeError::Refused("the keys don't ascend".into()));
+        }
+        Self::within(bytes_max, entries)
+    }
+}
+
+impl<K: Ord + Serialize, V: Serialize> Concatenate<K, V> {
+    /// `entries`, of at most `bytes_max` encoded bytes.
+    ///
+    /// # Errors
+    /// [`MergeError::TooManyBytes`], and [`MergeError::DuplicateKey`].
+    pub fn of(bytes_max: u64, entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, MergeError> {
+        let mut entries: Vec<(K, V)> = entries.into_iter().collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        if entries.windows(2).any(|two| two[0].0 == two[1].0) {
+            return Err(MergeError::DuplicateKey);
+        }
+        Self::within(bytes_max, entries)
+    }
+
+    /// `entries`, whose keys ascend, if they are within the limit.
+    fn within(bytes_max: u64, entries: Vec<(K, V)>) -> Result<Self, MergeError> {
+        let bytes_max = bytes_max.min(CONCATENATE_BYTES_MAX);
+        let mut bytes = 0;
+        for entry in &entries {
+            bytes += encoded_bytes(entry)?;
+        }
+        if bytes > bytes_max {
+            return Err(MergeError::TooManyBytes { bytes, bytes_max });
+        }
+        Ok(Self { bytes_max, bytes, entries })
+    }
+}
+
+impl<K, V> Concatenate<K, V> {
+    /// The entries by ascending key.
+    pub fn entries(&self) -> &[(K, V)] {
+        &self.entries
+    }
+
+    /// The entries by ascending key, to keep.
+    pub fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+
+    /// How many encoded bytes the entries have.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<K, V> Default for Concatenate<K, V> {
+    /// Nothing, with the widest limit: the identity.
+    fn default() -> Self {
+        Self { bytes_max: CONCATENATE_BYTES_MAX, bytes: 0, entries: Vec::new() }
+    }
+}
+
+impl<K: Ord, V> Merge for Concatenate<K, V> {
+    fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
+        self.bytes_max = self.bytes_max.min(other.bytes_max);
+        self.bytes += other.bytes; // neither is above CONCATENATE_BYTES_MAX
+        if self.bytes > self.bytes_max {
+            return Err(MergeError::TooManyBytes { bytes: self.bytes, bytes_max: self.bytes_max });
+        }
+        if self.entries.first().zip(other.entries.last()).is_some_and(|(our, their)| our.0 > their.0) {
+            std::mem::swap(&mut self.entries, &mut other.entries);
+        }
+        // Trees fold neighbours, so nearly always one run simply follows the other.
+        if self.entries.last().zip(other.entries.first()).is_none_or(|(our, their)| our.0 < their.0) {
+            self.entries.append(&mut other.entries);
+            return Ok(());
+        }
+        self.entries.append(&mut other.entries);
+        self.entries.sort_by(|a, b| a.0.cmp(&b.0)); // two ascending runs: the sort finds and merges them
+        if self.entries.windows(2).any(|two| two[0].0 == two[1].0) {
+            return Err(MergeError::DuplicateKey);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Body;
+    use crate::fold::laws;
+    use proptest::prelude::*;
+
+    type Lines = Concatenate<(u8, u32), String>;
+
+    /// What the partitions give: keys of distinct partitions never meet; those of one lie among the others'.
+    fn lines(partition: u32) -> impl Strategy<Value = Lines> {
+        proptest::collection::btree_map(any::<u8>(), "[a-z]{0,40}", 0..5).prop_map(move |texts| {
+            let entries = texts.into_iter().map(|(at, text)| ((at, partition), text));
+            Concatenate::of(CONCATENATE_BYTES_MAX, entries).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn associative_and_commutative(a in lines(0), b in lines(1), c in lines(2)) {
+            laws::associative_and_commutative(&a, &b, &c);
+            laws::default_is_identity(&a);
+        }
+
+        #[test]
+        fn any_tree_gives_the_same_bytes(
+            (partials, tree) in laws::partials_and_tree(proptest::collection::vec("[a-z]{0,9}", 0..4)),
+        ) {
+            let partials: Vec<Lines> = (0..).zip(partials).map(|(partition, texts)| {
+                let entries = (0..).zip(texts).map(|(at, text)| ((at, partition), text));
+                Concatenate::of(CONCATENATE_BYTES_MAX, entries).unwrap()
+            }).collect();
+            laws::any_tree_gives_the_same_bytes(&partials, &tree);
+        }
+    }
+
+    #[test]
+    fn going_over_the_limit_is_an_error_that_names_it() {
+        let of = |key: u32, bytes_max| Concatenate::of(bytes_max, [(key, "x".repeat(20))]);
+        let entry_bytes = of(0, 1000).unwrap().bytes();
+        assert!(of(0, entry_bytes).is_ok());
+        let refused = MergeError::TooManyBytes { bytes: entry_bytes, bytes_max: entry_bytes - 1 };
+        assert_eq!(of(0, entry_bytes - 1), Err(refused));
+
+        let (mut two, limit) = (of(0, 1000).unwrap(), 2 * entry_bytes);
+        two.merge(of(1, limit).unwrap()).unwrap();
+        let refused = two.merge(of(2, 1000).unwrap()).unwrap_err();
+        assert_eq!(refused, MergeError::TooManyBytes { bytes: 3 * entry_bytes, bytes_max: limit });
+        assert!(refused.to_string().contains("`bytes_max`"), "{refused}");
+    }
+
+    #[test]
+    fn a_key_twice_is_an_error() {
+        let of = |entries: &[(u32, u32)]| Concatenate::of(1000, entries.iter().copied());
+        assert_eq!(of(&[(1, 0), (1, 0)]), Err(MergeError::DuplicateKey));
+        let mut one = of(&[(1, 0), (3, 0)]).unwrap();
+        assert_eq!(one.merge(of(&[(3, 0)]).unwrap()), Err(MergeError::DuplicateKey));
+    }
+
+    #[test]
+    fn a_partial_that_breaks_the_invariant_is_refused() {
+        #[derive(Serialize, Deserialize)]
+        struct Sent {
+            bytes_max: u64,
+            entries: Vec<(u32, u32)>,
+        }
+        let refused = |bytes_max, entries| {
+            let sent = Sent { bytes_max, entries }.encode().unwrap();
+            Concatenate::<u32, u32>::decode(&sent).unwrap_err().to_string()
+        };
+        assert!(refused(100, vec![(2, 0), (1, 0)]).contains("the keys don't ascend"));
+        assert!(refused(2, vec![(1, 0)]).contains("limit `bytes_max` of 2"));
+    }
+}

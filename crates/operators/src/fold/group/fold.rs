@@ -1,0 +1,222 @@
+//! What is folded for each group, a column at a time.
+
+use super::{Function, column, unsupported};
+use crate::error::{OperatorError, Result};
+use crate::fold::{Extremes, MergeError};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Decimal128Array, PrimitiveArray, RecordBatch, UInt64Array};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
+use std::sync::Arc;
+
+/// A column of a partial: a function that folds (an average is two).
+pub(super) struct Measure {
+    /// Its name in a partial.
+    pub(super) name: String,
+    /// The raw column it is of.
+    pub(super) column: String,
+    /// Never an average.
+    pub(super) function: Function,
+}
+
+impl Measure {
+    /// The column of `batch` that this is folded from.
+    pub(super) fn of<'a>(&self, batch: &'a RecordBatch, partial: bool) -> Result<&'a ArrayRef> {
+        column(batch, if partial { &self.name } else { &self.column })
+    }
+}
+
+/// Which of two stays.
+type OfTwo<T> = fn(T, T) -> T;
+
+/// One figure a group, by the group's number; none where there was no value yet.
+pub(super) enum Fold {
+    Count(Vec<u64>),
+    /// A sum of whole numbers.
+    Whole(Vec<Option<i128>>),
+    /// A sum of floating-point numbers.
+    Float(Vec<Option<f64>>),
+    Int64(Vec<Option<i64>>, OfTwo<i64>),
+    UInt64(Vec<Option<u64>>, OfTwo<u64>),
+    Float64(Vec<Option<f64>>, OfTwo<f64>),
+}
+
+impl Fold {
+    /// A fold of no groups, fit for what this type of column holds.
+    pub(super) fn new(measure: &Measure, column: &DataType, partial: bool) -> Result<Self> {
+        let least = measure.function == Function::Min;
+        Ok(match (measure.function, column) {
+            (Function::Count, DataType::UInt64) if partial => Self::Count(Vec::new()),
+            (Function::Count, _) if !partial => Self::Count(Vec::new()),
+            (Function::Sum, DataType::Int64 | DataType::UInt64) if !partial => Self::Whole(Vec::new()),
+            (Function::Sum, DataType::Decimal128(_, 0)) if partial => Self::Whole(Vec::new()),
+            (Function::Sum, DataType::Float64) => Self::Float(Vec::new()),
+            (Function::Min | Function::Max, DataType::Int64) => {
+                Self::Int64(Vec::new(), if least { i64::least } else { i64::greatest })
+            }
+            (Function::Min | Function::Max, DataType::UInt64) => {
+                Self::UInt64(Vec::new(), if least { u64::least } else { u64::greatest })
+            }
+            (Function::Min | Function::Max, DataType::Float64) => {
+                Self::Float64(Vec::new(), if least { least_in_order } else { greatest_in_order })
+            }
+            (_, other) => {
+                return Err(unsupported(if partial { &measure.name } else { &measure.column }, other));
+            }
+        })
+    }
+
+    /// Makes room for `groups` groups.
+    pub(super) fn grow(&mut self, groups: usize) {
+        match self {
+            Self::Count(counts) => counts.resize(groups, 0),
+            Self::Whole(sums) => sums.resize(groups, None),
+            Self::Float(figures) | Self::Float64(figures, _) => figures.resize(groups, None),
+            Self::Int64(figures, _) => figures.resize(groups, None),
+            Self::UInt64(figures, _) => figures.resize(groups, None),
+        }
+    }
+
+    /// Takes a column's values, each into the group of its row.
+    pub(super) fn take(
+        &mut self,
+        measure: &Measure,
+        column: &ArrayRef,
+        groups: &[u32],
+        partial: bool,
+    ) -> Result<()> {
+        let mismatch = || {
+            let (name, came) = (if partial { &measure.name } else { &measure.column }, column.data_type());
+            OperatorError::new(format!("column `{name}` is of type {came}, which differs from others'"))
+        };
+        let overflow = || overflow_of(measure);
+        match self {
+            Self::Count(counts) if partial => {
+                let more = column.as_primitive_opt::<UInt64Type>().ok_or_else(mismatch)?;
+                each(more, groups, |group, more| {
+                    counts[group] = counts[group].checked_add(more).ok_or_else(overflow)?;
+                    Ok(())
+                })
+            }
+            Self::Count(counts) => {
+                let nulls = column.logical_nulls();
+                let values =
+                    (0..).zip(groups).filter(|(row, _)| nulls.as_ref().is_none_or(|n| n.is_valid(*row)));
+                values.for_each(|(_, group)| counts[*group as usize] += 1);
+                Ok(())
+            }
+            Self::Whole(sums) => {
+                let mut add = |group: usize, value: i128| {
+                    let sum = sums[group].unwrap_or(0).checked_add(value).ok_or_else(overflow)?;
+                    sums[group] = Some(sum);
+                    Ok(())
+                };
+                match column.data_type() {
+                    DataType::Int64 if !partial => {
+                        each(column.as_primitive::<Int64Type>(), groups, |group, value| {
+                            add(group, value.into())
+                        })
+                    }
+                    DataType::UInt64 if !partial => {
+                        each(column.as_primitive::<UInt64Type>(), groups, |group, value| {
+                            add(group, value.into())
+                        })
+                    }
+                    DataType::Decimal128(_, 0) if partial => {
+                        each(column.as_primitive::<Decimal128Type>(), groups, add)
+                    }
+                    _ => Err(mismatch()),
+                }
+            }
+            Self::Float(sums) => {
+                let values = column.as_primitive_opt::<Float64Type>().ok_or_else(mismatch)?;
+                each(values, groups, |group, value| {
+                    sums[group] = Some(sums[group].map_or(value, |sum| sum + value));
+                    Ok(())
+                })
+            }
+            Self::Int64(best, of_two) => {
+                keep(best, *of_two, column.as_primitive_opt::<Int64Type>().ok_or_else(mismatch)?, groups)
+            }
+            Self::UInt64(best, of_two) => {
+                keep(best, *of_two, column.as_primitive_opt::<UInt64Type>().ok_or_else(mismatch)?, groups)
+            }
+            Self::Float64(best, of_two) => {
+                keep(best, *of_two, column.as_primitive_opt::<Float64Type>().ok_or_else(mismatch)?, groups)
+            }
+        }
+    }
+
+    /// The figures as a column, the groups in this order.
+    pub(super) fn finish(self, order: &[u32]) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::Count(counts) => {
+                Arc::new(UInt64Array::from_iter_values(order.iter().map(|g| counts[*g as usize])))
+            }
+            Self::Whole(sums) => {
+                let sums = Decimal128Array::from_iter(order.iter().map(|g| sums[*g as usize]));
+                Arc::new(sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)
+            }
+            Self::Float(figures) | Self::Float64(figures, _) => ordered::<Float64Type>(&figures, order),
+            Self::Int64(figures, _) => ordered::<Int64Type>(&figures, order),
+            Self::UInt64(figures, _) => ordered::<UInt64Type>(&figures, order),
+        })
+    }
+}
+
+impl Function {
+    fn figure(self) -> &'static str {
+        if self == Self::Count { "count" } else { "sum" }
+    }
+}
+
+/// Calls `take` with every value that is there, and its row's group.
+fn each<T: ArrowPrimitiveType>(
+    column: &PrimitiveArray<T>,
+    groups: &[u32],
+    mut take: impl FnMut(usize, T::Native) -> Result<()>,
+) -> Result<()> {
+    let rows = column.values().iter().zip(groups).map(|(&value, &group)| (group as usize, value));
+    match column.nulls() {
+        None => rows.into_iter().try_for_each(|(group, value)| take(group, value)),
+        Some(valid) => valid
+            .iter()
+            .zip(rows)
+            .filter(|(valid, _)| *valid)
+            .try_for_each(|(_, (group, value))| take(group, value)),
+    }
+}
+
+/// The lesser in the order of query engines, in which a NaN lies beyond infinity, by its sign. (The operators `min` and
+/// `max` give NaN instead: see [`Extremes`].)
+fn least_in_order(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_lt() { b } else { a }
+}
+
+fn greatest_in_order(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_gt() { b } else { a }
+}
+
+fn keep<T: ArrowPrimitiveType>(
+    best: &mut [Option<T::Native>],
+    of_two: OfTwo<T::Native>,
+    column: &PrimitiveArray<T>,
+    groups: &[u32],
+) -> Result<()> {
+    each(column, groups, |group, value| {
+        best[group] = Some(best[group].map_or(value, |best| of_two(best, value)));
+        Ok(())
+    })
+}
+
+fn ordered<T: ArrowPrimitiveType>(figures: &[Option<T::Native>], order: &[u32]) -> ArrayRef
+where
+    PrimitiveArray<T>: FromIterator<Option<T::Native>>,
+{
+    Arc::new(order.iter().map(|group| figures[*group as usize]).collect::<PrimitiveArray<T>>())
+}
+
+fn overflow_of(measure: &Measure) -> OperatorError {
+    let cause = MergeError::Overflow { figure: measure.function.figure() };
+    OperatorError::from(cause).context(format!("column `{}`", measure.column))
+}

@@ -1,0 +1,256 @@
+//! Rows of record batches, grouped by key columns, and per group figures of other columns: the `GROUP BY` of
+//! a stream.
+//!
+//! Endpoints send batches of raw rows. A partial is a batch of one row a group, in ascending order of the
+//! keys: the key columns as they were, then what each function needs to go on (an average its sum and its
+//! count). So a partial is folded column by column as raw rows are, and:
+//!
+//! - **The same rows give the same batch over any tree.** Sums of whole numbers are kept in 128 bits,
+//!   `Decimal128(38, 0)`, so none overflows on the way in one tree and not in another; sums of floating-point
+//!   numbers agree but for rounding.
+//! - Nulls are no values: they count in no function, and a function of no values is null (a count is 0). A
+//!   null key is a key like any other.
+//! - Floating-point keys are compared as numbers: −0 is 0, and every NaN is one key. Least and greatest
+//!   are those of [`Extremes`](super::Extremes): NaN wins.
+//! - There are `groups_max` groups at most; one more is an error that names it.
+//!
+//! [`GroupParams::finish`] makes of the last partial what was asked for: averages in place of sums and
+//! counts.
+
+mod fold;
+mod table;
+
+use super::params::{read, within};
+use super::{FilterError, GROUPS_MAX, Piece, Source};
+use crate::builtin::{Builtin, Made, Param, stateless};
+use crate::codec::{BATCH_COLUMNS_MAX, Batch, Body, Codec};
+use crate::error::{OperatorError, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use fold::Measure;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use table::Table;
+
+/// What a stream says about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupParams {
+    /// The columns whose values make a group, one at least; of type `Int64`, `UInt64`, `Float64` or `Utf8`.
+    pub keys: Vec<String>,
+    /// What is asked of each group.
+    pub aggregates: Vec<Aggregate>,
+    /// How many groups there may be.
+    pub groups_max: u32,
+}
+
+impl Default for GroupParams {
+    fn default() -> Self {
+        Self { keys: Vec::new(), aggregates: Vec::new(), groups_max: 1 << 16 }
+    }
+}
+
+/// A function of a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aggregate {
+    /// The column: of type `Int64`, `UInt64` or `Float64`, or for a count of any type.
+    pub column: String,
+    /// What of its values.
+    pub function: Function,
+}
+
+/// What is made of the values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Function {
+    /// Their sum.
+    Sum,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// How many.
+    Count,
+    /// Their mean.
+    Average,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Count => "count",
+            Self::Average => "average",
+        })
+    }
+}
+
+impl fmt::Display for Aggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.function, self.column)
+    }
+}
+
+impl Aggregate {
+    /// How many columns of a partial it takes.
+    fn columns(&self) -> usize {
+        if self.function == Function::Average { 2 } else { 1 }
+    }
+}
+
+impl GroupParams {
+    fn check(&self) -> Result<(), FilterError> {
+        let twice = |names: &[String]| (1..names.len()).find(|&at| names[..at].contains(&names[at]));
+        let too_many = |field, columns| {
+            let why = format!("{columns} columns are above the limit of {BATCH_COLUMNS_MAX}");
+            Err(FilterError::parameter(field, why))
+        };
+        if self.keys.is_empty() {
+            return Err(FilterError::parameter("keys", "a group needs one key column at least"));
+        }
+        // Counted before anything is looked for: the parameters are as long as whoever sent them liked.
+        if self.keys.len() > BATCH_COLUMNS_MAX {
+            return too_many("keys", self.keys.len());
+        }
+        let columns = self.keys.len() + self.aggregates.iter().map(Aggregate::columns).sum::<usize>();
+        if columns > BATCH_COLUMNS_MAX {
+            return too_many("aggregates", columns);
+        }
+        if let Some(at) = twice(&self.keys) {
+            return Err(FilterError::parameter("keys", format!("column `{}` is named twice", self.keys[at])));
+        }
+        let columns: Vec<String> = self.keys.iter().cloned().chain(self.measures().map(|m| m.name)).collect();
+        if let Some(at) = twice(&columns) {
+            return Err(FilterError::parameter(
+                "aggregates",
+                format!("`{}` would be there twice", columns[at]),
+            ));
+        }
+        within("groups_max", self.groups_max, 1..=GROUPS_MAX).map(|_| ())
+    }
+
+    /// The columns of a partial after its keys.
+    fn measures(&self) -> impl Iterator<Item = Measure> {
+        self.aggregates.iter().flat_map(|aggregate| {
+            let measure =
+                |name: String, function| Measure { name, column: aggregate.column.clone(), function };
+            match aggregate.function {
+                Function::Average => vec![
+                    measure(format!("{aggregate}.sum"), Function::Sum),
+                    measure(format!("{aggregate}.count"), Function::Count),
+                ],
+                function => vec![measure(aggregate.to_string(), function)],
+            }
+        })
+    }
+
+    /// What was asked for, of a partial: the keys, then a column `function(column)` for each aggregate.
+    ///
+    /// # Errors
+    /// When `partial` is none of a stream with these parameters.
+    pub fn finish(&self, partial: &Batch) -> Result<Batch> {
+        let column = |name: &str| column(&partial.0, name).cloned();
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for key in &self.keys {
+            columns.push((key.clone(), column(key)?));
+        }
+        for aggregate in &self.aggregates {
+            let name = aggregate.to_string();
+            let made = match aggregate.function {
+                Function::Average => {
+                    averages(&name, &column(&format!("{name}.sum"))?, &column(&format!("{name}.count"))?)?
+                }
+                _ => column(&name)?,
+            };
+            columns.push((name, made));
+        }
+        let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+        Ok(Batch(RecordBatch::try_from_iter_with_nullable(columns)?))
+    }
+}
+
+fn averages(name: &str, sums: &ArrayRef, counts: &ArrayRef) -> Result<ArrayRef> {
+    let counts =
+        counts.as_primitive_opt::<UInt64Type>().ok_or_else(|| unsupported(name, counts.data_type()))?;
+    let sums: Vec<Option<f64>> = match sums.data_type() {
+        DataType::Decimal128(_, _) => {
+            sums.as_primitive::<Decimal128Type>().iter().map(|sum| sum.map(|sum| sum as f64)).collect()
+        }
+        DataType::Float64 => sums.as_primitive::<Float64Type>().iter().collect(),
+        other => return Err(unsupported(name, other)),
+    };
+    let averages =
+        sums.into_iter().zip(counts).map(|(sum, count)| Some(sum? / count.filter(|n| *n > 0)? as f64));
+    Ok(Arc::new(Float64Array::from_iter(averages)))
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| OperatorError::new(format!("there is no column `{name}`")))
+}
+
+#[cold]
+fn unsupported(column: &str, data_type: &DataType) -> OperatorError {
+    OperatorError::new(format!("column `{column}` is of type {data_type}, which has no place here"))
+}
+
+pub(crate) const ENTRY: Builtin = Builtin {
+    name: "group",
+    summary: "Arrow rows grouped by key columns, with figures of other columns",
+    params: &[
+        Param { name: "keys", meaning: "the columns whose values make a group; at least one" },
+        Param {
+            name: "aggregates",
+            meaning: "what is asked of each group: {column, function}, of sum, min, max, count and average",
+        },
+        Param { name: "groups_max", meaning: "how many groups there may be; 65536 by default" },
+    ],
+    made: Made::Fold(|name| stateless(name, Grouping::open)),
+};
+
+/// The fold `group`: samples are record batches, partials have one row a group.
+struct Grouping {
+    params: GroupParams,
+    measures: Vec<Measure>,
+}
+
+impl Grouping {
+    fn open(params: &Bytes) -> Result<Self> {
+        let params: GroupParams = read(params)?;
+        params.check()?;
+        Ok(Self { measures: params.measures().collect(), params })
+    }
+
+    /// Folds a batch into the table, which the first one begins.
+    fn take<'a>(&'a self, table: &mut Option<Table<'a>>, batch: &RecordBatch, from: Source) -> Result<()> {
+        let partial = matches!(from, Source::Child(_));
+        let table = match table {
+            Some(table) => table,
+            none => none.insert(Table::new(&self.params, &self.measures, batch, partial)?),
+        };
+        table.take(batch, partial)
+    }
+}
+
+impl super::Fold for Grouping {
+    const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::ArrowIpc);
+
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
+        let mut table: Option<Table<'_>> = None;
+        for piece in pieces {
+            let batch: Batch = piece.read()?;
+            self.take(&mut table, &batch.0, piece.source).map_err(|error| piece.refused(error))?;
+        }
+        let table = table.expect("invariant: there is at least one piece");
+        Ok(Batch(table.finish()?).encode()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

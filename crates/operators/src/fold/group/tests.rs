@@ -1,0 +1,227 @@
+//! The same rows give the same groups over any tree; what makes no sense is refused by column.
+
+use super::*;
+use crate::fold::Fold as _;
+use arrow_array::{BooleanArray, Int64Array, StringArray, UInt64Array};
+use proptest::prelude::*;
+
+fn aggregate(function: Function, column: &str) -> Aggregate {
+    Aggregate { column: column.to_owned(), function }
+}
+
+fn params(keys: &[&str], aggregates: Vec<Aggregate>) -> GroupParams {
+    GroupParams {
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        aggregates,
+        ..GroupParams::default()
+    }
+}
+
+fn every_function(keys: &[&str]) -> GroupParams {
+    let functions = [Function::Sum, Function::Min, Function::Max, Function::Count, Function::Average];
+    let of = |column| functions.map(|function| aggregate(function, column));
+    params(keys, [of("bytes"), of("slots"), of("load")].concat())
+}
+
+fn open(params: &GroupParams) -> Grouping {
+    Grouping::open(&params.encode().unwrap()).unwrap()
+}
+
+fn up(params: &GroupParams, pieces: &[Piece]) -> Result<Bytes> {
+    open(params).fold(pieces)
+}
+
+/// A row of what hosts say about their tasks.
+#[derive(Clone, Debug)]
+struct Row {
+    host: Option<String>,
+    rank: Option<f64>,
+    bytes: Option<i64>,
+    slots: Option<u64>,
+    load: Option<f64>,
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("host", Arc::new(rows.iter().map(|row| row.host.clone()).collect::<StringArray>())),
+        ("rank", Arc::new(rows.iter().map(|row| row.rank).collect::<Float64Array>())),
+        ("bytes", Arc::new(rows.iter().map(|row| row.bytes).collect::<Int64Array>())),
+        ("slots", Arc::new(rows.iter().map(|row| row.slots).collect::<UInt64Array>())),
+        ("load", Arc::new(rows.iter().map(|row| row.load).collect::<Float64Array>())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
+        .unwrap()
+}
+
+fn sent(number: u32, rows: &[Row]) -> Piece {
+    Piece { source: Source::Endpoint(number), payload: Batch(batch(rows)).encode().unwrap() }
+}
+
+/// Any rows: some nulls in every column, whole numbers near the edge of 64 bits, loads that are summed
+/// exactly.
+fn row() -> impl Strategy<Value = Row> {
+    let host = proptest::option::of(prop_oneof!["[ab]", Just(String::new()), Just("b\0".to_owned())]);
+    let rank =
+        proptest::option::of(prop_oneof![Just(0.0), Just(-0.0), Just(1.5), Just(f64::NAN), Just(-f64::NAN)]);
+    let bytes = proptest::option::of(prop_oneof![Just(i64::MAX), Just(i64::MIN), -5i64..5]);
+    let slots = proptest::option::of(prop_oneof![Just(u64::MAX), 0u64..5]);
+    let load = proptest::option::of((-8i32..8).prop_map(|quarters| f64::from(quarters) / 4.0));
+    (host, rank, bytes, slots, load).prop_map(|(host, rank, bytes, slots, load)| Row {
+        host,
+        rank,
+        bytes,
+        slots,
+        load,
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_tree_gives_the_same_bytes(
+        shares in proptest::collection::vec(proptest::collection::vec(row(), 0..12), 1..9),
+        below in 1usize..4,
+    ) {
+        let params = every_function(&["host", "rank"]);
+        let pieces: Vec<Piece> = (0..).zip(&shares).map(|(number, rows)| sent(number, rows)).collect();
+        let flat = up(&params, &pieces).unwrap();
+        let mut level = pieces;
+        loop {
+            let nodes = level.chunks(below.max(if level[0].source == Source::Child(0) { 2 } else { 1 }));
+            level = (0..)
+                .zip(nodes)
+                .map(|(number, below)| Piece { source: Source::Child(number), payload: up(&params, below).unwrap() })
+                .collect();
+            if level.len() == 1 {
+                break;
+            }
+        }
+        prop_assert_eq!(Batch::decode(&level[0].payload).unwrap(), Batch::decode(&flat).unwrap());
+        prop_assert_eq!(&level[0].payload, &flat);
+    }
+
+    #[test]
+    fn figures_are_those_of_each_groups_rows(rows in proptest::collection::vec(row(), 1..40)) {
+        let params = every_function(&["host"]);
+        let given = params.finish(&Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap()).unwrap().0;
+        let hosts = given.column_by_name("host").unwrap().as_string::<i32>();
+        let mut expected: Vec<Option<&str>> = rows.iter().map(|row| row.host.as_deref()).collect();
+        expected.sort();
+        expected.dedup();
+        prop_assert_eq!(hosts.iter().collect::<Vec<_>>(), expected.clone(), "each once, null first");
+        for (at, host) in expected.into_iter().enumerate() {
+            let members: Vec<&Row> = rows.iter().filter(|row| row.host.as_deref() == host).collect();
+            let bytes: Vec<i64> = members.iter().filter_map(|row| row.bytes).collect();
+            let cell = |name: &str| given.column_by_name(name).unwrap().slice(at, 1);
+            let sum = bytes.iter().map(|bytes| i128::from(*bytes)).reduce(|a, b| a + b);
+            let average = sum.map(|sum| sum as f64 / bytes.len() as f64);
+            prop_assert_eq!(cell("sum(bytes)").as_primitive::<Decimal128Type>().iter().next().unwrap(), sum);
+            prop_assert_eq!(cell("count(bytes)").as_primitive::<UInt64Type>().value(0), bytes.len() as u64);
+            prop_assert_eq!(cell("average(bytes)").as_primitive::<Float64Type>().iter().next().unwrap(), average);
+            let slots = members.iter().filter_map(|row| row.slots);
+            prop_assert_eq!(cell("max(slots)").as_primitive::<UInt64Type>().iter().next().unwrap(), slots.max());
+            let load = members.iter().filter_map(|row| row.load).min_by(f64::total_cmp);
+            prop_assert_eq!(cell("min(load)").as_primitive::<Float64Type>().iter().next().unwrap(), load);
+        }
+    }
+}
+
+#[test]
+fn floating_point_keys_are_compared_as_numbers() {
+    let rank = |rank| Row { host: None, rank: Some(rank), bytes: Some(1), slots: None, load: None };
+    let params = params(&["rank"], vec![aggregate(Function::Count, "bytes")]);
+    let rows = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0].map(rank);
+    let given = Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap().0;
+    let ranks: Vec<String> =
+        given.column(0).as_primitive::<Float64Type>().values().iter().map(f64::to_string).collect();
+    assert_eq!(ranks, ["0", "1", "NaN"]);
+    assert_eq!(given.column(1).as_primitive::<UInt64Type>().values(), &[2, 1, 2]);
+}
+
+#[test]
+fn too_many_groups_are_refused() {
+    let rows: Vec<Row> = (0..3)
+        .map(|host| Row { host: Some(host.to_string()), rank: None, bytes: None, slots: None, load: None })
+        .collect();
+    let params = GroupParams { groups_max: 2, ..params(&["host"], vec![]) };
+    let refused = up(&params, &[sent(0, &rows)]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the packet of endpoint 0: there are more groups than the limit `groups_max` of 2"
+    );
+    assert!(up(&params, &[sent(0, &rows[..2])]).is_ok());
+}
+
+#[test]
+fn columns_that_do_not_fit_are_refused_by_name() {
+    let raw = |column: ArrayRef| {
+        let batch = RecordBatch::try_from_iter([("host", column.clone()), ("up", column)]).unwrap();
+        Piece { source: Source::Endpoint(9), payload: Batch(batch).encode().unwrap() }
+    };
+    let booleans: ArrayRef = Arc::new(BooleanArray::from(vec![true]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let by_host = |function, column| params(&["host"], vec![aggregate(function, column)]);
+    for (params, pieces, why) in [
+        (by_host(Function::Sum, "gone"), vec![raw(texts.clone())], "there is no column `gone`"),
+        (
+            by_host(Function::Count, "up"),
+            vec![raw(booleans)],
+            "column `host` is of type Boolean, which has no place here",
+        ),
+        (
+            by_host(Function::Max, "up"),
+            vec![raw(texts.clone())],
+            "column `up` is of type Utf8, which has no place here",
+        ),
+        (
+            by_host(Function::Count, "up"),
+            vec![raw(texts.clone()), raw(numbers.clone())],
+            "column `host` is of type Int64, others' of Utf8",
+        ),
+        (
+            by_host(Function::Count, "up"),
+            vec![Piece { source: Source::Child(0), ..raw(texts) }],
+            "there is no column `count(up)`",
+        ),
+    ] {
+        let from = pieces.last().expect("there is a piece").source;
+        let refused = up(&params, &pieces).unwrap_err().to_string();
+        assert_eq!(refused, format!("the packet of {from}: {why}"));
+    }
+    let params = by_host(Function::Sum, "up");
+    assert!(up(&params, &[raw(numbers)]).is_ok());
+}
+
+#[test]
+fn parameters_are_refused_by_name() {
+    let refused =
+        |params: GroupParams| Grouping::open(&params.encode().unwrap()).err().expect("refused").to_string();
+    assert_eq!(refused(GroupParams::default()), "parameter `keys`: a group needs one key column at least");
+    assert_eq!(refused(params(&["a", "b", "a"], vec![])), "parameter `keys`: column `a` is named twice");
+    let twice = vec![aggregate(Function::Sum, "x"), aggregate(Function::Sum, "x")];
+    assert_eq!(refused(params(&["a"], twice)), "parameter `aggregates`: `sum(x)` would be there twice");
+    let same = vec!["same".to_owned(); 100_000];
+    let keys = GroupParams { keys: same, ..GroupParams::default() };
+    assert_eq!(refused(keys), "parameter `keys`: 100000 columns are above the limit of 1024");
+    let averages = params(&["a"], vec![aggregate(Function::Average, "x"); 512]);
+    assert_eq!(refused(averages), "parameter `aggregates`: 1025 columns are above the limit of 1024");
+    let none = GroupParams { groups_max: 0, ..params(&["a"], vec![]) };
+    assert_eq!(refused(none), "parameter `groups_max`: 0 is not within 1 to 1048576");
+}
+
+#[test]
+fn nan_lies_beyond_infinity_by_its_sign_in_min_and_max() {
+    let of = |load| Row { host: None, rank: None, bytes: None, slots: None, load: Some(load) };
+    let params = params(&["host"], vec![aggregate(Function::Min, "load"), aggregate(Function::Max, "load")]);
+    let least_and_greatest = |loads: &[f64]| {
+        let rows: Vec<Row> = loads.iter().copied().map(of).collect();
+        let given =
+            params.finish(&Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap()).unwrap().0;
+        ["min(load)", "max(load)"]
+            .map(|name| given.column_by_name(name).unwrap().as_primitive::<Float64Type>().value(0))
+    };
+    let [least, greatest] = least_and_greatest(&[1.0, f64::NAN, f64::INFINITY]);
+    assert!(least == 1.0 && greatest.is_nan(), "{least} {greatest}");
+    let [least, greatest] = least_and_greatest(&[1.0, -f64::NAN, f64::NEG_INFINITY]);
+    assert!(least.is_nan() && greatest == 1.0, "{least} {greatest}");
+}

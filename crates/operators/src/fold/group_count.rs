@@ -1,0 +1,162 @@
+//! How many there are of each.
+
+use super::slicing::slice_of;
+use super::{Merge, MergeError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+/// The most groups that a count by group holds, whatever its own limit says.
+pub const GROUPS_MAX: u32 = 1 << 20;
+
+/// Counts by key, of no more than `groups_max` keys. Of two limits, the lesser rules.
+///
+/// More keys than that are an error: throwing out the rare ones at each fold would make their counts depend
+/// on the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked<K>", bound(deserialize = "K: Ord + Deserialize<'de>"))]
+pub struct GroupCount<K> {
+    groups_max: u32,
+    groups: BTreeMap<K, u64>,
+}
+
+/// What another node sent, before it is known to be within its limit.
+#[derive(Deserialize)]
+#[serde(bound = "K: Ord + Deserialize<'de>")]
+struct Unchecked<K> {
+    groups_max: u32,
+    groups: BTreeMap<K, u64>,
+}
+
+impl<K: Ord> TryFrom<Unchecked<K>> for GroupCount<K> {
+    type Error = MergeError;
+
+    fn try_from(Unchecked { groups_max, groups }: Unchecked<K>) -> Result<Self, MergeError> {
+        Self { groups_max: groups_max.min(GROUPS_MAX), groups }.within()
+    }
+}
+
+impl<K: Ord> GroupCount<K> {
+    /// No groups yet, and at most `groups_max` ever.
+    pub fn new(groups_max: u32) -> Self {
+        Self { groups_max: groups_max.min(GROUPS_MAX), groups: BTreeMap::new() }
+    }
+
+    /// Counts `count` more of `key`.
+    ///
+    /// # Errors
+    /// [`MergeError::TooManyGroups`], and [`MergeError::Overflow`].
+    pub fn add(&mut self, key: K, count: u64) -> Result<(), MergeError> {
+        let groups = self.groups.len();
+        match self.groups.entry(key) {
+            std::collections::btree_map::Entry::Occupied(mut group) => {
+                let sum = group.get().checked_add(count);
+                *group.get_mut() = sum.ok_or(MergeError::Overflow { figure: "count" })?;
+            }
+            std::collections::btree_map::Entry::Vacant(_) if groups >= self.groups_max as usize => {
+                return Err(MergeError::TooManyGroups { groups_max: self.groups_max });
+            }
+            std::collections::btree_map::Entry::Vacant(group) => {
+                group.insert(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// The counts by ascending key.
+    pub fn groups(&self) -> &BTreeMap<K, u64> {
+        &self.groups
+    }
+
+    /// The counts by ascending key, to keep.
+    pub fn into_groups(self) -> BTreeMap<K, u64> {
+        self.groups
+    }
+
+    fn within(self) -> Result<Self, MergeError> {
+        if self.groups.len() > self.groups_max as usize {
+            return Err(MergeError::TooManyGroups { groups_max: self.groups_max });
+        }
+        Ok(self)
+    }
+}
+
+impl<K> Default for GroupCount<K> {
+    /// No groups, with the widest limit: the identity.
+    fn default() -> Self {
+        Self { groups_max: GROUPS_MAX, groups: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Hash> Merge for GroupCount<K> {
+    const IS_SLICEABLE: bool = true;
+
+    fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
+        let groups_max = self.groups_max.min(other.groups_max);
+        if other.groups.len() > self.groups.len() {
+            std::mem::swap(self, &mut other); // the fewer are put among the more
+        }
+        self.groups_max = groups_max;
+        if self.groups.len() > groups_max as usize {
+            return Err(MergeError::TooManyGroups { groups_max });
+        }
+        other.groups.into_iter().try_for_each(|(key, count)| self.add(key, count))
+    }
+
+    /// By the keys' hashes.
+    fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
+        let groups_max = self.groups_max;
+        let mut parts: Vec<Self> = (0..slices.max(1)).map(|_| Self::new(groups_max)).collect();
+        for (key, count) in self.groups {
+            parts[slice_of(&key, slices.max(1))].groups.insert(key, count);
+        }
+        Ok(parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Body;
+    use crate::fold::laws::{hold_to_the_laws, slices_fold_like_the_whole};
+    use proptest::prelude::*;
+
+    fn words() -> impl Strategy<Value = GroupCount<String>> {
+        proptest::collection::btree_map("[ab]{0,3}", 0u64..1 << 40, 0..8).prop_map(|groups| {
+            let mut counts = GroupCount::new(1000);
+            groups.into_iter().for_each(|(word, count)| counts.add(word, count).unwrap());
+            counts
+        })
+    }
+
+    hold_to_the_laws!(laws_of_group_count, words());
+
+    proptest! {
+        #[test]
+        fn slices_of_counts_fold_like_counts(a in words(), b in words(), slices in 1_u32..9) {
+            slices_fold_like_the_whole(&a, &b, slices);
+        }
+    }
+
+    fn counts(groups_max: u32, keys: &[u32]) -> GroupCount<u32> {
+        let mut counts = GroupCount::new(groups_max);
+        keys.iter().for_each(|&key| counts.add(key, 1).unwrap());
+        counts
+    }
+
+    #[test]
+    fn more_groups_than_allowed_are_an_error_that_names_the_limit() {
+        assert_eq!(counts(2, &[1, 2]).add(3, 1), Err(MergeError::TooManyGroups { groups_max: 2 }));
+        assert_eq!(counts(2, &[1, 2]).add(2, 1), Ok(()));
+        let refused = counts(9, &[1, 2, 3]).merge(counts(2, &[1])).unwrap_err();
+        assert_eq!(refused, MergeError::TooManyGroups { groups_max: 2 });
+        assert!(refused.to_string().contains("`groups_max`"), "{refused}");
+        let sent = GroupCount { groups_max: 1, groups: [(1, 1), (2, 1)].into() }.encode().unwrap();
+        assert!(GroupCount::<u32>::decode(&sent).unwrap_err().to_string().contains("`groups_max` of 1"));
+    }
+
+    #[test]
+    fn overflow_is_an_error() {
+        assert_eq!(counts(9, &[1]).add(1, u64::MAX), Err(MergeError::Overflow { figure: "count" }));
+    }
+}

@@ -1,0 +1,260 @@
+//! The laws of an operator without state, checked by random trees in each of its uses.
+//!
+//! Each typed partial's tests call them by [`hold_to_the_laws!`](crate::hold_to_the_laws), those of other crates too
+//! (feature `laws`). The operators that nodes have by name are in `family`.
+
+use super::{Merge, Piece, Source};
+use crate::aggregation::Partition;
+use crate::codec::Body;
+use crate::erased::{Operator, erase};
+use crate::error::OperatorError;
+use crate::filter::{FilterKind, Wave};
+use crate::{folding, merging};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::fmt::Debug;
+
+/// What two partials become in a call, travelled as between nodes: through bytes.
+pub fn merged<M: Merge + Body>(a: M, b: M) -> M {
+    let call = erase(merging("merged", |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("no local"))));
+    M::decode(&reduced(&*call, bytes_of(&a), bytes_of(&b), &Bytes::new()))
+        .expect("what was written can be read")
+}
+
+/// What an operator makes of two partials.
+pub fn reduced(operator: &dyn Operator, a: Bytes, b: Bytes, params: &Bytes) -> Bytes {
+    operator.reduce(a, b, params).now().expect("it doesn't wait").expect("these partials can be merged")
+}
+
+/// What a stream's filter makes of these pieces, which is one packet.
+pub fn filtered(kind: &dyn FilterKind, params: &Bytes, pieces: &[(Source, Bytes)]) -> Bytes {
+    let mut filter = kind.open(params).expect("parameters are right");
+    let piece = |(source, payload): &(Source, Bytes)| Piece { source: *source, payload: payload.clone() };
+    let (pieces, mut out) = (pieces.iter().map(piece).collect::<Vec<_>>(), Vec::new());
+    filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).expect("these pieces fold");
+    assert_eq!(out.len(), 1, "a fold gives one packet");
+    out.remove(0)
+}
+
+/// Its bytes.
+pub fn bytes_of<M: Body>(partial: &M) -> Bytes {
+    partial.encode().expect("partials can be written")
+}
+
+/// `(a·b)·c = a·(b·c)` and `a·b = b·a`.
+pub fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M, c: &M) {
+    let left = merged(merged(a.clone(), b.clone()), c.clone());
+    let right = merged(a.clone(), merged(b.clone(), c.clone()));
+    assert_eq!(bytes_of(&left), bytes_of(&right), "associative");
+    let swapped = merged(b.clone(), a.clone());
+    assert_eq!(bytes_of(&merged(a.clone(), b.clone())), bytes_of(&swapped), "commutative");
+}
+
+/// `0·a = a·0 = a`.
+pub fn default_is_identity<M: Merge + Body + Clone + Default>(a: &M) {
+    assert_eq!(bytes_of(&merged(M::default(), a.clone())), bytes_of(a), "left identity");
+    assert_eq!(bytes_of(&merged(a.clone(), M::default())), bytes_of(a), "right identity");
+}
+
+/// Partials as they come from the partitions, and an order in which any two of those left meet: a random
+/// tree.
+///
+/// Each draw names two of the partials that are left, by number modulo how many there are.
+pub fn partials_and_tree<M: Clone + Debug>(
+    partial: impl Strategy<Value = M>,
+) -> impl Strategy<Value = (Vec<M>, Vec<(usize, usize)>)> {
+    proptest::collection::vec(partial, 1..24).prop_flat_map(|partials| {
+        let meetings = proptest::collection::vec((any::<usize>(), any::<usize>()), partials.len() - 1);
+        (Just(partials), meetings)
+    })
+}
+
+/// What is left of `partials` when any two of them have met as `tree` says.
+fn met<T>(mut left: Vec<T>, tree: &[(usize, usize)], meet: impl Fn(T, T) -> T) -> T {
+    for &(first, second) in tree {
+        let a = left.swap_remove(first % left.len());
+        let b = left.swap_remove(second % left.len());
+        left.push(meet(a, b));
+    }
+    assert_eq!(left.len(), 1, "a tree of n-1 meetings leaves one");
+    left.remove(0)
+}
+
+/// The result of folding `partials` as `tree` says, against that of folding them one after the other; in a call, in a
+/// stream as packets of endpoints, and as what workers push.
+pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tree: &[(usize, usize)]) {
+    let called = partials.iter().cloned().reduce(merged).expect("there is at least one partial");
+    let called = bytes_of(&called);
+    assert_eq!(bytes_of(&met(partials.to_vec(), tree, merged)), called, "a call");
+
+    let (fold, none) = (folding::<M>("laws"), Bytes::new());
+    let sent = |(id, partial): (u32, &M)| (Source::Endpoint(id), bytes_of(partial));
+    let sent: Vec<(Source, Bytes)> = (0..).zip(partials).map(sent).collect();
+    assert_eq!(filtered(&fold, &none, &sent), called, "a stream of one node");
+    let streamed = met(sent.clone(), tree, |a, b| (Source::Child(0), filtered(&fold, &none, &[a, b])));
+    assert_eq!(streamed.1, called, "a stream over a tree");
+    let pushed = sent.into_iter().map(|(_, payload)| payload).collect();
+    assert_eq!(met(pushed, tree, |a, b| reduced(&fold, a, b, &none)), called, "pushes");
+}
+
+/// `join(split(a)) = a`, and `join(aᵢ·bᵢ) = a·b`.
+pub fn slices_fold_like_the_whole<M: Merge + Body + Clone>(a: &M, b: &M, slices: u32) {
+    let split = |whole: &M| {
+        let parts = whole.clone().split(slices).expect("it can be cut");
+        assert_eq!(parts.len(), slices as usize, "as many as were asked for");
+        parts
+    };
+    let join = |parts: Vec<M>| M::join(parts).expect("slices can be joined");
+    assert_eq!(bytes_of(&join(split(a))), bytes_of(a), "joined again");
+    let folded = split(a).into_iter().zip(split(b)).map(|(a, b)| merged(a, b)).collect();
+    assert_eq!(bytes_of(&join(folded)), bytes_of(&merged(a.clone(), b.clone())), "folded slice by slice");
+}
+
+/// Defines a module of tests that hold a partial with an identity to all of the laws; needs `proptest`.
+#[macro_export]
+macro_rules! hold_to_the_laws {
+    ($name:ident, $partial:expr) => {
+        mod $name {
+            use super::*;
+            use $crate::fold::laws;
+
+            proptest::proptest! {
+                #[test]
+                fn associative_and_commutative(a in $partial, b in $partial, c in $partial) {
+                    laws::associative_and_commutative(&a, &b, &c);
+                }
+
+                #[test]
+                fn default_is_identity(a in $partial) {
+                    laws::default_is_identity(&a);
+                }
+
+                #[test]
+                fn any_tree_gives_the_same_bytes((partials, tree) in laws::partials_and_tree($partial)) {
+                    laws::any_tree_gives_the_same_bytes(&partials, &tree);
+                }
+            }
+        }
+    };
+}
+pub use hold_to_the_laws;
+
+#[cfg(test)]
+pub(crate) use by_name::{climbed, holds_in_all_uses, opened, tree, up};
+
+/// The laws of what nodes have by name.
+#[cfg(test)]
+mod by_name {
+    use super::*;
+    use crate::builtin::builtins;
+    use crate::error::Result;
+    use crate::filter::{Filter, builtin};
+    use crate::{Raw, ready::sampled};
+    use proptest::test_runner::TestCaseError;
+    use std::sync::Arc;
+
+    /// A built-in filter, opened.
+    pub(crate) fn opened(name: &str, params: &impl Body) -> Box<dyn Filter> {
+        let kind = builtin(name).expect("a built-in filter");
+        kind.open(&params.encode().expect("parameters can be written")).expect("parameters are right")
+    }
+
+    /// What one node makes of one wave.
+    pub(crate) fn up(name: &str, params: &impl Body, pieces: &[(Source, Bytes)]) -> Result<Vec<Bytes>> {
+        let mut out = Vec::new();
+        let piece = |(source, payload): &(Source, Bytes)| Piece { source: *source, payload: payload.clone() };
+        let pieces: Vec<Piece> = pieces.iter().map(piece).collect();
+        opened(name, params).up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
+        Ok(out)
+    }
+
+    /// Draws that make a random tree; see [`climbed`].
+    pub(crate) fn tree() -> impl Strategy<Value = Vec<usize>> {
+        proptest::collection::vec(any::<usize>(), 0..40)
+    }
+
+    enum Part {
+        Sample(u32, Bytes),
+        Partial(Vec<Bytes>),
+    }
+
+    /// What the front-end gets of `samples`, one of each endpoint, through a random tree.
+    ///
+    /// Each draw makes a node: of the samples and partials that are left, some (one to four) meet there, in any order.
+    pub(crate) fn climbed(name: &str, params: &impl Body, samples: &[Bytes], tree: &[usize]) -> Vec<Bytes> {
+        climb(samples, tree, |pieces| up(name, params, pieces).expect("these samples fold"))
+    }
+
+    fn climb(
+        samples: &[Bytes],
+        tree: &[usize],
+        node: impl Fn(&[(Source, Bytes)]) -> Vec<Bytes>,
+    ) -> Vec<Bytes> {
+        let mut draws = tree.iter().copied();
+        let mut parts: Vec<Part> =
+            (0..).zip(samples).map(|(id, sample)| Part::Sample(id, sample.clone())).collect();
+        loop {
+            if let [Part::Partial(packets)] = &parts[..] {
+                return packets.clone();
+            }
+            let draw = draws.next();
+            let meeting = draw.map_or(3, |draw| 1 + draw % 4).min(parts.len());
+            let mut pieces = Vec::new();
+            for child in 0..meeting as u32 {
+                let at = draw.unwrap_or(0) / 4 % parts.len();
+                match parts.swap_remove(at) {
+                    Part::Sample(id, sample) => pieces.push((Source::Endpoint(id), sample)),
+                    Part::Partial(packets) => {
+                        pieces.extend(packets.into_iter().map(|packet| (Source::Child(child), packet)));
+                    }
+                }
+            }
+            parts.push(Part::Partial(node(&pieces)));
+        }
+    }
+
+    /// One node with all endpoints on it, against random trees: of a stream, of a call, of what workers push.
+    ///
+    /// The call's locals give the samples; what is pushed is what each sample becomes alone. `seen` takes away what may
+    /// differ: the order, of an operator that keeps none.
+    pub(crate) fn holds_in_all_uses(
+        name: &str,
+        params: &Bytes,
+        samples: &[Bytes],
+        (tree, meetings): (&[usize], &[(usize, usize)]),
+        seen: fn(&Bytes) -> Bytes,
+    ) -> Result<(), TestCaseError> {
+        let entry = builtins().iter().find(|entry| entry.name == name).expect("a built-in operator");
+        let (kind, reduce) = entry.both_uses().expect("an operator without state");
+        let pieces: Vec<_> = (0..).map(Source::Endpoint).zip(samples.iter().cloned()).collect();
+        let flat = filtered(&*kind, params, &pieces);
+        let streamed = climb(samples, tree, |pieces| vec![filtered(&*kind, params, pieces)]).remove(0);
+        prop_assert_eq!(seen(&streamed), seen(&flat), "a stream");
+
+        let meetings = &meetings[..samples.len() - 1];
+        let call = sampled(name, &Raw(params.clone()), |partition: &Partition, (): &()| {
+            Ok(Raw(partition.data_as::<Bytes>()?.clone()))
+        })
+        .expect("a reduce that is ready");
+        let partials: Vec<Bytes> = (0..)
+            .zip(samples)
+            .map(|(id, sample)| {
+                Partition::new("samples".into(), id, samples.len() as u32, Arc::new(sample.clone()))
+            })
+            .map(|partition| call.local(&partition, &Bytes::new()).now().expect("it doesn't wait"))
+            .collect::<Result<_>>()
+            .expect("these samples fold");
+        let called = met(partials.clone(), meetings, |a, b| reduced(&*call, a, b, &Bytes::new()));
+        prop_assert_eq!(seen(&called), seen(&flat), "a call");
+
+        let fold = |a: Bytes, b: Bytes| reduced(&*reduce, a, b, params);
+        prop_assert_eq!(met(partials.clone(), meetings, fold), called.clone(), "pushes");
+        if let [a, b, ..] = &partials[..] {
+            let (ab, ba) = (fold(a.clone(), b.clone()), fold(b.clone(), a.clone()));
+            prop_assert_eq!(seen(&ab), seen(&ba), "commutative");
+        }
+        prop_assert_eq!(fold(called.clone(), Bytes::new()), called.clone(), "right identity");
+        prop_assert_eq!(fold(Bytes::new(), called.clone()), called, "left identity");
+        Ok(())
+    }
+}

@@ -1,0 +1,336 @@
+//! Runs of lines: for applications that have text and no wish for another format.
+//!
+//! Samples and partials are the same. A last line without its line feed is a line all the same, and gets one. Lines are compared by their bytes.
+
+use super::{Fold, Piece, Side, side_by_side};
+use crate::builtin::{Builtin, Made, plain};
+use crate::codec::Codec;
+use crate::error::{OperatorError, Result};
+use bytes::Bytes;
+use std::marker::PhantomData;
+
+pub(crate) const MERGE_LINES: Builtin = Builtin {
+    name: "merge-lines",
+    summary: "lines of text, ascending by their bytes, merged",
+    params: &[],
+    made: Made::Fold(plain::<Runs<Text>>),
+};
+
+pub(crate) const SUM_LINES: Builtin = Builtin {
+    name: "sum-lines",
+    summary: "lines of a key, a tab and a number, ascending by key; numbers of equal keys are added",
+    params: &[],
+    made: Made::Fold(plain::<Runs<Counts>>),
+};
+
+pub(crate) const APPEND: Builtin = Builtin {
+    name: "append",
+    summary: "any bytes, one behind the other, in no certain order",
+    params: &[],
+    made: Made::Fold(plain::<Append>),
+};
+
+#[derive(Default)]
+struct Append;
+
+impl Fold for Append {
+    const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::Raw);
+
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
+        let payloads: Vec<&[u8]> = pieces.iter().map(|piece| piece.payload.as_ref()).collect();
+        Ok(payloads.concat().into())
+    }
+}
+
+/// What the lines of a run hold.
+trait Lines: Send + Sync + 'static {
+    /// Whether a key can stand in more than one line of a run.
+    const REPEATS: bool;
+
+    /// Its key's length, and its number.
+    fn read(line: &[u8]) -> Result<(usize, i64)>;
+
+    /// Writes two lines of equal keys.
+    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()>;
+}
+
+/// Lines that are keys as a whole.
+struct Text;
+
+impl Lines for Text {
+    const REPEATS: bool = true;
+
+    #[inline]
+    fn read(line: &[u8]) -> Result<(usize, i64)> {
+        Ok((line.len(), 0))
+    }
+
+    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()> {
+        put(out, our.bytes);
+        put(out, their.bytes);
+        Ok(())
+    }
+}
+
+/// Lines of a key, a tab and a number. Keys are compared, and not lines: a tab is greater than some bytes of longer keys.
+struct Counts;
+
+impl Lines for Counts {
+    const REPEATS: bool = false;
+
+    #[inline]
+    fn read(line: &[u8]) -> Result<(usize, i64)> {
+        let no_count = || OperatorError::new(format!("{} is no key, tab and number", shown(line)));
+        number_behind_tab(line).ok_or_else(no_count)
+    }
+
+    fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()> {
+        let key = our.key.bytes;
+        let overflow = || OperatorError::new(format!("the sum of {} leaves 64 bits", shown(key)));
+        let count = our.count.checked_add(their.count).ok_or_else(overflow)?;
+        out.extend_from_slice(&our.bytes[..=key.len()]);
+        put(out, itoa::Buffer::new().format(count).as_bytes());
+        Ok(())
+    }
+}
+
+/// Ascending runs of lines.
+struct Runs<L>(PhantomData<fn() -> L>);
+
+impl<L> Default for Runs<L> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<L: Lines> Fold for Runs<L> {
+    const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::Raw);
+
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
+        let check = |piece: &Piece| {
+            merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.refused(error))
+        };
+        match pieces {
+            [only] => check(only),
+            _ => merge_all::<L>(pieces).map_err(|error| {
+                // Which of them is no run is asked only now. If all are, they don't go together.
+                pieces.iter().find_map(|piece| check(piece).err()).unwrap_or(error)
+            }),
+        }
+    }
+}
+
+/// Merges the runs of all pieces two by two, so that no line is moved more often than need be.
+fn merge_all<L: Lines>(pieces: &[Piece]) -> Result<Bytes> {
+    match pieces {
+        [one] => Ok(one.payload.clone()),
+        [one, other] => merge::<L>(&one.payload, &other.payload),
+        _ => {
+            let (ones, others) = pieces.split_at(pieces.len() / 2);
+            merge::<L>(&merge_all::<L>(ones)?, &merge_all::<L>(others)?)
+        }
+    }
+}
+
+/// Two ascending runs as one.
+fn merge<L: Lines>(a: &Bytes, b: &Bytes) -> Result<Bytes> {
+    let mut merged = Vec::with_capacity(a.len() + b.len() + 2);
+    let (mut left, mut right) = (Run::<L>::new(a), Run::<L>::new(b));
+    for side in side_by_side(&mut left, &mut right, |our, their| our.key.cmp(&their.key)) {
+        match side {
+            Side::Ours(line) | Side::Theirs(line) => put(&mut merged, line.bytes),
+            Side::Both(our, their) => L::put_both(&mut merged, our, their)?,
+        }
+    }
+    left.end()?;
+    right.end()?;
+    Ok(merged.into())
+}
+
+fn put(out: &mut Vec<u8>, line: &[u8]) {
+    out.extend_from_slice(line);
+    out.push(b'\n');
+}
+
+fn shown(line: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 40;
+    format!("{:?}", String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES_MAX)]))
+}
+
+#[cold]
+fn out_of_order(key: &[u8], before: &[u8]) -> OperatorError {
+    OperatorError::new(format!("{} comes after {}", shown(key), shown(before)))
+}
+
+/// Bytes, ordered as they are, and faster: by their first sixteen as one number, and by all only where those are equal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    /// Big-endian. Those that are not there count as zero, which is no more than any that is.
+    first: u128,
+    bytes: &'a [u8],
+}
+
+impl<'a> Key<'a> {
+    const FIRST_BYTES: usize = size_of::<u128>();
+
+    /// The key of so many bytes at the front of `rest`.
+    fn at_front(rest: &'a [u8], bytes: usize) -> Self {
+        let key = &rest[..bytes];
+        let first = match rest.first_chunk() {
+            // What lies behind the key is read with it, and shifted out.
+            Some(&first) if bytes > 0 => {
+                let behind = 8 * Self::FIRST_BYTES.saturating_sub(bytes);
+                u128::from_be_bytes(first) >> behind << behind
+            }
+            Some(_) => 0,
+            None => {
+                let mut first = [0; Self::FIRST_BYTES];
+                first[..bytes].copy_from_slice(key);
+                u128::from_be_bytes(first)
+            }
+        };
+        Self { first, bytes: key }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    key: Key<'a>,
+    count: i64,
+    /// All of it.
+    bytes: &'a [u8],
+}
+
+/// The lines of a run, by ascending key. What breaks that ends the run, and [`end`](Self::end) says it.
+struct Run<'a, L> {
+    rest: &'a [u8],
+    before: Option<Key<'a>>,
+    broken: Option<OperatorError>,
+    lines: PhantomData<L>,
+}
+
+impl<'a, L: Lines> Run<'a, L> {
+    fn new(run: &'a [u8]) -> Self {
+        Self { rest: run, before: None, broken: None, lines: PhantomData }
+    }
+
+    fn end(self) -> Result<()> {
+        self.broken.map_or(Ok(()), Err)
+    }
+}
+
+impl<'a, L: Lines> Iterator for Run<'a, L> {
+    type Item = Line<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Line<'a>> {
+        let rest = self.rest;
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', rest);
+        self.rest = end.map_or(&[], |end| &rest[end + 1..]);
+        let bytes = &rest[..end.unwrap_or(rest.len())];
+        let (key_bytes, count) = L::read(bytes).map_err(|error| self.broken = Some(error)).ok()?;
+        let key = Key::at_front(rest, key_bytes);
+        if let Some(before) = self.before.replace(key)
+            && (before > key || !L::REPEATS && before == key)
+        {
+            self.broken = Some(out_of_order(key.bytes, before.bytes));
+            return None;
+        }
+        Some(Line { key, count, bytes })
+    }
+}
+
+/// Where a line's last tab is, and the whole number of 64 bits behind it, written as [`str::parse`] takes it.
+fn number_behind_tab(line: &[u8]) -> Option<(usize, i64)> {
+    // So many digits cannot leave 64 bits.
+    const DIGITS_SAFE: usize = 18;
+    let (mut number, mut power) = (0, 1);
+    for (digits, (at, &byte)) in line.iter().enumerate().rev().take(DIGITS_SAFE + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' if digits < DIGITS_SAFE => number += power * i64::from(byte - b'0'),
+            b'\t' if digits > 0 => return Some((at, number)),
+            _ => break,
+        }
+        power *= 10;
+    }
+    let tab = memchr::memrchr(b'\t', line)?;
+    Some((tab, std::str::from_utf8(&line[tab + 1..]).ok()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn run(counts: &BTreeMap<String, i64>) -> Bytes {
+        counts.iter().map(|(key, count)| format!("{key}\t{count}\n")).collect::<String>().into()
+    }
+
+    proptest! {
+        #[test]
+        fn merged_lines_are_all_lines_sorted(mut a in lines(), mut b in lines()) {
+            a.sort();
+            b.sort();
+            let text = |lines: &[String]| Bytes::from(lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+            let merged = merge::<Text>(&text(&a), &text(&b)).unwrap();
+            a.append(&mut b);
+            a.sort();
+            prop_assert_eq!(merged, text(&a));
+        }
+
+        #[test]
+        fn sums_are_those_of_a_map(a in counts(), b in counts(), c in counts()) {
+            let mut all = a.clone();
+            for (key, count) in b.iter().chain(&c) {
+                *all.entry(key.clone()).or_default() += count;
+            }
+            let (a, b, c) = (run(&a), run(&b), run(&c));
+            let sum = merge::<Counts>;
+            let one_way = sum(&sum(&a, &b).unwrap(), &c).unwrap();
+            let other_way = sum(&a, &sum(&c, &b).unwrap()).unwrap();
+            prop_assert_eq!(&one_way, &other_way);
+            prop_assert_eq!(one_way, run(&all));
+        }
+    }
+
+    fn lines() -> impl Strategy<Value = Vec<String>> {
+        proptest::collection::vec("[a-c]{0,3}", 0..12)
+    }
+
+    proptest! {
+        /// Long enough to differ within the first sixteen bytes and behind them, with bytes of zero.
+        #[test]
+        fn keys_are_ordered_as_their_bytes(a in key(), b in key(), behind in key()) {
+            let with_more = |key: &[u8]| [key, behind.as_slice()].concat();
+            let (with_a, with_b) = (with_more(&a), with_more(&b));
+            let keys = (Key::at_front(&with_a, a.len()), Key::at_front(&with_b, b.len()));
+            prop_assert_eq!(keys.0.cmp(&keys.1), a.cmp(&b));
+        }
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        (0..20_usize, proptest::collection::vec(0_u8..2, 0..4))
+            .prop_map(|(same, rest)| [vec![1; same], rest].concat())
+    }
+
+    fn counts() -> impl Strategy<Value = BTreeMap<String, i64>> {
+        proptest::collection::btree_map("[ -c]{1,3}", -9_i64..9, 0..8)
+    }
+
+    #[test]
+    fn what_is_out_of_order_or_no_count_is_told_by_its_line() {
+        let run = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let why = |result: Result<Bytes>| result.unwrap_err().to_string();
+        let (merge, sum) = (merge::<Text>, merge::<Counts>);
+        assert_eq!(why(merge(&run("b\na\n"), &run("c\n"))), r#""a" comes after "b""#);
+        assert_eq!(why(sum(&run("a\t1\na\t2\n"), &run("c\t1\n"))), r#""a" comes after "a""#);
+        assert!(why(sum(&run("a 1\n"), &run("c\t1\n"))).contains("no key, tab and number"));
+        let most = run("a\t9223372036854775807\n");
+        assert!(why(sum(&most, &most)).contains("leaves 64 bits"));
+        assert_eq!(merge(&run("a"), &run("b")).unwrap(), "a\nb\n", "a last line needs no line feed");
+    }
+}

@@ -1,0 +1,220 @@
+//! What an endpoint sends to a sketch: values, one or many.
+//!
+//! An endpoint sends a typed packet, each of whose values counts and each element of its arrays; or a MessagePack
+//! number, string or byte string, or an array of them. [`samples_of`] is the one place where packets become values.
+//!
+//! Which of the two it is the bytes show. A typed packet begins with its number of fields, and more follow; in
+//! MessagePack a byte from 1 to 127 is a number, and the whole of it. So packets of up to 127 fields can't be
+//! mistaken; one of no fields is the number 0, and those of more fields are not read as such.
+
+use crate::codec::Body;
+use crate::error::Result;
+use crate::packet::{Packet, PacketError, Value as Typed};
+use bytes::Bytes;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One value of an endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// A whole number, from `i64::MIN` to `u64::MAX`.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+    /// A string's UTF-8, or a byte string.
+    Bytes(Vec<u8>),
+}
+
+/// The values in an endpoint's packet.
+///
+/// # Errors
+/// When it is no typed packet, no value and no array of values.
+pub(super) fn samples_of(payload: &Bytes) -> Result<Vec<Value>> {
+    match typed(payload) {
+        Some(packet) => {
+            let mut values = Vec::new();
+            packet?.values().for_each(|value| append(&mut values, value));
+            Ok(values)
+        }
+        None => Ok(Samples::decode(payload)?.0),
+    }
+}
+
+/// The typed packet that `payload` is, or fails to be; `None` of what may be MessagePack.
+pub(crate) fn typed(payload: &Bytes) -> Option<Result<Packet, PacketError>> {
+    let is_typed = payload.len() > 1 && (1..=0x7f).contains(&payload[0]);
+    is_typed.then(|| Packet::read(payload))
+}
+
+fn append(values: &mut Vec<Value>, field: Typed<'_>) {
+    match field {
+        Typed::I64(number) => values.push(Value::Integer(number.into())),
+        Typed::U64(number) => values.push(Value::Integer(number.into())),
+        Typed::F64(number) => values.push(Value::Float(number)),
+        Typed::F32(number) => values.push(Value::Float(number.into())),
+        Typed::Str(text) => values.push(Value::Bytes(text.into())),
+        Typed::Blob(octets) => values.push(Value::Bytes(octets.into())),
+        Typed::I64s(numbers) => values.extend(numbers.iter().map(|number| Value::Integer(number.into()))),
+        Typed::U64s(numbers) => values.extend(numbers.iter().map(|number| Value::Integer(number.into()))),
+        Typed::F64s(numbers) => values.extend(numbers.iter().map(Value::Float)),
+        Typed::F32s(numbers) => values.extend(numbers.iter().map(|number| Value::Float(number.into()))),
+        Typed::Strs(texts) => values.extend(texts.map(|text| Value::Bytes(text.into()))),
+        Typed::Blobs(blobs) => values.extend(blobs.map(|octets| Value::Bytes(octets.into()))),
+    }
+}
+
+struct Samples(Vec<Value>);
+
+impl<'de> Deserialize<'de> for Samples {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(SamplesVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(ValueVisitor)
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(writer)
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(number) => writer.serialize_i128(*number),
+            Self::Float(number) => writer.serialize_f64(*number),
+            Self::Bytes(bytes) => writer.serialize_bytes(bytes),
+        }
+    }
+}
+
+struct ValueVisitor;
+
+impl Visitor<'_> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, a string or a byte string")
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Integer(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Integer(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Float(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Bytes(text.as_bytes().to_vec()))
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Value, E> {
+        Ok(Value::Bytes(bytes.to_vec()))
+    }
+}
+
+struct SamplesVisitor;
+
+impl<'de> Visitor<'de> for SamplesVisitor {
+    type Value = Samples;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, a string, a byte string, or an array of them")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Samples, E> {
+        ValueVisitor.visit_i64(number).map(one)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Samples, E> {
+        ValueVisitor.visit_u64(number).map(one)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Samples, E> {
+        ValueVisitor.visit_f64(number).map(one)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Samples, E> {
+        ValueVisitor.visit_str(text).map(one)
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Samples, E> {
+        ValueVisitor.visit_bytes(bytes).map(one)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Samples, A::Error> {
+        // Grown as values come: the length an array claims is nobody's proof that they are there.
+        let mut values = Vec::new();
+        while let Some(value) = sequence.next_element()? {
+            values.push(value);
+        }
+        Ok(Samples(values))
+    }
+}
+
+fn one(value: Value) -> Samples {
+    Samples(vec![value])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Row;
+
+    fn samples<T: Body>(packet: &T) -> Vec<Value> {
+        samples_of(&packet.encode().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn values_alone_and_in_arrays() {
+        assert_eq!(samples(&1.5f64), [Value::Float(1.5)]);
+        assert_eq!(samples(&vec![1u32, 300]), [Value::Integer(1), Value::Integer(300)]);
+        assert_eq!(samples(&"rack 7".to_owned()), [Value::Bytes(b"rack 7".to_vec())]);
+        assert_eq!(samples(&Bytes::from_static(b"\0\xff")), [Value::Bytes(b"\0\xff".to_vec())]);
+        assert_eq!(samples(&Vec::<f64>::new()), []);
+        assert_eq!(samples(&(-7i64, 0.5f64)), [Value::Integer(-7), Value::Float(0.5)]);
+    }
+
+    #[test]
+    fn numbers_beyond_the_signed_ones_stay_what_they_are() {
+        let most = Value::Integer(u64::MAX.into());
+        assert_eq!(samples(&(u64::MAX, -1i64)), [most.clone(), Value::Integer(-1)]);
+        assert_eq!(samples(&Row::new().u64(u64::MAX).i64(-1).packet()), [most, Value::Integer(-1)]);
+    }
+
+    #[test]
+    fn typed_packets_give_all_of_their_values() {
+        let texts = Row::new().str("a").strs(&["b", "c"]).blob(b"d").blobs(&[b"e"]).packet();
+        let expected = ["a", "b", "c", "d", "e"].map(|text| Value::Bytes(text.into()));
+        assert_eq!(samples(&texts), expected);
+        let numbers = Row::new().f64(0.5).f64s(&[1.5]).f32(2.5).f32s(&[3.5]).i64s(&[-4]).u64s(&[5]).packet();
+        let expected = [0.5, 1.5, 2.5, 3.5].map(Value::Float).into_iter();
+        assert_eq!(samples(&numbers), expected.chain([-4, 5].map(Value::Integer)).collect::<Vec<_>>());
+        let widest = [0i64; 127].iter().fold(Row::new(), |row, &number| row.i64(number)).packet();
+        assert_eq!(samples(&widest).len(), 127);
+        // In MessagePack every number up to 127 is one byte, as a packet's number of fields is.
+        assert!((0..=127u8).all(|number| samples(&number) == [Value::Integer(number.into())]));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let refused = samples_of(&vec![vec![1u8]].encode().unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("a number, a string or a byte string"), "{refused}");
+        let cut = samples_of(&Bytes::from_static(b"\x01\x03\0")).unwrap_err();
+        assert_eq!(cut.to_string(), "field 0, a f64, takes 8 bytes, of which 1 are there");
+        assert!(samples_of(&Bytes::new()).is_err());
+        assert!(samples_of(&Bytes::from_static(&[0xdd, 0xff, 0xff, 0xff, 0xff])).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! The k greatest.
+//!
+//! [`TopK`] is the typed partial; [`rows`] has the operator on packets, which ranks rows by score.
+//!
+//! Invariant: `items` descend and are no more than `k`. Ties are decided by the full order of `T`, so put
+//! after the score something that tells equals apart (partition and document); then every tree picks the
+//! same. Merging two is one walk along both, so a fold costs O(k) whatever the partitions hold.
+
+pub mod rows;
+
+use super::{Merge, MergeError, Side, side_by_side};
+use serde::{Deserialize, Serialize};
+
+/// Room for gathering the greatest of a stream before the rest is thrown out; beyond twice `k`, whatever `k`
+/// is.
+const GATHER_MIN: usize = 64;
+
+/// The `k` greatest of some values, greatest first. Of two with different `k`, the lesser `k` rules.
+///
+/// ```
+/// use treefold_operators::fold::{Merge, TopK};
+///
+/// let mut top = TopK::of(2, [3, 9, 4]);
+/// top.merge(TopK::of(2, [5, 1])).unwrap();
+/// assert_eq!(top.items(), [9, 5]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked<T>", bound(deserialize = "T: Ord + Deserialize<'de>"))]
+pub struct TopK<T> {
+    k: u32,
+    items: Vec<T>,
+}
+
+/// What another node sent, before it is known to descend and to be short enough.
+#[derive(Deserialize)]
+struct Unchecked<T> {
+    k: u32,
+    items: Vec<T>,
+}
+
+impl<T: Ord> TryFrom<Unchecked<T>> for TopK<T> {
+    type Error = &'static str;
+
+    fn try_from(Unchecked { k, items }: Unchecked<T>) -> Result<Self, Self::Error> {
+        if items.len() > k as usize {
+            return Err("top-k holds more than k items");
+        }
+        if !items.is_sorted_by(|before, after| before >= after) {
+            return Err("the items of top-k don't descend");
+        }
+        Ok(Self { k, items })
+    }
+}
+
+impl<T: Ord> TopK<T> {
+    /// The `k` greatest of none.
+    pub fn new(k: u32) -> Self {
+        Self { k, items: Vec::new() }
+    }
+
+    /// The `k` greatest of `values`, in time linear in their number and memory in `k`.
+    pub fn of(k: u32, values: impl IntoIterator<Item = T>) -> Self {
+        let keep = k as usize;
+        let gather = keep.saturating_mul(2).max(GATHER_MIN);
+        let mut items = Vec::new();
+        for value in values {
+            items.push(value);
+            if items.len() >= gather {
+                items.select_nth_unstable_by(keep, |a, b| b.cmp(a));
+                items.truncate(keep);
+            }
+        }
+        items.sort_unstable_by(|a, b| b.cmp(a));
+        items.truncate(keep);
+        Self { k, items }
+    }
+
+    /// How many at most.
+    pub fn k(&self) -> u32 {
+        self.k
+    }
+
+    /// Them, greatest first.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// Them, greatest first, to keep.
+    pub fn into_items(self) -> Vec<T> {
+        self.items
+    }
+
+    /// The least value that would still get in once there are `k`: a local may skip what is less.
+    pub fn threshold(&self) -> Option<&T> {
+        if self.items.len() < self.k as usize { None } else { self.items.last() }
+    }
+
+    /// Takes one more value in, if it is among the greatest. For many, [`of`](Self::of) is faster.
+    pub fn push(&mut self, value: T) {
+        if self.items.len() >= self.k as usize && self.items.last().is_none_or(|least| *least >= value) {
+            return;
+        }
+        let at = self.items.partition_point(|item| *item >= value);
+        self.items.insert(at, value);
+        self.items.truncate(self.k as usize);
+    }
+}
+
+impl<T> Default for TopK<T> {
+    /// None of any number: the identity.
+    fn default() -> Self {
+        Self { k: u32::MAX, items: Vec::new() }
+    }
+}
+
+impl<T: Ord> Merge for TopK<T> {
+    fn merge(&mut self, other: Self) -> Result<(), MergeError> {
+        self.k = self.k.min(other.k);
+        let keep = self.k as usize;
+        let mut merged = Vec::with_capacity((self.items.len() + other.items.len()).min(keep));
+        let ours = std::mem::take(&mut self.items);
+        let mut sides = side_by_side(ours, other.items, |our, their| their.cmp(our));
+        while merged.len() < keep
+            && let Some(side) = sides.next()
+        {
+            match side {
+                Side::Ours(item) | Side::Theirs(item) => merged.push(item),
+                Side::Both(our, their) => merged.extend([our, their].into_iter().take(keep - merged.len())),
+            }
+        }
+        drop(sides);
+        self.items = merged;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Body;
+    use crate::fold::TotalF64;
+    use crate::fold::laws::hold_to_the_laws;
+    use proptest::prelude::*;
+
+    /// Scores with many ties, told apart by a document's number.
+    fn hits(k: impl Strategy<Value = u32>) -> impl Strategy<Value = TopK<(TotalF64, u32)>> {
+        let hit = (0i32..4, 0u32..100).prop_map(|(score, doc)| (TotalF64(f64::from(score) / 2.0), doc));
+        (k, proptest::collection::vec(hit, 0..20)).prop_map(|(k, hits)| TopK::of(k, hits))
+    }
+
+    hold_to_the_laws!(laws_of_top_5, hits(Just(5u32)));
+    hold_to_the_laws!(laws_of_unequal_k, hits(0u32..8));
+
+    proptest! {
+        #[test]
+        fn is_the_head_of_the_sorted_values(k in 0u32..100, values in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let mut sorted = values.clone();
+            sorted.sort_unstable_by(|a, b| b.cmp(a));
+            sorted.truncate(k as usize);
+            prop_assert_eq!(&TopK::of(k, values.iter().copied()).into_items(), &sorted);
+            let mut pushed = TopK::new(k);
+            values.iter().for_each(|&value| pushed.push(value));
+            prop_assert_eq!(pushed.into_items(), sorted);
+        }
+    }
+
+    #[test]
+    fn the_threshold_says_what_can_be_skipped() {
+        assert_eq!(TopK::of(3, [1, 2]).threshold(), None);
+        assert_eq!(TopK::of(2, [1, 2, 3]).threshold(), Some(&2));
+    }
+
+    #[test]
+    fn a_partial_that_breaks_the_invariant_is_refused() {
+        #[derive(Serialize, Deserialize)]
+        struct Sent {
+            k: u32,
+            items: Vec<u32>,
+        }
+        let refused = |k, items| {
+            let sent = Sent { k, items }.encode().unwrap();
+            TopK::<u32>::decode(&sent).unwrap_err().to_string()
+        };
+        assert!(refused(1, vec![2, 1]).contains("holds more than k items"));
+        assert!(refused(5, vec![1, 2]).contains("don't descend"));
+    }
+}

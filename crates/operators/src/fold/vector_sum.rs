@@ -1,0 +1,170 @@
+//! Sums of vectors, entry by entry.
+
+use super::elementwise::{Elementwise, fold_numbers};
+use super::sum::Adding;
+use super::{Merge, MergeError};
+use crate::codec::{Body, BodyError, Codec};
+use bytes::{Bytes, BytesMut};
+
+const WIDTH: usize = size_of::<f32>();
+
+/// A sum of vectors of 32-bit floating-point numbers, all of the same length: gradients, histograms with weights,
+/// embeddings.
+///
+/// It travels as its little-endian numbers and nothing else, and is summed where it lies. The vector of no entries is the
+/// identity; other lengths that differ are an error. As with [`FloatSum`](super::FloatSum), two trees over n partials may
+/// differ by rounding, by at most some `n · 2⁻²⁴ · Σ|x|` in each entry.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct VectorSum(Bytes);
+
+impl VectorSum {
+    /// The vector of these entries.
+    pub fn new(entries: impl IntoIterator<Item = f32>) -> Self {
+        let octets: Vec<u8> = entries.into_iter().flat_map(f32::to_le_bytes).collect();
+        Self(octets.into())
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.0.len() / WIDTH
+    }
+
+    /// True for the identity.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> impl Iterator<Item = f32> {
+        let (entries, _) = self.0.as_chunks::<WIDTH>();
+        entries.iter().map(|&octets| f32::from_le_bytes(octets))
+    }
+}
+
+fn sum_of(a: [u8; WIDTH], b: [u8; WIDTH]) -> [u8; WIDTH] {
+    Adding::f32(f32::from_le_bytes(a), f32::from_le_bytes(b)).to_le_bytes()
+}
+
+fn add(total: &mut BytesMut, other: &[u8]) {
+    fold_numbers(total, other, |a, b| (Adding::f32(a, b), false));
+}
+
+impl Merge for VectorSum {
+    const IS_SLICEABLE: bool = true;
+
+    fn merge(&mut self, other: Self) -> Result<(), MergeError> {
+        if self.is_empty() || other.is_empty() {
+            if self.is_empty() {
+                *self = other;
+            }
+            return Ok(());
+        }
+        if self.0.len() != other.0.len() {
+            let (a, b) = (self.len(), other.len());
+            return Err(MergeError::Refused(format!("one vector has {a} entries and the other {b}")));
+        }
+        // Whichever of the two nobody else holds takes the other in; if both are shared, the sum is made beside them.
+        let (a, b) = (std::mem::take(&mut self.0), other.0);
+        self.0 = match (a.try_into_mut(), b) {
+            (Ok(mut total), b) => {
+                add(&mut total, &b);
+                total.freeze()
+            }
+            (Err(a), b) => match b.try_into_mut() {
+                Ok(mut total) => {
+                    add(&mut total, &a);
+                    total.freeze()
+                }
+                Err(b) => {
+                    let (a, _) = a.as_chunks::<WIDTH>();
+                    let (b, _) = b.as_chunks::<WIDTH>();
+                    let entries: Vec<[u8; WIDTH]> = a.iter().zip(b).map(|(&a, &b)| sum_of(a, b)).collect();
+                    entries.into_flattened().into()
+                }
+            },
+        };
+        Ok(())
+    }
+
+    /// Runs of neighbouring entries, as long as each other but for one.
+    fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
+        let (len, slices) = (self.len() as u64, u64::from(slices.max(1)));
+        let start = |index: u64| (index * len / slices) as usize * WIDTH;
+        Ok((0..slices).map(|index| Self(self.0.slice(start(index)..start(index + 1)))).collect())
+    }
+
+    fn join(parts: Vec<Self>) -> Result<Self, MergeError> {
+        let mut octets = Vec::with_capacity(parts.iter().map(|part| part.0.len()).sum());
+        parts.iter().for_each(|part| octets.extend_from_slice(&part.0));
+        Ok(Self(octets.into()))
+    }
+}
+
+impl Body for VectorSum {
+    const CODEC: Codec = Codec::Raw;
+
+    fn encode(&self) -> Result<Bytes, BodyError> {
+        Ok(self.0.clone())
+    }
+
+    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
+        buffer.extend_from_slice(&self.0);
+        Ok(())
+    }
+
+    fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
+        if bytes.len().is_multiple_of(WIDTH) {
+            return Ok(Self(bytes.clone()));
+        }
+        Err(BodyError::decode::<Self>(Codec::Raw, bytes.len(), &"its numbers have four bytes each"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::laws::{hold_to_the_laws, slices_fold_like_the_whole};
+    use proptest::prelude::*;
+
+    /// Whole numbers, which are summed exactly.
+    fn vector() -> impl Strategy<Value = VectorSum> {
+        proptest::collection::vec(-1_000_i16..1_000, 5)
+            .prop_map(|entries| VectorSum::new(entries.into_iter().map(f32::from)))
+    }
+
+    hold_to_the_laws!(laws_of_vector_sum, vector());
+
+    proptest! {
+        #[test]
+        fn slices_of_vectors_fold_like_vectors(a in vector(), b in vector(), slices in 1_u32..9) {
+            slices_fold_like_the_whole(&a, &b, slices);
+        }
+    }
+
+    #[test]
+    fn it_is_summed_in_place_or_beside_and_the_same() {
+        let whole = VectorSum::new([1.5, -2.0, 3.25]);
+        let sum = |mut a: VectorSum, b: VectorSum| {
+            a.merge(b).unwrap();
+            a.entries().collect::<Vec<f32>>()
+        };
+        let fresh = || VectorSum::new(whole.entries());
+        let wanted = [3.0, -4.0, 6.5];
+        assert_eq!(sum(fresh(), whole.clone()), wanted);
+        assert_eq!(sum(whole.clone(), fresh()), wanted);
+        assert_eq!(sum(whole.clone(), whole.clone()), wanted);
+        assert_eq!(whole.entries().collect::<Vec<f32>>(), [1.5, -2.0, 3.25], "who holds it still has it");
+    }
+
+    #[test]
+    fn lengths_that_differ_and_broken_numbers_are_refused() {
+        let refused = VectorSum::new([1.0]).merge(VectorSum::new([1.0, 2.0])).unwrap_err().to_string();
+        assert_eq!(refused, "one vector has 1 entries and the other 2");
+        assert!(
+            VectorSum::decode(&Bytes::from_static(b"12345"))
+                .unwrap_err()
+                .to_string()
+                .contains("from 5 bytes")
+        );
+    }
+}

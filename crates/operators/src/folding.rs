@@ -1,0 +1,222 @@
+//! The one adapter between operators without state and their uses: a [`Fold`] as a filter of streams and as a reduce of
+//! calls and pushes.
+
+use crate::aggregation::{Partition, Placement};
+use crate::codec::{Body, Codec};
+use crate::erased::{Operator, Outcome};
+use crate::error::{OperatorError, Result};
+use crate::filter::{Filter, FilterKind, Wave};
+use crate::fold::{Fold, Merge, Piece, Source, Typed, params};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// A [`Fold`] by name, with what reads its parameters. It is both a [`FilterKind`] and an [`Operator`].
+///
+/// As an operator it has no locals, which pushes do not need. For calls, [`over`] adds the locals of a service.
+pub struct Folding<F> {
+    name: &'static str,
+    open: Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>,
+    placement: Placement,
+    empty_adds_nothing: bool,
+}
+
+/// The fold of a typed partial, from endpoints and children alike. Its errors begin with `name`; it takes no parameters.
+///
+/// ```
+/// use treefold_operators::filter::{FilterKind, Piece, Source, Wave};
+/// use treefold_operators::fold::GroupCount;
+/// use treefold_operators::{Body, folding};
+///
+/// let words = |keys: &[&str]| {
+///     let mut counts = GroupCount::<String>::new(1000);
+///     keys.iter().for_each(|&key| counts.add(key.to_string(), 1).unwrap());
+///     counts.encode().unwrap()
+/// };
+/// let mut filter = folding::<GroupCount<String>>("words").open(&Default::default()).unwrap();
+/// let pieces = [
+///     Piece { source: Source::Endpoint(0), payload: words(&["a", "b"]) },
+///     Piece { source: Source::Child(0), payload: words(&["a"]) },
+/// ];
+/// let mut out = Vec::new();
+/// filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).unwrap();
+/// assert_eq!(GroupCount::<String>::decode(&out[0]).unwrap().groups()["a"], 2);
+/// ```
+pub fn folding<M: Body + Merge>(name: &'static str) -> Folding<Typed<M>> {
+    Folding::plain(name)
+}
+
+impl<F: Fold> Folding<F> {
+    /// The fold that `open` makes of the parameters. Its errors begin with `name`, unless that is empty.
+    pub fn new(name: &'static str, open: impl Fn(&Bytes) -> Result<F> + Send + Sync + 'static) -> Self {
+        Self { name, open: Box::new(open), placement: Placement::Measured, empty_adds_nothing: false }
+    }
+
+    /// A fold that takes no parameters.
+    pub(crate) fn plain(name: &'static str) -> Self
+    where
+        F: Default,
+    {
+        Self::new(name, |params| Ok(params::none(params).map(|()| F::default())?))
+    }
+
+    /// The same, run elsewhere.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// The same, whose reduce takes a partial of no bytes for one that adds nothing.
+    pub(crate) fn with_empty(mut self) -> Self {
+        self.empty_adds_nothing = true;
+        self
+    }
+
+    fn opened(&self, params: &Bytes) -> Result<Opened<F>> {
+        let fold = (self.open)(params).map_err(|error| named(self.name, error))?;
+        Ok(Opened { name: self.name, fold })
+    }
+}
+
+fn named(name: &str, error: OperatorError) -> OperatorError {
+    if name.is_empty() { error } else { error.context(name) }
+}
+
+/// A fold whose parameters are known.
+struct Opened<F> {
+    name: &'static str,
+    fold: F,
+}
+
+impl<F: Fold> Opened<F> {
+    fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
+        self.fold.fold(pieces).map_err(|error| named(self.name, error))
+    }
+}
+
+impl<F: Fold> Filter for Opened<F> {
+    fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
+        if !wave.pieces.is_empty() {
+            out.push(self.fold(wave.pieces)?);
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fold> FilterKind for Folding<F> {
+    fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
+        Ok(Box::new(self.opened(params)?))
+    }
+
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+}
+
+impl<F: Fold> Operator for Folding<F> {
+    fn local(&self, partition: &Partition, _: &Bytes) -> Outcome {
+        let why = format!("it is a reduce; the locals of {partition:?} are its service's");
+        Outcome::Now(Err(named(self.name, OperatorError::new(why))))
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        if self.empty_adds_nothing && (a.is_empty() || b.is_empty()) {
+            return Outcome::Now(Ok(if a.is_empty() { b } else { a }));
+        }
+        let pieces = [(0, a), (1, b)].map(|(at, payload)| Piece { source: Source::Child(at), payload });
+        Outcome::Now(self.opened(params).and_then(|opened| opened.fold(&pieces)))
+    }
+
+    fn finish(&self, partial: Bytes, _: &Bytes) -> Result<Bytes> {
+        Ok(partial)
+    }
+
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    fn holds_processor(&self) -> bool {
+        true
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        F::CODECS
+    }
+}
+
+impl<F> fmt::Debug for Folding<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Folding")
+            .field("name", &self.name)
+            .field("placement", &self.placement)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An aggregation of two operators: `reduce` folds partials, and everything else is done by `locals`, whose own reduce
+/// is not used. The call's parameters go to both.
+///
+/// This is how a call uses an [operator that every node has](crate::ready), or a guest, on partials that a service's own
+/// locals make. Where locals give samples, [`sampled`](crate::ready::sampled) is shorter.
+pub fn over(reduce: Arc<dyn Operator>, locals: Arc<dyn Operator>) -> Arc<dyn Operator> {
+    Arc::new(Over { reduce, locals })
+}
+
+struct Over {
+    reduce: Arc<dyn Operator>,
+    locals: Arc<dyn Operator>,
+}
+
+impl Operator for Over {
+    fn local(&self, partition: &Partition, params: &Bytes) -> Outcome {
+        self.locals.local(partition, params)
+    }
+
+    fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome {
+        self.reduce.reduce(a, b, params)
+    }
+
+    fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes> {
+        self.locals.finish(partial, params)
+    }
+
+    fn placement(&self) -> Placement {
+        self.reduce.placement()
+    }
+
+    fn holds_processor(&self) -> bool {
+        self.locals.holds_processor()
+    }
+
+    fn codecs(&self) -> (Codec, Codec) {
+        self.locals.codecs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::{MergeError, Sum};
+
+    fn folded(pieces: &[(Source, Bytes)]) -> Result<Vec<Bytes>> {
+        let mut filter = folding::<Sum>("total").open(&Bytes::new()).unwrap();
+        let piece = |(source, payload): &(Source, Bytes)| Piece { source: *source, payload: payload.clone() };
+        let (pieces, mut out) = (pieces.iter().map(piece).collect::<Vec<_>>(), Vec::new());
+        filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn merges_what_decodes_and_names_who_sent_what_does_not() {
+        let sum = |sum: i64| Sum(sum).encode().unwrap();
+        let (endpoint, child) = (Source::Endpoint(1), Source::Child(2));
+        assert_eq!(folded(&[(endpoint, sum(40)), (child, sum(2))]).unwrap(), [sum(42)]);
+        let refused =
+            folded(&[(endpoint, sum(1)), (child, Bytes::from_static(b"\xc1"))]).unwrap_err().to_string();
+        assert!(refused.starts_with("total: the packet of child 2: can't read"), "{refused}");
+        let refused = folded(&[(endpoint, sum(i64::MAX)), (child, sum(1))]).unwrap_err();
+        let cause = refused.cause().and_then(|cause| cause.downcast_ref::<MergeError>());
+        assert_eq!(cause, Some(&MergeError::Overflow { figure: "sum" }));
+    }
+}
