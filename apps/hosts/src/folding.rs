@@ -77,7 +77,7 @@ mod tests {
             let pieces: Vec<Piece> = (0..).zip(&samples).map(|(endpoint, sample)| sent(endpoint, sample)).collect();
             let (below, here) = pieces.split_at(1 + at % (pieces.len() - 1));
             let from_child = Piece { source: Source::Child(0), payload: up(3, below).unwrap() };
-            let streamed = up(3, &[here, &[from_child.clone()]].concat()).unwrap();
+            let streamed = up(3, &[here, std::slice::from_ref(&from_child)].concat()).unwrap();
             prop_assert_eq!(&streamed, &called.encode().unwrap());
             let rest = up(3, here).unwrap();
             let pushed = folding().reduce(rest, from_child.payload, &Bytes::new()).now().unwrap().unwrap();

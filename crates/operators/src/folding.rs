@@ -11,12 +11,15 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
+/// Makes a fold of its parameters.
+type Open<F> = Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>;
+
 /// A [`Fold`] by name, with what reads its parameters. It is both a [`FilterKind`] and an [`Operator`].
 ///
 /// As an operator it has no locals, which pushes do not need. For calls, [`over`] adds the locals of a service.
 pub struct Folding<F> {
     name: &'static str,
-    open: Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>,
+    open: Open<F>,
     placement: Placement,
     empty_adds_nothing: bool,
 }
@@ -198,6 +201,7 @@ impl Operator for Over {
 mod tests {
     use super::*;
     use crate::fold::{MergeError, Sum};
+    use crate::{Aggregation, Raw, erase, ready};
 
     fn folded(pieces: &[(Source, Bytes)]) -> Result<Vec<Bytes>> {
         let mut filter = folding::<Sum>("total").open(&Bytes::new()).unwrap();
@@ -218,5 +222,34 @@ mod tests {
         let refused = folded(&[(endpoint, sum(i64::MAX)), (child, sum(1))]).unwrap_err();
         let cause = refused.cause().and_then(|cause| cause.downcast_ref::<MergeError>());
         assert_eq!(cause, Some(&MergeError::Overflow { figure: "sum" }));
+    }
+
+    #[test]
+    fn an_operator_by_name_folds_partials_of_a_services_locals() {
+        let (_, lines) = ready::reduces().find(|(name, _)| *name == "sum-lines").unwrap();
+        let words = over(lines, erase(Words));
+        let local = |text: &str| {
+            let partition = Partition::new("texts".into(), 0, 2, Arc::new(text.to_string()));
+            words.local(&partition, &Bytes::new()).now().unwrap().unwrap()
+        };
+        let both = words.reduce(local("a"), local("b"), &Bytes::new()).now().unwrap().unwrap();
+        assert_eq!(words.finish(both, &Bytes::new()).unwrap(), "a\t1\nb\t1\n");
+        assert_eq!(words.codecs(), (Codec::Raw, Codec::Raw));
+    }
+
+    /// Counts the one word that a partition has.
+    struct Words;
+
+    impl Aggregation for Words {
+        type Params = Raw;
+        type Partial = Raw;
+
+        fn local(&self, partition: &Partition, _: &Raw) -> Result<Raw> {
+            Ok(Raw(format!("{}\t1\n", partition.data_as::<String>()?).into()))
+        }
+
+        fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {
+            unreachable!("the operator by name reduces")
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! to add to any of them. What is not in order is an error: it would spoil everything above it.
 
 use crate::aggregation::{Partition, Placement};
-use crate::builtin::{Stateless, builtins};
+use crate::builtin::{Builtin, Stateless, builtins};
 use crate::codec::{Body, Codec};
 use crate::erased::{Operator, Outcome, params_of};
 use crate::error::{OperatorError, Result};
@@ -54,7 +54,7 @@ pub fn sampled<P: Body + Sync, S: Body>(
     params: &impl Body,
     sample: impl Fn(&Partition, &P) -> Result<S> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Operator>> {
-    let fold = builtins().iter().find(|entry| entry.name == name).and_then(|entry| entry.both_uses());
+    let fold = builtins().iter().find(|entry| entry.name == name).and_then(Builtin::both_uses);
     let fold = fold.ok_or_else(|| OperatorError::new(format!("no reduce is named `{name}`")))?;
     let params = params.encode()?;
     fold.0.open(&params)?;

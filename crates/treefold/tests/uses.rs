@@ -9,9 +9,9 @@ use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
 use treefold::push::{Worker, application, ready};
 use treefold::{Client, Cluster, Node, PartitionSet, Raw, Service, Shape};
 use treefold_operators::filter::merge_sorted::{Combine, MergeSorted};
+use treefold_operators::fold::examples::{Example, examples};
 use treefold_operators::packet::{Packet as Typed, Row};
 use treefold_operators::{Body, Partition};
-use treefold_operators::fold::examples::{Example, examples};
 
 /// How long what must happen may take on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,16 +22,16 @@ const NODES: u32 = 4;
 const MERGE_SORTED: &str = "merge-sorted";
 
 /// A run as a chunk of a stream that ends the run.
-fn chunk_of(run: Bytes) -> Bytes {
-    let run = Typed::read(&run).unwrap();
+fn chunk_of(run: &Bytes) -> Bytes {
+    let run = Typed::read(run).unwrap();
     let keys: Vec<&str> = run.strs(0).unwrap().collect();
     let counts: Vec<i64> = run.i64s(1).unwrap().iter().collect();
     Row::new().blobs(&keys).i64s(&counts).u64(1).u64(0).packet().into_bytes()
 }
 
 /// The run that one chunk holds.
-fn run_of(chunk: Bytes) -> Bytes {
-    let chunk = Typed::read(&chunk).unwrap();
+fn run_of(chunk: &Bytes) -> Bytes {
+    let chunk = Typed::read(chunk).unwrap();
     let keys: Vec<&str> = chunk.blobs(0).unwrap().map(|key| std::str::from_utf8(key).unwrap()).collect();
     let counts: Vec<i64> = chunk.i64s(1).unwrap().iter().collect();
     Row::new().strs(&keys).i64s(&counts).packet().into_bytes()
@@ -44,7 +44,7 @@ impl Endpoint for Sampler {
     fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took {
         let asked = examples().into_iter().find(|example| packet.payload == example.name).unwrap();
         let sample = asked.samples[self.0 as usize].clone();
-        let sample = if asked.name == MERGE_SORTED { chunk_of(sample) } else { sample };
+        let sample = if asked.name == MERGE_SORTED { chunk_of(&sample) } else { sample };
         outlet.send_tagged(packet.tag, sample).unwrap();
         Took::Now
     }
@@ -76,14 +76,18 @@ async fn called_of(client: &Client, example: &Example) -> Bytes {
 
 async fn streamed_of(client: &Client, example: &Example) -> Bytes {
     let is_chunked = example.name == MERGE_SORTED;
-    let params = if is_chunked { MergeSorted { combine: Combine::Sum, ..MergeSorted::default() }.encode().unwrap() } else { example.params.clone() };
+    let params = if is_chunked {
+        MergeSorted { combine: Combine::Sum, ..MergeSorted::default() }.encode().unwrap()
+    } else {
+        example.params.clone()
+    };
     let opening = client.stream("sampler").up_filter(example.name).filter_params(&Raw(params));
     let mut stream = opening.shape(Shape::KAry(2)).open().await.unwrap();
     stream.send(Bytes::from_static(example.name.as_bytes())).await.unwrap();
     let wave = stream.wave().await.unwrap();
     assert_eq!(wave.contributors, PartitionSet::first(NODES), "{}: {:?}", example.name, wave.missing);
     let [packet] = &wave.packets[..] else { panic!("{}: {:?}", example.name, wave.packets) };
-    if is_chunked { run_of(packet.clone()) } else { packet.clone() }
+    if is_chunked { run_of(packet) } else { packet.clone() }
 }
 
 /// Workers push partials: what a stream's filter makes of one sample alone.
@@ -92,9 +96,10 @@ async fn pushed_of(client: &Client, example: &Example, request: u64, workers: &[
     let announced = client.announce(&kind, example.params.clone(), request, PartitionSet::first(NODES));
     let announced = tokio::spawn(announced.deadline(PATIENCE).patience(PATIENCE).into_future());
     for ((number, worker), sample) in (0..).zip(workers).zip(&example.samples) {
-        let lift = ready::sampled(example.name, &Raw(example.params.clone()), |partition: &Partition, (): &()| {
-            Ok(Raw(partition.data_as::<Bytes>()?.clone()))
-        });
+        let lift =
+            ready::sampled(example.name, &Raw(example.params.clone()), |partition: &Partition, (): &()| {
+                Ok(Raw(partition.data_as::<Bytes>()?.clone()))
+            });
         let partition = Partition::new("one".into(), number, NODES, std::sync::Arc::new(sample.clone()));
         let partial = lift.unwrap().local(&partition, &Bytes::new()).now().unwrap().unwrap();
         worker.push_last(request, partial).await.unwrap();
@@ -114,8 +119,8 @@ async fn operators_with_state_are_no_reduces() {
         assert!(ready::sampled(name, &(), |_: &Partition, (): &()| Ok(())).is_err(), "{name} in a call");
         let announced =
             relay.client().announce(&format!("pushed/{name}"), Bytes::new(), request, PartitionSet::first(1));
-        let reply = announced.deadline(PATIENCE).patience(PATIENCE).await;
-        panic!("{name} {reply:?}");
+        let refused = announced.deadline(PATIENCE).patience(PATIENCE).await.unwrap_err().to_string();
+        assert!(refused.contains("an aggregation that this node has"), "{name} in pushes: {refused}");
     }
 }
 

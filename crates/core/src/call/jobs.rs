@@ -204,7 +204,7 @@ impl<P: Payload> Wave<P> {
         &mut self,
         desk: &mut Desk<'_, P>,
         now: Instant,
-        job: OpenJob,
+        job: &OpenJob,
         result: Result<P, JobError>,
         cost: Duration,
     ) {

@@ -65,7 +65,7 @@ impl<P: Payload> Node<P> {
             wave.locals.futures.retain(|open| *open != id);
             wave.locals.inline -= u32::from(is_awaited && job.place == Place::Inline);
             if is_awaited {
-                wave.take_result(&mut desk!(self), now, job, result, cost);
+                wave.take_result(&mut desk!(self), now, &job, result, cost);
             }
             wave.settle(&mut desk!(self), now);
         }

@@ -36,8 +36,8 @@ pub use crate::builtin::{Builtin, Param, builtin, builtins};
 pub use crate::fold::{FilterError, Piece, Source, average, classes, distinct, histogram, quantiles};
 #[cfg(feature = "arrow")]
 pub use crate::fold::{concat_batches, group};
-pub use crate::folding::{Folding, folding};
 pub use crate::fold::{concatenate::fields as concatenate, top_k::rows as top_k};
+pub use crate::folding::{Folding, folding};
 pub use clock_skew::ClockSkew;
 pub use time_aligned::TimeAligned;
 

@@ -226,7 +226,8 @@ fn the_guides_table_of_operators_is_true() {
     let guide = include_str!("../../../../docs/guide.md");
     let (_, table) = guide.split_once("\n| operator | call |").expect("the table of operators");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    let cells = |row: &'static str| -> Vec<&str> { row.trim_matches('|').split('|').map(str::trim).collect() };
+    let cells =
+        |row: &'static str| -> Vec<&str> { row.trim_matches('|').split('|').map(str::trim).collect() };
     let rows: Vec<Vec<&str>> = rows.map(cells).filter(|row| row[0].starts_with('`')).collect();
     let of_arrow = |name: &str| ["group", "concat-batches"].contains(&name);
     let said: Vec<(&str, bool, bool, bool)> = rows

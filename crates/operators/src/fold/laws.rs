@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use std::fmt::Debug;
 
 /// What two partials become in a call, travelled as between nodes: through bytes.
+#[allow(clippy::needless_pass_by_value, reason = "so that it can be given to Iterator::reduce")]
 pub fn merged<M: Merge + Body>(a: M, b: M) -> M {
     let call = erase(merging("merged", |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("no local"))));
     M::decode(&reduced(&*call, bytes_of(&a), bytes_of(&b), &Bytes::new()))

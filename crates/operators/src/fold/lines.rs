@@ -107,9 +107,8 @@ impl<L: Lines> Fold for Runs<L> {
     const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::Raw);
 
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
-        let check = |piece: &Piece| {
-            merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.refused(error))
-        };
+        let check =
+            |piece: &Piece| merge::<L>(&piece.payload, &Bytes::new()).map_err(|error| piece.refused(error));
         match pieces {
             [only] => check(only),
             _ => merge_all::<L>(pieces).map_err(|error| {

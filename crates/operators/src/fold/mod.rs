@@ -27,7 +27,8 @@
 //!   unknown; −0 is less than +0 (in `group`, a NaN lies beyond infinity by its sign, as in query engines);
 //! - rankings ([`TotalF64`]): NaN is below every number, since a row that could not be scored must not displace one
 //!   that was;
-//! - all NaNs are one: the result has the same bits, whichever of them was met first.
+//! - in both of these all NaNs are one: the result has the same bits, whichever of them was met first (the NaN of a sum
+//!   has those of one of its terms).
 //!
 //! Typed partials, which Rust programs use in calls ([`merging`](crate::merging())) and in streams
 //! ([`folding`](crate::folding())), implement [`Merge`]. Operators on typed packets need no type at the nodes. Each

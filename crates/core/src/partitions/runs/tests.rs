@@ -148,7 +148,7 @@ fn layout_does_not_matter_to_equality_and_order() {
 fn a_change_of_one_run_among_many_moves_one_chunk() {
     let mut runs: Runs = scattered(3, 10_000).runs().copied().collect();
     let rows = |runs: &Runs| match &runs.0 {
-        Layout::Chunks(many) => many.chunks.iter().map(|chunk| chunk.as_ptr()).collect::<Vec<_>>(),
+        Layout::Chunks(many) => many.chunks.iter().map(SmallVec::as_ptr).collect::<Vec<_>>(),
         Layout::Row(_) => Vec::new(),
     };
     let before = rows(&runs);

@@ -209,7 +209,8 @@ impl State {
         }
         let floor = self.runs.values().filter_map(Run::floor).min();
         let ends = self.ended || floor.is_none();
-        let merged = merging::merge(self.runs.values(), floor.as_ref(), Writer::of_chunks(params), (ends, late))?;
+        let merged =
+            merging::merge(self.runs.values(), floor.as_ref(), Writer::of_chunks(params), (ends, late))?;
         let left = self.runs.values().zip(&merged.positions).map(|(run, &position)| run.held_bytes(position));
         let (bytes, bytes_max) = (left.sum::<usize>() as u64, params.held_bytes_max);
         if bytes > bytes_max {

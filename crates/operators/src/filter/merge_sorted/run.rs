@@ -74,12 +74,25 @@ impl Chunk {
     pub(super) fn read(piece: &Piece, tag: u64, combine: Combine) -> Result<Self, FilterError> {
         let packet = Packet::read(&piece.payload).map_err(FilterError::packet(piece.source))?;
         let (values, wanted) = match combine {
-            Combine::Keep => (Type::Blobs, "`blobs blobs u64 u64` (keys, values, 1 when the run ends or else 0, late entries)"),
-            Combine::Sum => (Type::I64s, "`blobs i64s u64 u64` (keys, values, 1 when the run ends or else 0, late entries)"),
+            Combine::Keep => (
+                Type::Blobs,
+                "`blobs blobs u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
+            ),
+            Combine::Sum => (
+                Type::I64s,
+                "`blobs i64s u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
+            ),
         };
         match (packet.u64(2), packet.u64(3)) {
-            (Ok(ends @ 0..=1), Ok(late)) if packet.types().eq([Type::Blobs, values, Type::U64, Type::U64]) => {
-                Self::of(piece.source, &packet, wanted).map(|chunk| Self { tag, ends: ends == 1, late, ..chunk })
+            (Ok(ends @ 0..=1), Ok(late))
+                if packet.types().eq([Type::Blobs, values, Type::U64, Type::U64]) =>
+            {
+                Self::of(piece.source, &packet, wanted).map(|chunk| Self {
+                    tag,
+                    ends: ends == 1,
+                    late,
+                    ..chunk
+                })
             }
             _ => Err(unlike(piece.source, &packet, wanted)),
         }

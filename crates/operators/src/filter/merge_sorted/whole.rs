@@ -81,8 +81,12 @@ mod tests {
         let one = counts(&["a"], &[1]);
         let descending = why(one.clone(), counts(&["b", "a"], &[1, 2]));
         assert_eq!(descending, "the keys of child 1 don't ascend: entry 1 is less than the one before it");
-        assert!(why(counts(&["b"], &[1, 2]), one.clone()).contains("has 2 elements, where the others have 1"));
-        assert!(why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, where `blobs blobs`, "));
+        assert!(
+            why(counts(&["b"], &[1, 2]), one.clone()).contains("has 2 elements, where the others have 1")
+        );
+        assert!(
+            why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, where `blobs blobs`, ")
+        );
         let unlike = why(one.clone(), Row::new().blobs(&[b"a"]).i64s(&[1]));
         assert_eq!(unlike, "child 1 sends `blobs i64s`, where `strs i64s`, as others send, is wanted");
         assert!(why(counts(&["a"], &[i64::MAX]), one).starts_with("overflow: the sum of key"));
