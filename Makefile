@@ -3,7 +3,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test verify fix bench evaluation measure fmt clippy docs deny house tools
+.PHONY: help run test verify fix bench fan-in evaluation measure fmt clippy docs deny house tools
 
 CARGO ?= cargo
 
@@ -14,7 +14,7 @@ TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
 DENY_OPTIONAL ?= 0
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 run: tools ## a cluster in one process, answering queries over real files
 	$(CARGO) run --profile lean -p treefold-cli -- demo
@@ -30,6 +30,12 @@ fix: tools ## format, and apply the lints' suggestions
 
 bench: tools ## Treefold beside the kernel's floor: round trips, waves per second, CPU
 	bench/run.sh
+
+fan-in: tools ## one root over 100, 1,000 and 10,000 children: in core alone, in a stream, and over the network
+	$(CARGO) build --profile lean --locked -p treefold-bench-fan-in
+	for part in core stream network "network --dials root"; do \
+		$(CARGO) run --profile lean --locked -p treefold-bench-fan-in -- $$part; \
+	done
 
 evaluation: tools ## the papers' experiments on modelled time: points, pictures and their part of docs/evaluation.md
 	$(CARGO) run --profile lean --locked -p treefold-cli -- sim evaluate

@@ -27,6 +27,10 @@ const INTERLEAVED: u32 = 4;
 const REPEATED_IN: u32 = 10;
 /// One child in so many is lost.
 const LOST_IN: u32 = 100;
+/// One child in so many is silent.
+const SILENT_IN: u32 = 10;
+/// Timers until a root whose time is up has answered.
+const TIMERS_MAX: usize = 100_000;
 
 /// What the children hold, and in which order they answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -43,11 +47,23 @@ pub(crate) enum Pattern {
     Lost,
     /// As scattered, in a call that may give up a tenth of its partitions
     Spare,
+    /// As lost and spare at once
+    SpareLost,
+    /// As scattered, and one child in ten is silent until the time is up
+    Silent,
 }
 
 impl Pattern {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::InOrder, Self::Scattered, Self::Interleaved, Self::Repeated, Self::Lost, Self::Spare];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::InOrder,
+        Self::Scattered,
+        Self::Interleaved,
+        Self::Repeated,
+        Self::Lost,
+        Self::Spare,
+        Self::SpareLost,
+        Self::Silent,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -57,6 +73,8 @@ impl Pattern {
             Self::Repeated => "repeated",
             Self::Lost => "lost",
             Self::Spare => "spare",
+            Self::SpareLost => "spare lost",
+            Self::Silent => "silent",
         }
     }
 
@@ -118,7 +136,9 @@ struct Root {
     node: Node<Bytes>,
     now: Instant,
     asked: u32,
-    answer: Option<PartitionSet>,
+    /// What it has given its parent; some of it before its answer, when it waits in vain for the rest.
+    given: PartitionSet,
+    is_answered: bool,
 }
 
 impl Root {
@@ -129,11 +149,29 @@ impl Root {
             self.node.handle_timeout(self.now);
         }
         self.node.handle_input(self.now, input);
+        self.perform();
+    }
+
+    /// Lets time pass until the root has answered.
+    fn wait(&mut self) {
+        for _ in 0..TIMERS_MAX {
+            let (false, Some(at)) = (self.is_answered, self.node.poll_timeout()) else { return };
+            self.now = self.now.max(at);
+            self.node.handle_timeout(self.now);
+            self.perform();
+        }
+    }
+
+    fn perform(&mut self) {
         while let Some(effect) = self.node.poll_effect() {
             match effect {
-                Effect::Send { message: Message::Call(_), .. } => self.asked += 1,
-                Effect::Send { message: Message::Partial(partial), .. } if partial.last => {
-                    self.answer = Some(partial.contributors);
+                // A silent child is asked once more, without parameters.
+                Effect::Send { message: Message::Call(call), .. } => {
+                    self.asked += u32::from(call.params.is_some());
+                }
+                Effect::Send { message: Message::Partial(partial), .. } => {
+                    self.given.union_with(&partial.contributors);
+                    self.is_answered |= partial.last;
                 }
                 Effect::Run(job) => {
                     let Work::Reduce { a, .. } = job.work else { continue };
@@ -146,33 +184,37 @@ impl Root {
     }
 }
 
+/// What a child gives.
+fn partial_of(tag: Tag, child: u32, contributors: PartitionSet) -> Input<Bytes> {
+    let partial = Partial {
+        tag,
+        payload: Some(Bytes::from_static(&[0; 8])),
+        contributors,
+        missing: Vec::new(),
+        last: true,
+        load: LoadFigure { processors: 2, ..LoadFigure::default() },
+        loads: Vec::new(),
+        cost: CostFigure::default(),
+        given_up: Vec::new(),
+        report: None,
+    };
+    Input::Message { from: node_id(FIRST_CHILD + child), message: Message::Partial(Box::new(partial)) }
+}
+
 /// Makes one call of a root with so many children.
 pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let mut root = Root {
         node: Node::new(config(1), Instant::START),
         now: Instant::START + Duration::from_secs(1),
         asked: 0,
-        answer: None,
+        given: PartitionSet::new(),
+        is_answered: false,
     };
     let held: Vec<PartitionSet> = (0..children).map(|child| pattern.partitions(child, children)).collect();
     let leaf = |child: u32| Tree::leaf(node_id(FIRST_CHILD + child), held[child as usize].clone());
     let leaves: Vec<Tree> = (0..children).map(leaf).collect();
     let tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
-    let partial = |child: u32| {
-        let partial = Partial {
-            tag,
-            payload: Some(Bytes::from_static(&[0; 8])),
-            contributors: held[child as usize].clone(),
-            missing: Vec::new(),
-            last: true,
-            load: LoadFigure { processors: 2, ..LoadFigure::default() },
-            loads: Vec::new(),
-            cost: CostFigure::default(),
-            given_up: Vec::new(),
-            report: None,
-        };
-        Input::Message { from: node_id(FIRST_CHILD + child), message: Message::Partial(Box::new(partial)) }
-    };
+    let partial = |child: u32| partial_of(tag, child, held[child as usize].clone());
     let call = Call {
         tag,
         name: "fan/sum".into(),
@@ -181,7 +223,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
         answer_left: Duration::from_secs(50),
         waiting: Waiting::Staged,
         losses_max: children / 2,
-        spare: if pattern == Pattern::Spare { children / 10 } else { 0 },
+        spare: if matches!(pattern, Pattern::Spare | Pattern::SpareLost) { children / 10 } else { 0 },
         hedge: false,
         tree: Tree::join(node_id(1), PartitionSet::new(), &leaves),
         explain: false,
@@ -192,7 +234,11 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let mut answers = Vec::new();
     let mut lost = PartitionSet::new();
     for (at, child) in (0..).zip(order(children, pattern != Pattern::InOrder)) {
-        if pattern == Pattern::Lost && at % LOST_IN == LOST_IN / 2 {
+        if pattern == Pattern::Silent && at % SILENT_IN == SILENT_IN / 2 {
+            lost.union_with(&held[child as usize]);
+            continue;
+        }
+        if matches!(pattern, Pattern::Lost | Pattern::SpareLost) && at % LOST_IN == LOST_IN / 2 {
             lost.union_with(&held[child as usize]);
             answers.push(Input::Lost { peer: node_id(FIRST_CHILD + child) });
             continue;
@@ -209,9 +255,10 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     assert_eq!(root.asked, children, "the root asks each of its children once");
     let clock = Clock::start();
     answers.into_iter().for_each(|answer| root.feed(answer));
+    root.wait();
     let taking = clock.elapsed();
-    let came = root.answer.map(|contributors| contributors.len());
     let all: usize = held.iter().map(PartitionSet::len).sum();
-    assert_eq!(came, Some(all - lost.len()), "the root answers with all that came");
+    let came = (root.is_answered, root.given.len());
+    assert_eq!(came, (true, all - lost.len()), "the root answers with all that came");
     Times { asking, taking }
 }

@@ -299,8 +299,9 @@ impl Fan {
     /// Makes one call; gives its latency and the root's processor time.
     async fn call(&mut self) -> Result<Sample, Failure> {
         self.calls += 1;
-        // The children sit in a scattered order, so that what comes does not make one range at once.
-        let leaf = |(partition, child): (u32, u32)| {
+        // The root asks its children in the order of the tree, and so they answer about in that order. Their partitions are
+        // scattered, so that what has come does not make one range at once.
+        let leaf = |(child, partition): (u32, u32)| {
             Tree::leaf(node_id(child, self.port), PartitionSet::from_range(partition..partition + 1))
         };
         let leaves: Vec<Tree> = (0..).zip(order(self.children, true)).map(leaf).collect();
@@ -347,7 +348,7 @@ impl Fan {
         let root_time = self.process.processor_time()?.saturating_sub(before).as_secs_f64();
         let all = (0..).zip(order(self.children, true));
         let expected: i64 =
-            all.filter(|&(partition, _)| came.contains(partition)).map(|(_, child)| i64::from(child)).sum();
+            all.filter(|&(_, partition)| came.contains(partition)).map(|(child, _)| i64::from(child)).sum();
         if sum != expected {
             return Err(format!("the sum of those that came is {expected}, and the root says {sum}").into());
         }

@@ -69,7 +69,8 @@ fn explain_adds_the_tree_with_times_per_hop() {
 fn what_failed_is_listed_by_partition_with_its_reason() {
     let nodes = micro_cluster(2, 4);
     let fail = r#"{"local_ms": 0, "fail": [1], "panic": [2]}"#;
-    let partial = call("micro/spin", &nodes[0].addr, fail, "--min-coverage 0.5");
+    // The text of a panic's first backtrace is read from the program, which may take long.
+    let partial = call("micro/spin", &nodes[0].addr, fail, "--min-coverage 0.5 --deadline 20s");
     assert_eq!(partial.code, 3, "{}", partial.stdout);
     let answer = partial.json();
     assert_eq!(answer["status"], "partial");

@@ -1,3 +1,5 @@
+//! Runs beside a row of marked numbers, with sets large enough to lie in many chunks.
+
 use super::*;
 use crate::partitions::PartitionSet;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Nobody counts twice and nobody is lost, in examples and in whatever order parts come and folds end.
+
 use super::*;
 use alloc::vec::Vec;
 
