@@ -4,7 +4,7 @@
 //! rooms to its left only, in builds and in tests alike. So `treefold` and `sim`, two drivers of one core,
 //! never know each other, and what one of them needs of the other belongs into `core`.
 //!
-//! One arrow goes the other way: core's integration tests run in `sim`'s world ([`TESTED_IN`]). They link the same build
+//! One arrow goes the other way: core's integration tests run in `sim`'s world (`TESTED_IN`). They link the same build
 //! of core that `sim` does. Core's unit tests are another build, whose types are not those of `sim`, so no file of core's
 //! sources names it.
 
