@@ -5,7 +5,7 @@
 //!
 //! A root over ten thousand children holds thousands of runs for a while, and compares them with a partial of one run
 //! ten thousand times. So overlap, inclusion and what a small set has left take binary searches in the larger set, a small
-//! set is added to a larger one and taken from it in place ([`runs`]), and the number of partitions is kept and not counted.
+//! set is added to a larger one and taken from it in place (`runs`), and the number of partitions is kept and not counted.
 
 use crate::id::PartitionId;
 use alloc::vec::Vec;
