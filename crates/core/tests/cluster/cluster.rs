@@ -1,6 +1,8 @@
 //! Clusters in the simulator's world, as these tests want them: every node takes the same time for the same work, all
 //! nodes know each other from the start, and the effects of nodes can be read.
 
+pub mod lone;
+pub mod streams;
 mod workers;
 
 pub use workers::{APPLICATION, announced, piece, pieces};
@@ -9,13 +11,14 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::{Placement, Tuning};
-use treefold_core::effect::{Effect, Job, Work};
+use treefold_core::effect::{Effect, Event, Job, Work};
 use treefold_core::id::{NodeId, RequestId};
 use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::StreamEvent;
 use treefold_core::time::{Duration, Instant};
 use treefold_sim::world::distribution::Distribution;
 use treefold_sim::world::ink::Ink;
@@ -129,6 +132,8 @@ pub fn held(i: u32, n: u32, total: u32, replicas: u32) -> PartitionSet {
 #[derive(Default)]
 struct Journal {
     outcomes: BTreeMap<(usize, RequestId), Outcome<Ink>>,
+    /// What front-ends' users have heard of their streams.
+    streams: BTreeMap<RequestId, Vec<StreamEvent<Ink>>>,
     sliced_locals: u32,
     /// Effects as text, where they are to be written down.
     effects: Option<Vec<String>>,
@@ -139,6 +144,9 @@ impl Watch for Journal {
     fn effect(&mut self, now: Instant, at: usize, effect: &Effect<Ink>) {
         if matches!(effect, Effect::Run(Job { work: Work::Slices { .. }, .. })) {
             self.sliced_locals += 1;
+        }
+        if let Effect::Deliver(Event::Stream { request, event }) = effect {
+            self.streams.entry(*request).or_default().push((**event).clone());
         }
         if let Some(effects) = &mut self.effects {
             effects.push(format!("{now:?} {} {effect:?}", self.names[at]));
@@ -161,11 +169,7 @@ pub struct Cluster {
 impl Cluster {
     /// Nodes that all know each other.
     pub fn new(plan: &Plan) -> Self {
-        let mut cluster = Self {
-            world: World::new(plan.setting()),
-            journal: Journal::default(),
-            workers: Default::default(),
-        };
+        let mut cluster = Self::empty(plan);
         for i in 0..plan.nodes + plan.relays {
             let holds = |_: &u32| i < plan.nodes;
             let partitions =
@@ -174,6 +178,19 @@ impl Cluster {
         }
         cluster.introduce();
         cluster
+    }
+
+    /// No nodes yet.
+    pub fn empty(plan: &Plan) -> Self {
+        let world = World::new(plan.setting());
+        Self { world, journal: Journal::default(), workers: Default::default() }
+    }
+
+    /// One more node, with these partitions; `number` says its rack, and whether it is a relay. Everybody hears of it.
+    pub fn join(&mut self, plan: &Plan, number: u32, partitions: PartitionSet) -> u32 {
+        let i = self.start(plan.spec(number, partitions));
+        self.introduce();
+        i
     }
 
     fn start(&mut self, spec: Spec) -> u32 {

@@ -1,8 +1,7 @@
 //! One inner node of a stream, fed by hand: what its parent, its children and its endpoints say is written out, and so
 //! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
 
-use crate::world::Sum;
-use crate::world::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
+use crate::cluster::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
 use std::sync::Arc;
 use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
@@ -15,6 +14,7 @@ use treefold_core::stream::spec::EndpointEvent;
 use treefold_core::stream::{StreamError, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 use treefold_core::tree::{Seat, Tree};
+use treefold_sim::world::ink::Ink;
 
 #[test]
 fn a_packet_that_a_filter_below_failed_over_is_passed_on_as_missing_and_settled() {
@@ -50,7 +50,7 @@ fn what_is_too_large_to_be_sent_is_missing_from_its_wave() {
     lone.end_run(run, Ok(vec![packet(1_000)]));
     assert_eq!(lone.waves(), [(1, set(&[2]), vec![missing(&[1], ME, full.clone())])]);
     let is_settled =
-        |told: &(u32, EndpointEvent<Sum>)| matches!(told, (1, EndpointEvent::Settled { bytes: 1_065 }));
+        |told: &(u32, EndpointEvent<Ink>)| matches!(told, (1, EndpointEvent::Settled { bytes: 1_065 }));
     assert!(lone.told.iter().any(is_settled), "{:?}", lone.told);
     // What a filter makes: none of it is sent, lest the first half be taken for the next wave's.
     lone.send(1, None, 10);
@@ -166,7 +166,7 @@ fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
     let open = lone.asked_with(inner(ME, &[1], &[lost]), &[], &[ME]);
     lone.hear(2, StreamMessage::Open(open));
     let is_report =
-        |said: &(_, StreamMessage<Sum>)| said.0 == peer(2) && matches!(said.1, StreamMessage::Report(_));
+        |said: &(_, StreamMessage<Ink>)| said.0 == peer(2) && matches!(said.1, StreamMessage::Report(_));
     assert!(lone.said.iter().any(is_report), "{:?}", lone.said);
 }
 
@@ -325,9 +325,9 @@ fn no_chain_is_too_deep_for_a_stack() {
 }
 
 /// Why a node that knows nothing of the stream turns it down.
-fn refusals(lone: &mut Lone, open: StreamOpen<Sum>) -> Vec<String> {
+fn refusals(lone: &mut Lone, open: StreamOpen<Ink>) -> Vec<String> {
     lone.hear(1, StreamMessage::Open(open));
-    let reason_of = |(_, message): &(_, StreamMessage<Sum>)| match message {
+    let reason_of = |(_, message): &(_, StreamMessage<Ink>)| match message {
         StreamMessage::Close { reason, .. } => Some(reason.to_string()),
         _ => None,
     };
@@ -369,7 +369,7 @@ fn a_packet_down_that_the_filter_was_at_is_not_lost_when_the_node_begins_anew() 
     let run = lone.runs.pop_front().expect("the new filter is given it").run;
     lone.end_run(run, Ok(vec![packet(10)]));
     let is_packet =
-        |told: &(u32, EndpointEvent<Sum>)| matches!(told, (1, EndpointEvent::Packet { sequence: 1, .. }));
+        |told: &(u32, EndpointEvent<Ink>)| matches!(told, (1, EndpointEvent::Packet { sequence: 1, .. }));
     assert!(lone.told.iter().any(is_packet), "{:?}", lone.told);
 }
 
@@ -463,8 +463,8 @@ fn a_node_that_sends_packets_beats_all_the_same() {
         lone.send(1, Some(serial), 10);
         lone.pass(Tuning::LAN.stream_beat);
     }
-    let is_up = |message: &StreamMessage<Sum>| matches!(message, StreamMessage::Up(_));
-    let is_beat = |message: &StreamMessage<Sum>| matches!(message, StreamMessage::Beat { .. });
+    let is_up = |message: &StreamMessage<Ink>| matches!(message, StreamMessage::Up(_));
+    let is_beat = |message: &StreamMessage<Ink>| matches!(message, StreamMessage::Beat { .. });
     let to_parent = || lone.said.iter().filter(|(to, _)| *to == peer(1)).map(|(_, message)| message);
     assert_eq!(to_parent().filter(|message| is_up(message)).count(), 10);
     // What it has sent may wait behind a long payload, and then only the beats are heard.

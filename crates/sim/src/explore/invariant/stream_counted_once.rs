@@ -25,7 +25,7 @@ pub fn of_wave(heard: &Heard, wave: &StreamWave<Ink>) -> Finding {
         };
     }
     if let (Some(endpoint), [packet]) = (wave.contributors.least(), &wave.packets[..])
-        && heard.packets.get(&endpoint).is_some_and(|came| came.contains(&packet.call))
+        && heard.packets.get(&endpoint).is_some_and(|came| came.iter().any(|came| came.number == packet.call))
     {
         return Err(format!("packet {} of endpoint {endpoint} came twice: {wave:?}", packet.call));
     }

@@ -7,7 +7,7 @@
 //! counted are not looked for one by one where several make a wave: only their node knows which wave was theirs.
 
 use super::Finding;
-use super::streams::{FrontKey, Heard, Streams, are_distinct};
+use super::streams::{FrontKey, Heard, Streams};
 use crate::world::World;
 use crate::world::place::place_of;
 use crate::world::streams::Seat;
@@ -61,8 +61,7 @@ fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, sea
         return Ok(());
     }
     let came = heard.packets.get(&endpoint).map_or(&[][..], Vec::as_slice);
-    are_distinct(came)?;
-    let there: BTreeSet<u64> = came.iter().copied().collect();
+    let there: BTreeSet<u64> = came.iter().map(|came| came.number).collect();
     let lost: Vec<u64> =
         seat.sent.iter().map(|sent| sent.number).filter(|number| !there.contains(number)).collect();
     let named = heard.losses.get(&endpoint).copied().unwrap_or(0);
@@ -71,7 +70,7 @@ fn packets_of(world: &World, heard: &Heard, stream: StreamId, endpoint: u32, sea
     }
     let of_this_life: Vec<u64> = came
         .iter()
-        .copied()
+        .map(|came| came.number)
         .filter(|number| seat.sent.first().is_some_and(|first| *number >= first.number))
         .collect();
     if of_this_life.is_sorted() { Ok(()) } else { Err(format!("its packets came as {of_this_life:?}")) }

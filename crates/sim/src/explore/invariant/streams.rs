@@ -3,9 +3,9 @@
 //! It sees what front-ends' users ask for and hear. What endpoints have sent, the world says
 //! ([`World::seats`](crate::world::World::seats)).
 
-use super::{Finding, stream_counted_once, stream_partitioned, stream_tags};
+use super::{stream_counted_once, stream_partitioned, stream_tags};
 use crate::world::ink::Ink;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use treefold_core::id::RequestId;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::stream::{StreamEvent, StreamId, StreamSpec, StreamWave, Synchronisation};
@@ -13,6 +13,15 @@ use treefold_core::time::Instant;
 
 /// The front-end's place, and its name for the stream.
 pub type FrontKey = (usize, RequestId);
+
+/// A packet that came alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Came {
+    /// Its number at its endpoint.
+    pub number: u64,
+    /// Its tag.
+    pub tag: u64,
+}
 
 /// A stream as its front-end's user has heard of it.
 #[derive(Debug)]
@@ -23,12 +32,14 @@ pub struct Heard {
     pub synchronisation: Synchronisation,
     /// Endpoints that were asked for when it was opened: they take part, or are missing.
     pub asked: PartitionSet,
+    /// Those of them that took part from the start.
+    pub first: PartitionSet,
     /// Endpoints that take part, as was last said.
     pub present: PartitionSet,
     /// Where endpoints are waited for: by tag, who was in the wave, and who was missing from it.
     pub waves: BTreeMap<u64, (PartitionSet, PartitionSet)>,
     /// Where nobody is waited for: the packets that came, by endpoint.
-    pub packets: BTreeMap<u32, Vec<u64>>,
+    pub packets: BTreeMap<u32, Vec<Came>>,
     /// The same, of each endpoint the packets of which only the loss came.
     pub losses: BTreeMap<u32, u64>,
     /// Who was in a wave since [`Streams::forget_recent`].
@@ -45,6 +56,7 @@ impl Heard {
             stream: None,
             synchronisation,
             asked: PartitionSet::new(),
+            first: PartitionSet::new(),
             present: PartitionSet::new(),
             waves: BTreeMap::new(),
             packets: BTreeMap::new(),
@@ -108,6 +120,7 @@ impl Streams {
             StreamEvent::Opened { stream, endpoints, missing, .. } => {
                 heard.stream = Some(*stream);
                 heard.present.clone_from(endpoints);
+                heard.first.clone_from(endpoints);
                 heard.asked.clone_from(endpoints);
                 missing.iter().for_each(|loss| heard.asked.union_with(&loss.partitions));
             }
@@ -162,7 +175,10 @@ impl Heard {
         }
         let lost = wave.missing.first().and_then(|loss| loss.partitions.least());
         match (wave.contributors.least(), &wave.packets[..]) {
-            (Some(endpoint), [packet]) => self.packets.entry(endpoint).or_default().push(packet.call),
+            (Some(endpoint), [packet]) => {
+                let came = Came { number: packet.call, tag: wave.tag };
+                self.packets.entry(endpoint).or_default().push(came);
+            }
             (endpoint, _) => {
                 if let Some(endpoint) = endpoint.or(lost) {
                     *self.losses.entry(endpoint).or_default() += 1;
@@ -172,11 +188,3 @@ impl Heard {
     }
 }
 
-/// True when no number is in both rows or twice in one.
-pub(super) fn are_distinct(numbers: &[u64]) -> Finding {
-    let mut seen = BTreeSet::new();
-    match numbers.iter().find(|number| !seen.insert(**number)) {
-        Some(twice) => Err(format!("packet {twice} came twice")),
-        None => Ok(()),
-    }
-}

@@ -3,7 +3,9 @@
 
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::streams::Heard;
-use crate::explore::invariant::{stream_back, stream_leaves_nothing, stream_nothing_lost, stream_windows};
+use crate::explore::invariant::{
+    stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost, stream_windows,
+};
 use crate::explore::streaming::Mode;
 use crate::world::place::Life;
 use crate::world::streams::SeatKey;
@@ -185,10 +187,21 @@ impl Stage<'_> {
         for number in 0..self.scenario.streams.len() {
             let Some(heard) = self.heard(number) else { continue };
             let opened = self.opened[&number];
-            let streams = self.watch.inspection.streams();
-            let says = stream_nothing_lost::at_rest(&self.world, streams, &(opened.front, opened.request));
+            let (key, only_answers) =
+                ((opened.front, opened.request), self.scenario.streams[number].every_us.is_none());
             let (stream, now) = (heard.stream, self.world.now());
-            self.watch.inspection.hold_stream("stream_nothing_lost", now, opened.front, stream, says);
+            let streams = self.watch.inspection.streams();
+            let says = [
+                ("stream_nothing_lost", stream_nothing_lost::at_rest(&self.world, streams, &key)),
+                ("stream_down", stream_down::at_rest(&self.world, streams, &key, opened.sent)),
+                (
+                    "stream_answered_once",
+                    if only_answers { stream_answered_once::at_rest(heard) } else { Ok(()) },
+                ),
+            ];
+            for (invariant, says) in says {
+                self.watch.inspection.hold_stream(invariant, now, opened.front, stream, says);
+            }
         }
         self.look()
     }
@@ -201,10 +214,16 @@ impl Stage<'_> {
         self.world.seats().filter(|(key, seat)| is_open(key, seat.is_over)).map(|(key, _)| *key).collect()
     }
 
-    /// True when nothing of a stream is on its way up. Where nodes count and waves wait for all, the last waves may be
+    /// True when nothing of a stream is on its way. Where nodes count and waves wait for all, the last waves may be
     /// without somebody for ever.
     fn is_settled(&self, number: usize) -> bool {
         let planned = &self.scenario.streams[number];
+        let front = self.opened.get(&number).and_then(|opened| {
+            self.world.front(self.world.place(opened.front).id(), opened.request)
+        });
+        if front.is_some_and(|front| !front.is_over && front.down_bytes > 0) {
+            return false;
+        }
         if planned.mode == Mode::WaitForAll && !planned.names_tags() {
             return true;
         }

@@ -50,16 +50,17 @@ impl World {
             FilterEffect::Open { stream, spec } => inline.push(self.open_filter(at, stream, &spec)),
             FilterEffect::Run(run) => self.run_filter(at, &run, inline),
             FilterEffect::Lend { stream, id } => {
-                let payload = self.streams.operators.contains(&(at, id)).then(|| operator(id));
+                let payload = self.streams.operators.get(&(at, id)).cloned();
                 inline.push(Input::Operator(OperatorNews::Lent { stream, id, payload }));
             }
             FilterEffect::Keep { id, payload } => {
                 self.streams.operators_kept.push(at);
-                let is_it = payload == operator(id);
-                if is_it {
-                    self.streams.operators.insert((at, id));
-                }
-                let result = if is_it { Ok(()) } else { Err("it is not what its name says".into()) };
+                let result = if payload == operator(id) {
+                    self.streams.operators.insert((at, id), payload);
+                    Ok(())
+                } else {
+                    Err("it is not what its name says".into())
+                };
                 let input = Input::Operator(OperatorNews::Kept { id, result });
                 let to = self.places[at].id;
                 self.agenda.plan(self.now + OPERATOR_LOOK, super::super::Happening::Input { to, input });
@@ -103,7 +104,7 @@ impl World {
         for name in [&*spec.up_filter, &*spec.down_filter] {
             match (name, name.strip_prefix(OPERATOR).and_then(OperatorId::parse)) {
                 ("" | "sum" | "lag", _) => {}
-                (_, Some(id)) if self.streams.operators.contains(&(at, id)) => {}
+                (_, Some(id)) if self.streams.operators.contains_key(&(at, id)) => {}
                 (_, Some(id)) => return Input::Operator(OperatorNews::Lacking { stream, id }),
                 (name, None) => {
                     let result = Err(format!("no filter is called {name:?}").into());
@@ -202,14 +203,14 @@ impl World {
         }
     }
 
-    /// The node at `at` has an operator from the start.
-    pub fn give_operator(&mut self, at: usize, id: OperatorId) {
-        self.streams.operators.insert((at, id));
+    /// The node at `at` has an operator from the start, or something else that it takes for it.
+    pub fn give_operator(&mut self, at: usize, id: OperatorId, what: Ink) {
+        self.streams.operators.insert((at, id), what);
     }
 
-    /// Places that have each operator.
-    pub fn operators(&self) -> &BTreeSet<(usize, OperatorId)> {
-        &self.streams.operators
+    /// Places that have an operator, with its name.
+    pub fn operators(&self) -> impl ExactSizeIterator<Item = (usize, OperatorId)> {
+        self.streams.operators.keys().copied()
     }
 
     /// The places that were brought an operator, as often as they were.

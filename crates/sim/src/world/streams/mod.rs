@@ -107,7 +107,7 @@ pub(super) struct Streams {
     fronts: BTreeMap<(NodeId, RequestId), Front>,
     /// Runs that do not return until they are let go, with what they will give.
     hanging: Vec<(NodeId, Input<Ink>)>,
-    operators: BTreeSet<(usize, OperatorId)>,
+    operators: BTreeMap<(usize, OperatorId), Ink>,
     operators_kept: Vec<usize>,
     /// Runs of filters on the way up, for those that are to go wrong.
     runs: u64,
@@ -159,7 +159,7 @@ impl World {
         let id = self.places[at].id;
         self.streams.filters.retain(|(place, _), _| *place != at);
         self.streams.hanging.retain(|(node, _)| *node != id);
-        self.streams.operators.retain(|(place, _)| *place != at);
+        self.streams.operators.retain(|(place, _), _| *place != at);
         self.streams.fronts.retain(|(node, _), _| *node != id);
     }
 

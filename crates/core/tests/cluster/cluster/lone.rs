@@ -1,7 +1,7 @@
 //! One node with a part in a stream, fed by hand: what its parent, its children and its endpoints say to it is written
 //! out by the test, and what it says is kept until the test looks at it.
 
-use super::{Sum, addr};
+use super::addr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use treefold_core::config::{NodeConfig, Placement, Tuning};
@@ -24,6 +24,7 @@ use treefold_core::stream::work::StreamWork;
 use treefold_core::stream::{StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::{Duration, Instant};
 use treefold_core::tree::Tree;
+use treefold_sim::world::ink::Ink;
 
 pub const STREAM: StreamId = StreamId { origin: 77, sequence: 1 };
 /// The node that is fed, by number; its parent is 1.
@@ -45,18 +46,18 @@ pub fn inner(number: u16, endpoints: &[u32], below: &[Tree]) -> Tree {
     Tree::join(peer(number), set(endpoints), below)
 }
 
-pub fn packet(bytes: usize) -> Sum {
-    Sum { bytes, ..Sum::default() }
+pub fn packet(bytes: u32) -> Ink {
+    Ink { bytes, ..Ink::params(0, 1.0) }
 }
 
 /// The node, and what it has said that nobody has looked at.
 pub struct Lone {
-    pub node: Node<Sum>,
+    pub node: Node<Ink>,
     pub now: Instant,
-    pub spec: Arc<StreamSpec<Sum>>,
-    pub said: Vec<(NodeId, StreamMessage<Sum>)>,
-    pub told: Vec<(u32, EndpointEvent<Sum>)>,
-    pub runs: VecDeque<FilterRun<Sum>>,
+    pub spec: Arc<StreamSpec<Ink>>,
+    pub said: Vec<(NodeId, StreamMessage<Ink>)>,
+    pub told: Vec<(u32, EndpointEvent<Ink>)>,
+    pub runs: VecDeque<FilterRun<Ink>>,
     pub abandoned: Vec<(u64, bool)>,
     pub filters_opened: usize,
     pub complaints: Vec<String>,
@@ -87,9 +88,9 @@ impl Lone {
             service: "s".into(),
             up_filter: up_filter.into(),
             down_filter: "".into(),
-            filter_params: Sum::default(),
+            filter_params: packet(0),
             synchronisation,
-            params: Sum::default(),
+            params: packet(0),
         });
         Self {
             node: Node::new(config, Instant::START),
@@ -123,17 +124,17 @@ impl Lone {
     }
 
     /// What its parent asks it in the next epoch: who has a place keeps it, and others begin.
-    pub fn asked(&mut self, tree: Tree) -> StreamOpen<Sum> {
+    pub fn asked(&mut self, tree: Tree) -> StreamOpen<Ink> {
         self.asked_anew(tree, &[])
     }
 
     /// The same, where these begin anew.
-    pub fn asked_anew(&mut self, tree: Tree, anew: &[u16]) -> StreamOpen<Sum> {
+    pub fn asked_anew(&mut self, tree: Tree, anew: &[u16]) -> StreamOpen<Ink> {
         self.asked_with(tree, anew, &[])
     }
 
     /// The same, where these have lost their parent, and others begin anew.
-    pub fn asked_with(&mut self, tree: Tree, anew: &[u16], moved: &[u16]) -> StreamOpen<Sum> {
+    pub fn asked_with(&mut self, tree: Tree, anew: &[u16], moved: &[u16]) -> StreamOpen<Ink> {
         self.epoch += 1;
         let beginning = SeatNumber::beginning(self.epoch);
         let numbers: Vec<SeatNumber> = tree
@@ -161,7 +162,7 @@ impl Lone {
         }
     }
 
-    pub fn input(&mut self, input: Input<Sum>) {
+    pub fn input(&mut self, input: Input<Ink>) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             self.node.handle_input(self.now, input);
@@ -171,7 +172,7 @@ impl Lone {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect<Sum>) -> Option<Input<Sum>> {
+    fn carry_out(&mut self, effect: Effect<Ink>) -> Option<Input<Ink>> {
         match effect {
             Effect::Send { to, message: Message::Stream(message) } => {
                 if let StreamMessage::Open(open) = &*message {
@@ -196,7 +197,7 @@ impl Lone {
         None
     }
 
-    pub fn hear(&mut self, from: u16, message: StreamMessage<Sum>) {
+    pub fn hear(&mut self, from: u16, message: StreamMessage<Ink>) {
         self.input(Input::Message { from: peer(from), message: Message::Stream(Box::new(message)) });
     }
 
@@ -226,7 +227,7 @@ impl Lone {
         self.hear(from, StreamMessage::Up(alone));
     }
 
-    pub fn send(&mut self, endpoint: u32, tag: Option<u64>, bytes: usize) {
+    pub fn send(&mut self, endpoint: u32, tag: Option<u64>, bytes: u32) {
         let send = Command::EndpointSend { stream: STREAM, endpoint, tag, payload: packet(bytes) };
         self.input(Input::Command(send));
     }
@@ -239,7 +240,7 @@ impl Lone {
     }
 
     /// The filter is through with its run.
-    pub fn end_run(&mut self, run: u64, result: Result<Vec<Sum>, JobError>) {
+    pub fn end_run(&mut self, run: u64, result: Result<Vec<Ink>, JobError>) {
         let result = result.map(|packets| Filtered { packets, holds_from: None });
         self.input(Input::Filtered { stream: STREAM, run, result, cost: Duration::from_micros(5) });
     }
@@ -259,7 +260,7 @@ impl Lone {
     }
 
     /// What it has asked of whom and nobody has looked at.
-    pub fn opens(&self) -> impl Iterator<Item = (NodeId, &StreamOpen<Sum>)> {
+    pub fn opens(&self) -> impl Iterator<Item = (NodeId, &StreamOpen<Ink>)> {
         self.said.iter().filter_map(|(to, message)| match message {
             StreamMessage::Open(open) => Some((*to, open)),
             _ => None,
@@ -287,7 +288,7 @@ impl Lone {
     /// Whom it has reported to its parent, and nobody has looked at.
     pub fn reports(&self) -> Vec<StreamReport> {
         let said = self.said.iter().filter(|(to, _)| *to == peer(1));
-        let report = |(_, message): &(NodeId, StreamMessage<Sum>)| match message {
+        let report = |(_, message): &(NodeId, StreamMessage<Ink>)| match message {
             StreamMessage::Report(report) => Some(*report),
             _ => None,
         };
@@ -309,7 +310,7 @@ pub fn news(place: u64, epoch: u64) -> StreamNews {
     StreamNews { stream: STREAM, place, epoch, received: 0, joined: Vec::new(), away: Vec::new() }
 }
 
-pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Sum> {
+pub fn up(tag: u64, contributors: &[u32]) -> StreamUp<Ink> {
     StreamUp {
         stream: STREAM,
         lane: 0,
