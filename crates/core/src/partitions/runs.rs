@@ -1,39 +1,43 @@
 //! The runs of a set: half-open ranges, ascending, disjoint and not adjacent.
 //!
-//! Nearly every set has one run or two, and they lie in one row. A root over ten thousand children holds thousands for a
-//! while, and adds one run for each partial. In one row that would move half of them each time, so many runs lie in chunks:
-//! a change searches for its chunk and moves no more than the runs of that chunk.
+//! Nearly every set has one run or two. They lie in the set itself, which is as small as it can be for it: packets, partials
+//! and waves have several sets each, and are moved often. More runs lie in chunks. A root over ten thousand children holds
+//! thousands for a while, and adds one run for each partial. In one row that would move half of them each time; a change in
+//! chunks searches for its chunk and moves no more than the runs of that chunk.
 //!
-//! Invariants: no chunk is empty; how runs are laid out in chunks does not matter to what the set is.
+//! Invariants: chunks hold more than [`FEW_MAX`] runs, and no chunk is empty. How runs are laid out in chunks does not matter
+//! to what the set is.
 
 use crate::id::PartitionId;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 /// A run, from its first partition to the one after its last.
 pub(super) type Run = (PartitionId, PartitionId);
 
 /// Runs side by side.
-pub(super) type Row = SmallVec<[Run; 2]>;
+pub(super) type Row = SmallVec<[Run; 4]>;
 
-/// More runs than this do not lie in one row.
-const ROW_MAX: usize = 256;
-/// So few runs lie in one row again.
-const ROW_AGAIN: usize = ROW_MAX / 4;
+/// So many runs lie in the set itself.
+const FEW_MAX: usize = 2;
+/// More runs than this do not lie in one chunk.
+const CHUNK_MAX: usize = 256;
 
 #[derive(Clone)]
 enum Layout {
-    Row(Row),
-    Chunks(Box<Chunks>),
+    /// So many of these.
+    Few(u8, [Run; FEW_MAX]),
+    Many(Box<Chunks>),
 }
 
-/// More runs than one row takes.
+/// More runs than lie in the set itself.
 #[derive(Clone)]
 struct Chunks {
-    chunks: Vec<Row>,
+    chunks: SmallVec<[Row; 1]>,
     /// How many runs all chunks hold.
     count: usize,
+    /// How many partitions all runs hold.
+    len: usize,
 }
 
 /// The runs of a set.
@@ -48,14 +52,24 @@ impl Default for Runs {
 
 impl Runs {
     pub(super) const fn new() -> Self {
-        Self(Layout::Row(SmallVec::new_const()))
+        Self(Layout::Few(0, [(0, 0); FEW_MAX]))
     }
 
     /// How many there are.
+    #[inline]
     pub(super) fn count(&self) -> usize {
         match &self.0 {
-            Layout::Row(row) => row.len(),
-            Layout::Chunks(many) => many.count,
+            Layout::Few(count, _) => usize::from(*count),
+            Layout::Many(many) => many.count,
+        }
+    }
+
+    /// How many partitions they hold.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        match &self.0 {
+            Layout::Few(count, few) => few[..usize::from(*count)].iter().map(length).sum(),
+            Layout::Many(many) => many.len,
         }
     }
 
@@ -63,8 +77,8 @@ impl Runs {
     #[inline]
     pub(super) fn iter(&self) -> RunsIter<'_> {
         match &self.0 {
-            Layout::Row(row) => RunsIter { row, chunks: &[] },
-            Layout::Chunks(many) => RunsIter { row: &[], chunks: &many.chunks },
+            Layout::Few(count, few) => RunsIter { row: &few[..usize::from(*count)], chunks: &[] },
+            Layout::Many(many) => RunsIter { row: &[], chunks: &many.chunks },
         }
     }
 
@@ -76,18 +90,11 @@ impl Runs {
         self.iter().last().copied()
     }
 
-    fn last_mut(&mut self) -> Option<&mut Run> {
-        match &mut self.0 {
-            Layout::Row(row) => row.last_mut(),
-            Layout::Chunks(many) => many.chunks.last_mut()?.last_mut(),
-        }
-    }
-
     /// The last run that begins at `partition` or before it.
     pub(super) fn last_from(&self, partition: PartitionId) -> Option<Run> {
         let row = match &self.0 {
-            Layout::Row(row) => row,
-            Layout::Chunks(many) => {
+            Layout::Few(count, few) => &few[..usize::from(*count)],
+            Layout::Many(many) => {
                 let after = many.chunks.partition_point(|chunk| chunk[0].0 <= partition);
                 &many.chunks[after.checked_sub(1)?]
             }
@@ -98,40 +105,44 @@ impl Runs {
     /// Adds a run behind all others, which it does not touch.
     pub(super) fn push(&mut self, run: Run) {
         match &mut self.0 {
-            Layout::Row(row) if row.len() < ROW_MAX => row.push(run),
-            Layout::Row(row) => {
-                let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
-                many.push(run);
-                self.0 = Layout::Chunks(Box::new(many));
+            Layout::Few(count, few) if usize::from(*count) < FEW_MAX => {
+                few[usize::from(*count)] = run;
+                *count += 1;
             }
-            Layout::Chunks(many) => many.push(run),
+            Layout::Few(_, few) => {
+                let mut row = Row::from_slice(few);
+                row.push(run);
+                self.lay(row);
+            }
+            Layout::Many(many) => many.push(run),
         }
     }
 
     /// Adds a run to others that begin no later.
     pub(super) fn append(&mut self, (start, end): Run) {
-        match self.last_mut() {
-            Some((_, last_end)) if *last_end >= start => *last_end = end.max(*last_end),
-            _ => self.push((start, end)),
+        let Some(last) = self.last().filter(|&(_, last_end)| last_end >= start) else {
+            return self.push((start, end));
+        };
+        let end = end.max(last.1);
+        match &mut self.0 {
+            Layout::Few(count, few) => few[usize::from(*count) - 1].1 = end,
+            Layout::Many(many) => many.prolong_last(end),
         }
     }
 
     /// Adds the partitions of a run that is not empty; gives how many of them are new.
     pub(super) fn insert(&mut self, run: Run) -> usize {
         match &mut self.0 {
-            Layout::Row(row) => {
+            Layout::Few(count, few) => {
+                let mut row = Row::from_slice(&few[..usize::from(*count)]);
                 let from = row.partition_point(|&(_, end)| end < run.0);
-                let (joined, before) = absorb(row, from, run);
-                if row.len() > ROW_MAX {
-                    let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
-                    many.split(0);
-                    self.0 = Layout::Chunks(Box::new(many));
-                }
+                let (joined, before) = absorb(&mut row, from, run);
+                self.lay(row);
                 length(&joined) - before
             }
-            Layout::Chunks(many) => {
+            Layout::Many(many) => {
                 let gained = many.insert(run);
-                self.lie_in_a_row();
+                self.lie_in_the_set();
                 gained
             }
         }
@@ -139,28 +150,37 @@ impl Runs {
 
     /// Removes the partitions of a run; gives how many there were.
     pub(super) fn remove(&mut self, run: Run) -> usize {
-        let lost = match &mut self.0 {
-            Layout::Row(row) => {
-                let lost = cut(row, run);
-                if row.len() > ROW_MAX {
-                    let mut many = Chunks { count: row.len(), chunks: alloc::vec![core::mem::take(row)] };
-                    many.split(0);
-                    self.0 = Layout::Chunks(Box::new(many));
-                }
-                return lost;
+        match &mut self.0 {
+            Layout::Few(count, few) => {
+                let mut row = Row::from_slice(&few[..usize::from(*count)]);
+                let lost = cut(&mut row, run);
+                self.lay(row);
+                lost
             }
-            Layout::Chunks(many) => many.remove(run),
-        };
-        self.lie_in_a_row();
-        lost
+            Layout::Many(many) => {
+                let lost = many.remove(run);
+                self.lie_in_the_set();
+                lost
+            }
+        }
     }
 
-    /// Lays runs in one row when few are left.
-    fn lie_in_a_row(&mut self) {
-        if let Layout::Chunks(many) = &self.0
-            && many.count <= ROW_AGAIN
-        {
-            self.0 = Layout::Row(self.iter().copied().collect());
+    /// These runs instead.
+    #[inline]
+    fn lay(&mut self, row: Row) {
+        self.0 = if row.len() <= FEW_MAX {
+            let mut few = [(0, 0); FEW_MAX];
+            few[..row.len()].copy_from_slice(&row);
+            Layout::Few(row.len() as u8, few)
+        } else {
+            Layout::Many(Box::new(Chunks::of(row)))
+        };
+    }
+
+    /// Lays runs in the set itself when few are left.
+    fn lie_in_the_set(&mut self) {
+        if self.count() <= FEW_MAX {
+            self.lay(self.iter().copied().collect());
         }
     }
 }
@@ -174,18 +194,48 @@ impl FromIterator<Run> for Runs {
 }
 
 impl Chunks {
+    fn of(row: Row) -> Self {
+        let (count, len) = (row.len(), row.iter().map(length).sum());
+        Self { chunks: SmallVec::from_buf([row]), count, len }
+    }
+
     fn push(&mut self, run: Run) {
+        self.len += length(&run);
+        self.place_last(run);
+    }
+
+    fn place_last(&mut self, run: Run) {
         self.count += 1;
         match self.chunks.last_mut() {
-            Some(chunk) if chunk.len() < ROW_MAX => chunk.push(run),
-            _ => self.chunks.push(SmallVec::from_slice(&[run])),
+            Some(chunk) if chunk.len() < CHUNK_MAX => chunk.push(run),
+            _ => self.chunks.push(Row::from_slice(&[run])),
+        }
+    }
+
+    /// The last run ends later.
+    fn prolong_last(&mut self, end: PartitionId) {
+        if let Some(last) = self.chunks.last_mut().and_then(|chunk| chunk.last_mut()) {
+            self.len += (end - last.1) as usize;
+            last.1 = end;
         }
     }
 
     fn insert(&mut self, run: Run) -> usize {
+        let gained = self.take_in(run);
+        self.len += gained;
+        gained
+    }
+
+    fn remove(&mut self, run: Run) -> usize {
+        let lost = self.take_out(run);
+        self.len -= lost;
+        lost
+    }
+
+    fn take_in(&mut self, run: Run) -> usize {
         let at = self.chunks.partition_point(|chunk| end_of(chunk) < run.0);
         let Some(chunk) = self.chunks.get_mut(at) else {
-            self.push(run);
+            self.place_last(run);
             return length(&run);
         };
         let many = chunk.len();
@@ -216,7 +266,7 @@ impl Chunks {
         length(&joined) - before
     }
 
-    fn remove(&mut self, run: Run) -> usize {
+    fn take_out(&mut self, run: Run) -> usize {
         let from = self.chunks.partition_point(|chunk| end_of(chunk) <= run.0);
         let (mut to, mut lost) = (from, 0);
         while let Some(chunk) = self.chunks.get_mut(to)
@@ -243,7 +293,7 @@ impl Chunks {
     /// Splits a chunk that has become too long.
     fn split(&mut self, at: usize) {
         let chunk = &mut self.chunks[at];
-        if chunk.len() > ROW_MAX {
+        if chunk.len() > CHUNK_MAX {
             let behind = chunk.drain(chunk.len() / 2..).collect();
             self.chunks.insert(at + 1, behind);
         }

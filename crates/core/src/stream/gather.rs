@@ -247,6 +247,9 @@ impl<P: Payload> Share<P> {
     /// wave of n endpoints is looked at after each of n packets.
     fn is_slot_complete(&mut self, lane: u32, at: usize) -> bool {
         let slot = &self.row.lanes[&lane].slots[at];
+        if self.roll.lacks_somebody(slot) {
+            return false;
+        }
         let awaited = self.awaited_upto(slot, slot.searched_from);
         let is_complete = awaited.is_none() && self.is_complete(slot);
         let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];

@@ -151,9 +151,15 @@ impl<P> Default for Lane<P> {
 impl<P> Lane<P> {
     /// Where the slot of a key is, or would be.
     pub(crate) fn find(&self, key: u64) -> Result<usize, usize> {
-        match self.slots.back() {
-            Some(last) if last.key >= key => self.slots.binary_search_by_key(&key, |slot| slot.key),
-            _ => Err(self.slots.len()),
+        let (Some(first), Some(last)) = (self.slots.front(), self.slots.back()) else { return Err(0) };
+        if last.key < key {
+            return Err(self.slots.len());
+        }
+        // Waves are mostly numbered one by one, and then the place is known.
+        let at = key.wrapping_sub(first.key) as usize;
+        match self.slots.get(at) {
+            Some(slot) if slot.key == key => Ok(at),
+            _ => self.slots.binary_search_by_key(&key, |slot| slot.key),
         }
     }
 

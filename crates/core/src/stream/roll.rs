@@ -6,7 +6,7 @@
 //! for it, and those after it wait for nobody in vain.
 
 use super::lane::{GATHERED, Slot};
-use super::share::Share;
+use super::share::{Roll, Share};
 use super::spec::Synchronisation;
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
@@ -35,6 +35,19 @@ pub(crate) struct Attendance {
     away: PartitionSet,
 }
 
+impl Roll {
+    /// True when nobody is away, nor expected from some wave on only.
+    fn is_whole(&self) -> bool {
+        self.away_set.is_empty() && self.away_below.is_empty() && self.cohorts.is_empty()
+    }
+
+    /// True when a wave of lane 0 waits for somebody, as a count tells: everyone here takes part, and fewer are in it.
+    pub(crate) fn lacks_somebody<P: Payload>(&self, slot: &Slot<P>) -> bool {
+        let waits_for_everyone = self.is_whole() && slot.excused.is_empty() && !slot.is_late;
+        waits_for_everyone && slot.parts.claimed().len() < self.group.len()
+    }
+}
+
 impl<P: Payload> Share<P> {
     /// Who a wave waits for.
     fn expected(&self, key: u64) -> PartitionSet {
@@ -51,9 +64,7 @@ impl<P: Payload> Share<P> {
         if slot.is_late {
             return self.is_rest(slot);
         }
-        let is_whole =
-            self.roll.away_set.is_empty() && self.roll.away_below.is_empty() && self.roll.cohorts.is_empty();
-        if is_whole && slot.excused.is_empty() {
+        if self.roll.is_whole() && slot.excused.is_empty() {
             return self.roll.group == *claimed;
         }
         self.expected(slot.key).difference(claimed).is_subset(&slot.excused)

@@ -12,6 +12,7 @@
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 /// A partial at rest, and whose it is.
@@ -52,7 +53,7 @@ pub(crate) struct Parts<P> {
     resting: SmallVec<[Part<P>; 2]>,
     claimed: PartitionSet,
     /// Parts that the parent has been given before the wave was answered.
-    given: SmallVec<[Part<P>; 1]>,
+    given: Vec<Part<P>>,
     /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
     /// Folds end about in the order they began; the numbers ascend.
     folding: VecDeque<Pair<P>>,
@@ -78,7 +79,7 @@ impl<P: Payload> Parts<P> {
         Self {
             resting: SmallVec::new_const(),
             claimed: PartitionSet::new(),
-            given: SmallVec::new_const(),
+            given: Vec::new(),
             folding: VecDeque::new(),
             paired: 0,
             bytes: 0,

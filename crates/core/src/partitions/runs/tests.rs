@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::partitions::PartitionSet;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 
 /// Numbers below this are partitions here: room for some chunks of runs.
@@ -49,10 +50,10 @@ fn scattered(step: u32, many: u32) -> PartitionSet {
 }
 
 fn check_layout(runs: &Runs) -> Result<(), TestCaseError> {
-    if let Layout::Chunks(many) = &runs.0 {
-        prop_assert!(many.chunks.iter().all(|chunk| (1..=ROW_MAX).contains(&chunk.len())));
+    if let Layout::Many(many) = &runs.0 {
+        prop_assert!(many.chunks.iter().all(|chunk| (1..=CHUNK_MAX).contains(&chunk.len())));
         prop_assert_eq!(many.count, many.chunks.iter().map(SmallVec::len).sum::<usize>());
-        prop_assert!(many.count > ROW_AGAIN);
+        prop_assert!(many.count > FEW_MAX);
     }
     Ok(())
 }
@@ -84,6 +85,7 @@ proptest! {
             check_layout(&runs)?;
             let expected = runs_of(&marked);
             prop_assert!(runs.iter().eq(&expected));
+            prop_assert_eq!(runs.len(), marked.iter().filter(|is_in| **is_in).count());
             prop_assert_eq!((runs.count(), runs.iter().len()), (expected.len(), expected.len()));
             prop_assert_eq!((runs.first(), runs.last()), (expected.first().copied(), expected.last().copied()));
             for partition in (0..SPACE).step_by(97) {
@@ -150,11 +152,11 @@ fn layout_does_not_matter_to_equality_and_order() {
 fn a_change_of_one_run_among_many_moves_one_chunk() {
     let mut runs: Runs = scattered(3, 10_000).runs().copied().collect();
     let rows = |runs: &Runs| match &runs.0 {
-        Layout::Chunks(many) => many.chunks.iter().map(SmallVec::as_ptr).collect::<Vec<_>>(),
-        Layout::Row(_) => Vec::new(),
+        Layout::Many(many) => many.chunks.iter().map(SmallVec::as_ptr).collect::<Vec<_>>(),
+        Layout::Few(..) => Vec::new(),
     };
     let before = rows(&runs);
-    assert!(before.len() >= 10_000 / ROW_MAX, "{} chunks", before.len());
+    assert!(before.len() >= 10_000 / CHUNK_MAX, "{} chunks", before.len());
     runs.insert((15_001, 15_002));
     assert_eq!(
         rows(&runs).iter().filter(|row| !before.contains(row)).count(),
