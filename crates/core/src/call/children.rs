@@ -120,7 +120,6 @@ impl<P: Payload> Wave<P> {
         }
         if last {
             self.seat.children.set_standing(at, Standing::Done);
-            self.losses.have_grown |= !self.seat.children[at].answers_for.is_subset(self.parts.claimed());
             if self.ask.loads_wanted {
                 self.tale.hear(now, from, load, &loads, subtree.seats().len());
             }
@@ -132,8 +131,8 @@ impl<P: Payload> Wave<P> {
             self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
         } else {
             let patience_ends = desk.cx.patience_until(answer_at).silent_at(now, child.height());
+            missing.iter().for_each(|loss| self.seat.children.withdraw(at, &loss.partitions));
             let child = &mut self.seat.children[at];
-            missing.iter().for_each(|loss| child.more.said_lost.union_with(&loss.partitions));
             child.more.repair_at = child.more.repair_at.and(patience_ends);
             let due_at = child.more.due_at();
             self.seat.children.set_due(at, due_at);
@@ -167,7 +166,7 @@ impl<P: Payload> Wave<P> {
         let was_asked =
             contributors.is_subset(&self.asked) || self.seat.children.find(from, branch).is_some_and(is_its);
         let folds = self.parts.open_folds();
-        if was_asked && self.parts.take_in(part) != Taken::Overlaps {
+        if was_asked && self.claim(part) != Taken::Overlaps {
             self.losses.note_part(&contributors);
             cx.queue.note_stale(folds - self.parts.open_folds());
             return PartitionSet::new();

@@ -17,7 +17,6 @@ use crate::partitions::PartitionSet;
 use crate::seat::Standing;
 use crate::time::Instant;
 use crate::tree::Tree;
-use crate::wave::losses::Try;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
@@ -28,8 +27,7 @@ impl<P: Payload> Wave<P> {
         if !self.ask.hedge || tree.root().size > 1 {
             return None;
         }
-        let stands_in = |one: &Try| one.partitions.intersects(&tree.root().partitions);
-        if self.losses.tried.iter().any(stands_in) {
+        if self.losses.tries.partitions().intersects(&tree.root().partitions) {
             return None;
         }
         self.unusual_at(desk, now)
@@ -77,28 +75,35 @@ impl<P: Payload> Wave<P> {
         if !self.has_replica(desk.cx, &open, node) || !desk.waves.hedge_budget.spend() {
             return;
         }
-        self.losses.note_try(open.clone(), Some(node));
+        self.losses.note_try(&open, Some(node), self.parts.claimed());
         desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
     }
 
     /// Of `partitions`, which did not come from `node`, those that nobody else is at work on: a hedge may still
     /// give what its rival did not.
-    pub(crate) fn unpromised(&self, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
+    pub(crate) fn unpromised(&mut self, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
         if !self.ask.hedge {
             return partitions.clone();
         }
         let rest = partitions.difference(&self.locals.open);
+        if !self.seat.children.owed().by_any().intersects(&rest) {
+            return rest;
+        }
         let others = self.seat.children.iter_open().filter(|child| child.node != node);
         others.fold(rest, |rest, child| rest.difference(&child.promises()))
     }
 
     /// Whoever is at work on nothing but what has come by another way need not be any more.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
-        if !core::mem::take(&mut self.losses.have_rivals) {
+        let contested = core::mem::take(&mut self.losses.contested);
+        if contested.is_empty() {
             return;
         }
         let claimed = self.parts.claimed();
-        self.locals.open = self.locals.open.difference(claimed);
+        self.locals.open.subtract(&contested.intersection(claimed));
+        if !self.seat.children.owed().by_any().intersects(&contested) {
+            return;
+        }
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };

@@ -220,7 +220,7 @@ impl<P: Payload> Wave<P> {
             let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin);
             let hedge_at = self.hedge_at(desk, now, &tree);
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &tree, answer_at, true);
-            let asked = Asked { answer_at, repair_at: None, hedge_at, said_lost: PartitionSet::new() };
+            let asked = Asked { answer_at, repair_at: None, hedge_at };
             let mut child = Child::asked(now, branch, tree, asked);
             child.more.repair_at = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             children.push(child);
@@ -238,7 +238,7 @@ impl<P: Payload> Wave<P> {
 
     /// Sends a child its call; without parameters when it has them already.
     pub(crate) fn send_call(
-        &self,
+        &mut self,
         cx: &mut Context<P>,
         now: Instant,
         tag: Tag,
@@ -286,7 +286,7 @@ impl<P: Payload> Wave<P> {
             desk.cx.queue.lanes.note_refused(self.ask.lane, here.len());
             return self.lose_own(desk.cx, here, Reason::TooBusy);
         }
-        self.locals.open.union_with(&here);
+        self.open_locals(&here);
         self.charge(desk.cx);
         for partition in here.iter() {
             if self.ask.slice.is_whole() {
@@ -303,7 +303,7 @@ impl<P: Payload> Wave<P> {
         if partitions.is_empty() {
             return;
         }
-        self.locals.open.subtract(&partitions);
+        self.close_locals(&partitions);
         self.losses.unsaid.union_with(&partitions);
         let loss = Missing { partitions, node: Some(cx.me), reason };
         self.losses.note(loss, cx.config.limits.missing_max);
@@ -356,13 +356,14 @@ impl<P: Payload> Wave<P> {
     /// True when too much is lost for the call's minimum coverage. What this node lost of its own is for its
     /// parent to judge, who may know a replica.
     fn is_pointless(&mut self) -> bool {
-        let have_grown = core::mem::take(&mut self.losses.have_grown);
-        if !have_grown || self.losses.noted.is_empty() || self.ask.losses_max as usize >= self.asked.len() {
+        let losses_max = self.ask.losses_max as usize;
+        if self.losses.noted.is_empty() || losses_max >= self.asked.len() {
             return false;
         }
-        let lost = self.lost_for_good();
-        let lost = if self.seat.parent == Parent::Top { lost } else { lost.difference(&self.locals.own) };
-        lost.len() > self.ask.losses_max as usize
+        let lost = self.lost_for_good().len();
+        let is_judge = self.seat.parent == Parent::Top;
+        lost > losses_max
+            && (is_judge || lost - self.losses.for_good.common_len(&self.locals.own) > losses_max)
     }
 
     /// Tells the parent of own losses while the wave is still open.
@@ -449,8 +450,9 @@ impl<P: Payload> Wave<P> {
         self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
         self.clock.stop.spare = call.spare;
         self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
+        self.losses.unsure.union_with(&self.asked);
         self.asked = call.tree.partitions();
-        self.losses.have_grown = true;
+        self.losses.unsure.union_with(&self.asked);
         if let Some(pushed) = &mut self.pushed {
             pushed.absent = pushed.absent.intersection(&self.asked);
         }

@@ -25,7 +25,6 @@ use crate::seat::{Lost, Parent, Standing};
 use crate::time::Instant;
 use crate::tree::Tree;
 use crate::wave::contributors::Part;
-use crate::wave::losses::Try;
 use crate::wave::state::{Child, Wave};
 use crate::wave::table::{Desk, Waves};
 use alloc::collections::BTreeMap;
@@ -91,7 +90,7 @@ impl<P: Payload> Desk<'_, P> {
             return;
         };
         let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
-        wave.parts.take_in(Part { payload, contributors });
+        wave.claim(Part { payload, contributors });
         wave.tale.reports.extend(report.map(|report| *report));
         wave.answer(self, now, &Reason::Late);
         wave.settle(self, now);
@@ -132,7 +131,6 @@ impl<P: Payload> Wave<P> {
         }
         let standing = if is_lost { Standing::Gone } else { Standing::Hopeless };
         let Lost { own, orphans, .. } = self.seat.children.lose(at, standing);
-        self.losses.have_grown = true;
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
@@ -203,9 +201,8 @@ impl<P: Payload> Wave<P> {
         failed: NodeId,
     ) {
         // Who was hedged before it failed counts once.
-        let is_known = |one: &Try| one.failed == Some(failed) && partitions.is_subset(&one.partitions);
-        if !self.losses.tried.iter().any(is_known) {
-            self.losses.note_try(partitions.clone(), Some(failed));
+        if !self.losses.tries.knows(partitions, failed) {
+            self.losses.note_try(partitions, Some(failed), self.parts.claimed());
         }
         let partitions = self.unpromised(partitions, failed);
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
@@ -222,7 +219,7 @@ impl<P: Payload> Wave<P> {
         giver: NodeId,
     ) {
         let partitions = self.unpromised(partitions, giver);
-        self.losses.note_try(partitions.clone(), None);
+        self.losses.note_try(&partitions, None, self.parts.claimed());
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 
@@ -261,11 +258,11 @@ impl<P: Payload> Wave<P> {
     /// A replica of `partition` that has not failed this wave: the least loaded one in sight, and one that keeps
     /// failing (and so looks idle) only if there is no other.
     fn next_replica(&self, cx: &Context<P>, now: Instant, partition: u32) -> Option<NodeId> {
-        let tries = || self.losses.tried.iter().filter(|one| one.partitions.contains(partition));
-        if tries().count() >= cx.config.tuning.tries_max as usize {
+        let failed = self.losses.tries.of(partition);
+        if failed.len() >= cx.config.tuning.tries_max as usize {
             return None;
         }
-        let has_failed = |node: &NodeId| tries().any(|one| one.failed.as_ref() == Some(node));
+        let has_failed = |&node: &NodeId| failed.contains(&Some(node));
         let service = service_of(&self.ask.name);
         let untried = cx.view().providers(service, partition).iter().filter(|node| !has_failed(node));
         let queued = |node: NodeId| cx.loads.table.of(node).map(|known| known.figure.queued);
@@ -354,8 +351,9 @@ mod tests {
             push: None,
         };
         let mut wave = Wave::open(NOW, opening, ask);
-        let failed = failed.iter().map(|&number| Some(name_of(number)));
-        wave.losses.tried = failed.map(|failed| Try { partitions: PartitionSet::first(1), failed }).collect();
+        for &number in failed {
+            wave.losses.tries.note(&PartitionSet::first(1), Some(name_of(number)));
+        }
         wave
     }
 

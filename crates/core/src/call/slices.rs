@@ -89,8 +89,8 @@ impl<P: Payload> Wave<P> {
     /// A partial of one of the node's own partitions.
     pub(crate) fn take_own(&mut self, cx: &mut Context<P>, partition: PartitionId, payload: P) {
         let contributors = PartitionSet::alone(partition);
-        self.locals.open.subtract(&contributors);
-        if self.parts.take_in(Part { payload, contributors }) == Taken::Overlaps {
+        self.close_locals(&contributors);
+        if self.claim(Part { payload, contributors }) == Taken::Overlaps {
             cx.counters.waves.partials_overlapping += 1;
         }
     }

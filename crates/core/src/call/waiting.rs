@@ -61,7 +61,7 @@ impl<P: Payload> Wave<P> {
 }
 
 /// What a child may give up: its share of what this wave may, less what is lost already.
-pub(crate) fn spare_of<P: Payload>(wave: &Wave<P>, tree: &Tree) -> u32 {
+pub(crate) fn spare_of<P: Payload>(wave: &mut Wave<P>, tree: &Tree) -> u32 {
     if wave.clock.stop.spare == 0 {
         return 0;
     }

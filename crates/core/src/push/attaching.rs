@@ -102,7 +102,7 @@ impl<P: Payload> Desk<'_, P> {
             let one = PartitionSet::from_range(worker..worker + 1);
             if wave.absent().contains(worker) {
                 wave.set_absent(wave.absent().difference(&one));
-                wave.locals.open.insert(worker);
+                wave.open_locals(&one);
             }
             let chain = wave.chain(worker).filter(|chain| !chain.is_whole());
             let after = chain.map(super::chain::Chain::received);
@@ -124,7 +124,7 @@ impl<P: Payload> Desk<'_, P> {
             let is_whole = wave.chain(worker).is_none_or(super::chain::Chain::is_whole);
             if wave.locals.open.contains(worker) && !is_whole {
                 let partitions = PartitionSet::from_range(worker..worker + 1);
-                wave.locals.open = wave.locals.open.difference(&partitions);
+                wave.close_locals(&partitions);
                 wave.await_own(self.cx, now, &partitions);
             }
             wave.settle(self, now);

@@ -46,8 +46,9 @@ impl<P: Payload> Wave<P> {
     /// These workers are waited for, and no others.
     pub(crate) fn set_absent(&mut self, absent: PartitionSet) {
         if let Some(pushed) = &mut self.pushed {
+            self.losses.unsure.union_with(&pushed.absent);
+            self.losses.unsure.union_with(&absent);
             pushed.absent = absent;
-            self.losses.have_grown = true;
         }
     }
 }

@@ -167,7 +167,7 @@ impl<P: Payload> Wave<P> {
         }
         let worker_key: WorkerKey = (key.0.clone(), worker);
         if is_whole || desk.pushes.workers.contains_key(&worker_key) {
-            self.locals.open.insert(worker);
+            self.open_locals(&alone(worker));
             if !is_whole {
                 let again = again || is_broken;
                 desk.pushes.tell_worker(
@@ -231,9 +231,9 @@ impl<P: Payload> Wave<P> {
         }
         self.ask_again_if_broken(desk, worker);
         if let Some(payload) = whole {
-            self.locals.open.subtract(&alone(worker));
+            self.close_locals(&alone(worker));
             self.pushed.get_or_insert_default().unfolded.insert(worker);
-            if self.parts.take_in(Part { payload, contributors: alone(worker) }) == Taken::Overlaps {
+            if self.claim(Part { payload, contributors: alone(worker) }) == Taken::Overlaps {
                 desk.cx.counters.waves.partials_overlapping += 1;
             }
         }

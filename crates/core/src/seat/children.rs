@@ -4,11 +4,13 @@
 //! of the times at which it is to look at one: a root over ten thousand children does work for each child once, not once
 //! for each answer. Entries of the heap go stale when a child's time changes; they are told by the child's present time.
 
+use super::owed::Owed;
 use super::{Child, Standing};
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use crate::time::Instant;
 use crate::tree::Tree;
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -34,6 +36,8 @@ pub(crate) struct Children<X> {
     hopeless: usize,
     /// The place of the child that [`Children::any_again`] found last.
     found: usize,
+    /// What open children owe; kept from when it is first asked.
+    owed: Option<Box<Owed>>,
 }
 
 /// What a lost child leaves.
@@ -55,6 +59,7 @@ impl<X> Default for Children<X> {
             open: 0,
             hopeless: 0,
             found: 0,
+            owed: None,
         }
     }
 }
@@ -144,6 +149,7 @@ impl<X> Children<X> {
             child.due_at = due_at(&child.more);
             self.open += usize::from(child.is_open());
             self.hopeless += usize::from(child.standing == Standing::Hopeless);
+            self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
             self.row.push(child);
         }
         if self.row.len() <= SCAN_MAX {
@@ -191,16 +197,40 @@ impl<X> Children<X> {
 
     /// A child is lost or given up: it keeps a place for its own partitions, and others must take what was below it.
     pub(crate) fn lose(&mut self, at: usize, standing: Standing) -> Lost {
-        let child = &mut self.row[at];
+        let child = &self.row[at];
         let own = child.tree.root().partitions.intersection(&child.answers_for);
         let orphans: Vec<Tree> = child.tree.children().collect();
-        child.answers_for = own.clone();
-        child.seat_below(Tree::leaf(child.node, own.clone()));
+        self.change_what_it_owes(at, |child| {
+            child.answers_for = own.clone();
+            child.seat_below(Tree::leaf(child.node, own.clone()));
+        });
         self.set_standing(at, standing);
         Lost { own, orphans }
     }
 
-    /// All of them, to be changed in everything but their standing.
+    /// A child says that it won't give these.
+    pub(crate) fn withdraw(&mut self, at: usize, partitions: &PartitionSet) {
+        self.change_what_it_owes(at, |child| child.withdrawn.union_with(partitions));
+    }
+
+    fn change_what_it_owes(&mut self, at: usize, change: impl FnOnce(&mut Child<X>)) {
+        let child = &mut self.row[at];
+        self.owed.iter_mut().for_each(|owed| owed.remove(&child.owes()));
+        change(child);
+        self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
+    }
+
+    /// What open children owe. All changes are noted from the first time on; until then nothing is kept.
+    pub(crate) fn owed(&mut self) -> &mut Owed {
+        let row = &self.row;
+        self.owed.get_or_insert_with(|| {
+            let mut owed = Box::<Owed>::default();
+            row.iter().filter(|child| child.is_open()).for_each(|child| owed.add(&child.owes()));
+            owed
+        })
+    }
+
+    /// All of them, to be changed in everything but their standing and what they owe, once it was asked what is owed.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Child<X>> {
         self.row.iter_mut()
     }
@@ -214,7 +244,12 @@ impl<X> Children<X> {
     /// A child stands elsewhere now.
     pub(crate) fn set_standing(&mut self, at: usize, standing: Standing) {
         let child = &mut self.row[at];
-        let before = core::mem::replace(&mut child.standing, standing);
+        let before = child.standing;
+        if before.is_open() == standing.is_open() {
+            child.standing = standing;
+        } else {
+            self.change_what_it_owes(at, |child| child.standing = standing);
+        }
         let count = |standing: Standing| {
             (usize::from(standing.is_open()), usize::from(standing == Standing::Hopeless))
         };
@@ -292,6 +327,7 @@ impl<X> Children<X> {
             }
             self.open -= usize::from(child.is_open());
             self.hopeless -= usize::from(child.standing == Standing::Hopeless);
+            self.owed.iter_mut().for_each(|owed| owed.remove(&child.owes()));
             gone(child);
         }
         self.row = kept;

@@ -17,6 +17,7 @@
 //! children are those of the row. No operation on one child visits all of them, except a removal.
 
 mod children;
+mod owed;
 mod patience;
 
 pub(crate) use children::{Children, Lost};
@@ -68,7 +69,7 @@ impl Standing {
 
 /// A child as its parent knows it.
 ///
-/// Eleven fields, because its partitions and its height are kept apart from its tree, so that no answer makes the parent
+/// Twelve fields, because its partitions and its height are kept apart from its tree, so that no answer makes the parent
 /// walk the subtree. The others name it and say where it stands and until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Child<X> {
@@ -80,6 +81,8 @@ pub(crate) struct Child<X> {
     tree: Tree,
     /// The partitions that it is to account for.
     pub(crate) answers_for: PartitionSet,
+    /// Those of them of which it has said that it won't give them.
+    withdrawn: PartitionSet,
     /// Levels below it.
     height: usize,
     standing: Standing,
@@ -99,6 +102,7 @@ impl<X> Child<X> {
             branch,
             number: 0,
             answers_for: tree.partitions(),
+            withdrawn: PartitionSet::new(),
             height: tree.height(),
             tree,
             standing: Standing::Asked,
@@ -117,6 +121,14 @@ impl<X> Child<X> {
     /// True while an answer may come.
     pub(crate) fn is_open(&self) -> bool {
         self.standing.is_open()
+    }
+
+    /// What it is still to account for: nothing, when it is not open.
+    pub(crate) fn owes(&self) -> PartitionSet {
+        if !self.is_open() {
+            return PartitionSet::new();
+        }
+        self.answers_for.difference(&self.withdrawn)
     }
 
     /// Its subtree.

@@ -3,15 +3,8 @@
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
+use crate::wave::tries::Tries;
 use alloc::vec::Vec;
-
-/// Partitions that were asked in vain.
-#[derive(Clone, Debug)]
-pub(crate) struct Try {
-    pub(crate) partitions: PartitionSet,
-    /// Who failed; `None` when the answer came but could not be used.
-    pub(crate) failed: Option<NodeId>,
-}
 
 /// What has gone wrong in a wave so far, mended or not.
 #[derive(Debug, Default)]
@@ -20,20 +13,20 @@ pub(crate) struct Losses {
     pub(crate) noted: Vec<Missing>,
     /// Own partitions lost of which the parent has not been told.
     pub(crate) unsaid: PartitionSet,
-    /// What was asked in vain, so that it is asked elsewhere, and not for ever.
-    pub(crate) tried: Vec<Try>,
+    pub(crate) tries: Tries,
     /// Relays that were lost, silent or too slow. They have no partitions, so no loss tells of them.
     pub(crate) given_up: Vec<NodeId>,
-    /// True when more may be lost for good than when the wave last looked.
-    pub(crate) have_grown: bool,
-    /// True when a part came for partitions that several were asked for: one of them may have nothing more to give.
-    pub(crate) have_rivals: bool,
+    /// What is lost for good, as of when the wave last looked.
+    pub(crate) for_good: PartitionSet,
+    /// Partitions that may have come or been lost since.
+    pub(crate) unsure: PartitionSet,
+    /// What came though several were asked for it: one of them may have nothing more to give.
+    pub(crate) contested: PartitionSet,
 }
 
 impl Losses {
     /// Notes partitions as lost. At most `missing_max` losses are listed.
     pub(crate) fn note(&mut self, loss: Missing, missing_max: usize) {
-        self.have_grown = true;
         note(&mut self.noted, loss, missing_max);
     }
 
@@ -44,15 +37,15 @@ impl Losses {
         }
     }
 
-    /// Notes that partitions were asked of somebody in vain.
-    pub(crate) fn note_try(&mut self, partitions: PartitionSet, failed: Option<NodeId>) {
-        self.have_rivals = true;
-        self.tried.push(Try { partitions, failed });
+    /// Notes that partitions were asked of somebody in vain. What is `here` of them came from others.
+    pub(crate) fn note_try(&mut self, partitions: &PartitionSet, failed: Option<NodeId>, here: &PartitionSet) {
+        self.contested.union_with(&partitions.intersection(here));
+        self.tries.note(partitions, failed);
     }
 
     /// A part has come with these contributors.
     pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
-        self.have_rivals |= self.tried.iter().any(|one| one.partitions.intersects(contributors));
+        self.contested.union_with(&self.tries.partitions().intersection(contributors));
     }
 }
 

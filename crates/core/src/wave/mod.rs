@@ -11,4 +11,5 @@ pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod tale;
 pub(crate) mod times;
+pub(crate) mod tries;
 pub mod wait;

@@ -17,7 +17,7 @@ use crate::push::pushed::Pushed;
 use crate::seat::{self, Parent, Seat, Standing};
 use crate::time::Instant;
 use crate::wave::ask::Ask;
-use crate::wave::contributors::Parts;
+use crate::wave::contributors::{Part, Parts, Taken};
 use crate::wave::losses::{Losses, Tally};
 use crate::wave::tale::Tale;
 use crate::wave::wait::stop::{Progress, Stop};
@@ -44,8 +44,6 @@ pub(crate) struct Asked {
     pub(crate) repair_at: Option<Instant>,
     /// When a replica is asked as well, if the call is hedged and the child a leaf.
     pub(crate) hedge_at: Option<Instant>,
-    /// What it has said to be lost while it is still at work on the rest.
-    pub(crate) said_lost: PartitionSet,
 }
 
 impl Asked {
@@ -64,10 +62,7 @@ pub(crate) type Child = seat::Child<Asked>;
 impl Child {
     /// The partitions that may still come of it.
     pub(crate) fn promises(&self) -> PartitionSet {
-        if !self.is_open() || self.standing() == Standing::Hopeless {
-            return PartitionSet::new();
-        }
-        self.answers_for.difference(&self.more.said_lost)
+        if self.standing() == Standing::Hopeless { PartitionSet::new() } else { self.owes() }
     }
 }
 
@@ -145,11 +140,11 @@ impl<P: Payload> Wave<P> {
         let Opening { tag, parent, asked, answer_at, spare, jobs_epoch } = from;
         Self {
             tag,
+            losses: Losses { unsure: asked.clone(), ..Losses::default() },
             asked,
             seat: Seat::under(parent),
             locals: Locals { epoch: jobs_epoch, ..Locals::default() },
             parts: Parts::new(),
-            losses: Losses::default(),
             pushed: ask.push.map(|_| Box::default()),
             clock: Clock { answer_at, sign_at: None, stop: Stop::new(spare), armed: None },
             tale: Tale::starting(now),
@@ -217,25 +212,57 @@ impl<P: Payload> Wave<P> {
 
     /// How far the wave has come, for its waiting rule. A wave that was asked for less after its parent was lost may
     /// hold what nobody wants of it any more: that has not come.
-    pub(crate) fn progress(&self) -> Progress {
-        let asked = self.asked.len();
+    pub(crate) fn progress(&mut self) -> Progress {
         Progress {
-            asked,
+            asked: self.asked.len(),
             came: self.asked.common_len(self.parts.claimed()),
             lost: if self.losses.noted.is_empty() { 0 } else { self.lost_for_good().len() },
             spare: self.clock.stop.spare as usize,
         }
     }
 
-    /// What has been asked, has not contributed, and is not open with anyone any more.
-    pub(crate) fn lost_for_good(&self) -> PartitionSet {
-        let (whole, partly): (Vec<&Child>, Vec<&Child>) =
-            self.seat.children.iter_open().partition(|child| child.more.said_lost.is_empty());
-        let partly: Vec<PartitionSet> =
-            partly.iter().map(|child| child.answers_for.difference(&child.more.said_lost)).collect();
+    /// What has been asked, has not contributed, and is not open with anyone any more. Only what something has happened to
+    /// since the last look is looked at: a root over ten thousand children looks after each loss.
+    pub(crate) fn lost_for_good(&mut self) -> &PartitionSet {
+        let owed = self.seat.children.owed();
+        let mut changed = core::mem::take(&mut self.losses.unsure);
+        changed.union_with(&owed.take_changed());
+        if !changed.is_empty() {
+            let absent = self.pushed.as_ref().map_or(&NOBODY, |pushed| &pushed.absent);
+            let mut lost = self.asked.intersection(&changed);
+            for here in [self.parts.claimed(), &self.locals.open, absent, owed.by_any()] {
+                lost.subtract(here);
+            }
+            self.losses.for_good.subtract(&changed);
+            self.losses.for_good.union_with(&lost);
+        }
+        debug_assert_eq!(self.losses.for_good, self.not_in_hand(), "of {:?} {changed} were looked at", self.tag);
+        &self.losses.for_good
+    }
+
+    /// The same, by a look at everything.
+    fn not_in_hand(&self) -> PartitionSet {
+        let owed: Vec<PartitionSet> = self.seat.children.iter_open().map(Child::owes).collect();
         let here = [self.parts.claimed(), &self.locals.open, self.absent()];
-        let children = whole.iter().map(|child| &child.answers_for).chain(&partly);
-        self.asked.difference(&PartitionSet::union_of(here.into_iter().chain(children)))
+        self.asked.difference(&PartitionSet::union_of(here.into_iter().chain(&owed)))
+    }
+
+    /// Takes a part in.
+    pub(crate) fn claim(&mut self, part: Part<P>) -> Taken {
+        self.losses.unsure.union_with(&part.contributors);
+        self.parts.take_in(part)
+    }
+
+    /// Own work begins on these.
+    pub(crate) fn open_locals(&mut self, partitions: &PartitionSet) {
+        self.losses.unsure.union_with(partitions);
+        self.locals.open.union_with(partitions);
+    }
+
+    /// Own work on these is over.
+    pub(crate) fn close_locals(&mut self, partitions: &PartitionSet) {
+        self.losses.unsure.union_with(partitions);
+        self.locals.open.subtract(partitions);
     }
 
     /// What is missing from an answer given now, each partition with the last reason noted for it; `otherwise`
