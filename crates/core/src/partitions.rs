@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 use core::ops::Range;
-use runs::{Run, Runs, length};
+use runs::{Run, Runs, length, rows_intersect, union_of_rows};
 
 mod runs;
 
@@ -142,6 +142,9 @@ impl PartitionSet {
     pub fn union_with(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);
+        } else if let Some((a, b)) = self.runs.short_rows(&other.runs) {
+            let joined = union_of_rows(a, b);
+            self.runs.lay(joined);
         } else if self.is_changed_in_place(other) {
             for &run in other.runs.iter() {
                 self.runs.insert(run);
@@ -250,6 +253,9 @@ impl PartitionSet {
 
     /// True when some partition is in both.
     pub fn intersects(&self, other: &Self) -> bool {
+        if let Some((a, b)) = self.runs.short_rows(&other.runs) {
+            return rows_intersect(a, b);
+        }
         let (few, many) = self.fewer_runs_first(other);
         let mut many = many.runs.iter();
         few.runs.iter().any(|&(start, end)| {

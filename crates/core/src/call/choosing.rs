@@ -236,7 +236,8 @@ impl<P: Payload> Calls<P> {
         from: NodeId,
         partial: &Partial<P>,
     ) {
-        let is_whole = partial.last && partial.missing.is_empty() && wave.losses.tries.partitions().is_empty();
+        let is_whole =
+            partial.last && partial.missing.is_empty() && wave.losses.tries.partitions().is_empty();
         if wave.seat.parent != Parent::Top || !is_whole {
             return;
         }

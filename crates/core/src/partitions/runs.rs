@@ -16,10 +16,12 @@ use smallvec::SmallVec;
 pub(super) type Run = (PartitionId, PartitionId);
 
 /// Runs side by side.
-pub(super) type Row = SmallVec<[Run; 4]>;
+pub(super) type Row = SmallVec<[Run; 8]>;
 
 /// So many runs lie in the set itself.
 const FEW_MAX: usize = 2;
+/// Two sets of so many runs together are passed run by run.
+const SHORT_MAX: usize = 48;
 /// More runs than this do not lie in one chunk.
 const CHUNK_MAX: usize = 256;
 
@@ -80,6 +82,25 @@ impl Runs {
             Layout::Few(count, few) => RunsIter { row: &few[..usize::from(*count)], chunks: &[] },
             Layout::Many(many) => RunsIter { row: &[], chunks: &many.chunks },
         }
+    }
+
+    /// All of them, where they lie side by side.
+    #[inline]
+    fn row(&self) -> Option<&[Run]> {
+        match &self.0 {
+            Layout::Few(count, few) => Some(&few[..usize::from(*count)]),
+            Layout::Many(many) => match &many.chunks[..] {
+                [row] => Some(row),
+                _ => None,
+            },
+        }
+    }
+
+    /// Both in a row, when they are so few together that passing all of them takes less than any search.
+    #[inline]
+    pub(super) fn short_rows<'a>(&'a self, other: &'a Self) -> Option<(&'a [Run], &'a [Run])> {
+        let (a, b) = (self.row()?, other.row()?);
+        (a.len() + b.len() <= SHORT_MAX).then_some((a, b))
     }
 
     pub(super) fn first(&self) -> Option<Run> {
@@ -167,14 +188,17 @@ impl Runs {
 
     /// These runs instead.
     #[inline]
-    fn lay(&mut self, row: Row) {
-        self.0 = if row.len() <= FEW_MAX {
+    pub(super) fn lay(&mut self, row: Row) {
+        if row.len() <= FEW_MAX {
             let mut few = [(0, 0); FEW_MAX];
             few[..row.len()].copy_from_slice(&row);
-            Layout::Few(row.len() as u8, few)
-        } else {
-            Layout::Many(Box::new(Chunks::of(row)))
-        };
+            self.0 = Layout::Few(row.len() as u8, few);
+            return;
+        }
+        match &mut self.0 {
+            Layout::Many(many) => **many = Chunks::of(row),
+            Layout::Few(..) => self.0 = Layout::Many(Box::new(Chunks::of(row))),
+        }
     }
 
     /// Lays runs in the set itself when few are left.
@@ -335,6 +359,40 @@ fn cut(row: &mut Row, (start, end): Run) -> usize {
     // A run that is cut in two needs one place more.
     inserted.iter().for_each(|&run| row.insert(from + reused.len(), run));
     before - kept.iter().map(length).sum::<usize>()
+}
+
+/// True when some partition is in a run of both rows.
+pub(super) fn rows_intersect(mut a: &[Run], mut b: &[Run]) -> bool {
+    while let (Some(one), Some(two)) = (a.first(), b.first()) {
+        if one.1 <= two.0 {
+            a = &a[1..];
+        } else if two.1 <= one.0 {
+            b = &b[1..];
+        } else {
+            return true;
+        }
+    }
+    false
+}
+
+/// The union of two rows.
+pub(super) fn union_of_rows<'a>(mut a: &'a [Run], mut b: &'a [Run]) -> Row {
+    let mut joined = Row::with_capacity(a.len() + b.len());
+    loop {
+        let from_a = match (a.first(), b.first()) {
+            (Some(one), Some(two)) => one.0 <= two.0,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return joined,
+        };
+        let rest = if from_a { &mut a } else { &mut b };
+        let (start, end) = rest[0];
+        *rest = &rest[1..];
+        match joined.last_mut() {
+            Some(last) if last.1 >= start => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
 }
 
 /// Where the last run of a chunk ends.

@@ -198,24 +198,22 @@ impl<P: Payload> Share<P> {
     /// it alone is not waited for.
     fn put_in_slot(&mut self, cx: &mut Context<P>, lane: u32, at: usize, part: Part<Piece<P>>) {
         let slot = &mut self.row.lanes.get_mut(&lane).expect("invariant: it was looked up").slots[at];
-        let (bytes, contributors, source) =
-            (part.payload.len(), part.contributors.clone(), part.payload.source);
-        let covered = resting_within(slot, &contributors);
-        let taken = slot.parts.take_in(part);
-        if taken == Taken::Overlaps {
+        let (bytes, source) = (part.payload.len(), part.payload.source);
+        let mut covered: SmallVec<[(Source, usize); 2]> = SmallVec::new();
+        let taken = slot.parts.take_in_for(part, |old| covered.push((old.payload.source, old.payload.len())));
+        if !matches!(taken, Ok(Taken::Added)) {
             cx.counters.stream_pieces_late += 1;
-            let partitions = contributors.difference(slot.parts.claimed());
+        }
+        if let Err(part) = taken {
+            let partitions = part.contributors.difference(slot.parts.claimed());
             excuse(slot, Missing { partitions, node: None, reason: Reason::Overlap });
             return;
         }
-        if slot.excused.intersects(&contributors) {
-            slot.excused = slot.excused.difference(&contributors);
+        if !slot.excused.is_empty() {
+            slot.excused.subtract(slot.parts.claimed());
         }
         self.hold(source, bytes);
-        if taken == Taken::Replaced {
-            cx.counters.stream_pieces_late += 1;
-            covered.iter().for_each(|&(source, bytes)| self.release(source, bytes));
-        }
+        covered.iter().for_each(|&(source, bytes)| self.release(source, bytes));
     }
 
     /// No more waves come together at a time than the limit says: the oldest goes as it is.
@@ -351,15 +349,6 @@ pub(crate) fn make_ready<P: Payload>(share: &mut Share<P>, lane: u32, at: usize)
     let slot = &mut share.row.lanes.get_mut(&lane).expect("invariant: the lane of a slot").slots[at];
     slot.is_ready = true;
     share.row.ready.push_back((lane, slot.key));
-}
-
-/// Parts at rest that one of these contributors would take the place of.
-fn resting_within<P: Payload>(slot: &Slot<P>, contributors: &PartitionSet) -> SmallVec<[(Source, usize); 2]> {
-    if !slot.parts.claimed().intersects(contributors) {
-        return SmallVec::new();
-    }
-    let overlapping = slot.parts.resting().iter().filter(|part| part.contributors.intersects(contributors));
-    overlapping.map(|part| (part.payload.source, part.payload.len())).collect()
 }
 
 /// Takes a slot out of its lane; what it holds is no longer waiting.

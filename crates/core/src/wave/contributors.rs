@@ -109,9 +109,19 @@ impl<P: Payload> Parts<P> {
 
     /// Takes in a part from outside.
     pub(crate) fn take_in(&mut self, part: Part<P>) -> Taken {
+        self.take_in_for(part, |_| {}).unwrap_or(Taken::Overlaps)
+    }
+
+    /// The same; `gone` is given the parts at rest in whose place it comes. A part that overlaps what can't be taken apart is
+    /// given back.
+    pub(crate) fn take_in_for(
+        &mut self,
+        part: Part<P>,
+        mut gone: impl FnMut(&Part<P>),
+    ) -> Result<Taken, Part<P>> {
         let overlaps = self.claimed.intersects(&part.contributors);
         if overlaps && !self.can_give_way_to(&part.contributors) {
-            return Taken::Overlaps;
+            return Err(part);
         }
         self.bytes += part.payload.len();
         if overlaps {
@@ -121,12 +131,17 @@ impl<P: Payload> Parts<P> {
                 *bytes -= if stays { 0 } else { old_bytes };
                 stays
             };
-            self.resting.retain(|old| keep_if(stays(old), old.payload.len()));
+            self.resting.retain(|old| {
+                if !stays(old) {
+                    gone(old);
+                }
+                keep_if(stays(old), old.payload.len())
+            });
             self.folding.retain(|pair| keep_if(stays(&pair.a) && stays(&pair.b), pair.bytes()));
         }
         self.claimed.union_with(&part.contributors);
         self.resting.push(part);
-        if overlaps { Taken::Replaced } else { Taken::Added }
+        Ok(if overlaps { Taken::Replaced } else { Taken::Added })
     }
 
     /// True when all of `newcomer` that is claimed is of parts at rest, and of pairs being folded, that lie within it.

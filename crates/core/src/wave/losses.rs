@@ -38,7 +38,12 @@ impl Losses {
     }
 
     /// Notes that partitions were asked of somebody in vain. What is `here` of them came from others.
-    pub(crate) fn note_try(&mut self, partitions: &PartitionSet, failed: Option<NodeId>, here: &PartitionSet) {
+    pub(crate) fn note_try(
+        &mut self,
+        partitions: &PartitionSet,
+        failed: Option<NodeId>,
+        here: &PartitionSet,
+    ) {
         self.contested.union_with(&partitions.intersection(here));
         self.tries.note(partitions, failed);
     }

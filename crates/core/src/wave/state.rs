@@ -236,7 +236,12 @@ impl<P: Payload> Wave<P> {
             self.losses.for_good.subtract(&changed);
             self.losses.for_good.union_with(&lost);
         }
-        debug_assert_eq!(self.losses.for_good, self.not_in_hand(), "of {:?} {changed} were looked at", self.tag);
+        debug_assert_eq!(
+            self.losses.for_good,
+            self.not_in_hand(),
+            "of {:?} {changed} were looked at",
+            self.tag
+        );
         &self.losses.for_good
     }
 

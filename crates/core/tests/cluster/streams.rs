@@ -22,7 +22,11 @@ const WAIT_FOR_ALL: Synchronisation = Synchronisation::WaitForAll;
 const DO_NOT_WAIT: Synchronisation = Synchronisation::DoNotWait;
 
 /// Eight nodes with two endpoints each, which send by themselves, and a stream over them whose front-end is node 0.
-fn pushing_cluster(synchronisation: Synchronisation, every_us: u64, packets_max: u64) -> (Cluster, RequestId) {
+fn pushing_cluster(
+    synchronisation: Synchronisation,
+    every_us: u64,
+    packets_max: u64,
+) -> (Cluster, RequestId) {
     let mut cluster = Cluster::new(&Plan::default());
     let stream = pushing(synchronisation, Duration::from_micros(every_us), packets_max);
     let (request, _) = cluster.open_wholly(0, &stream);
@@ -417,13 +421,13 @@ fn what_a_lost_filter_held_comes_with_a_later_wave() {
     let packets = |endpoint: u32, filters: u64| {
         (1..=PACKETS - filters).map(move |tag| Ink::packet(id, endpoint, Some(tag), tag, 100))
     };
-    let expected = [(0, 2), (1, 2), (2, 3), (3, 3)].into_iter().flat_map(|(endpoint, filters)| {
-        packets(endpoint, filters)
-    });
+    let expected = [(0, 2), (1, 2), (2, 3), (3, 3)]
+        .into_iter()
+        .flat_map(|(endpoint, filters)| packets(endpoint, filters));
     let sum_of = |packets: &mut dyn Iterator<Item = Ink>| {
-        packets.map(|packet| (packet.marks, packet.count)).fold((0_u128, 0), |(marks, count), (more, by)| {
-            (marks.wrapping_add(more), count + by)
-        })
+        packets
+            .map(|packet| (packet.marks, packet.count))
+            .fold((0_u128, 0), |(marks, count), (more, by)| (marks.wrapping_add(more), count + by))
     };
     let waves = cluster.waves(request);
     let mut came = waves.iter().flat_map(|wave| wave.packets.iter().cloned());

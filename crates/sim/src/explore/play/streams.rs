@@ -4,7 +4,8 @@
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::streams::Heard;
 use crate::explore::invariant::{
-    stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost, stream_windows,
+    stream_answered_once, stream_back, stream_down, stream_leaves_nothing, stream_nothing_lost,
+    stream_windows,
 };
 use crate::explore::streaming::Mode;
 use crate::world::place::Life;
@@ -218,9 +219,10 @@ impl Stage<'_> {
     /// without somebody for ever.
     fn is_settled(&self, number: usize) -> bool {
         let planned = &self.scenario.streams[number];
-        let front = self.opened.get(&number).and_then(|opened| {
-            self.world.front(self.world.place(opened.front).id(), opened.request)
-        });
+        let front = self
+            .opened
+            .get(&number)
+            .and_then(|opened| self.world.front(self.world.place(opened.front).id(), opened.request));
         if front.is_some_and(|front| !front.is_over && front.down_bytes > 0) {
             return false;
         }
