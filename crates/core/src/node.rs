@@ -47,6 +47,8 @@ mod jobs;
 pub(crate) mod path;
 mod report;
 pub(crate) mod sharing;
+#[cfg(test)]
+mod tests;
 
 /// A node as a pure state machine: inputs in, effects out.
 ///

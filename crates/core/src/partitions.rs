@@ -69,9 +69,14 @@ impl PartitionSet {
     pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut runs: Vec<Run> = sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
         runs.sort_unstable();
-        let mut joined = Runs::new();
-        runs.into_iter().for_each(|run| joined.append(run));
-        Self::of_runs(joined)
+        runs.dedup_by(|next, last| {
+            let touches = last.1 >= next.0;
+            if touches {
+                last.1 = last.1.max(next.1);
+            }
+            touches
+        });
+        Self::of_runs(runs.into_iter().collect())
     }
 
     /// Partitions `0..count`.
@@ -142,13 +147,13 @@ impl PartitionSet {
     pub fn union_with(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);
-        } else if let Some((a, b)) = self.runs.short_rows(&other.runs) {
-            let joined = union_of_rows(a, b);
-            self.runs.lay(joined);
         } else if self.is_changed_in_place(other) {
             for &run in other.runs.iter() {
                 self.runs.insert(run);
             }
+        } else if let Some((a, b)) = self.runs.short_rows(&other.runs) {
+            let joined = union_of_rows(a, b);
+            self.runs.lay(joined);
         } else {
             *self = self.merged(other);
         }

@@ -43,15 +43,24 @@ enum Fault {
     StoppedTwice,
     /// One inner node after another stops and wakes, several at a time.
     StoppedInTurns,
+    /// An inner node is asleep when it is asked. It wakes after its parent has taken over, and asks its children then.
+    AskedAsleep,
+    /// The same, and its parent is asleep too.
+    AskedAsleepWithParent,
+    /// The same of half of all inner nodes.
+    HalfAskedAsleep,
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 9] = [
     Fault::None,
     Fault::Killed,
     Fault::Stopped,
     Fault::StoppedAndAdopterKilled,
     Fault::StoppedTwice,
     Fault::StoppedInTurns,
+    Fault::AskedAsleep,
+    Fault::AskedAsleepWithParent,
+    Fault::HalfAskedAsleep,
 ];
 
 #[derive(Default)]
@@ -107,8 +116,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A call that has just set out.
-    fn call(nodes: u32, fan_out: u32, seed: u64) -> Self {
+    /// A call that has just set out. These are asleep when they are asked.
+    fn call(nodes: u32, fan_out: u32, seed: u64, asleep: &[usize]) -> Self {
         let mut world = World::new(Setting::micro(seed, nodes));
         world.start(Spec::holding(PartitionSet::new()));
         for at in 0..nodes {
@@ -122,9 +131,15 @@ impl Scene {
             shape: Shape::KAry(fan_out),
             ..CallOptions::default()
         };
+        asleep.iter().for_each(|&at| world.stop(at));
         world.call(FRONT, Ink::params(1, WORK), options, &mut seen);
-        let mut scene =
-            Self { world, seen, random: Random::new(seed), inner: Vec::new(), hurt: BTreeSet::new() };
+        let mut scene = Self {
+            world,
+            seen,
+            random: Random::new(seed),
+            inner: Vec::new(),
+            hurt: asleep.iter().copied().collect(),
+        };
         scene.wait(TREE_IS_OUT);
         scene.inner = scene.seen.inner.iter().copied().collect();
         scene
@@ -159,6 +174,9 @@ impl Scene {
     }
 
     fn strike(&mut self, fault: Fault) {
+        if !self.hurt.is_empty() {
+            return self.wake_all();
+        }
         let victim = self.draw_inner();
         let parent = self.seen.parents.get(&victim).copied().filter(|&parent| parent != FRONT);
         self.wait_up_to(10);
@@ -187,6 +205,38 @@ impl Scene {
                 parent.into_iter().for_each(|parent| self.resume(parent));
             }
             Fault::StoppedInTurns => self.stop_in_turns(),
+            Fault::AskedAsleep | Fault::AskedAsleepWithParent | Fault::HalfAskedAsleep => {}
+        }
+    }
+
+    /// Whom a call finds asleep, of the inner nodes of the same call among the wakeful.
+    fn sleepers(&mut self, fault: Fault) -> Vec<usize> {
+        let victim = self.draw_inner();
+        let parent = self.seen.parents.get(&victim).copied().filter(|&parent| parent != FRONT);
+        match fault {
+            Fault::AskedAsleep => vec![victim],
+            Fault::AskedAsleepWithParent => parent.into_iter().chain([victim]).collect(),
+            Fault::HalfAskedAsleep => {
+                let half = self.inner.len().div_ceil(2);
+                let mut asleep = BTreeSet::new();
+                while asleep.len() < half {
+                    asleep.insert(self.draw_inner());
+                }
+                asleep.into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those that are asleep wake one after the other, in a drawn order.
+    fn wake_all(&mut self) {
+        let mut asleep: Vec<usize> = self.hurt.iter().copied().collect();
+        self.wait(Duration::from_millis(10));
+        let apart_ms = 140 / asleep.len();
+        while !asleep.is_empty() {
+            self.wait_up_to(2 * apart_ms);
+            let at = asleep.swap_remove(self.random.below(asleep.len()));
+            self.resume(at);
         }
     }
 
@@ -226,7 +276,8 @@ impl Scene {
 }
 
 fn play(nodes: u32, fan_out: u32, fault: Fault, seed: u64) -> Cost {
-    let mut scene = Scene::call(nodes, fan_out, seed);
+    let asleep = Scene::call(nodes, fan_out, seed, &[]).sleepers(fault);
+    let mut scene = Scene::call(nodes, fan_out, seed, &asleep);
     scene.strike(fault);
     scene.cost(nodes)
 }

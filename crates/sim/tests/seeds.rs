@@ -74,6 +74,8 @@ const KEPT: [(&str, &str); 21] = [
     ),
 ];
 
+/// Drawn scenarios that every run of the tests plays.
+const SEEDS: u64 = 60;
 /// All of them are small; one that takes more steps than this goes round in circles for a while.
 const STEPS_MAX: u64 = 20_000;
 
@@ -110,6 +112,15 @@ fn a_seed_is_the_same_run_every_time() {
         let (one, other) = (play(&draw(seed), None, None), play(&draw(seed), None, None));
         assert_eq!(one.trace_hash, other.trace_hash, "treefold sim explore --scenario {seed}");
         assert_eq!((one.steps, one.violation), (other.steps, None), "treefold sim explore --scenario {seed}");
+    }
+}
+
+/// Calls, streams, pushes and relays in the same run, with faults in all of them. `treefold sim explore` plays many more.
+#[test]
+fn whatever_happens_no_invariant_breaks() {
+    for seed in 1..=SEEDS {
+        let played = play(&draw(seed), None, None);
+        assert_eq!(played.violation, None, "treefold sim explore --scenario {seed}");
     }
 }
 

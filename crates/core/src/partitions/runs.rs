@@ -212,7 +212,9 @@ impl Runs {
 impl FromIterator<Run> for Runs {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
         let mut all = Self::new();
-        runs.into_iter().for_each(|run| all.push(run));
+        let mut runs = runs.into_iter();
+        all.lay(runs.by_ref().take(CHUNK_MAX).collect());
+        runs.for_each(|run| all.push(run));
         all
     }
 }

@@ -133,7 +133,7 @@ impl<P: Payload> Share<P> {
 
     /// After some were lost, what hung on them is seen to.
     pub(super) fn close_ranks(&mut self, cx: &mut Context<P>) {
-        self.regroup();
+        debug_assert!(self.is_grouped(), "who is lost stays in the group, away or not");
         self.forget_taken(cx);
         self.look_at_slots();
     }

@@ -110,6 +110,18 @@ impl<P: Payload> Share<P> {
         lacking.is_subset(&slot.excused)
     }
 
+    /// True when to regroup would change nothing. It looks at all children.
+    pub(crate) fn is_grouped(&self) -> bool {
+        let mut group: PartitionSet = self.own.iter().map(|own| own.endpoint).collect();
+        let mut away_below = PartitionSet::new();
+        for child in self.seat.children.iter() {
+            group.union_with(&child.answers_for);
+            child.more.away.iter().for_each(|loss| away_below.union_with(&loss.partitions));
+        }
+        self.roll.away.iter().for_each(|loss| group.union_with(&loss.partitions));
+        group == self.roll.group && away_below == self.roll.away_below
+    }
+
     /// Brings what is derived from endpoints and branches up to date.
     pub(crate) fn regroup(&mut self) {
         self.roll.own_set = self.own.iter().map(|own| own.endpoint).collect();

@@ -246,7 +246,7 @@ impl<P: Payload> Wave<P> {
     }
 
     /// The same, by a look at everything.
-    fn not_in_hand(&self) -> PartitionSet {
+    pub(crate) fn not_in_hand(&self) -> PartitionSet {
         let owed: Vec<PartitionSet> = self.seat.children.iter_open().map(Child::owes).collect();
         let here = [self.parts.claimed(), &self.locals.open, self.absent()];
         self.asked.difference(&PartitionSet::union_of(here.into_iter().chain(&owed)))

@@ -1,0 +1,185 @@
+//! What a wave counts as lost while it goes on, beside a count that looks at all children.
+
+use super::Node;
+use crate::config::{Kind, NodeConfig, Placement, Tuning};
+use crate::effect::{Effect, Work};
+use crate::error::{Missing, Reason};
+use crate::id::{NodeId, Tag, WaveId};
+use crate::input::Input;
+use crate::limits::Limits;
+use crate::load::figure::{CostFigure, LoadFigure};
+use crate::membership::card::{MemberCard, ServiceCard};
+use crate::message::{Call, Message, Partial};
+use crate::partitions::PartitionSet;
+use crate::time::{Duration, Instant};
+use crate::tree::Tree;
+use crate::wave::slice::Slice;
+use crate::wave::wait::Waiting;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use proptest::prelude::*;
+
+const CHILDREN: u32 = 20;
+const ROOT: u32 = 1;
+const FIRST_CHILD: u32 = 2;
+/// Two replicas of all partitions, which are no children at first.
+const REPLICAS: [u32; 2] = [100, 101];
+const TAG: Tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
+
+fn node_id(number: u32) -> NodeId {
+    let [.., a, b] = number.to_be_bytes();
+    NodeId::new(([10, 0, a, b], 7700).into(), 1)
+}
+
+fn card(number: u32) -> MemberCard {
+    let mut card = MemberCard::new(node_id(number));
+    let service =
+        ServiceCard { partitions: PartitionSet::first(2 * CHILDREN), total: 2 * CHILDREN, declared: true };
+    card.services.insert("s".into(), service);
+    card
+}
+
+/// The partitions of a child: two that are not beside each other.
+fn held(child: u32) -> PartitionSet {
+    [child, CHILDREN + child].into_iter().collect()
+}
+
+fn partial(branch: u32, contributors: PartitionSet, missing: Vec<Missing>, last: bool) -> Partial<Bytes> {
+    Partial {
+        tag: Tag { branch, ..TAG },
+        payload: (!contributors.is_empty()).then(|| Bytes::from_static(&[1])),
+        contributors,
+        missing,
+        last,
+        load: LoadFigure::default(),
+        loads: Vec::new(),
+        cost: CostFigure::default(),
+        given_up: Vec::new(),
+        report: None,
+    }
+}
+
+/// A root whose children are asked, and whom it has asked since.
+struct Root {
+    node: Node<Bytes>,
+    now: Instant,
+    asked: Vec<(NodeId, u32, PartitionSet)>,
+}
+
+impl Root {
+    fn new(spare: u32, losses_max: u32, hedge: bool, replicas: usize) -> Self {
+        let config = NodeConfig {
+            card: MemberCard::new(node_id(ROOT)),
+            kinds: alloc::vec![Kind {
+                name: "s/sum".into(),
+                placement: Placement::Inline,
+                is_sliceable: false
+            }],
+            tuning: Tuning::LAN,
+            limits: Limits::DEFAULT,
+            shares: Default::default(),
+            pushed: Default::default(),
+            seed: 1,
+        };
+        let mut root =
+            Self { node: Node::new(config, Instant::START), now: Instant::START, asked: Vec::new() };
+        let cards = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
+        root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards) });
+        let leaves: Vec<Tree> =
+            (0..CHILDREN).map(|child| Tree::leaf(node_id(FIRST_CHILD + child), held(child))).collect();
+        let call = Call {
+            tag: TAG,
+            name: "s/sum".into(),
+            params: Some(Bytes::new()),
+            deadline_left: Duration::from_secs(2),
+            answer_left: Duration::from_secs(1),
+            waiting: Waiting::Learned,
+            losses_max,
+            spare,
+            hedge,
+            tree: Tree::join(node_id(ROOT), PartitionSet::new(), &leaves),
+            explain: false,
+            loads_wanted: false,
+            slice: Slice::WHOLE,
+            push: None,
+        };
+        root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
+        root
+    }
+
+    fn feed(&mut self, input: Input<Bytes>) {
+        self.node.handle_input(self.now, input);
+        self.perform();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.node.handle_timeout(self.now);
+            self.perform();
+        }
+    }
+
+    fn perform(&mut self) {
+        while let Some(effect) = self.node.poll_effect() {
+            match effect {
+                Effect::Send { to, message: Message::Call(call) } => {
+                    self.asked.push((to, call.tag.branch, call.tree.partitions()));
+                }
+                Effect::Run(job) => {
+                    let Work::Reduce { a, .. } = job.work else { continue };
+                    let input = Input::JobDone { job: job.id, result: Ok(a), cost: Duration::from_nanos(9) };
+                    self.node.handle_input(self.now, input);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Those that are lost for good by the short way and by a look at all children, and what the wave's rule is told.
+    fn lost(&mut self) -> Option<(PartitionSet, PartitionSet, usize)> {
+        let wave = self.node.waves.open.get_mut(&TAG)?;
+        Some((wave.lost_for_good().clone(), wave.not_in_hand(), wave.progress().lost))
+    }
+}
+
+proptest! {
+    /// Whatever children, replicas and time do, what is counted as lost is what a look at all children finds.
+    #[test]
+    fn lost_partitions_are_those_that_no_child_is_at_work_on(
+        spare in 0..2 * CHILDREN,
+        losses_max in 0..2 * CHILDREN,
+        hedge in any::<bool>(),
+        replicas in 0usize..3,
+        steps in proptest::collection::vec((0u8..8, any::<u32>(), 0u64..60), 1..60),
+    ) {
+        let mut root = Root::new(spare, losses_max, hedge, replicas);
+        for (what, which, wait_ms) in steps {
+            let (node, branch, of) = root.asked[which as usize % root.asked.len()].clone();
+            let first = of.least().map_or(PartitionSet::new(), PartitionSet::alone);
+            let reason = if which & 1 == 0 { Reason::LocalFailed("no".into()) } else { Reason::Late };
+            let failed = |partitions: &PartitionSet| {
+                alloc::vec![Missing { partitions: partitions.clone(), node: Some(node), reason: reason.clone() }]
+            };
+            let said = match what {
+                0..3 => Some(partial(branch, of, Vec::new(), true)),
+                3 => Some(partial(branch, of.difference(&first), failed(&first), true)),
+                4 => Some(partial(branch, PartitionSet::new(), failed(&first), false)),
+                // It neither gives all nor says what it lacks.
+                5 => Some(partial(branch, first, Vec::new(), true)),
+                _ => None,
+            };
+            match said {
+                Some(said) => root.feed(Input::Message { from: node, message: Message::Partial(Box::new(said)) }),
+                None if what == 6 => root.feed(Input::Lost { peer: node }),
+                None => root.pass(Duration::from_millis(wait_ms)),
+            }
+            let Some((lost, all, counted)) = root.lost() else { break };
+            prop_assert_eq!(&lost, &all);
+            let is_counted = !root.node.waves.open[&TAG].losses.noted.is_empty();
+            prop_assert_eq!(counted, if is_counted { all.len() } else { 0 });
+        }
+    }
+}
