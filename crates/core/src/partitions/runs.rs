@@ -155,11 +155,13 @@ impl Runs {
     pub(super) fn insert(&mut self, run: Run) -> usize {
         match &mut self.0 {
             Layout::Few(count, few) => {
+                if let Some(gained) = prolong(few[..usize::from(*count)].last_mut(), run) {
+                    return gained;
+                }
                 let mut row = Row::from_slice(&few[..usize::from(*count)]);
-                let from = row.partition_point(|&(_, end)| end < run.0);
-                let (joined, before) = absorb(&mut row, from, run);
+                let gained = insert_in(&mut row, run);
                 self.lay(row);
-                length(&joined) - before
+                gained
             }
             Layout::Many(many) => {
                 let gained = many.insert(run);
@@ -259,6 +261,13 @@ impl Chunks {
     }
 
     fn take_in(&mut self, run: Run) -> usize {
+        if let [row] = &mut self.chunks[..]
+            && row.len() < CHUNK_MAX
+        {
+            let gained = insert_in(row, run);
+            self.count = row.len();
+            return gained;
+        }
         let at = self.chunks.partition_point(|chunk| end_of(chunk) < run.0);
         let Some(chunk) = self.chunks.get_mut(at) else {
             self.place_last(run);
@@ -326,6 +335,31 @@ impl Chunks {
     }
 }
 
+/// Makes the last run of a row longer by another that begins within it or behind it, where the two touch. Gives how many
+/// partitions are new; `None` if the other begins elsewhere.
+#[inline]
+fn prolong(last: Option<&mut Run>, (start, end): Run) -> Option<usize> {
+    let last = last.filter(|last| last.0 <= start && start <= last.1)?;
+    let gained = end.saturating_sub(last.1);
+    last.1 += gained;
+    Some(gained as usize)
+}
+
+/// Adds the partitions of a run to a row; gives how many of them are new. Most come at the end.
+#[inline]
+fn insert_in(row: &mut Row, run: Run) -> usize {
+    if row.last().is_none_or(|last| last.1 < run.0) {
+        row.push(run);
+        return length(&run);
+    }
+    if let Some(gained) = prolong(row.last_mut(), run) {
+        return gained;
+    }
+    let from = row.partition_point(|&(_, end)| end < run.0);
+    let (joined, before) = absorb(row, from, run);
+    length(&joined) - before
+}
+
 /// Puts a run into a row at `from`, in the place of those that it touches. Gives what they have become together, and how
 /// many partitions were there before.
 fn absorb(row: &mut Row, from: usize, (mut start, mut end): Run) -> (Run, usize) {
@@ -340,7 +374,9 @@ fn absorb(row: &mut Row, from: usize, (mut start, mut end): Run) -> (Run, usize)
     }
     if to > from {
         row[from] = (start, end);
-        row.drain(from + 1..to);
+        if to > from + 1 {
+            row.drain(from + 1..to);
+        }
     } else {
         row.insert(from, (start, end));
     }

@@ -147,9 +147,7 @@ impl Tree {
 
     /// Every partition of the subtree.
     pub fn partitions(&self) -> PartitionSet {
-        let mut all = PartitionSet::new();
-        self.seats().iter().for_each(|seat| all.union_with(&seat.partitions));
-        all
+        PartitionSet::union_of(self.seats().iter().map(|seat| &seat.partitions))
     }
 }
 
