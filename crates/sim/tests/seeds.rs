@@ -75,7 +75,7 @@ const KEPT: [(&str, &str); 21] = [
 ];
 
 /// Drawn scenarios that every run of the tests plays.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 300;
 /// All of them are small; one that takes more steps than this goes round in circles for a while.
 const STEPS_MAX: u64 = 20_000;
 

@@ -450,9 +450,8 @@ impl<P: Payload> Wave<P> {
         self.clock.answer_at = (now + call.answer_left).min(self.ask.deadline_at);
         self.clock.stop.spare = call.spare;
         self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
-        self.losses.unsure.union_with(&self.asked);
         self.asked = call.tree.partitions();
-        self.losses.unsure.union_with(&self.asked);
+        self.losses.look_anew(&self.asked);
         if let Some(pushed) = &mut self.pushed {
             pushed.absent = pushed.absent.intersection(&self.asked);
         }

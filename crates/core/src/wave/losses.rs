@@ -30,6 +30,12 @@ impl Losses {
         note(&mut self.noted, loss, missing_max);
     }
 
+    /// The wave is asked for these now: what of them is lost is to be looked for anew.
+    pub(crate) fn look_anew(&mut self, asked: &PartitionSet) {
+        self.for_good = PartitionSet::new();
+        self.unsure.clone_from(asked);
+    }
+
     /// Notes that a relay was of no use to this wave. At most `most` are told of.
     pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
         if self.given_up.len() < most && !self.given_up.contains(&relay) {
