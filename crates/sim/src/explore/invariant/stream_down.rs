@@ -2,7 +2,8 @@
 //!
 //! That it is given each once and in order, the world asserts of every endpoint. An endpoint keeps its place when it took
 //! part from the start, lives where it lived then, and its node was never told to begin anew: a node that was given up and
-//! comes back is given what is sent from then on.
+//! comes back is given what is sent from then on. A filter on the way down may fail over a packet, which is dropped then, so
+//! streams that have one are not looked at.
 
 use super::Finding;
 use super::streams::{FrontKey, Streams};

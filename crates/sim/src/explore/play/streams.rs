@@ -188,18 +188,18 @@ impl Stage<'_> {
         for number in 0..self.scenario.streams.len() {
             let Some(heard) = self.heard(number) else { continue };
             let opened = self.opened[&number];
-            let (key, only_answers) =
-                ((opened.front, opened.request), self.scenario.streams[number].every_us.is_none());
+            let key = (opened.front, opened.request);
+            let planned = &self.scenario.streams[number];
             let (stream, now) = (heard.stream, self.world.now());
             let streams = self.watch.inspection.streams();
-            let says = [
-                ("stream_nothing_lost", stream_nothing_lost::at_rest(&self.world, streams, &key)),
-                ("stream_down", stream_down::at_rest(&self.world, streams, &key, opened.sent)),
-                (
-                    "stream_answered_once",
-                    if only_answers { stream_answered_once::at_rest(heard) } else { Ok(()) },
-                ),
-            ];
+            let mut says =
+                vec![("stream_nothing_lost", stream_nothing_lost::at_rest(&self.world, streams, &key))];
+            if planned.every_us.is_none() {
+                says.push(("stream_answered_once", stream_answered_once::at_rest(heard)));
+            }
+            if !planned.filters_down {
+                says.push(("stream_down", stream_down::at_rest(&self.world, streams, &key, opened.sent)));
+            }
             for (invariant, says) in says {
                 self.watch.inspection.hold_stream(invariant, now, opened.front, stream, says);
             }
