@@ -128,7 +128,8 @@ impl<P: Payload> Wave<P> {
             given_up
                 .into_iter()
                 .for_each(|relay| self.losses.give_up(relay, desk.cx.config.limits.missing_max));
-            self.take_over_unaccounted(desk, now, tag.branch, &subtree, &accounted);
+            let rest = self.seat.children[at].answers_for.difference(&accounted);
+            self.take_over_unaccounted(desk, now, tag.branch, &subtree, rest);
         } else {
             let patience_ends = desk.cx.patience_until(answer_at).silent_at(now, child.height());
             missing.iter().for_each(|loss| self.seat.children.withdraw(at, &loss.partitions));
@@ -178,21 +179,18 @@ impl<P: Payload> Wave<P> {
         partitions
     }
 
-    /// Whatever a child neither gave nor accounted for, it did not pass its call on to: its children become
-    /// this node's own.
+    /// Whatever a child was to account for and did not, the `rest`, it did not pass its call on to: its children become this
+    /// node's own.
     fn take_over_unaccounted(
         &mut self,
         desk: &mut Desk<'_, P>,
         now: Instant,
         branch: u32,
         subtree: &Tree,
-        accounted: &PartitionSet,
+        mut rest: PartitionSet,
     ) {
-        if subtree.root().size == 1 {
-            return;
-        }
-        let rest = subtree.partitions().difference(accounted).difference(self.parts.claimed());
-        if rest.is_empty() {
+        rest.subtract(self.parts.claimed());
+        if rest.is_empty() || subtree.root().size == 1 {
             return;
         }
         let orphans: Vec<Tree> =
