@@ -225,7 +225,7 @@ impl<P: Payload> Wave<P> {
             }
             (What::Fold(number), Err(JobError::Failed(text) | JobError::Panicked(text))) => {
                 let Some(partitions) = self.parts.forget_folded(number) else { return };
-                self.losses.unsure.union_with(&partitions);
+                self.losses.look_again(&partitions);
                 let loss = Missing { partitions, node: Some(desk.cx.me), reason: Reason::ReduceFailed(text) };
                 self.losses.note(loss, desk.cx.config.limits.missing_max);
             }

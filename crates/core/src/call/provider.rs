@@ -451,7 +451,7 @@ impl<P: Payload> Wave<P> {
         self.clock.stop.spare = call.spare;
         self.clock.sign_at = desk.cx.patience_until(self.clock.answer_at).speaks_at(now);
         self.asked = call.tree.partitions();
-        self.losses.look_anew(&self.asked);
+        self.losses.look_anew();
         if let Some(pushed) = &mut self.pushed {
             pushed.absent = pushed.absent.intersection(&self.asked);
         }

@@ -29,7 +29,7 @@ impl<P: Payload> Wave<P> {
             let until = now + announced.patience;
             let pushed = self.pushed.get_or_insert_default();
             pushed.absent.union_with(&rest);
-            self.losses.unsure.union_with(&rest);
+            self.losses.look_again(&rest);
             pushed.absent_until = Some(pushed.absent_until.map_or(until, |at| at.max(until)));
         }
     }
@@ -57,7 +57,7 @@ impl<P: Payload> Wave<P> {
         let Some(pushed) = &mut self.pushed else { return };
         pushed.absent_until = None;
         let gone = core::mem::take(&mut pushed.absent);
-        self.losses.unsure.union_with(&gone);
+        self.losses.look_again(&gone);
         let own = gone.intersection(&self.locals.own);
         self.lose_own(cx, own, Reason::Lost);
     }

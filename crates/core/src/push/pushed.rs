@@ -46,8 +46,8 @@ impl<P: Payload> Wave<P> {
     /// These workers are waited for, and no others.
     pub(crate) fn set_absent(&mut self, absent: PartitionSet) {
         if let Some(pushed) = &mut self.pushed {
-            self.losses.unsure.union_with(&pushed.absent);
-            self.losses.unsure.union_with(&absent);
+            self.losses.look_again(&pushed.absent);
+            self.losses.look_again(&absent);
             pushed.absent = absent;
         }
     }

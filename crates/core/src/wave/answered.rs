@@ -135,7 +135,7 @@ impl<P: Payload> Answered<P> {
             self.parts.take_back();
         }
         self.asked = call.tree.partitions();
-        self.losses.look_anew(&self.asked);
+        self.losses.look_anew();
         let is_here = |tree: Tree| tree.partitions().is_subset(self.parts.claimed());
         let extra = call.tree.root().partitions.difference(&self.own);
         if !extra.is_empty() || !call.tree.children().all(is_here) {

@@ -18,8 +18,8 @@ pub(crate) struct Losses {
     pub(crate) given_up: Vec<NodeId>,
     /// What is lost for good, as of when the wave last looked.
     pub(crate) for_good: PartitionSet,
-    /// Partitions that may have come or been lost since.
-    pub(crate) unsure: PartitionSet,
+    /// Partitions that may have come or been lost since; `None` while the wave has not looked, as most never do.
+    pub(crate) unsure: Option<PartitionSet>,
     /// What came though several were asked for it: one of them may have nothing more to give.
     pub(crate) contested: PartitionSet,
 }
@@ -30,10 +30,15 @@ impl Losses {
         note(&mut self.noted, loss, missing_max);
     }
 
-    /// The wave is asked for these now: what of them is lost is to be looked for anew.
-    pub(crate) fn look_anew(&mut self, asked: &PartitionSet) {
+    /// The wave is asked for other partitions now: what of them is lost is to be looked for anew.
+    pub(crate) fn look_anew(&mut self) {
         self.for_good = PartitionSet::new();
-        self.unsure.clone_from(asked);
+        self.unsure = None;
+    }
+
+    /// These may have come or been lost.
+    pub(crate) fn look_again(&mut self, partitions: &PartitionSet) {
+        self.unsure.iter_mut().for_each(|unsure| unsure.union_with(partitions));
     }
 
     /// Notes that a relay was of no use to this wave. At most `most` are told of.
@@ -56,7 +61,9 @@ impl Losses {
 
     /// A part has come with these contributors.
     pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
-        self.contested.union_with(&self.tries.partitions().intersection(contributors));
+        if !self.tries.partitions().is_empty() {
+            self.contested.union_with(&self.tries.partitions().intersection(contributors));
+        }
     }
 }
 

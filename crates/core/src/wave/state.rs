@@ -140,7 +140,7 @@ impl<P: Payload> Wave<P> {
         let Opening { tag, parent, asked, answer_at, spare, jobs_epoch } = from;
         Self {
             tag,
-            losses: Losses { unsure: asked.clone(), ..Losses::default() },
+            losses: Losses::default(),
             asked,
             seat: Seat::under(parent),
             locals: Locals { epoch: jobs_epoch, ..Locals::default() },
@@ -225,7 +225,8 @@ impl<P: Payload> Wave<P> {
     /// since the last look is looked at: a root over ten thousand children looks after each loss.
     pub(crate) fn lost_for_good(&mut self) -> &PartitionSet {
         let owed = self.seat.children.owed();
-        let mut changed = core::mem::take(&mut self.losses.unsure);
+        let unsure = self.losses.unsure.replace(PartitionSet::new());
+        let mut changed = unsure.unwrap_or_else(|| self.asked.clone());
         changed.union_with(&owed.take_changed());
         if !changed.is_empty() {
             let absent = self.pushed.as_ref().map_or(&NOBODY, |pushed| &pushed.absent);
@@ -254,19 +255,19 @@ impl<P: Payload> Wave<P> {
 
     /// Takes a part in.
     pub(crate) fn claim(&mut self, part: Part<P>) -> Taken {
-        self.losses.unsure.union_with(&part.contributors);
+        self.losses.look_again(&part.contributors);
         self.parts.take_in(part)
     }
 
     /// Own work begins on these.
     pub(crate) fn open_locals(&mut self, partitions: &PartitionSet) {
-        self.losses.unsure.union_with(partitions);
+        self.losses.look_again(partitions);
         self.locals.open.union_with(partitions);
     }
 
     /// Own work on these is over.
     pub(crate) fn close_locals(&mut self, partitions: &PartitionSet) {
-        self.losses.unsure.union_with(partitions);
+        self.losses.look_again(partitions);
         self.locals.open.subtract(partitions);
     }
 
