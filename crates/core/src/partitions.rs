@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 use core::ops::Range;
-use runs::{Run, Runs, length, rows_intersect, union_of_rows};
+use runs::{Row, Run, Runs, length, rows_intersect, union_of_rows};
 
 mod runs;
 
@@ -67,7 +67,7 @@ impl PartitionSet {
 
     /// Every partition of these sets. Faster than one union after another if there are many.
     pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut runs: Vec<Run> = sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
+        let mut runs: Row = sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
         runs.sort_unstable();
         runs.dedup_by(|next, last| {
             let touches = last.1 >= next.0;
@@ -76,7 +76,7 @@ impl PartitionSet {
             }
             touches
         });
-        Self::of_runs(runs.into_iter().collect())
+        Self::of_runs(Runs::of(runs))
     }
 
     /// Partitions `0..count`.

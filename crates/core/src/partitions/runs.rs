@@ -57,6 +57,17 @@ impl Runs {
         Self(Layout::Few(0, [(0, 0); FEW_MAX]))
     }
 
+    /// These, which are ascending, disjoint and not adjacent.
+    pub(super) fn of(row: Row) -> Self {
+        let mut all = Self::new();
+        if row.len() <= CHUNK_MAX {
+            all.lay(row);
+        } else {
+            row.into_iter().for_each(|run| all.push(run));
+        }
+        all
+    }
+
     /// How many there are.
     #[inline]
     pub(super) fn count(&self) -> usize {
@@ -213,11 +224,7 @@ impl Runs {
 
 impl FromIterator<Run> for Runs {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
-        let mut all = Self::new();
-        let mut runs = runs.into_iter();
-        all.lay(runs.by_ref().take(CHUNK_MAX).collect());
-        runs.for_each(|run| all.push(run));
-        all
+        Self::of(runs.into_iter().collect())
     }
 }
 

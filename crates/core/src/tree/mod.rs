@@ -147,7 +147,10 @@ impl Tree {
 
     /// Every partition of the subtree.
     pub fn partitions(&self) -> PartitionSet {
-        PartitionSet::union_of(self.seats().iter().map(|seat| &seat.partitions))
+        match self.seats() {
+            [alone] => alone.partitions.clone(),
+            seats => PartitionSet::union_of(seats.iter().map(|seat| &seat.partitions)),
+        }
     }
 }
 
