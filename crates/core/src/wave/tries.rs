@@ -8,6 +8,9 @@ use smallvec::SmallVec;
 /// Who was asked for a partition in vain, in their order; `None` when the answer came but could not be used.
 type Failed = SmallVec<[Option<NodeId>; 2]>;
 
+/// So many tries of a partition are noted. Long before, nobody is asked for it any more.
+const NOTED_MAX: usize = 64;
+
 /// What was asked in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
@@ -26,7 +29,10 @@ impl Tries {
     pub(crate) fn note(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
         self.partitions.union_with(partitions);
         for partition in partitions.iter() {
-            self.by_partition.entry(partition).or_default().push(failed);
+            let noted = self.by_partition.entry(partition).or_default();
+            if noted.len() < NOTED_MAX {
+                noted.push(failed);
+            }
         }
     }
 
