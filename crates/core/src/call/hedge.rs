@@ -75,7 +75,7 @@ impl<P: Payload> Wave<P> {
         if !self.has_replica(desk.cx, &open, node) || !desk.waves.hedge_budget.spend() {
             return;
         }
-        self.losses.note_try(&open, Some(node), self.parts.claimed());
+        self.losses.note_try(&open, Some(node));
         desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
     }
 
@@ -95,18 +95,22 @@ impl<P: Payload> Wave<P> {
 
     /// Whoever is at work on nothing but what has come by another way need not be any more.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
-        let contested = core::mem::take(&mut self.losses.contested);
-        if contested.is_empty() {
+        if !core::mem::take(&mut self.losses.have_rivals) {
             return;
         }
         let claimed = self.parts.claimed();
-        self.locals.open.subtract(&contested.intersection(claimed));
-        if !self.seat.children.owed().by_any().intersects(&contested) {
-            return;
+        if !self.locals.open.is_empty() {
+            self.locals.open.subtract(claimed);
         }
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };
+        // All children are looked through only if one of them is for something of what has come since the last time.
+        let settled = self.losses.settled.replace(PartitionSet::new());
+        if settled.is_some_and(|settled| !self.seat.children.is_any_for(&settled)) {
+            debug_assert!(!self.seat.children.iter().any(is_beaten), "it is for nothing that has come");
+            return;
+        }
         let places = (0..self.seat.children.len()).filter(|&at| is_beaten(&self.seat.children[at]));
         let places: Vec<usize> = places.collect();
         let mut beaten: Vec<(NodeId, u32)> = Vec::with_capacity(places.len());

@@ -131,6 +131,7 @@ impl<P: Payload> Wave<P> {
         }
         let standing = if is_lost { Standing::Gone } else { Standing::Hopeless };
         let Lost { own, orphans, .. } = self.seat.children.lose(at, standing);
+        self.losses.note_settled(&own);
         if is_lost {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
@@ -202,7 +203,7 @@ impl<P: Payload> Wave<P> {
     ) {
         // Who was hedged before it failed counts once.
         if !self.losses.tries.knows(partitions, failed) {
-            self.losses.note_try(partitions, Some(failed), self.parts.claimed());
+            self.losses.note_try(partitions, Some(failed));
         }
         let partitions = self.unpromised(partitions, failed);
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
@@ -219,7 +220,7 @@ impl<P: Payload> Wave<P> {
         giver: NodeId,
     ) {
         let partitions = self.unpromised(partitions, giver);
-        self.losses.note_try(&partitions, None, self.parts.claimed());
+        self.losses.note_try(&partitions, None);
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 

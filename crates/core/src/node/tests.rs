@@ -66,6 +66,7 @@ struct Root {
     node: Node<Bytes>,
     now: Instant,
     asked: Vec<(NodeId, u32, PartitionSet)>,
+    dismissed: Vec<(NodeId, u32)>,
 }
 
 impl Root {
@@ -83,8 +84,12 @@ impl Root {
             pushed: Default::default(),
             seed: 1,
         };
-        let mut root =
-            Self { node: Node::new(config, Instant::START), now: Instant::START, asked: Vec::new() };
+        let mut root = Self {
+            node: Node::new(config, Instant::START),
+            now: Instant::START,
+            asked: Vec::new(),
+            dismissed: Vec::new(),
+        };
         let cards = REPLICAS[..replicas].iter().map(|&number| Arc::new(card(number))).collect();
         root.feed(Input::Message { from: node_id(REPLICAS[0]), message: Message::Cards(cards) });
         let leaves: Vec<Tree> =
@@ -114,6 +119,10 @@ impl Root {
         self.perform();
     }
 
+    fn hear(&mut self, from: NodeId, said: Partial<Bytes>) {
+        self.feed(Input::Message { from, message: Message::Partial(Box::new(said)) });
+    }
+
     fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
         if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
@@ -127,6 +136,9 @@ impl Root {
             match effect {
                 Effect::Send { to, message: Message::Call(call) } => {
                     self.asked.push((to, call.tag.branch, call.tree.partitions()));
+                }
+                Effect::Send { to, message: Message::Cancel { tag } } => {
+                    self.dismissed.push((to, tag.branch))
                 }
                 Effect::Run(job) => {
                     let Work::Reduce { a, .. } = job.work else { continue };
@@ -143,6 +155,23 @@ impl Root {
         let wave = self.node.waves.open.get_mut(&TAG)?;
         Some((wave.lost_for_good().clone(), wave.not_in_hand(), wave.progress().lost))
     }
+}
+
+/// A child that lost one partition and gave the other has nothing more to give once a replica gives the first.
+#[test]
+fn a_child_whose_losses_came_from_elsewhere_is_not_waited_for() {
+    let mut root = Root::new(1, 1, false, 1);
+    let (child, branch, of) = root.asked[0].clone();
+    let lost = PartitionSet::alone(of.least().expect("it has partitions"));
+    let missing =
+        alloc::vec![Missing { partitions: lost.clone(), node: Some(child), reason: Reason::TooBusy }];
+    root.hear(child, partial(branch, PartitionSet::new(), missing, false));
+    root.hear(child, partial(branch, of.difference(&lost), Vec::new(), false));
+    let (replica, replica_branch, asked) = root.asked[CHILDREN as usize].clone();
+    assert_eq!(asked, lost);
+    assert!(root.dismissed.is_empty());
+    root.hear(replica, partial(replica_branch, lost, Vec::new(), true));
+    assert_eq!(root.dismissed, [(child, branch)]);
 }
 
 proptest! {
@@ -172,7 +201,7 @@ proptest! {
                 _ => None,
             };
             match said {
-                Some(said) => root.feed(Input::Message { from: node, message: Message::Partial(Box::new(said)) }),
+                Some(said) => root.hear(node, said),
                 None if what == 6 => root.feed(Input::Lost { peer: node }),
                 None => root.pass(Duration::from_millis(wait_ms)),
             }

@@ -38,6 +38,8 @@ pub(crate) struct Children<X> {
     found: usize,
     /// What open children owe; kept from when it is first asked.
     owed: Option<Box<Owed>>,
+    /// All that some child has said it won't give.
+    withdrawn: PartitionSet,
 }
 
 /// What a lost child leaves.
@@ -60,6 +62,7 @@ impl<X> Default for Children<X> {
             hopeless: 0,
             found: 0,
             owed: None,
+            withdrawn: PartitionSet::new(),
         }
     }
 }
@@ -210,7 +213,13 @@ impl<X> Children<X> {
 
     /// A child says that it won't give these.
     pub(crate) fn withdraw(&mut self, at: usize, partitions: &PartitionSet) {
+        self.withdrawn.union_with(partitions);
         self.change_what_it_owes(at, |child| child.withdrawn.union_with(partitions));
+    }
+
+    /// False when no open child is to account for any of these. True for what a child was for and is no more, too.
+    pub(crate) fn is_any_for(&mut self, partitions: &PartitionSet) -> bool {
+        self.withdrawn.intersects(partitions) || self.owed().by_any().intersects(partitions)
     }
 
     fn change_what_it_owes(&mut self, at: usize, change: impl FnOnce(&mut Child<X>)) {

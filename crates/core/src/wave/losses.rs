@@ -20,8 +20,11 @@ pub(crate) struct Losses {
     pub(crate) for_good: PartitionSet,
     /// Partitions that may have come or been lost since; `None` while the wave has not looked, as most never do.
     pub(crate) unsure: Option<PartitionSet>,
-    /// What came though several were asked for it: one of them may have nothing more to give.
-    pub(crate) contested: PartitionSet,
+    /// True when something was asked in vain, or came that had been: some child may have nothing more to give.
+    pub(crate) have_rivals: bool,
+    /// What has come, or is all that a lost child still owes, since it was last looked for such children; `None` while the
+    /// wave has not looked.
+    pub(crate) settled: Option<PartitionSet>,
 }
 
 impl Losses {
@@ -48,22 +51,20 @@ impl Losses {
         }
     }
 
-    /// Notes that partitions were asked of somebody in vain. What is `here` of them came from others.
-    pub(crate) fn note_try(
-        &mut self,
-        partitions: &PartitionSet,
-        failed: Option<NodeId>,
-        here: &PartitionSet,
-    ) {
-        self.contested.union_with(&partitions.intersection(here));
+    /// Notes that partitions were asked of somebody in vain.
+    pub(crate) fn note_try(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
+        self.have_rivals = true;
         self.tries.note(partitions, failed);
     }
 
     /// A part has come with these contributors.
     pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
-        if !self.tries.partitions().is_empty() {
-            self.contested.union_with(&self.tries.partitions().intersection(contributors));
-        }
+        self.have_rivals |= self.tries.partitions().intersects(contributors);
+    }
+
+    /// A child that owes these, and no others, may have nothing more to give.
+    pub(crate) fn note_settled(&mut self, partitions: &PartitionSet) {
+        self.settled.iter_mut().for_each(|settled| settled.union_with(partitions));
     }
 }
 

@@ -256,6 +256,7 @@ impl<P: Payload> Wave<P> {
     /// Takes a part in.
     pub(crate) fn claim(&mut self, part: Part<P>) -> Taken {
         self.losses.look_again(&part.contributors);
+        self.losses.note_settled(&part.contributors);
         self.parts.take_in(part)
     }
 
