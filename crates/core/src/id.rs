@@ -21,6 +21,18 @@ impl NodeId {
     /// Sorts before every other.
     pub(crate) const LEAST: Self = Self::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), 0);
 
+    /// A number that equal nodes share, and others hardly ever.
+    pub(crate) fn digest(&self) -> u64 {
+        // 2^64 divided by the golden ratio: neighbouring addresses and generations end up far apart.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let host = match self.addr.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).rotate_left(32) ^ ip.to_bits() as u64,
+        };
+        let place = host << 16 ^ host >> 48 ^ u64::from(self.addr.port());
+        (place.wrapping_mul(SPREAD) ^ self.generation).wrapping_mul(SPREAD)
+    }
+
     /// The node that listens at `addr` in its life `generation`.
     pub const fn new(addr: SocketAddr, generation: u64) -> Self {
         Self { addr, generation }

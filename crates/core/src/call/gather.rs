@@ -73,8 +73,9 @@ impl<P: Payload> Gathered<P> {
             }
         }
         self.reports.append(&mut wave.tale.reports);
-        self.given_up.append(&mut wave.losses.given_up);
-        wave.losses.noted.drain(..).for_each(|loss| note(&mut self.losses, loss, missing_max));
+        let mut trouble = wave.losses.take();
+        self.given_up.append(&mut trouble.given_up);
+        trouble.noted.into_iter().for_each(|loss| note(&mut self.losses, loss, missing_max));
     }
 
     /// The value of every slice, if all have one.

@@ -95,9 +95,12 @@ impl<P: Payload> Wave<P> {
 
     /// Whoever is at work on nothing but what has come by another way need not be any more.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
-        if !core::mem::take(&mut self.losses.have_rivals) {
+        if !self.losses.have_rivals {
             return;
         }
+        let trouble = self.losses.trouble();
+        trouble.have_rivals = false;
+        let settled = trouble.settled.replace(PartitionSet::new());
         let claimed = self.parts.claimed();
         if !self.locals.open.is_empty() {
             self.locals.open.subtract(claimed);
@@ -106,7 +109,6 @@ impl<P: Payload> Wave<P> {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };
         // All children are looked through only if one of them is for something of what has come since the last time.
-        let settled = self.losses.settled.replace(PartitionSet::new());
         if settled.is_some_and(|settled| !self.seat.children.is_any_for(&settled)) {
             debug_assert!(!self.seat.children.iter().any(is_beaten), "it is for nothing that has come");
             return;
@@ -120,7 +122,7 @@ impl<P: Payload> Wave<P> {
             if child.is_leaf() {
                 cx.loads.child_times.observe_silence(&self.ask.name, child.asked_at.until(now));
             }
-            beaten.push((child.node, child.branch));
+            beaten.push(child.name());
         }
         for (node, branch) in beaten {
             cx.credit.forget((self.tag, node, branch));

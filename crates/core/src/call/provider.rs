@@ -304,7 +304,7 @@ impl<P: Payload> Wave<P> {
             return;
         }
         self.close_locals(&partitions);
-        self.losses.unsaid.union_with(&partitions);
+        self.losses.trouble().unsaid.union_with(&partitions);
         let loss = Missing { partitions, node: Some(cx.me), reason };
         self.losses.note(loss, cx.config.limits.missing_max);
     }
@@ -372,7 +372,7 @@ impl<P: Payload> Wave<P> {
         if self.losses.unsaid.is_empty() {
             return;
         }
-        let unsaid = core::mem::take(&mut self.losses.unsaid);
+        let unsaid = core::mem::take(&mut self.losses.trouble().unsaid);
         let of_unsaid = |loss: &Missing| {
             let partitions = unsaid.intersection(&loss.partitions);
             (!partitions.is_empty()).then(|| Missing { partitions, ..loss.clone() })

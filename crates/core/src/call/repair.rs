@@ -37,7 +37,7 @@ impl<P: Payload> Desk<'_, P> {
         wave.clock.armed = None;
         if now < wave.clock.answer_at {
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-            let name = |child: &Child| (child.node, child.branch);
+            let name = Child::name;
             let due = wave.seat.children.all_due(now).into_iter().map(|at| &wave.seat.children[at]);
             let late: Vec<(NodeId, u32)> =
                 due.filter(|child| is_due(child.more.repair_at)).map(name).collect();
@@ -353,7 +353,7 @@ mod tests {
         };
         let mut wave = Wave::open(NOW, opening, ask);
         for &number in failed {
-            wave.losses.tries.note(&PartitionSet::first(1), Some(name_of(number)));
+            wave.losses.trouble().tries.note(&PartitionSet::first(1), Some(name_of(number)));
         }
         wave
     }

@@ -166,10 +166,15 @@ impl Runs {
     pub(super) fn insert(&mut self, run: Run) -> usize {
         match &mut self.0 {
             Layout::Few(count, few) => {
-                if let Some(gained) = prolong(few[..usize::from(*count)].last_mut(), run) {
+                let row = &mut few[..usize::from(*count)];
+                if row.last().is_none_or(|last| last.1 < run.0) {
+                    self.push(run);
+                    return length(&run);
+                }
+                if let Some(gained) = prolong(row.last_mut(), run) {
                     return gained;
                 }
-                let mut row = Row::from_slice(&few[..usize::from(*count)]);
+                let mut row = Row::from_slice(row);
                 let gained = insert_in(&mut row, run);
                 self.lay(row);
                 gained
@@ -186,7 +191,11 @@ impl Runs {
     pub(super) fn remove(&mut self, run: Run) -> usize {
         match &mut self.0 {
             Layout::Few(count, few) => {
-                let mut row = Row::from_slice(&few[..usize::from(*count)]);
+                let row = &few[..usize::from(*count)];
+                if !rows_intersect(row, &[run]) {
+                    return 0;
+                }
+                let mut row = Row::from_slice(row);
                 let lost = cut(&mut row, run);
                 self.lay(row);
                 lost

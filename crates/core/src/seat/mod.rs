@@ -17,6 +17,7 @@
 //! children are those of the row. No operation on one child visits all of them, except a removal.
 
 mod children;
+mod index;
 mod owed;
 mod patience;
 
@@ -111,6 +112,11 @@ impl<X> Child<X> {
             due_at: None,
             more,
         }
+    }
+
+    /// No two children of a seat have the same.
+    pub(crate) fn name(&self) -> (NodeId, u32) {
+        (self.node, self.branch)
     }
 
     /// Where it stands.

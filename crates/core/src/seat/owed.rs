@@ -17,6 +17,8 @@ pub(crate) struct Owed {
     more: BTreeMap<PartitionId, u32>,
     /// What a child has begun or ceased to owe since that was last asked.
     changed: PartitionSet,
+    /// What some child has said it won't give.
+    withdrawn: PartitionSet,
 }
 
 impl Owed {
@@ -28,6 +30,16 @@ impl Owed {
     /// What a child has begun or ceased to owe since that was last asked.
     pub(crate) fn take_changed(&mut self) -> PartitionSet {
         core::mem::take(&mut self.changed)
+    }
+
+    /// What some child has said it won't give.
+    pub(super) fn withdrawn(&self) -> &PartitionSet {
+        &self.withdrawn
+    }
+
+    /// A child says that it won't give these.
+    pub(super) fn note_withdrawn(&mut self, partitions: &PartitionSet) {
+        self.withdrawn.union_with(partitions);
     }
 
     /// One child more owes these.

@@ -98,6 +98,18 @@ fn a_node_with_two_seats_is_named() {
     }
 }
 
+/// Whoever seeks nodes of one digest finds them: two addresses, and a generation that makes up for the difference.
+#[test]
+fn nodes_of_one_digest_are_two_nodes() {
+    let (one, mut other) = (node(1), node(2));
+    let before_the_last_product = |node: NodeId| node.digest().wrapping_mul(0xf1de_83e1_9937_733d);
+    other.generation ^= before_the_last_product(one) ^ before_the_last_product(other);
+    assert_eq!(one.digest(), other.digest());
+    let leaf = |node| Tree::leaf(node, PartitionSet::new());
+    let tree = Tree::join(node(3), PartitionSet::new(), &[leaf(one), leaf(other)]);
+    assert_eq!(tree.check_seats(), Ok(()));
+}
+
 proptest! {
     #[test]
     fn the_row_is_the_recursive_tree(parents in parents()) {

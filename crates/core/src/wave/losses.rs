@@ -4,11 +4,18 @@ use crate::error::{Missing, Reason};
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use crate::wave::tries::Tries;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
-/// What has gone wrong in a wave so far, mended or not.
+/// What has gone wrong in a wave so far, mended or not. In nearly every wave nothing has, and none takes room: thousands of
+/// waves are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct Losses(Option<Box<Trouble>>);
+
+/// The same, where something has.
+#[derive(Debug)]
+pub(crate) struct Trouble {
     /// Losses with their reasons, each partition's in the order they were noted.
     pub(crate) noted: Vec<Missing>,
     /// Own partitions lost of which the parent has not been told.
@@ -27,44 +34,87 @@ pub(crate) struct Losses {
     pub(crate) settled: Option<PartitionSet>,
 }
 
+impl Trouble {
+    const fn new() -> Self {
+        Self {
+            noted: Vec::new(),
+            unsaid: PartitionSet::new(),
+            tries: Tries::new(),
+            given_up: Vec::new(),
+            for_good: PartitionSet::new(),
+            unsure: None,
+            have_rivals: false,
+            settled: None,
+        }
+    }
+}
+
+impl Deref for Losses {
+    type Target = Trouble;
+
+    fn deref(&self) -> &Trouble {
+        static NONE: Trouble = Trouble::new();
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
 impl Losses {
+    /// To be changed.
+    pub(crate) fn trouble(&mut self) -> &mut Trouble {
+        self.0.get_or_insert_with(|| Box::new(Trouble::new()))
+    }
+
+    /// All of it; nothing is left.
+    pub(crate) fn take(&mut self) -> Trouble {
+        self.0.take().map_or(Trouble::new(), |trouble| *trouble)
+    }
+
     /// Notes partitions as lost. At most `missing_max` losses are listed.
     pub(crate) fn note(&mut self, loss: Missing, missing_max: usize) {
-        note(&mut self.noted, loss, missing_max);
+        note(&mut self.trouble().noted, loss, missing_max);
     }
 
     /// The wave is asked for other partitions now: what of them is lost is to be looked for anew.
     pub(crate) fn look_anew(&mut self) {
-        self.for_good = PartitionSet::new();
-        self.unsure = None;
+        if let Some(trouble) = &mut self.0 {
+            trouble.for_good = PartitionSet::new();
+            trouble.unsure = None;
+        }
     }
 
     /// These may have come or been lost.
     pub(crate) fn look_again(&mut self, partitions: &PartitionSet) {
-        self.unsure.iter_mut().for_each(|unsure| unsure.union_with(partitions));
+        if let Some(unsure) = self.0.as_mut().and_then(|trouble| trouble.unsure.as_mut()) {
+            unsure.union_with(partitions);
+        }
     }
 
     /// Notes that a relay was of no use to this wave. At most `most` are told of.
     pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
         if self.given_up.len() < most && !self.given_up.contains(&relay) {
-            self.given_up.push(relay);
+            self.trouble().given_up.push(relay);
         }
     }
 
     /// Notes that partitions were asked of somebody in vain.
     pub(crate) fn note_try(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
-        self.have_rivals = true;
-        self.tries.note(partitions, failed);
+        let trouble = self.trouble();
+        trouble.have_rivals = true;
+        trouble.tries.note(partitions, failed);
     }
 
     /// A part has come with these contributors.
     pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
-        self.have_rivals |= self.tries.partitions().intersects(contributors);
+        if let Some(trouble) = &mut self.0 {
+            trouble.have_rivals |= trouble.tries.partitions().intersects(contributors);
+        }
     }
 
     /// A child that owes these, and no others, may have nothing more to give.
     pub(crate) fn note_settled(&mut self, partitions: &PartitionSet) {
-        self.settled.iter_mut().for_each(|settled| settled.union_with(partitions));
+        if let Some(settled) = self.0.as_mut().and_then(|trouble| trouble.settled.as_mut()) {
+            settled.union_with(partitions);
+        }
     }
 }
 

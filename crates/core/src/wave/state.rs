@@ -120,6 +120,9 @@ pub(crate) struct Wave<P> {
     pub(crate) phase: Phase,
 }
 
+// Each call makes one at each node. Allocators take longer over what is larger than a kilobyte.
+const _: () = assert!(size_of::<Wave<bytes::Bytes>>() <= 1024);
+
 /// Who asks a wave, and how much of it this node may give up.
 pub(crate) struct Opening {
     pub(crate) tag: Tag,
@@ -196,7 +199,7 @@ impl<P: Payload> Wave<P> {
             return;
         }
         let done = self.seat.children.iter().filter(|child| child.standing() == Standing::Done);
-        let done: Vec<(NodeId, u32)> = done.map(|child| (child.node, child.branch)).collect();
+        let done: Vec<(NodeId, u32)> = done.map(Child::name).collect();
         self.seat.deposed.extend(done);
     }
 
@@ -225,7 +228,8 @@ impl<P: Payload> Wave<P> {
     /// since the last look is looked at: a root over ten thousand children looks after each loss.
     pub(crate) fn lost_for_good(&mut self) -> &PartitionSet {
         let owed = self.seat.children.owed();
-        let unsure = self.losses.unsure.replace(PartitionSet::new());
+        let trouble = self.losses.trouble();
+        let unsure = trouble.unsure.replace(PartitionSet::new());
         let mut changed = unsure.unwrap_or_else(|| self.asked.clone());
         changed.union_with(&owed.take_changed());
         if !changed.is_empty() {
@@ -234,8 +238,8 @@ impl<P: Payload> Wave<P> {
             for here in [self.parts.claimed(), &self.locals.open, absent, owed.by_any()] {
                 lost.subtract(here);
             }
-            self.losses.for_good.subtract(&changed);
-            self.losses.for_good.union_with(&lost);
+            trouble.for_good.subtract(&changed);
+            trouble.for_good.union_with(&lost);
         }
         debug_assert_eq!(
             self.losses.for_good,

@@ -12,7 +12,7 @@ type Failed = SmallVec<[Option<NodeId>; 2]>;
 const NOTED_MAX: usize = 64;
 
 /// What was asked in vain.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tries {
     by_partition: BTreeMap<PartitionId, Failed>,
     /// All partitions that were.
@@ -20,6 +20,10 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
+    pub(crate) const fn new() -> Self {
+        Self { by_partition: BTreeMap::new(), partitions: PartitionSet::new() }
+    }
+
     /// All partitions that were asked in vain.
     pub(crate) fn partitions(&self) -> &PartitionSet {
         &self.partitions

@@ -8,6 +8,7 @@ use crate::time::{Duration, Instant};
 use crate::wave::wait::Waiting;
 use crate::wave::wait::learned::{Arrivals, CHILDREN_MIN, LogNormal, Upstream, best_wait};
 use crate::wave::wait::slope::Slope;
+use alloc::boxed::Box;
 
 /// How often one wave works out its wait anew: with every arrival as long as there are no more than these.
 const SCANS_MAX: usize = 64;
@@ -91,7 +92,7 @@ pub(crate) struct Stop {
     /// What was here and what was lost at the last reply.
     seen: (usize, usize),
     slope: Slope,
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<Box<Watched>>,
 }
 
 impl Stop {
@@ -108,7 +109,7 @@ impl Stop {
     pub(crate) fn watch(&mut self, children: usize, height: usize, prior: Option<LogNormal>) {
         if children >= CHILDREN_MIN {
             let arrivals = Arrivals::new(children);
-            self.watched = Some(Watched { arrivals, height, prior, unseen: 0, wait: None });
+            self.watched = Some(Box::new(Watched { arrivals, height, prior, unseen: 0, wait: None }));
         }
     }
 
