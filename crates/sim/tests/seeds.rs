@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 21] = [
+const KEPT: [(&str, &str); 24] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -71,6 +71,18 @@ const KEPT: [(&str, &str); 21] = [
     (
         "own_part_waits_for_room",
         "a caller held all the room that its own node's part in the wave needed, and waited for that part",
+    ),
+    (
+        "answered_by_a_former_life",
+        "a restarted process was given a packet that its former life had answered: it had hung above its new parent",
+    ),
+    (
+        "moved_while_its_packet_climbed",
+        "a wave waited for ever when it held the packet of an endpoint that had moved meanwhile",
+    ),
+    (
+        "offers_where_nothing_is_kept",
+        "the explorer wanted an answer that is offered of a node that keeps none",
     ),
 ];
 

@@ -33,6 +33,8 @@ pub(crate) struct Flow<P> {
     pub(crate) half: Half<P>,
     /// Packets sent down to it and not taken.
     pub(crate) to_take: VecDeque<u64>,
+    /// All below it have taken what was sent down up to here, or need not.
+    pub(crate) taken_upto: u64,
     /// What its filter has not given all of.
     pub(crate) holds_from: Option<u64>,
     /// Waves, by first and last key, that a lost node's filter may have kept: what comes of them is for the filter

@@ -130,7 +130,7 @@ impl<P: Payload> Share<P> {
     /// Sends a packet to a child that it concerns.
     fn send_descending(&mut self, cx: &mut Context<P>, at: usize, packet: &Descending<P>) -> bool {
         let child = &mut self.seat.children[at];
-        if !is_for(packet, &child.answers_for) {
+        if packet.sequence <= child.more.taken_upto || !is_for(packet, &child.answers_for) {
             return false;
         }
         child.more.to_take.push_back(packet.sequence);
@@ -158,10 +158,11 @@ impl<P: Payload> Share<P> {
         let kept = core::mem::take(&mut self.down.kept);
         self.seat.children[at].more.to_take.clear();
         for packet in &kept {
+            let child = &mut self.seat.children[at];
             if packet.sequence > received {
                 self.send_descending(cx, at, packet);
-            } else if is_for(packet, &self.seat.children[at].answers_for) {
-                self.seat.children[at].more.to_take.push_back(packet.sequence);
+            } else if packet.sequence > child.more.taken_upto && is_for(packet, &child.answers_for) {
+                child.more.to_take.push_back(packet.sequence);
             }
         }
         self.down.kept = kept;
@@ -178,6 +179,7 @@ impl<P: Payload> Share<P> {
         if let Some(at) = self.child_at(from) {
             let child = &mut self.seat.children[at];
             child.heard_at = now;
+            child.more.taken_upto = child.more.taken_upto.max(upto);
             while child.more.to_take.front().is_some_and(|&sequence| sequence <= upto) {
                 child.more.to_take.pop_front();
             }

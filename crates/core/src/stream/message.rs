@@ -32,8 +32,9 @@ pub struct StreamOpen<P> {
     pub window_bytes: u64,
     /// Endpoints that are new begin with this tag, or a later one.
     pub first_tag: u64,
-    /// Packets of the front-end that had come to the parent by then, counted from 1. A child that knows nothing of the
-    /// stream is given those after them: its endpoints may have taken the others in a former life.
+    /// Packets that the front-end had sent when it made the layout, or that had come to the parent by then, counted from 1. A
+    /// child that knows nothing of the stream is given those after them: its endpoints may have taken the others in a former
+    /// life.
     pub packets_before: u64,
 }
 

@@ -48,8 +48,9 @@ impl<P: Payload> Share<P> {
         let has_heard_all = news.epoch >= child.more.place.epoch;
         child.more.place.begins = false;
         self.seat.children.set_standing(at, Standing::There);
-        if has_heard_all {
-            self.take_roll(at, news);
+        // Who is away stays so until the child says otherwise of its latest subtree, which it will.
+        if has_heard_all || is_first {
+            self.take_roll(at, news, has_heard_all);
         }
         if is_first {
             self.send_down_again(cx, at, news.received);
@@ -60,8 +61,9 @@ impl<P: Payload> Share<P> {
     }
 
     /// Brings the roll up to date with who a child says is away, or has come. Nothing is changed but what concerns the child's
-    /// endpoints: while a stream opens, every child has news.
-    fn take_roll(&mut self, at: usize, news: &StreamNews) {
+    /// endpoints: while a stream opens, every child has news. Who has come to it is believed only of a child that
+    /// `has_heard_all` of its subtree: it may be somebody else's by now.
+    fn take_roll(&mut self, at: usize, news: &StreamNews, has_heard_all: bool) {
         let before = self.attendance(&self.seat.children[at].answers_for);
         let child = &mut self.seat.children[at];
         let said_before = core::mem::take(&mut child.more.away);
@@ -77,7 +79,7 @@ impl<P: Payload> Share<P> {
             self.roll.away_below = self.roll.away_below.difference(&loss.partitions);
         }
         self.roll.away_below.union_with(&away);
-        for (endpoints, first_tag) in &news.joined {
+        for (endpoints, first_tag) in news.joined.iter().filter(|_| has_heard_all) {
             let endpoints = endpoints.intersection(&self.seat.children[at].answers_for);
             self.bring_back(&endpoints, &before, *first_tag);
         }
@@ -133,6 +135,10 @@ impl<P: Payload> Share<P> {
                     away,
                 };
                 cx.send_stream(parent, StreamMessage::News(news));
+                // The parent does not know which packets nobody here is to be given.
+                if self.down.told_taken < self.down.packets_before {
+                    self.tell_taken_again(cx);
+                }
             }
             Parent::Node(_) => self.roll.joined.clear(),
             Parent::Top => {

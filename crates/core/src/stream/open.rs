@@ -77,6 +77,7 @@ impl<P: Payload> Streams<P> {
         share.roll.first_tag = open.first_tag.max(1);
         share.row.tag_max = share.roll.first_tag - 1;
         share.down.packets_before = open.packets_before;
+        share.down.before_layout = open.packets_before;
         share.down.received = open.packets_before;
         let children = open.places.children();
         share.lay_out(&mut StreamDesk { cx, streams: self }, now, &open.places.root().partitions, children);
@@ -232,6 +233,7 @@ impl<P: Payload> Share<P> {
             away: Vec::new(),
             half: Half::default(),
             to_take: VecDeque::new(),
+            taken_upto: 0,
             holds_from: None,
             carries: None,
             told_ahead: 0,

@@ -58,6 +58,7 @@ impl<P: Payload> Share<P> {
         self.order.number = number;
         self.order.epoch = self.order.epoch.max(open.epoch);
         self.row.tag_max = self.row.tag_max.max(open.first_tag.saturating_sub(1));
+        self.down.before_layout = self.down.before_layout.max(open.packets_before);
         let all = open.places.tree().partitions();
         if begins {
             self.begin_anew(desk, &all);

@@ -102,12 +102,14 @@ pub(crate) struct Descending<P> {
 
 /// The way down at one node.
 ///
-/// Eleven fields, because a packet passes through all of them: what has come, what waits, what is kept until it is
+/// Twelve fields, because a packet passes through all of them: what has come, what waits, what is kept until it is
 /// taken, and what has been said of that.
 #[derive(Debug)]
 pub(crate) struct Down<P> {
     /// Packets on the way down that were sent before this node was asked to take part.
     pub(crate) packets_before: u64,
+    /// Packets that the front-end had sent when it made the layout that this node knows. Not all need have come here.
+    pub(crate) before_layout: u64,
     /// The last packet that came from above, or that the front-end's user sent.
     pub(crate) received: u64,
     /// Packets of a frame whose last has not come.
@@ -131,6 +133,7 @@ impl<P> Default for Down<P> {
     fn default() -> Self {
         Self {
             packets_before: 0,
+            before_layout: 0,
             received: 0,
             half: SmallVec::new(),
             half_bytes: 0,
@@ -370,7 +373,11 @@ impl<P: Payload> Share<P> {
     /// that of `first_tag_for_others`; but where nobody is waited for, nobody need answer what a former life may have.
     pub(crate) fn packets_before_others(&self, begins_anew: bool) -> u64 {
         let may_be_answered = begins_anew && !self.gathers();
-        if self.roll.is_opening && !may_be_answered { self.down.packets_before } else { self.down.received }
+        if self.roll.is_opening && !may_be_answered {
+            self.down.packets_before
+        } else {
+            self.down.received.max(self.down.before_layout)
+        }
     }
 
     /// True while this run of the filter waits for its turn.

@@ -5,6 +5,7 @@ use crate::cluster::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer,
 use std::sync::Arc;
 use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
+use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::limits::Limits;
 use treefold_core::stream::message::{
@@ -469,4 +470,69 @@ fn a_node_that_sends_packets_beats_all_the_same() {
     assert_eq!(to_parent().filter(|message| is_up(message)).count(), 10);
     // What it has sent may wait behind a long payload, and then only the beats are heard.
     assert!(to_parent().filter(|message| is_beat(message)).count() >= 9, "{:?}", lone.said);
+}
+
+/// A child may have been told more by the time that its first word of who is away comes.
+#[test]
+fn who_a_child_says_is_away_is_away_though_it_has_been_told_more_meanwhile() {
+    let mut lone = Lone::new(Synchronisation::WaitForAll, "", Limits::DEFAULT);
+    let below = inner(20, &[3], &[leaf(21, &[4])]);
+    let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&below)));
+    lone.hear(1, StreamMessage::Open(open));
+    let first = StreamNews { away: vec![missing(&[4], 21, Reason::Lost)], ..lone.answer(peer(20)) };
+    let below = inner(20, &[3], &[leaf(21, &[4]), leaf(22, &[5])]);
+    let open = lone.asked(inner(ME, &[1], &[below]));
+    lone.hear(1, StreamMessage::Open(open));
+    lone.hear(20, StreamMessage::News(first));
+    let away = lone.news().expect("everyone below has answered").away;
+    assert!(away.iter().any(|loss| loss.partitions.contains(4)), "{away:?}");
+}
+
+/// An endpoint moves while its packet is on its way in a wave with others.
+#[test]
+fn a_wave_with_somebody_who_has_moved_meanwhile_is_complete() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[inner(20, &[3], &[leaf(21, &[4])])]);
+    lone.send(1, None, 10);
+    let open = lone.asked(inner(ME, &[1], &[leaf(20, &[3])]));
+    lone.hear(1, StreamMessage::Open(open));
+    assert_eq!(lone.waves(), []);
+    lone.hear_up(20, 1, &[3, 4]);
+    assert_eq!(lone.waves(), [(1, set(&[1, 3, 4]), vec![])]);
+}
+
+/// What went down before the front-end gave a new process its place may come to its parent only after it.
+#[test]
+fn a_new_process_is_not_given_what_was_sent_before_its_place() {
+    let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[]);
+    let newcomer = leaf(20, &[3]);
+    let open =
+        StreamOpen { packets_before: 2, ..lone.asked(inner(ME, &[1], std::slice::from_ref(&newcomer))) };
+    lone.hear(1, StreamMessage::Open(open));
+    let asked: Vec<u64> = lone.opens().map(|(_, open)| open.packets_before).collect();
+    assert_eq!(asked, [2]);
+    // It takes them for taken, and says so.
+    lone.hear(20, StreamMessage::News(StreamNews { received: 2, ..lone.answer(peer(20)) }));
+    lone.hear(20, StreamMessage::Taken { stream: STREAM, upto: 2 });
+    lone.said.clear();
+    for sequence in 1..=3 {
+        let payload = Some(packet(10));
+        let down = StreamDown { stream: STREAM, sequence, tag: sequence, to: None, payload, more: false };
+        lone.hear(1, StreamMessage::Down(down));
+    }
+    let given = |(to, message): &(NodeId, StreamMessage<Ink>)| match message {
+        StreamMessage::Down(down) if *to == peer(20) => Some(down.sequence),
+        _ => None,
+    };
+    assert_eq!(lone.said.iter().filter_map(given).collect::<Vec<_>>(), [3]);
+}
+
+/// A parent keeps a packet until everyone below has taken it, and can't know that a new process need not.
+#[test]
+fn a_new_process_says_that_it_has_taken_what_it_is_not_given() {
+    let mut lone = Lone::new(Synchronisation::DoNotWait, "", Limits::DEFAULT);
+    let open = StreamOpen { packets_before: 2, ..lone.asked(inner(ME, &[1], &[])) };
+    lone.hear(1, StreamMessage::Open(open));
+    let is_taken =
+        |(_, message): &(_, StreamMessage<Ink>)| matches!(message, StreamMessage::Taken { upto: 2, .. });
+    assert_eq!(lone.said.iter().filter(|said| is_taken(said)).count(), 1, "{:?}", lone.said);
 }

@@ -15,6 +15,8 @@ use treefold_core::time::Duration;
 pub const APPLICATION: &str = "app";
 /// The same with the aggregation.
 pub const ANNOUNCED: &str = "app/fold";
+/// The bytes of each piece that is pushed for the last announcements.
+pub(super) const LAST_PIECE_BYTES: u32 = 100;
 
 /// An application beside the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,9 +165,10 @@ impl Pushing {
         self.results.iter().all(|result| result.pieces.first().is_some_and(|&bytes| bytes > 0))
     }
 
-    /// The bytes of the largest piece.
+    /// The bytes of the largest piece, those of the last announcements among them.
     pub fn piece_max(&self) -> u32 {
-        self.results.iter().flat_map(|result| &result.pieces).copied().max().unwrap_or(0)
+        let planned = self.results.iter().flat_map(|result| &result.pieces).copied();
+        planned.fold(LAST_PIECE_BYTES, u32::max)
     }
 
     /// When the last of it has happened, in µs.

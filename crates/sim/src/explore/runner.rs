@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 const SHRINK_FOR: Duration = Duration::from_secs(8);
 /// No scenario and no shrinking takes as long as this.
 const CIRCLES_AFTER: Duration = Duration::from_secs(120);
-/// Lines of a failure's timeline.
-const LINES: usize = 120;
+/// Lines of a failure's timeline, unless more are wanted.
+pub const LINES: usize = 120;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
@@ -154,7 +154,7 @@ impl Board {
             let played = attempt(&scenario, self.hunt.sabotage, None);
             let failure = played.violation.as_ref().and_then(|violation| {
                 let is_new = !self.found().knows(violation);
-                is_new.then(|| explain(&scenario, violation, self.hunt.sabotage, SHRINK_FOR))
+                is_new.then(|| explain(&scenario, violation, self.hunt.sabotage, SHRINK_FOR, LINES))
             });
             let mut found = self.found();
             found.tally.add(&played);
@@ -217,13 +217,14 @@ impl Hunt {
     }
 }
 
-/// Plays one scenario and reports on it as a hunt does; made smaller for `shrink_for`.
-pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Duration) -> Report {
+/// Plays one scenario and reports on it as a hunt does; made smaller for `shrink_for`, with so many lines of a timeline.
+pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Duration, lines: usize) -> Report {
     let began = Instant::now();
     let played = attempt(scenario, sabotage, None);
     let mut tally = Tally::default();
     tally.add(&played);
-    let failure = played.violation.map(|violation| explain(scenario, &violation, sabotage, shrink_for));
+    let failure =
+        played.violation.map(|violation| explain(scenario, &violation, sabotage, shrink_for, lines));
     let (version, commit) = BUILD;
     Report {
         version,
@@ -236,7 +237,13 @@ pub fn replay(scenario: &Scenario, sabotage: Option<Sabotage>, shrink_for: Durat
 }
 
 /// Makes the failure smaller, and tells what led to it.
-fn explain(scenario: &Scenario, found: &Violation, sabotage: Option<Sabotage>, time: Duration) -> Failure {
+fn explain(
+    scenario: &Scenario,
+    found: &Violation,
+    sabotage: Option<Sabotage>,
+    time: Duration,
+    lines: usize,
+) -> Failure {
     let fails = |candidate: &Scenario| {
         let played = attempt(candidate, sabotage, None);
         played.violation.is_some_and(|violation| is_same(&violation, found))
@@ -245,7 +252,7 @@ fn explain(scenario: &Scenario, found: &Violation, sabotage: Option<Sabotage>, t
     let mut timeline = Timeline::default();
     let violation =
         attempt(&shrunk, sabotage, Some(&mut timeline)).violation.unwrap_or_else(|| found.clone());
-    let timeline = timeline.about(violation.call, violation.stream, LINES);
+    let timeline = timeline.about(violation.call, violation.stream, lines);
     Failure { seed: scenario.seed, violation, scenario: shrunk, timeline }
 }
 

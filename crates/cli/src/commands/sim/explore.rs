@@ -10,12 +10,14 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 use treefold_sim::explore::draw::draw;
-use treefold_sim::explore::runner::{Failure, Report, replay};
+use treefold_sim::explore::runner::{Failure, LINES, Report, replay};
 use treefold_sim::explore::{Hunt, Scenario, Tally};
 use treefold_sim::world;
 
 /// The longest hunt: a week.
 const SECONDS_MAX: i64 = 604_800;
+/// The most lines that are kept of what the nodes said.
+const LINES_MAX: i64 = 100_000;
 /// The most threads.
 const THREADS_MAX: i64 = 1_024;
 
@@ -53,6 +55,10 @@ pub(crate) struct Explore {
     /// Play the scenario in this file, and nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seconds", "threads", "failures"])]
     from: Option<PathBuf>,
+
+    /// Show so many lines of what the nodes said before the failure of the one scenario
+    #[arg(long, value_name = "N", default_value_t = LINES as u32, value_parser = clap::value_parser!(u32).range(1..=LINES_MAX))]
+    lines: u32,
 
     /// Build in wrong behaviour, to see whether the hunt finds it
     #[arg(long, value_name = "WHAT")]
@@ -102,7 +108,10 @@ Examples:
 impl Explore {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Refused> {
         let report = match self.chosen()? {
-            Some(scenario) => replay(&scenario, self.sabotage.map(Sabotage::of_world), self.shrink_for()),
+            Some(scenario) => {
+                let sabotage = self.sabotage.map(Sabotage::of_world);
+                replay(&scenario, sabotage, self.shrink_for(), self.lines as usize)
+            }
             None => self.hunt(),
         };
         match format {
@@ -209,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_how_to_have_it_again() {
-        let report = replay(&draw(2), Some(world::Sabotage::CountTwice), Duration::ZERO);
+        let report = replay(&draw(2), Some(world::Sabotage::CountTwice), Duration::ZERO, LINES);
         let failure = report.failures.first().expect("the hundredth fold is wrong");
         let again = |line: &[&str]| {
             let explore = Explore::augment_args(clap::Command::new("explore")).get_matches_from(line);

@@ -4,7 +4,9 @@
 use super::calls::Made;
 use super::{Found, LOOK_EVERY, Stage};
 use crate::explore::invariant::workers_heard;
-use crate::explore::pushing::{ANNOUNCED, APPLICATION, Announcement, Mishap, PlannedResult, Pushing};
+use crate::explore::pushing::{
+    ANNOUNCED, APPLICATION, Announcement, LAST_PIECE_BYTES, Mishap, PlannedResult, Pushing,
+};
 use crate::explore::scenario::Wish;
 use crate::world::ink::{Ink, pushed};
 use crate::world::place::{Life, Spec};
@@ -245,7 +247,7 @@ impl Stage<'_> {
         let options = announcement.options(self.pushing().workers);
         self.world.call_operator(front, OPERATOR, Ink::params(call, 1.0), options, &mut self.watch);
         for &worker in &expected {
-            let pieces = vec![100; 1 + worker as usize % 3];
+            let pieces = vec![LAST_PIECE_BYTES; 1 + worker as usize % 3];
             let result = PlannedResult { at_us, every_us, worker, request, pieces, fails: false };
             for at in self.workers_numbered(worker) {
                 (0..result.pieces.len()).for_each(|piece| self.give(at, &result, piece));
