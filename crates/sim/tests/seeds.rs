@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 24] = [
+const KEPT: [(&str, &str); 25] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -83,6 +83,10 @@ const KEPT: [(&str, &str); 24] = [
     (
         "offers_where_nothing_is_kept",
         "the explorer wanted an answer that is offered of a node that keeps none",
+    ),
+    (
+        "filtered_after_it_moved",
+        "a packet that an old parent still filtered overtook what its endpoint had sent before it, and that was lost",
     ),
 ];
 

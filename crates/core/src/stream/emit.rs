@@ -33,6 +33,11 @@ impl<P: Payload> Share<P> {
             return;
         }
         let is_sent = matches!(self.seat.parent, Parent::Node(_));
+        if is_sent && self.has_moved(lane) {
+            // It would overtake what its endpoint sent before, and sends again elsewhere.
+            cx.counters.stream_pieces_late += 1;
+            return;
+        }
         if is_sent && weight(&packets) > piece_bytes_max(&cx.config.limits) {
             // It can't be sent, and who waits for it would wait for ever.
             packets.clear();

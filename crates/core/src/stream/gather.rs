@@ -110,9 +110,8 @@ impl<P: Payload> Share<P> {
             self.tell_ahead(cx, Some(source), address.key);
             return self.take_piece(cx, now, address, None, missing, urgent);
         }
-        if address.lane.checked_sub(1).is_some_and(|endpoint| !self.roll.group.contains(endpoint)) {
-            // Nobody here accounts for it any more, so nobody here would hear that it is settled. Its endpoint sends it
-            // again where it is now.
+        if self.has_moved(address.lane) {
+            // Nobody here would hear that it is settled.
             cx.counters.stream_pieces_late += 1;
             return;
         }

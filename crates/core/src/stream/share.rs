@@ -358,6 +358,11 @@ impl<P: Payload> Share<P> {
         self.terms.spec.synchronisation != Synchronisation::DoNotWait
     }
 
+    /// True for the lane of an endpoint that nobody here accounts for any more. What it sent it sends again where it is now.
+    pub(crate) fn has_moved(&self, lane: u32) -> bool {
+        lane.checked_sub(1).is_some_and(|endpoint| !self.roll.group.contains(endpoint))
+    }
+
     /// The first tag that nobody here has seen.
     pub(crate) fn next_tag(&self) -> u64 {
         self.row.tag_max.max(self.down.tag_max).saturating_add(1)

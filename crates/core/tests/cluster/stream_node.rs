@@ -536,3 +536,16 @@ fn a_new_process_says_that_it_has_taken_what_it_is_not_given() {
         |(_, message): &(_, StreamMessage<Ink>)| matches!(message, StreamMessage::Taken { upto: 2, .. });
     assert_eq!(lone.said.iter().filter(|said| is_taken(said)).count(), 1, "{:?}", lone.said);
 }
+
+/// It would be with the front-end before what the endpoint sent earlier, and sends again by its new way.
+#[test]
+fn what_the_filter_had_of_an_endpoint_that_has_moved_is_not_sent() {
+    let mut lone = Lone::new(Synchronisation::DoNotWait, "sum", Limits::DEFAULT);
+    lone.begin(&[1], &[leaf(20, &[3])]);
+    lone.hear_alone(20, 3, 1);
+    let run = lone.runs.pop_front().expect("the filter is given it").run;
+    let open = lone.asked(inner(ME, &[1], &[]));
+    lone.hear(1, StreamMessage::Open(open));
+    lone.end_run(run, Ok(vec![packet(10)]));
+    assert_eq!(lone.waves(), []);
+}
