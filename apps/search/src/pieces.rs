@@ -100,11 +100,13 @@ pub(crate) fn write_pieces(
     options: &IndexOptions,
     progress: &dyn Progress,
 ) -> Result<Counted, IndexError> {
-    let (files, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let written = Mutex::new((0, 0));
     let (files_total, bytes_total) = (survey.entries.len() as u64, survey.bytes());
     let done = |entry: &Entry| {
-        let files = files.fetch_add(1, Ordering::Relaxed) + 1;
-        let bytes = bytes.fetch_add(entry.bytes, Ordering::Relaxed) + entry.bytes;
+        // Under one lock, so that both counts are of the same files, and the last step tells of all.
+        let mut written = written.lock().expect("invariant: nothing panics while it holds this lock");
+        let (files, bytes) = (written.0 + 1, written.1 + entry.bytes);
+        *written = (files, bytes);
         progress.step(Step::Indexing { files, files_total, bytes, bytes_total });
     };
     let counted = Mutex::new(Counted::default());

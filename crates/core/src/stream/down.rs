@@ -8,7 +8,7 @@ use super::StreamError;
 use super::child::Child;
 use super::lane::{PACKET_BYTES, weight};
 use super::message::{StreamDown, StreamMessage};
-use super::share::{AtWork, Busy, Descending, Descent, Filter, Share};
+use super::share::{AtWork, Busy, Descending, Descent, Down, Filter, Share};
 use super::spec::{EndpointEvent, StreamEvent};
 use super::table::Streams;
 use crate::effect::{Effect, Event};
@@ -49,6 +49,15 @@ impl<P: Payload> Streams<P> {
             share.pass_down(desk.cx, packet, smallvec![payload]);
             Ok(())
         });
+    }
+}
+
+impl<P> Down<P> {
+    /// True when a packet that came after this one can't be given to anybody any more: all who were waited for have taken it.
+    pub(crate) fn has_forgotten_after(&self, sequence: u64) -> bool {
+        let kept = self.kept.front().map(|packet| packet.sequence);
+        let waiting = self.waiting.front().map(|packet| packet.sequence);
+        kept.or(waiting).unwrap_or(self.received.saturating_add(1)) > sequence.saturating_add(1)
     }
 }
 

@@ -46,7 +46,10 @@ impl<P: Payload> Share<P> {
         }
         let is_first = child.standing() == Standing::Asked;
         let has_heard_all = news.epoch >= child.more.place.epoch;
-        child.more.place.begins = false;
+        let begins = core::mem::replace(&mut child.more.place.begins, false);
+        if begins && self.down.has_forgotten_after(news.received) {
+            child.more.place.first_tag = self.down.tag_max.saturating_add(1);
+        }
         self.seat.children.set_standing(at, Standing::There);
         // Who is away stays so until the child says otherwise of its latest subtree, which it will.
         if has_heard_all || is_first {
@@ -80,8 +83,10 @@ impl<P: Payload> Share<P> {
         }
         self.roll.away_below.union_with(&away);
         for (endpoints, first_tag) in news.joined.iter().filter(|_| has_heard_all) {
-            let endpoints = endpoints.intersection(&self.seat.children[at].answers_for);
-            self.bring_back(&endpoints, &before, *first_tag);
+            let child = &self.seat.children[at];
+            let endpoints = endpoints.intersection(&child.answers_for);
+            let first_tag = child.more.place.first_tag.max(*first_tag);
+            self.bring_back(&endpoints, &before, first_tag);
         }
         self.roll.news_due = true;
     }

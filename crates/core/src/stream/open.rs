@@ -237,7 +237,14 @@ impl<P: Payload> Share<P> {
             holds_from: None,
             carries: None,
             told_ahead: 0,
-            place: Placed { places, epoch: self.order.epoch, begins, is_in_filter, reported_at: None },
+            place: Placed {
+                places,
+                epoch: self.order.epoch,
+                begins,
+                first_tag: 0,
+                is_in_filter,
+                reported_at: None,
+            },
         };
         self.tell_filter_joined(cx, source);
         self.seat.children.push(Child::asked(now, 0, tree, flow))

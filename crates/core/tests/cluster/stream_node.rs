@@ -6,7 +6,7 @@ use std::sync::Arc;
 use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};
 use treefold_core::id::NodeId;
-use treefold_core::input::Input;
+use treefold_core::input::{Command, Input};
 use treefold_core::limits::Limits;
 use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamReport, StreamUp,
@@ -548,4 +548,28 @@ fn what_the_filter_had_of_an_endpoint_that_has_moved_is_not_sent() {
     lone.hear(1, StreamMessage::Open(open));
     lone.end_run(run, Ok(vec![packet(10)]));
     assert_eq!(lone.waves(), []);
+}
+
+/// Its endpoints can't answer what they are not given.
+#[test]
+fn who_comes_after_a_packet_was_taken_is_not_waited_for_with_its_tag() {
+    let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
+    let newcomer = leaf(20, &[3]);
+    let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&newcomer)));
+    lone.hear(1, StreamMessage::Open(open));
+    let payload = Some(packet(10));
+    let down = StreamDown { stream: STREAM, sequence: 1, tag: 7, to: None, payload, more: false };
+    lone.hear(1, StreamMessage::Down(down));
+    lone.input(Input::Command(Command::EndpointTook { stream: STREAM, endpoint: 1, sequence: 1 }));
+    lone.said.clear();
+    lone.hear_news(&newcomer, &[(&[3], 1)]);
+    lone.send(1, Some(7), 10);
+    let joined = lone.said.iter().find_map(|(_, message)| match message {
+        StreamMessage::News(news) => Some(news.joined.clone()),
+        _ => None,
+    });
+    assert_eq!(joined, Some(vec![(set(&[3]), 8)]), "those above are told the same");
+    assert_eq!(lone.waves().len(), 1);
+    lone.send(1, Some(8), 10);
+    assert_eq!(lone.waves(), [], "from the next on it is");
 }
