@@ -87,11 +87,6 @@ impl Body for Run {
         Ok(self.0.clone())
     }
 
-    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
-        buffer.extend_from_slice(&self.0);
-        Ok(())
-    }
-
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
         let refused = |cause: &str| BodyError::Decode {
             codec: Codec::MessagePack,

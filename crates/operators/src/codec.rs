@@ -142,7 +142,10 @@ pub trait Body: Sized + Send + 'static {
     ///
     /// # Errors
     /// As [`encode`](Self::encode); `buffer` is then as it was.
-    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError>;
+    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
+        buffer.extend_from_slice(&self.encode()?);
+        Ok(())
+    }
 
     /// The body that `bytes` hold.
     ///
@@ -160,11 +163,6 @@ impl Body for Raw {
 
     fn encode(&self) -> Result<Bytes, BodyError> {
         Ok(self.0.clone())
-    }
-
-    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
-        buffer.extend_from_slice(&self.0);
-        Ok(())
     }
 
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {

@@ -8,7 +8,7 @@ use treefold_sim::explore::{Scenario, play};
 use treefold_sim::world::Sabotage;
 
 /// The file, and what it found.
-const KEPT: [(&str, &str); 26] = [
+const KEPT: [(&str, &str); 27] = [
     ("poll_past_deadline", "a front polled replicas for longer than the call's deadline"),
     ("stale_fold", "a fold that a former life of its wave had queued ran when the wave was taken up again"),
     (
@@ -91,6 +91,10 @@ const KEPT: [(&str, &str); 26] = [
     (
         "came_after_packets_were_taken",
         "a wave waited for ever for an endpoint that had come too late to be given the packet that the wave answers",
+    ),
+    (
+        "attempt_that_fails_late",
+        "the simulated world reported a peer lost whose first connection attempt had failed when another had succeeded",
     ),
 ];
 

@@ -107,11 +107,6 @@ impl Body for VectorSum {
         Ok(self.0.clone())
     }
 
-    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
-        buffer.extend_from_slice(&self.0);
-        Ok(())
-    }
-
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
         if bytes.len().is_multiple_of(WIDTH) {
             return Ok(Self(bytes.clone()));

@@ -41,7 +41,7 @@ pub use types::Type;
 pub use value::{Blobs, Strs, Value};
 
 use crate::codec::{Body, BodyError, Codec};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::fmt;
 use value::Span;
 
@@ -217,11 +217,6 @@ impl Body for Packet {
 
     fn encode(&self) -> Result<Bytes, BodyError> {
         Ok(self.0.clone())
-    }
-
-    fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
-        buffer.extend_from_slice(&self.0);
-        Ok(())
     }
 
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {

@@ -10,6 +10,8 @@ use treefold_core::tree::shape::Shape;
 
 /// Packets beside those of the time-outs that a window must hold: the one that is being filled and the one before it.
 const PACKETS_BESIDE: u64 = 2;
+/// From so many levels below, packets still come up where nobody waits and windows are full.
+const FAIR_LEVELS: u64 = 10;
 
 /// A stream over the scenario's service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,19 +122,26 @@ impl PlannedStream {
         self.every_us.is_none() || self.has_buckets
     }
 
-    /// True when the window is too small for a stream with time-outs. The window must hold what endpoints send while a
-    /// wave times out at every level. If it does not, endpoints wait for room and skip buckets. Two groups of endpoints
-    /// that skip different buckets never meet in a wave: each wave waits in vain for the other group, and so both
-    /// groups go on waiting for room.
+    /// True when the window is too small for all who send on their own to be heard.
+    ///
+    /// With time-outs, the window must hold what endpoints send while a wave times out at every level. If it does not,
+    /// endpoints wait for room and skip buckets. Two groups of endpoints that skip different buckets never meet in a wave:
+    /// each wave waits in vain for the other group, and so both groups go on waiting for room.
+    ///
+    /// Where nobody waits, a node whose window is full passes on as much of its own endpoints' as of each child's. So of what
+    /// is sent far down a chain next to nothing comes up, unless the window holds a packet of everyone.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
-        let (Mode::TimeOut(_), Some(every_us), Some(window)) = (self.mode, self.every_us, self.window_bytes)
-        else {
-            return false;
-        };
-        let waves = self.climbs_for_us(scenario) / every_us.max(1) + PACKETS_BESIDE;
-        let packets = if self.folds { 1 } else { u64::from(scenario.partitions) };
+        let (Some(every_us), Some(window)) = (self.every_us, self.window_bytes) else { return false };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;
-        window < waves.saturating_mul(packets * packet_bytes)
+        let of_everyone = packet_bytes * u64::from(scenario.partitions);
+        match self.mode {
+            Mode::TimeOut(_) => {
+                let waves = self.climbs_for_us(scenario) / every_us.max(1) + PACKETS_BESIDE;
+                window < waves.saturating_mul(if self.folds { packet_bytes } else { of_everyone })
+            }
+            Mode::DoNotWait => levels(self.shape, scenario.nodes) > FAIR_LEVELS && window < of_everyone,
+            Mode::WaitForAll => false,
+        }
     }
 
     /// How long a wave climbs that times out at every level, in µs.

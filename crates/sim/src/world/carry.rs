@@ -67,6 +67,14 @@ impl World {
                     self.feed(at, input, watch);
                 }
             }
+            Happening::Unreached { from, peer } => {
+                let ((from_at, _), (to_at, lives)) = (place_of(from), place_of(peer));
+                let is_connected = self.connections.contains_key(&pair(from_at, to_at));
+                if !is_connected || self.places[to_at].lives != lives {
+                    let input = Input::Lost { peer };
+                    self.happen(Happening::Input { to: from, input }, watch);
+                }
+            }
             Happening::Done { at, lives, task, took } => {
                 self.note(4, at as u64);
                 if self.places[at].lives == lives {
@@ -213,8 +221,7 @@ impl World {
             (false, true) => None,
         };
         if let Some(wait) = refused_after {
-            let input = Input::Lost { peer: to };
-            self.agenda.plan(self.now + wait, Happening::Input { to: from, input });
+            self.agenda.plan(self.now + wait, Happening::Unreached { from, peer: to });
             return None;
         }
         self.connections_made += 1;
@@ -238,11 +245,13 @@ impl World {
         if worker_of(peer).is_some() {
             return self.let_worker_go(from_at, peer);
         }
-        let (to_at, _) = place_of(peer);
-        self.break_connection(from_at, to_at, Some(from_at));
+        let (to_at, lives) = place_of(peer);
+        if self.places.get(to_at).is_some_and(|place| place.lives == lives) {
+            self.break_connection(from_at, to_at, Some(from_at));
+        }
     }
 
-    /// Breaks the connection between two places; everyone hears of it but who broke it.
+    /// Breaks the connection between two places; everyone hears of it but who broke it. What is sent before is lost.
     pub(super) fn break_connection(&mut self, a: usize, b: usize, who: Option<usize>) {
         if self.connections.remove(&pair(a, b)).is_none() {
             return;
@@ -253,8 +262,14 @@ impl World {
                 continue;
             }
             let at = self.network.message_arrives(self.now, from, to, 0);
-            let input = Input::Lost { peer: self.places[from].id };
-            self.agenda.plan(at, Happening::Input { to: self.places[to].id, input });
+            let happening = if self.places[from].life == Life::Gone {
+                let input = Input::Lost { peer: self.places[from].id };
+                Happening::Input { to: self.places[to].id, input }
+            } else {
+                self.unnoticed.insert((to, from));
+                Happening::Notice { end: to, peer: from }
+            };
+            self.agenda.plan(at, happening);
         }
     }
 

@@ -151,6 +151,11 @@ enum Happening {
         to: NodeId,
         input: Input<Ink>,
     },
+    /// An attempt to connect fails; it is forgotten if another one has succeeded meanwhile.
+    Unreached {
+        from: NodeId,
+        peer: NodeId,
+    },
     Done {
         at: usize,
         lives: u32,
