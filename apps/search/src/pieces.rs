@@ -103,7 +103,7 @@ pub(crate) fn write_pieces(
     let written = Mutex::new((0, 0));
     let (files_total, bytes_total) = (survey.entries.len() as u64, survey.bytes());
     let done = |entry: &Entry| {
-        // Under one lock, so that both counts are of the same files, and the last step tells of all.
+        // One lock for both counts: each step reports the bytes of exactly its files, and steps come in order.
         let mut written = written.lock().expect("invariant: nothing panics while it holds this lock");
         let (files, bytes) = (written.0 + 1, written.1 + entry.bytes);
         *written = (files, bytes);

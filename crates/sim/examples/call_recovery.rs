@@ -1,9 +1,13 @@
 //! What a call loses when inner nodes of its tree stop and wake again, or die, while it is under way.
 //!
-//! `cargo run --profile lean -p treefold-sim --example call_recovery [NODES [SEEDS [FAN_OUT]]]` plays calls over that many nodes
-//! with a partition each, on modelled links of a data centre. In each call one inner node, drawn anew, meets a fault at a
-//! drawn moment. The program prints how many calls lost partitions of nodes that nothing had happened to, how many such
-//! partitions there were, how many partials overlapped others, and the messages of a call.
+//! ```text
+//! cargo run --profile lean -p treefold-sim --example call_recovery [NODES [SEEDS [FAN_OUT [MILLISECONDS]]]]
+//! ```
+//!
+//! plays calls over that many nodes with a partition each, on modelled links of a data centre. The last argument is the
+//! deadline, 300 by default. In each call one inner node, drawn anew, meets a fault at a drawn moment. The program prints how
+//! many calls lost partitions of nodes that no fault had struck, how many such partitions there were, how many partials
+//! overlapped others, and the messages of a call.
 
 #![allow(clippy::print_stdout, reason = "a program that prints its table")]
 
@@ -22,7 +26,6 @@ use treefold_sim::world::{Setting, Watch, World};
 
 /// The front-end's place.
 const FRONT: usize = 0;
-const DEADLINE: Duration = Duration::from_millis(300);
 /// Locals and folds take this share of what they take in the experiments of the paper, so that none is late by itself.
 const WORK: f64 = 0.2;
 /// By then the tree is on its way down, and most of its inner nodes are known.
@@ -96,6 +99,14 @@ impl Watch for Seen {
     }
 }
 
+/// The size of a call's tree, and its deadline.
+#[derive(Clone, Copy)]
+struct Plan {
+    nodes: u32,
+    fan_out: u32,
+    deadline: Duration,
+}
+
 /// What one call cost.
 #[derive(Default)]
 struct Cost {
@@ -117,7 +128,8 @@ struct Scene {
 
 impl Scene {
     /// A call that has just set out. These are asleep when they are asked.
-    fn call(nodes: u32, fan_out: u32, seed: u64, asleep: &[usize]) -> Self {
+    fn call(plan: Plan, seed: u64, asleep: &[usize]) -> Self {
+        let Plan { nodes, fan_out, deadline } = plan;
         let mut world = World::new(Setting::micro(seed, nodes));
         world.start(Spec::holding(PartitionSet::new()));
         for at in 0..nodes {
@@ -126,7 +138,7 @@ impl Scene {
         world.introduce_all();
         let mut seen = Seen::default();
         let options = CallOptions {
-            deadline: DEADLINE,
+            deadline,
             min_coverage: 0.0,
             shape: Shape::KAry(fan_out),
             ..CallOptions::default()
@@ -261,8 +273,8 @@ impl Scene {
         asleep.into_iter().for_each(|at| self.resume(at));
     }
 
-    fn cost(mut self, nodes: u32) -> Cost {
-        self.wait(DEADLINE);
+    fn cost(mut self, Plan { nodes, deadline, .. }: Plan) -> Cost {
+        self.wait(deadline);
         let outcome = self.seen.outcome.as_ref().expect("the deadline has passed");
         // Partition 0 is at place 1.
         let excused: PartitionSet = self.hurt.iter().map(|&at| at as u32 - 1).collect();
@@ -275,11 +287,11 @@ impl Scene {
     }
 }
 
-fn play(nodes: u32, fan_out: u32, fault: Fault, seed: u64) -> Cost {
-    let asleep = Scene::call(nodes, fan_out, seed, &[]).sleepers(fault);
-    let mut scene = Scene::call(nodes, fan_out, seed, &asleep);
+fn play(plan: Plan, fault: Fault, seed: u64) -> Cost {
+    let asleep = Scene::call(plan, seed, &[]).sleepers(fault);
+    let mut scene = Scene::call(plan, seed, &asleep);
     scene.strike(fault);
-    scene.cost(nodes)
+    scene.cost(plan)
 }
 
 fn main() {
@@ -287,9 +299,11 @@ fn main() {
     let nodes = numbers.next().unwrap_or(64);
     let seeds = u64::from(numbers.next().unwrap_or(200));
     let fan_out = numbers.next().unwrap_or(4);
-    println!("{nodes} nodes, {fan_out} children each, {seeds} calls for each fault");
+    let deadline_ms = numbers.next().unwrap_or(300);
+    let plan = Plan { nodes, fan_out, deadline: Duration::from_millis(u64::from(deadline_ms)) };
+    println!("{nodes} nodes, {fan_out} children each, {seeds} calls of {deadline_ms} ms for each fault");
     for fault in FAULTS {
-        let costs: Vec<Cost> = (1..=seeds).map(|seed| play(nodes, fan_out, fault, seed)).collect();
+        let costs: Vec<Cost> = (1..=seeds).map(|seed| play(plan, fault, seed)).collect();
         let calls = costs.iter().filter(|cost| cost.lost > 0).count();
         let lost: usize = costs.iter().map(|cost| cost.lost).sum();
         let overlapping: u64 = costs.iter().map(|cost| cost.overlapping).sum();

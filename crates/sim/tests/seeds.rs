@@ -86,15 +86,15 @@ const KEPT: [(&str, &str); 27] = [
     ),
     (
         "filtered_after_it_moved",
-        "a packet that an old parent still filtered overtook what its endpoint had sent before it, and that was lost",
+        "a packet in an old parent's filter overtook earlier packets of its endpoint, which were lost",
     ),
     (
         "came_after_packets_were_taken",
-        "a wave waited for ever for an endpoint that had come too late to be given the packet that the wave answers",
+        "a wave waited for ever for an endpoint that had joined too late to get the packet it answers",
     ),
     (
         "attempt_that_fails_late",
-        "the simulated world reported a peer lost whose first connection attempt had failed when another had succeeded",
+        "the simulated world reported a peer lost when an old connection attempt timed out, although a later one had succeeded",
     ),
 ];
 

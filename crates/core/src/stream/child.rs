@@ -54,7 +54,7 @@ pub(crate) struct Placed {
     pub(crate) epoch: u64,
     /// True until it has said that it is there, when it begins anew or is new: until then nobody waits for it.
     pub(crate) begins: bool,
-    /// Waves before this one wait for nobody below it, whatever it says: packets with their tags went down before it was there.
+    /// Waves with earlier tags do not wait for the child's endpoints. Packets with those tags went down before it joined.
     pub(crate) first_tag: u64,
     /// True while the filter knows it.
     pub(crate) is_in_filter: bool,

@@ -53,7 +53,7 @@ impl<P: Payload> Streams<P> {
 }
 
 impl<P> Down<P> {
-    /// True when a packet that came after this one can't be given to anybody any more: all who were waited for have taken it.
+    /// True when this node has dropped a packet with a later sequence number, because every awaited child took it.
     pub(crate) fn has_forgotten_after(&self, sequence: u64) -> bool {
         let kept = self.kept.front().map(|packet| packet.sequence);
         let waiting = self.waiting.front().map(|packet| packet.sequence);

@@ -34,7 +34,7 @@ impl<P: Payload> Share<P> {
         }
         let is_sent = matches!(self.seat.parent, Parent::Node(_));
         if is_sent && self.has_moved(lane) {
-            // It would overtake what its endpoint sent before, and sends again elsewhere.
+            // It would overtake earlier packets, which the endpoint sends again from its new place.
             cx.counters.stream_pieces_late += 1;
             return;
         }

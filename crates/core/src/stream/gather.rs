@@ -111,7 +111,7 @@ impl<P: Payload> Share<P> {
             return self.take_piece(cx, now, address, None, missing, urgent);
         }
         if self.has_moved(address.lane) {
-            // Nobody here would hear that it is settled.
+            // The settlement would not pass through this node.
             cx.counters.stream_pieces_late += 1;
             return;
         }

@@ -358,7 +358,7 @@ impl<P: Payload> Share<P> {
         self.terms.spec.synchronisation != Synchronisation::DoNotWait
     }
 
-    /// True for the lane of an endpoint that nobody here accounts for any more. What it sent it sends again where it is now.
+    /// True for the lane of an endpoint that has left this subtree. It sends its unsettled packets again from its new place.
     pub(crate) fn has_moved(&self, lane: u32) -> bool {
         lane.checked_sub(1).is_some_and(|endpoint| !self.roll.group.contains(endpoint))
     }

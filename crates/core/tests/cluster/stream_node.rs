@@ -537,9 +537,9 @@ fn a_new_process_says_that_it_has_taken_what_it_is_not_given() {
     assert_eq!(lone.said.iter().filter(|said| is_taken(said)).count(), 1, "{:?}", lone.said);
 }
 
-/// It would be with the front-end before what the endpoint sent earlier, and sends again by its new way.
+/// It would reach the front-end before earlier packets, which the endpoint sends again from its new place.
 #[test]
-fn what_the_filter_had_of_an_endpoint_that_has_moved_is_not_sent() {
+fn a_filtered_packet_is_dropped_when_its_endpoint_has_moved() {
     let mut lone = Lone::new(Synchronisation::DoNotWait, "sum", Limits::DEFAULT);
     lone.begin(&[1], &[leaf(20, &[3])]);
     lone.hear_alone(20, 3, 1);
@@ -550,9 +550,9 @@ fn what_the_filter_had_of_an_endpoint_that_has_moved_is_not_sent() {
     assert_eq!(lone.waves(), []);
 }
 
-/// Its endpoints can't answer what they are not given.
+/// Its endpoints cannot answer packets that they never get.
 #[test]
-fn who_comes_after_a_packet_was_taken_is_not_waited_for_with_its_tag() {
+fn a_wave_does_not_wait_for_a_child_that_joined_after_its_packet_was_taken() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], &[]);
     let newcomer = leaf(20, &[3]);
     let open = lone.asked(inner(ME, &[1], std::slice::from_ref(&newcomer)));
@@ -568,8 +568,8 @@ fn who_comes_after_a_packet_was_taken_is_not_waited_for_with_its_tag() {
         StreamMessage::News(news) => Some(news.joined.clone()),
         _ => None,
     });
-    assert_eq!(joined, Some(vec![(set(&[3]), 8)]), "those above are told the same");
+    assert_eq!(joined, Some(vec![(set(&[3]), 8)]), "the parent is told the same");
     assert_eq!(lone.waves().len(), 1);
     lone.send(1, Some(8), 10);
-    assert_eq!(lone.waves(), [], "from the next on it is");
+    assert_eq!(lone.waves(), [], "the next wave waits for it");
 }

@@ -10,7 +10,7 @@ use treefold_core::tree::shape::Shape;
 
 /// Packets beside those of the time-outs that a window must hold: the one that is being filled and the one before it.
 const PACKETS_BESIDE: u64 = 2;
-/// From so many levels below, packets still come up where nobody waits and windows are full.
+/// Levels from which packets still climb in do-not-wait mode when windows are full.
 const FAIR_LEVELS: u64 = 10;
 
 /// A stream over the scenario's service.
@@ -122,14 +122,14 @@ impl PlannedStream {
         self.every_us.is_none() || self.has_buckets
     }
 
-    /// True when the window is too small for all who send on their own to be heard.
+    /// True when the window is too small for every endpoint that sends on its own to be heard.
     ///
-    /// With time-outs, the window must hold what endpoints send while a wave times out at every level. If it does not,
-    /// endpoints wait for room and skip buckets. Two groups of endpoints that skip different buckets never meet in a wave:
-    /// each wave waits in vain for the other group, and so both groups go on waiting for room.
+    /// With time-outs, the window must hold the packets that endpoints send while a wave times out at every level. If it
+    /// does not, endpoints wait for room and skip buckets. Two groups of endpoints that skip different buckets never meet in
+    /// a wave: each wave waits in vain for the other group, and so both groups go on waiting for room.
     ///
-    /// Where nobody waits, a node whose window is full passes on as much of its own endpoints' as of each child's. So of what
-    /// is sent far down a chain next to nothing comes up, unless the window holds a packet of everyone.
+    /// In do-not-wait mode, a node with a full window forwards as much from each of its own endpoints as from each child.
+    /// Few packets then climb from far down a chain, unless the window holds a packet of every endpoint.
     pub fn outgrows_window(&self, scenario: &Scenario) -> bool {
         let (Some(every_us), Some(window)) = (self.every_us, self.window_bytes) else { return false };
         let packet_bytes = u64::from(self.packet_bytes) + PACKET_BYTES as u64;

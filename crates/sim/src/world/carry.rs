@@ -251,7 +251,8 @@ impl World {
         }
     }
 
-    /// Breaks the connection between two places; everyone hears of it but who broke it. What is sent before is lost.
+    /// Breaks the connection between two places. Both ends hear of it, except the end `who` that closed it. Messages that
+    /// an end sends before it hears of the break are lost.
     pub(super) fn break_connection(&mut self, a: usize, b: usize, who: Option<usize>) {
         if self.connections.remove(&pair(a, b)).is_none() {
             return;

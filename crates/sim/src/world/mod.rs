@@ -151,7 +151,7 @@ enum Happening {
         to: NodeId,
         input: Input<Ink>,
     },
-    /// An attempt to connect fails; it is forgotten if another one has succeeded meanwhile.
+    /// A connection attempt fails. The node hears of that unless another attempt has succeeded.
     Unreached {
         from: NodeId,
         peer: NodeId,
