@@ -27,29 +27,7 @@ impl World {
     pub(super) fn happen(&mut self, happening: Happening, watch: &mut dyn Watch) {
         match happening {
             Happening::Message { from, to, connection, message } => {
-                self.note(1, from.generation ^ to.generation.rotate_left(24));
-                let ((from_at, _), (to_at, lives)) = (place_of(from), place_of(to));
-                let is_open = self.connections.get(&pair(from_at, to_at)) == Some(&connection);
-                if !is_open || self.places[to_at].lives != lives {
-                    return;
-                }
-                // A new connection takes the place of one whose break this end has not noticed.
-                self.notice(to_at, from_at, watch);
-                if self.network.is_cut(from_at, to_at) {
-                    let held = Happening::Message { from, to, connection, message };
-                    return self.held_up.entry((from_at, to_at)).or_default().push(held);
-                }
-                if let Message::Call(call) = &message
-                    && let Some(params) = &call.params
-                {
-                    self.places[to_at].processors.note_wave(call.tag.wave, params.call);
-                }
-                if let Message::Cancel { tag } = &message
-                    && self.places[to_at].processors.release(tag.wave)
-                {
-                    self.begin_tasks(to_at);
-                }
-                self.feed(to_at, Input::Message { from, message }, watch);
+                self.arrive(from, to, connection, message, watch);
             }
             Happening::Datagram { to, from, bytes } => {
                 self.note(2, to as u64);
@@ -96,6 +74,40 @@ impl World {
                 self.feed(at, Input::Command(call), watch);
             }
         }
+    }
+
+    /// Delivers a message, if its connection is still open and the receiver still in the same life.
+    fn arrive(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        connection: u64,
+        message: Message<Ink>,
+        watch: &mut dyn Watch,
+    ) {
+        self.note(1, from.generation ^ to.generation.rotate_left(24));
+        let ((from_at, _), (to_at, lives)) = (place_of(from), place_of(to));
+        let is_open = self.connections.get(&pair(from_at, to_at)) == Some(&connection);
+        if !is_open || self.places[to_at].lives != lives {
+            return;
+        }
+        // A new connection takes the place of one whose break this end has not noticed.
+        self.notice(to_at, from_at, watch);
+        if self.network.is_cut(from_at, to_at) {
+            let held = Happening::Message { from, to, connection, message };
+            return self.held_up.entry((from_at, to_at)).or_default().push(held);
+        }
+        if let Message::Call(call) = &message
+            && let Some(params) = &call.params
+        {
+            self.places[to_at].processors.note_wave(call.tag.wave, params.call);
+        }
+        if let Message::Cancel { tag } = &message
+            && self.places[to_at].processors.release(tag.wave)
+        {
+            self.begin_tasks(to_at);
+        }
+        self.feed(to_at, Input::Message { from, message }, watch);
     }
 
     fn ring(&mut self, at: usize, watch: &mut dyn Watch) {
