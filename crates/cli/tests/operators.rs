@@ -69,13 +69,13 @@ async fn a_guests_traps_loops_greed_and_garbage_cost_their_waves_and_nothing_els
     let mut stream = open(&client, &capricious, b"").await;
     let mut other = open(&client, "count", b"").await;
     for (tag, told) in [
-        (1, ""),
-        (2, "unreachable"),
-        // A machine that is busy enough gives it up before its fuel is used up.
-        (3, "f"),
-        (4, "beyond its memory"),
-        (5, "memory"),
-        (6, ""),
+        (1, &[][..]),
+        (2, &["unreachable"]),
+        // On a busy machine the filter's patience ends before the guest has used up its fuel.
+        (3, &["fuel", "longer than"]),
+        (4, &["beyond its memory"]),
+        (5, &["memory"]),
+        (6, &[]),
     ] {
         let wave = next(&mut stream).await;
         assert_eq!(wave.tag, tag);
@@ -87,7 +87,7 @@ async fn a_guests_traps_loops_greed_and_garbage_cost_their_waves_and_nothing_els
         let mut missing = PartitionSet::new();
         for loss in &wave.missing {
             let Reason::FilterFailed(text) = &loss.reason else { panic!("{tag}: {:?}", wave.missing) };
-            assert!(text.contains(told), "{tag}: {text}");
+            assert!(told.iter().any(|told| text.contains(told)), "{tag}: {text}");
             missing.union_with(&loss.partitions);
         }
         assert_eq!(missing, PartitionSet::first(5));
