@@ -138,7 +138,7 @@ impl Root {
                     self.asked.push((to, call.tag.branch, call.tree.partitions()));
                 }
                 Effect::Send { to, message: Message::Cancel { tag } } => {
-                    self.dismissed.push((to, tag.branch))
+                    self.dismissed.push((to, tag.branch));
                 }
                 Effect::Run(job) => {
                     let Work::Reduce { a, .. } = job.work else { continue };
