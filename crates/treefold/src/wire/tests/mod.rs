@@ -7,6 +7,7 @@ mod order;
 mod push;
 mod round_trip;
 mod samples;
+mod schema;
 mod strategies;
 mod stream;
 mod stream_limits;
