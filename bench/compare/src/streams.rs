@@ -6,11 +6,12 @@
 
 use crate::mrnet;
 use crate::sample::run;
-use crate::table::{cell, median};
+use crate::table::cell;
 use crate::{Options, Output, Shape};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use treefold_figures::median;
 
 /// Broadcasts in flight, for those who can.
 const IN_FLIGHT: &str = "16";

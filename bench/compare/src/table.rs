@@ -7,6 +7,7 @@ use crate::Shape;
 use crate::sample::Sample;
 use serde::Serialize;
 use std::fmt::Write;
+use treefold_figures::median;
 
 /// Printed under the table.
 const AIMS: &str = "\
@@ -68,17 +69,6 @@ impl<'a> Line<'a> {
         let roundtrip_ratio =
             treefold.roundtrip_us_p50.zip(floor.roundtrip_us_p50).map(|(ours, least)| ours / least);
         Self { nodes: row.nodes, shape: &row.shape.name, floor, treefold, roundtrip_ratio }
-    }
-}
-
-/// The middle value; of an even number, the mean of the two in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
     }
 }
 
@@ -151,11 +141,5 @@ mod tests {
         row.floor = vec![sample(1.0)];
         assert!(text(std::slice::from_ref(&row)).contains(" - "));
         assert!(json(&[row]).contains("\"roundtrip_ratio\": null"));
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_is_between_the_middle_two() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
     }
 }

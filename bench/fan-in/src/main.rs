@@ -116,10 +116,9 @@ impl std::fmt::Display for stream::Pattern {
     }
 }
 
-/// The value in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// Returns the median, or NaN if there are no values.
+fn median(values: Vec<f64>) -> f64 {
+    treefold_figures::median(values).unwrap_or(f64::NAN)
 }
 
 /// Measures every pattern with every number of children; they take turns, round by round.

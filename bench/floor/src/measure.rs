@@ -62,8 +62,8 @@ pub(crate) fn measure(nodes: u32, fanout: Fanout, options: &Options) -> io::Resu
         nodes,
         fanout,
         startup_ms: startup.as_secs_f64() * 1e3,
-        roundtrip_us_p50: percentile_us(&took, 50),
-        roundtrip_us_p99: percentile_us(&took, 99),
+        roundtrip_us_p50: quantile_us(&took, 0.50),
+        roundtrip_us_p99: quantile_us(&took, 0.99),
         roundtrip_cpu_us: per_round_us(cpu_before, cpu_between),
         depth: options.depth,
         waves_per_s: f64::from(rounds) / pipelined_took.as_secs_f64(),
@@ -71,10 +71,9 @@ pub(crate) fn measure(nodes: u32, fanout: Fanout, options: &Options) -> io::Resu
     })
 }
 
-/// The nearest-rank percentile of sorted, non-empty durations.
-fn percentile_us(sorted: &[Duration], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted[rank - 1].as_secs_f64() * 1e6
+/// Returns the nearest-rank quantile of sorted durations in microseconds, or NaN if there are none.
+fn quantile_us(sorted: &[Duration], share: f64) -> f64 {
+    treefold_figures::quantile(sorted, share).map_or(f64::NAN, |took| took.as_secs_f64() * 1e6)
 }
 
 /// The launcher as a node of its tree.
@@ -149,10 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_measured_values() {
+    fn quantiles_are_measured_values() {
         let sorted: Vec<Duration> = (1..=200).map(Duration::from_micros).collect();
-        assert!((percentile_us(&sorted, 50) - 100.0).abs() < 1e-9);
-        assert!((percentile_us(&sorted, 99) - 198.0).abs() < 1e-9);
-        assert!((percentile_us(&sorted[..1], 50) - 1.0).abs() < 1e-9);
+        assert!((quantile_us(&sorted, 0.50) - 100.0).abs() < 1e-9);
+        assert!((quantile_us(&sorted, 0.99) - 198.0).abs() < 1e-9);
+        assert!((quantile_us(&sorted[..1], 0.50) - 1.0).abs() < 1e-9);
     }
 }

@@ -67,10 +67,9 @@ const GIVE_BACK: &str = "TREEFOLD_BENCH_GIVE_BACK";
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The value in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// Returns the median, or NaN if there are no values.
+fn median(values: Vec<f64>) -> f64 {
+    treefold_figures::median(values).unwrap_or(f64::NAN)
 }
 
 /// Bytes in so many seconds, as GB/s.

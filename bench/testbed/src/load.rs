@@ -280,10 +280,9 @@ fn seen(answers: &[Answer], before: &Moment, after: &Moment, bed: &Bed) -> Seen 
     }
 }
 
-/// The least of ascending durations that at least this share does not exceed; 0 of none.
+/// Returns the nearest-rank quantile of ascending durations in milliseconds, or 0 if there are none.
 pub(crate) fn quantile_ms(ascending: &[Duration], share: f64) -> f64 {
-    let rank = (share * ascending.len() as f64).ceil() as usize;
-    ascending.get(rank.max(1) - 1).map_or(0.0, |took| took.as_secs_f64() * 1e3)
+    treefold_figures::quantile(ascending, share).map_or(0.0, |took| took.as_secs_f64() * 1e3)
 }
 
 /// SplitMix64: the same queries for every shape of one repeat.

@@ -65,14 +65,9 @@ impl Row {
     }
 }
 
-/// The middle one, or between the two in the middle.
-pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    match figures.len() {
-        0 => 0.0,
-        many if many % 2 == 1 => figures[many / 2],
-        many => f64::midpoint(figures[many / 2 - 1], figures[many / 2]),
-    }
+/// Returns the median, or 0 if there are no figures.
+pub(crate) fn median(figures: Vec<f64>) -> f64 {
+    treefold_figures::median(figures).unwrap_or(0.0)
 }
 
 /// The rows of an experiment as a table.

@@ -12,8 +12,9 @@ use crate::Violation;
 use crate::workspace::File;
 
 /// Rooms by directory, left to right.
-const ROOMS: [(&str, usize); 15] = [
+const ROOMS: [(&str, usize); 16] = [
     ("crates/core", 0),
+    ("crates/figures", 0),
     ("crates/operators", 1),
     ("crates/guest", 0),
     ("crates/guest/operators", 2),

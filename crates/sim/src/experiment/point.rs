@@ -120,10 +120,9 @@ pub fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// The smallest of `ascending` that at least a share `q` of them do not exceed; NaN of nothing.
+/// Returns the nearest-rank quantile of `ascending`, or NaN if it is empty.
 pub fn quantile(ascending: &[f64], q: f64) -> f64 {
-    let at = (ascending.len() as f64 * q).ceil() as usize;
-    ascending.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    treefold_figures::quantile(ascending, q).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -236,10 +236,9 @@ impl Caller {
     }
 }
 
-/// The `share` quantile of ascending durations: the least that at least this share does not exceed.
+/// Returns the nearest-rank quantile of ascending durations in microseconds, or 0 if there are none.
 pub(super) fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
-    let rank = (share * ascending.len() as f64).ceil() as usize;
-    ascending[rank.clamp(1, ascending.len()) - 1].as_secs_f64() * 1e6
+    treefold_figures::quantile(ascending, share).map_or(0.0, |took| took.as_secs_f64() * 1e6)
 }
 
 fn render(figures: &Figures) -> String {
@@ -257,17 +256,4 @@ fn render(figures: &Figures) -> String {
         figures.cpu_us_per_wave_and_node,
         figures.instantiate_ms
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_values_that_were_measured() {
-        let all: Vec<Duration> = (1..=100).map(Duration::from_micros).collect();
-        assert_eq!(quantile_us(&all, 0.50).round(), 50.0);
-        assert_eq!(quantile_us(&all, 0.99).round(), 99.0);
-        assert_eq!(quantile_us(&all[..1], 0.99).round(), 1.0);
-    }
 }

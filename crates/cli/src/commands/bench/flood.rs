@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 use treefold::{Client, Shape, Status};
+use treefold_figures::quantile;
 use treefold_micro::{Folded, Work};
 
 /// Flood a relay with one application's large partials, and look at its memory and at another application
@@ -341,13 +342,11 @@ impl BenchFlood {
     fn fared(&self, tally: &Tally) -> Modest {
         let mut sorted = tally.answered_ms.clone();
         sorted.sort_by(f64::total_cmp);
-        let quantile =
-            |q: f64| sorted.get(((sorted.len() as f64 * q) as usize).min(sorted.len().saturating_sub(1)));
         Modest {
             asked_per_s: tally.asked as f64 / self.seconds,
             answered_per_s: sorted.len() as f64 / self.seconds,
-            p50_ms: quantile(0.5).copied().unwrap_or(f64::NAN),
-            p99_ms: quantile(0.99).copied().unwrap_or(f64::NAN),
+            p50_ms: quantile(&sorted, 0.5).unwrap_or(f64::NAN),
+            p99_ms: quantile(&sorted, 0.99).unwrap_or(f64::NAN),
         }
     }
 }

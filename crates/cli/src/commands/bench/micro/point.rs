@@ -142,7 +142,7 @@ impl Cell {
             series: self.shape.to_string(),
             x,
             response_ms_mean: share(sum_ms, responses.len() as f64),
-            response_ms_p99: if responses.is_empty() { 0.0 } else { quantile_us(&responses, 0.99) / 1e3 },
+            response_ms_p99: quantile_us(&responses, 0.99) / 1e3,
             throughput_per_s: responses.len() as f64 / all_seconds,
             coverage_mean: share(coverage, samples.len() as f64),
             quality_per_s: quality / all_seconds,

@@ -67,20 +67,7 @@ fn print_rows<T: Serialize>(format: Format, rows: &[T], render: impl FnOnce(&[T]
     }
 }
 
-/// The median of some figures, of which there is one at least.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
-    f64::midpoint(low, high)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 3.0);
-    }
+/// Returns the median of a figure over all runs.
+fn median(figures: Vec<f64>) -> f64 {
+    treefold_figures::median(figures).expect("invariant: a benchmark has one run at least")
 }
