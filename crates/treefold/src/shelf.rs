@@ -1,27 +1,24 @@
-//! The operators that a node was sent: found by name, the least recently used let go when there are too many.
+//! The operators that a node was sent, by name. The least recently used are evicted when there are too many.
 //!
-//! One that a stream's filter is made of stays, however old, so that whoever joins the stream can have it from here.
+//! An operator stays while a stream's filter uses it, so that other nodes that join the stream can fetch it from here.
 
 use crate::foreign::Sent;
-use std::collections::BTreeMap;
+use lru::LruCache;
 use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::message::OperatorStatus;
 use treefold_core::stream::OperatorId;
 
 /// Operators by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shelf {
-    held: BTreeMap<OperatorId, Held>,
+    held: LruCache<OperatorId, Held>,
     bytes: usize,
-    /// Counts what is done here; the greater is the more recent.
-    clock: u64,
 }
 
 #[derive(Debug)]
 struct Held {
     sent: Arc<Sent>,
-    touched: u64,
     uses: u64,
 }
 
@@ -42,20 +39,24 @@ impl Held {
     }
 }
 
+impl Default for Shelf {
+    fn default() -> Self {
+        // Its own limits bound it.
+        Self { held: LruCache::unbounded(), bytes: 0 }
+    }
+}
+
 impl Shelf {
     /// The operator of this name, to send it on.
     pub(crate) fn find(&mut self, id: OperatorId) -> Option<Arc<Sent>> {
-        self.clock += 1;
-        let held = self.held.get_mut(&id)?;
-        held.touched = self.clock;
-        Some(Arc::clone(&held.sent))
+        self.held.get(&id).map(|held| Arc::clone(&held.sent))
     }
 
     /// The same, to make a filter of it.
     pub(crate) fn find_for_use(&mut self, id: OperatorId) -> Option<Arc<Sent>> {
-        let sent = self.find(id)?;
-        self.held.entry(id).and_modify(|held| held.uses += 1);
-        Some(sent)
+        let held = self.held.get_mut(&id)?;
+        held.uses += 1;
+        Some(Arc::clone(&held.sent))
     }
 
     /// Keeps an operator. One that is here already stays what it was.
@@ -64,15 +65,12 @@ impl Shelf {
     /// When there is no room, and all that is here is in use.
     pub(crate) fn put(&mut self, sent: Arc<Sent>, limits: &Limits) -> Result<OperatorStatus, Arc<str>> {
         let (id, bytes) = (sent.id, sent.held_bytes());
-        self.clock += 1;
-        let touched = self.clock;
-        if let Some(held) = self.held.get_mut(&id) {
-            held.touched = touched;
+        if let Some(held) = self.held.get(&id) {
             return Ok(held.status());
         }
         while self.held.len() >= limits.operators_max || self.bytes + bytes > limits.operators_bytes_max {
-            let unused = self.held.iter().filter(|(_, held)| held.users() == 0);
-            let Some((&oldest, _)) = unused.min_by_key(|(_, held)| held.touched) else {
+            let mut oldest_first = self.held.iter().rev();
+            let Some((&unused, _)) = oldest_first.find(|(_, held)| held.users() == 0) else {
                 let (count, limit) = (limits.operators_max, limits.operators_bytes_max);
                 return Err(format!(
                     "no room for the operator {id} of {bytes} bytes: open streams use what is here, and allowed are \
@@ -80,24 +78,26 @@ impl Shelf {
                 )
                 .into());
             };
-            self.take(oldest);
+            self.take(unused);
         }
-        let held = Held { sent, touched, uses: 0 };
+        let held = Held { sent, uses: 0 };
         let status = OperatorStatus { streams: 0, ..held.status() };
         self.bytes += bytes;
-        self.held.insert(id, held);
+        self.held.put(id, held);
         Ok(status)
     }
 
     fn take(&mut self, id: OperatorId) {
-        if let Some(held) = self.held.remove(&id) {
+        if let Some(held) = self.held.pop(&id) {
             self.bytes -= held.sent.held_bytes();
         }
     }
 
     /// Everything that is here, by name.
     pub(crate) fn list(&self) -> Vec<OperatorStatus> {
-        self.held.values().map(Held::status).collect()
+        let mut all: Vec<OperatorStatus> = self.held.iter().map(|(_, held)| held.status()).collect();
+        all.sort_unstable_by_key(|status| status.id);
+        all
     }
 }
 

@@ -1,15 +1,15 @@
-//! The modules that a node holds: each compiled once, however many ask for it, and the least recently used let go when
-//! there are too many bytes.
+//! The modules that a node holds. Each is compiled once, however many threads ask for it. The least recently used are
+//! evicted when the modules have too many bytes.
 //!
-//! A module that is let go lives on with whoever uses it (an open stream, a call on its way); it is only no longer
-//! found here, and is fetched again when it is wanted again.
+//! An evicted module stays alive in the open streams and calls that use it. The next request for it fetches it again.
 
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::id::ModuleId;
 use crate::module::Module;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use lru::LruCache;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,24 +21,18 @@ pub struct Modules {
     settled: Condvar,
 }
 
-#[derive(Default)]
 struct Shelf {
-    held: BTreeMap<ModuleId, Held>,
+    held: LruCache<ModuleId, Module>,
     held_bytes: usize,
-    /// Counts uses; the greater is the more recent.
-    uses: u64,
     compiling: BTreeSet<ModuleId>,
-}
-
-struct Held {
-    module: Module,
-    used: u64,
 }
 
 impl Modules {
     /// Nothing yet; modules are compiled by `engine`, and bounded by its `modules_bytes_max`.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, shelf: Mutex::default(), settled: Condvar::new() }
+        // `put` bounds its bytes.
+        let shelf = Shelf { held: LruCache::unbounded(), held_bytes: 0, compiling: BTreeSet::new() };
+        Self { engine, shelf: Mutex::new(shelf), settled: Condvar::new() }
     }
 
     /// The engine that compiles.
@@ -83,7 +77,9 @@ impl Modules {
 
     /// Every module that is here, by name; no use of any.
     pub fn list(&self) -> Vec<Module> {
-        self.shelf().held.values().map(|held| held.module.clone()).collect()
+        let mut all: Vec<Module> = self.shelf().held.iter().map(|(_, module)| module.clone()).collect();
+        all.sort_unstable_by_key(Module::id);
+        all
     }
 
     /// Bytes of all that is here, as sent and as compiled.
@@ -104,15 +100,12 @@ impl Modules {
 
 impl Shelf {
     fn find(&mut self, id: &ModuleId) -> Option<Module> {
-        let held = self.held.get_mut(id)?;
-        self.uses += 1;
-        held.used = self.uses;
-        Some(held.module.clone())
+        self.held.get(id).cloned()
     }
 
     fn take(&mut self, id: &ModuleId) -> bool {
-        let taken = self.held.remove(id);
-        self.held_bytes -= taken.as_ref().map_or(0, |held| held.module.held_bytes());
+        let taken = self.held.pop(id);
+        self.held_bytes -= taken.as_ref().map_or(0, Module::held_bytes);
         taken.is_some()
     }
 
@@ -122,13 +115,11 @@ impl Shelf {
             return Err(WasmError::CacheTooSmall { bytes, bytes_max });
         }
         while self.held_bytes + bytes > bytes_max {
-            // there are few: each has some ten thousand bytes, and there is room for millions
-            let oldest = self.held.iter().min_by_key(|(_, held)| held.used).map(|(&id, _)| id);
-            self.take(&oldest.expect("invariant: bytes are held by modules"));
+            let (_, oldest) = self.held.pop_lru().expect("invariant: bytes are held by modules");
+            self.held_bytes -= oldest.held_bytes();
         }
-        self.uses += 1;
         self.held_bytes += bytes;
-        self.held.insert(module.id(), Held { module, used: self.uses });
+        self.held.put(module.id(), module);
         Ok(())
     }
 }
@@ -150,7 +141,7 @@ impl fmt::Debug for Modules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shelf = self.shelf();
         f.debug_struct("Modules")
-            .field("held", &shelf.held.keys())
+            .field("held", &shelf.held.len())
             .field("held_bytes", &shelf.held_bytes)
             .finish_non_exhaustive()
     }
