@@ -3,7 +3,7 @@
 
 use bytes::BufMut;
 use libfuzzer_sys::fuzz_target;
-use treefold::wire::{Hello, Inbox, Outbox};
+use treefold::parts::wire::{Hello, Inbox, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::io::IoSlice;
-use treefold::wire::{Hello, Inbox, Incoming, Launch, Outbox};
+use treefold::parts::wire::{Hello, Inbox, Incoming, Launch, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use treefold::topology::host::check_host;
-use treefold::topology::ssh_config::{SshConfigFile, read_ssh_config};
+use treefold_network::topology::host::check_host;
+use treefold_network::topology::ssh_config::{SshConfigFile, read_ssh_config};
 
 fuzz_target!(|input: &str| {
     let file = SshConfigFile { name: "config".into(), text: input.into() };

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use treefold::topology::Bounds;
-use treefold::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
-use treefold::topology::parse::parse;
-use treefold::topology::write::{Form, to_text};
+use treefold_network::topology::Bounds;
+use treefold_network::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
+use treefold_network::topology::parse::parse;
+use treefold_network::topology::write::{Form, to_text};
 
 /// Small, so that limits are met, and what is written is not much longer than what was read.
 const BOUNDS: Bounds = Bounds { processes_max: 256, fan_out_max: 64, ..Bounds::DEFAULT };

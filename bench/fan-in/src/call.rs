@@ -6,20 +6,20 @@
 use crate::clock::Clock;
 use bytes::Bytes;
 use std::time::Duration as Elapsed;
-use treefold::core::config::{Kind, NodeConfig, Placement, Tuning};
-use treefold::core::effect::{Effect, Work};
-use treefold::core::id::{NodeId, Tag, WaveId};
-use treefold::core::input::Input;
-use treefold::core::limits::Limits;
-use treefold::core::load::figure::{CostFigure, LoadFigure};
-use treefold::core::membership::card::MemberCard;
-use treefold::core::message::{Call, Message, Partial};
-use treefold::core::node::Node;
-use treefold::core::partitions::PartitionSet;
-use treefold::core::time::{Duration, Instant};
-use treefold::core::tree::Tree;
-use treefold::core::wave::slice::Slice;
-use treefold::core::wave::wait::Waiting;
+use treefold_core::config::{Kind, NodeConfig, Placement, Tuning};
+use treefold_core::effect::{Effect, Work};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::input::Input;
+use treefold_core::limits::Limits;
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::membership::card::MemberCard;
+use treefold_core::message::{Call, Message, Partial};
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
+use treefold_core::wave::slice::Slice;
+use treefold_core::wave::wait::Waiting;
 
 /// Partitions of each child where children hold several.
 const INTERLEAVED: u32 = 4;

@@ -21,17 +21,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
-use treefold::core::id::{NodeId, Tag, WaveId};
-use treefold::core::load::figure::{CostFigure, LoadFigure};
-use treefold::core::message::{Call, Message, Partial};
-use treefold::core::time::Duration;
-use treefold::core::tree::Tree;
-use treefold::core::wave::slice::Slice;
-use treefold::core::wave::wait::Waiting;
 use treefold::operators::Body;
 use treefold::operators::merge::Sum;
-use treefold::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
 use treefold::{Limits, PartitionSet};
+use treefold_core::id::{NodeId, Tag, WaveId};
+use treefold_core::load::figure::{CostFigure, LoadFigure};
+use treefold_core::message::{Call, Message, Partial};
+use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
+use treefold_core::wave::slice::Slice;
+use treefold_core::wave::wait::Waiting;
 
 /// Partials of the calls of one round, at least.
 const PARTIALS_OF_ROUND: u32 = 20_000;
@@ -108,7 +108,7 @@ impl Peer {
     }
 
     async fn greet(&mut self, node: NodeId) -> Result<(), Failure> {
-        self.outbox.push_hello(&Hello::new(treefold::node::CLUSTER_DEFAULT, node))?;
+        self.outbox.push_hello(&Hello::new(treefold::CLUSTER_DEFAULT, node))?;
         self.flush().await
     }
 

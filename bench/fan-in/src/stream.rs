@@ -9,21 +9,21 @@ use crate::clock::Clock;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration as Elapsed;
-use treefold::core::config::Placement;
-use treefold::core::effect::{Effect, FilterEffect};
-use treefold::core::input::Input;
-use treefold::core::message::Message;
-use treefold::core::node::Node;
-use treefold::core::partitions::PartitionSet;
-use treefold::core::stream::message::{
+use treefold_core::config::Placement;
+use treefold_core::effect::{Effect, FilterEffect};
+use treefold_core::input::Input;
+use treefold_core::message::Message;
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::{
     StreamDown, StreamMessage, StreamNews, StreamOpen, StreamSettled, StreamUp,
 };
-use treefold::core::stream::places::Places;
-use treefold::core::stream::spec::{FilterRun, FilterWork, Filtered};
-use treefold::core::stream::tags::TagRuns;
-use treefold::core::stream::{StreamId, StreamSpec, Synchronisation};
-use treefold::core::time::{Duration, Instant};
-use treefold::core::tree::Tree;
+use treefold_core::stream::places::Places;
+use treefold_core::stream::spec::{FilterRun, FilterWork, Filtered};
+use treefold_core::stream::tags::TagRuns;
+use treefold_core::stream::{StreamId, StreamSpec, Synchronisation};
+use treefold_core::time::{Duration, Instant};
+use treefold_core::tree::Tree;
 
 /// Waves, and packets down, of one measurement.
 const WAVES: u64 = 4;

@@ -12,6 +12,7 @@
 //! which is where guests run; and sent.
 
 #[path = "../../../crates/cli/src/foreign.rs"]
+#[allow(unreachable_pub, reason = "it is part of a library, too")]
 mod foreign;
 mod node;
 

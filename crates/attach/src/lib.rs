@@ -1,4 +1,4 @@
-//! Treefold's C interface, over [`treefold::attach`](mod@treefold::attach): `include/treefold.h` is made from this crate.
+//! Treefold's C interface, over [`treefold_network::attach`](mod@treefold_network::attach): `include/treefold.h` is made from this crate.
 //!
 //! A C program owns opaque handles and nothing else of ours: a place in the network, streams, packets, rows. Everything
 //! that crosses does so in one of three ways, and `boundary` has them: a handle is lent for a call, a place is filled,

@@ -13,11 +13,12 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-use treefold::attach::ATTACH_TIMEOUT;
+use treefold::StartError;
 use treefold::endpoint::AcceptError;
-use treefold::network::Token;
-use treefold::network::command::TOKEN_VARIABLE;
-use treefold::{AttachError, Attached, Attachment, StartError, attach};
+use treefold_network::attach::ATTACH_TIMEOUT;
+use treefold_network::launch::Token;
+use treefold_network::launch::command::TOKEN_VARIABLE;
+use treefold_network::{AttachError, Attached, Attachment, attach};
 
 /// What attaches, and where. Set it to zero and fill in what is needed: all that is zero or null has a default, save
 /// `size`, `at`, `service` and `endpoints`. It is read during the call only.

@@ -68,7 +68,7 @@ impl Cli {
 
 /// What `-o` can ask for. Answers have two forms; points of an experiment, which are rows, have a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Output {
+pub enum Output {
     /// For people.
     #[default]
     #[value(alias = "table")]
@@ -82,7 +82,7 @@ pub(crate) enum Output {
 
 impl Output {
     /// The form of a command's answer, refused where it is one of rows.
-    pub(crate) fn for_answers(self) -> Result<Format, Failure> {
+    pub fn for_answers(self) -> Result<Format, Failure> {
         match self {
             Self::Text => Ok(Format::Text),
             Self::Json => Ok(Format::Json),
@@ -95,7 +95,7 @@ impl Output {
     }
 
     /// The form in which a failure is told.
-    pub(crate) fn for_failures(self) -> Format {
+    pub fn for_failures(self) -> Format {
         if self == Self::Json { Format::Json } else { Format::Text }
     }
 }

@@ -25,8 +25,9 @@ use crate::parse::share_and_class;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use treefold::core::schedule::fair::{SHARE_MAX, SHARE_MIN};
-use treefold::{Limits, ServiceShare, Tuning};
+use treefold::shares::ServiceShare;
+use treefold::{Limits, Tuning};
+use treefold_core::schedule::fair::{SHARE_MAX, SHARE_MIN};
 
 /// What a file can say.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]

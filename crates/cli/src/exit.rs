@@ -21,7 +21,7 @@ use treefold::{CallError, Status};
 
 /// How a command that ran to its end ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// In full.
     Full,
     /// In part, at or above the minimum coverage.
@@ -32,16 +32,16 @@ pub(crate) enum Verdict {
 
 /// The exit code of a command that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code(u8);
+pub struct Code(u8);
 
 impl Verdict {
     /// The exit code for arguments that make no sense; clap's own.
-    pub(crate) const USAGE: Code = Code(2);
+    pub const USAGE: Code = Code(2);
     const FAILED: Code = Code(1);
     const UNREACHABLE: Code = Code(5);
 
     /// Its name in JSON, which is that of a call's status.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Full => Status::Full.name(),
             Self::Partial => Status::Partial.name(),
@@ -50,7 +50,7 @@ impl Verdict {
     }
 
     /// The verdict over a call that was carried out.
-    pub(crate) fn of(status: &Status) -> Self {
+    pub fn of(status: &Status) -> Self {
         match status {
             Status::Full => Self::Full,
             Status::Partial => Self::Partial,
@@ -80,7 +80,7 @@ impl From<Code> for ExitCode {
 
 /// Why a command was not carried out.
 #[derive(Clone, Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The arguments make no sense together.
     Usage(String),
     /// The call was turned away, here or at the front; nobody was asked.
@@ -107,20 +107,20 @@ struct Described<'a> {
 }
 
 impl Failure {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
     }
 
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
+    pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 
-    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+    pub fn unreachable(message: impl Into<String>) -> Self {
         Self::Unreachable(message.into())
     }
 
     /// The failure behind a refused argument, when one of [`crate::parse`]'s readers refused it.
-    pub(crate) fn from_arguments(error: &clap::Error) -> Option<Self> {
+    pub fn from_arguments(error: &clap::Error) -> Option<Self> {
         let text = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.as_str()),
             _ => None,
@@ -172,7 +172,7 @@ impl Failure {
     }
 
     /// Says so, and gives the exit code.
-    pub(crate) fn report(&self, format: Format) -> ExitCode {
+    pub fn report(&self, format: Format) -> ExitCode {
         if format == Format::Json && !matches!(self, Self::Told(_)) {
             #[derive(Serialize)]
             struct Wrapped<'a> {

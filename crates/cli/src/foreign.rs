@@ -6,14 +6,15 @@
 
 use bytes::Bytes;
 use std::sync::{Arc, LazyLock};
-use treefold::{Foreign, Loaded, OperatorError};
+use treefold::OperatorError;
+use treefold::foreign::{Foreign, Loaded};
 use treefold_wasm::{Engine, Kind, Limits, Modules, WasmError};
 
 static MODULES: LazyLock<Result<Modules, WasmError>> =
     LazyLock::new(|| Engine::new(Limits::default()).map(Modules::new));
 
 /// What nodes and direct clients of this process are given to make operators of bytes.
-pub(crate) fn guests() -> Arc<dyn Foreign> {
+pub fn guests() -> Arc<dyn Foreign> {
     Arc::new(Guests)
 }
 

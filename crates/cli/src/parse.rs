@@ -7,10 +7,11 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use treefold::core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
-use treefold::core::schedule::fair::{SHARE_MAX, SHARE_MIN};
-use treefold::core::tree::TREE_NODES_MAX;
-use treefold::{CallError, Class, Limits, PartitionSet, ReplicaPolicy, Shape, ShareSetting, Waiting};
+use treefold::shares::{Class, ShareSetting};
+use treefold::{CallError, Limits, PartitionSet, ReplicaPolicy, Shape, Waiting};
+use treefold_core::replica::{POLICY_NAMES, POLLS_PER_PARTITION_MAX};
+use treefold_core::schedule::fair::{SHARE_MAX, SHARE_MIN};
+use treefold_core::tree::TREE_NODES_MAX;
 
 type Result<T> = std::result::Result<T, CallError>;
 
@@ -32,13 +33,13 @@ fn duration_of(text: &str) -> Option<Duration> {
 }
 
 /// A duration that may be zero.
-pub(crate) fn duration(text: &str) -> Result<Duration> {
+pub fn duration(text: &str) -> Result<Duration> {
     duration_of(text)
         .ok_or_else(|| CallError::bad_field("duration", text, "a number and a unit, as in 200ms, 1.5s, 2m"))
 }
 
 /// A duration above zero, and no longer than any node takes by default.
-pub(crate) fn deadline(text: &str) -> Result<Duration> {
+pub fn deadline(text: &str) -> Result<Duration> {
     let max = Duration::from(Limits::DEFAULT.deadline_max);
     duration_of(text).filter(|deadline| !deadline.is_zero()).ok_or_else(|| {
         CallError::bad_field(
@@ -50,13 +51,13 @@ pub(crate) fn deadline(text: &str) -> Result<Duration> {
 }
 
 /// A share from 0 to 1; NaN is none.
-pub(crate) fn min_coverage(text: &str) -> Result<f64> {
+pub fn min_coverage(text: &str) -> Result<f64> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| CallError::bad_field("min_coverage", text, "from 0 to 1"))
 }
 
 /// A factor that something takes longer by, as in `5x` or `2.5`.
-pub(crate) fn factor(text: &str) -> Result<f64> {
+pub fn factor(text: &str) -> Result<f64> {
     let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>().ok();
     number
         .filter(|factor| (1.0..=1e6).contains(factor))
@@ -64,7 +65,7 @@ pub(crate) fn factor(text: &str) -> Result<f64> {
 }
 
 /// A service and its share of a node, with a class or without.
-pub(crate) fn share(text: &str) -> Result<ShareSetting> {
+pub fn share(text: &str) -> Result<ShareSetting> {
     let given = text.split_once('=').filter(|(service, _)| !service.is_empty());
     let setting = given.and_then(|(service, text)| {
         let (share, class) = share_and_class(text)?;
@@ -80,7 +81,7 @@ pub(crate) fn share(text: &str) -> Result<ShareSetting> {
 }
 
 /// A share, and the class that it may be followed by, as in `3` and `1:batch`.
-pub(crate) fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
+pub fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
     let (share, class) = match text.split_once(':') {
         Some((share, class)) => (share, Some(class.parse().ok()?)),
         None => (text, None),
@@ -91,10 +92,10 @@ pub(crate) fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
 
 /// A command line.
 #[derive(Clone, Debug)]
-pub(crate) struct Words(pub(crate) Vec<String>);
+pub struct Words(pub Vec<String>);
 
 /// A program and its arguments, quoted as for a shell, which is not asked.
-pub(crate) fn words(text: &str) -> Result<Words> {
+pub fn words(text: &str) -> Result<Words> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     words.map(Words).ok_or_else(|| {
         CallError::bad_field("command", text, "a program and its arguments, with quotes that are closed")
@@ -102,7 +103,7 @@ pub(crate) fn words(text: &str) -> Result<Words> {
 }
 
 /// Partition ids as people write them: `0-3,7`.
-pub(crate) fn partitions(text: &str) -> Result<PartitionSet> {
+pub fn partitions(text: &str) -> Result<PartitionSet> {
     let max = Limits::DEFAULT.partitions_max;
     let refuse =
         || CallError::bad_field("partitions", text, format_args!("ids and ranges below {max}, as in 0-3,7"));
@@ -119,7 +120,7 @@ pub(crate) fn partitions(text: &str) -> Result<PartitionSet> {
 }
 
 /// Partition ids and how many there are in all: `0-3/12`; without a total, the highest id is the last.
-pub(crate) fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
+pub fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
     let Some((ids, total)) = text.split_once('/') else { return Ok((partitions(text)?, None)) };
     let set = partitions(ids)?;
     let highest = set.runs().last().map_or(0, |&(_, end)| end);
@@ -135,7 +136,7 @@ pub(crate) fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u3
 }
 
 /// A tree's shape, as core reads it.
-pub(crate) fn shape(text: &str) -> Result<Shape> {
+pub fn shape(text: &str) -> Result<Shape> {
     named(
         "shape",
         text,
@@ -146,50 +147,50 @@ pub(crate) fn shape(text: &str) -> Result<Shape> {
 }
 
 /// A replica policy, as core reads it.
-pub(crate) fn policy(text: &str) -> Result<ReplicaPolicy> {
+pub fn policy(text: &str) -> Result<ReplicaPolicy> {
     let allowed = format_args!("{POLICY_NAMES} (D from 1 to {POLLS_PER_PARTITION_MAX})");
     named("policy", text, allowed)
 }
 
 /// A waiting rule, as core reads it.
-pub(crate) fn waiting(text: &str) -> Result<Waiting> {
+pub fn waiting(text: &str) -> Result<Waiting> {
     let allowed =
         "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned, staged_reversed, uniform";
     named("waiting", text, allowed)
 }
 
 /// Anything that reads itself, refused under the name of its field.
-pub(crate) fn named<T: FromStr>(field: &str, text: &str, allowed: impl Display) -> Result<T> {
+pub fn named<T: FromStr>(field: &str, text: &str, allowed: impl Display) -> Result<T> {
     text.parse().map_err(|_| CallError::bad_field(field, text, allowed))
 }
 
 /// A number of threads: at least one, and few enough to be meant.
-pub(crate) fn workers(text: &str) -> Result<usize> {
+pub fn workers(text: &str) -> Result<usize> {
     let workers = text.parse::<usize>().ok().filter(|workers| (1..=WORKERS_MAX).contains(workers));
     workers.ok_or_else(|| CallError::bad_field("workers", text, format_args!("1 to {WORKERS_MAX}")))
 }
 
 /// A length of measurement in seconds, above zero and at most a day.
-pub(crate) fn seconds(text: &str) -> Result<f64> {
+pub fn seconds(text: &str) -> Result<f64> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
     seconds.ok_or_else(|| CallError::bad_field("seconds", text, "above 0, at most 86400"))
 }
 
 /// A figure above zero, whatever it is of.
-pub(crate) fn positive(text: &str) -> Result<f64> {
+pub fn positive(text: &str) -> Result<f64> {
     let figure = text.parse::<f64>().ok().filter(|figure| *figure > 0.0 && *figure <= 1e6);
     figure.ok_or_else(|| CallError::bad_field("figure", text, "above 0, at most 1000000"))
 }
 
 /// Seconds before a measurement, none included.
-pub(crate) fn warm_up(text: &str) -> Result<f64> {
+pub fn warm_up(text: &str) -> Result<f64> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| CallError::bad_field("warm_up", text, "0 to 86400"))
 }
 
 /// Figures separated by commas, each finite and not negative. Shared, since clap takes a plain `Vec` for a flag that
 /// may be repeated.
-pub(crate) fn figures(text: &str) -> Result<Arc<[f64]>> {
+pub fn figures(text: &str) -> Result<Arc<[f64]>> {
     let figure = |part: &str| part.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0);
     let all: Option<Arc<[f64]>> = text.split(',').map(figure).collect();
     all.ok_or_else(|| CallError::bad_field("figures", text, "numbers from 0, separated by commas"))

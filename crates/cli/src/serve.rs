@@ -18,11 +18,11 @@
 //!
 //! The partitions of `micro` are endpoints of streams, too ([`pulse`]).
 
-pub(crate) mod pulse;
+pub mod pulse;
 
 mod hosts;
 
-pub(crate) mod daemon;
+pub mod daemon;
 
 use crate::parse::{self, partitions_of_total};
 use bytes::Bytes;
@@ -38,7 +38,7 @@ const KEYS: [&str; 5] = ["partitions", "endpoints", "data", "files", "name"];
 
 /// One `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Serve {
+pub struct Serve {
     what: What,
     partitions: PartitionSet,
     total: u32,
@@ -60,16 +60,16 @@ enum What {
 
 /// A folder to search in, and how to index it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Corpus {
-    pub(crate) folder: PathBuf,
+pub struct Corpus {
+    pub folder: PathBuf,
     /// Where the index goes; the search service's own choice when `None`.
-    pub(crate) data: Option<PathBuf>,
-    pub(crate) files_max: Option<u64>,
+    pub data: Option<PathBuf>,
+    pub files_max: Option<u64>,
 }
 
 impl Corpus {
     /// Indexes the folder, or finds that its index still holds. Blocks.
-    pub(crate) fn index(&self, partitions: u32, progress: &dyn Progress) -> Result<Report, String> {
+    pub fn index(&self, partitions: u32, progress: &dyn Progress) -> Result<Report, String> {
         let mut options = IndexOptions::new(partitions);
         options.data_directory.clone_from(&self.data);
         options.files_max = self.files_max;
@@ -78,7 +78,7 @@ impl Corpus {
 }
 
 /// The search service with these partitions of an index.
-pub(crate) fn search_service(
+pub fn search_service(
     directory: &Path,
     partitions: impl IntoIterator<Item = u32>,
     total: u32,
@@ -104,12 +104,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl Serve {
     /// True when making it ready may take long.
-    pub(crate) fn may_block(&self) -> bool {
+    pub fn may_block(&self) -> bool {
         matches!(self.what, What::Search(_) | What::Hosts(_))
     }
 
     /// What is assumed because no total was given, for the log.
-    pub(crate) fn assumption(&self) -> Option<String> {
+    pub fn assumption(&self) -> Option<String> {
         let Self { partitions, total, declared, .. } = self;
         (!declared).then(|| {
             format!(
@@ -132,7 +132,7 @@ impl Serve {
 
     /// Makes the service ready. May block: a folder may have to be indexed first, with a progress bar where somebody
     /// sees it.
-    pub(crate) fn open(&self) -> Result<Service, String> {
+    pub fn open(&self) -> Result<Service, String> {
         let service = match &self.what {
             What::Search(corpus) => {
                 let report = corpus.index(self.total, &Bar::new())?;
@@ -153,7 +153,7 @@ fn micro_service(name: Option<&str>, partitions: &PartitionSet, total: u32) -> S
 
 /// Refuses parameters that the endpoints of a service which this program knows could not read: they would have to
 /// guess, and whoever opens the stream would not hear of it.
-pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
+pub fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
     match service {
         treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
         treefold_micro::SERVICE if !params.is_empty() => pulse::Part::decode(params)
@@ -170,7 +170,7 @@ pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(),
 const DAEMON_PARAMS: &str = r#"{"Answer":{"seed":1}}"#;
 
 /// `--serve` of one service over all of a network's back-ends, as a template: each has one of its endpoints.
-pub(crate) fn one_each(service: &str) -> String {
+pub fn one_each(service: &str) -> String {
     let key = if service == treefold_daemon::SERVICE { "endpoints" } else { "partitions" };
     format!("{service}:{key}={{number}}/{{total}}")
 }
@@ -180,7 +180,7 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
 }
 
 /// The services that this program knows, without partitions: their operators and filters only.
-pub(crate) fn known_services() -> [Service; 4] {
+pub fn known_services() -> [Service; 4] {
     [search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)]
 }
 
@@ -198,7 +198,7 @@ fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operat
 
 /// A service that this program has built in under another name, as in `batch=micro`: what a relay is told that is to fold
 /// for it.
-pub(crate) fn known_as(text: &str) -> Result<(String, String), CallError> {
+pub fn known_as(text: &str) -> Result<(String, String), CallError> {
     let given = text.split_once('=').filter(|(name, service)| {
         is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
     });
@@ -208,7 +208,7 @@ pub(crate) fn known_as(text: &str) -> Result<(String, String), CallError> {
 }
 
 /// The service that [`known_as`] read.
-pub(crate) fn known_service((name, service): &(String, String)) -> Service {
+pub fn known_service((name, service): &(String, String)) -> Service {
     let operators = if service == treefold_search::SERVICE {
         treefold_search::aggregations()
     } else {

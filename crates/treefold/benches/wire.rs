@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::hint::black_box;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
-use treefold::wire::{Hello, Inbox, Incoming, Outbox};
+use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
 use treefold_core::id::{NodeId, Tag, WaveId};
 use treefold_core::limits::Limits;
 use treefold_core::load::figure::{CostFigure, LoadFigure};

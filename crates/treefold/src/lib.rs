@@ -45,58 +45,57 @@
 //!
 //! # A map of the code
 //!
-//! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
-//! [`attach`](mod@attach) (a tool's daemon that is a stream's back-end),
-//! [`cluster`] (many nodes in one process), [`topology`] (which
-//! processes a stream network is made of), [`network`] (which starts them), [`foreign`] (operators that are sent
-//! while nodes run), [`push`] (applications whose workers push what is folded), [`replay`] (what happened to a node, again),
-//! [`memory`] (what becomes of it once it is free), [`error`].
+//! Users of the library meet:
 //!
-//! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
-//! operators, `shelf` keeps those that were sent; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
-//! `sockets`, `entropy` and `park` (waiting without a runtime) are what their names say.
+//! - [`Service`]: the aggregations and partitions that a node provides. [`Node`]: a member of a cluster.
+//!   [`Cluster`]: many nodes in one process, for tests.
+//! - [`Client`], [`CallBuilder`] and [`Reply`]: calls. [`Stream`] and [`endpoint`]: streams. [`push`]: applications
+//!   whose workers push the results that the tree folds.
+//! - [`operators`]: locals, reduces and filters. [`foreign`]: operators that are sent to running nodes.
+//! - [`shares`]: how services divide a node. [`replay`]: a recorded node, played again. [`memory`]: how freed memory
+//!   returns to the system.
+//!
+//! Below that, `driver` runs the core of a node, which makes every decision, on one thread. `workers` and `job` run
+//! operators, and `shelf` keeps operators that were sent. `transport` makes connections, and `wire` encodes and decodes
+//! the frames on them. `record` writes recordings. `sockets` and `entropy` wrap the system, and `park` waits without a
+//! runtime. The crates of this project that need these parts use the hidden module `parts`.
 
-pub mod attach;
-pub mod call;
-pub mod client;
-pub mod cluster;
+mod call;
+mod client;
+mod cluster;
 mod driver;
 pub mod endpoint;
 mod entropy;
-pub mod error;
+mod error;
 mod filter;
 pub mod foreign;
 mod job;
 pub mod memory;
-pub mod network;
-pub mod node;
+mod node;
 mod park;
+pub mod parts;
 pub mod push;
 mod record;
 pub mod replay;
 mod seeds;
-pub mod service;
+mod service;
+pub mod shares;
 mod shelf;
 mod sockets;
-pub mod stream;
-pub mod topology;
+mod stream;
 mod transport;
 mod verdict;
 mod window;
-pub mod wire;
+mod wire;
 mod workers;
 
-pub use treefold_core as core;
 pub use treefold_operators as operators;
 
-pub use attach::{AttachError, Attached, Attachment, attach};
 pub use call::{CallBuilder, Reply};
 pub use client::{Client, ClientBuilder};
 pub use cluster::{Cluster, ClusterBuilder};
 pub use error::{Error, StartError};
-pub use foreign::{Foreign, Loaded, OperatorId, OperatorStatus};
-pub use network::Network;
-pub use node::{Node, NodeBuilder};
+pub use node::{CLUSTER_DEFAULT, Node, NodeBuilder};
 pub use service::Service;
 pub use stream::{FollowedStream, Stream, StreamBuilder, StreamSender};
 pub use treefold_core::call::Status;
@@ -107,7 +106,6 @@ pub use treefold_core::limits::Limits;
 pub use treefold_core::message::Report;
 pub use treefold_core::partitions::PartitionSet;
 pub use treefold_core::replica::ReplicaPolicy;
-pub use treefold_core::schedule::share::{Class, ServiceAccount, ServiceShare, ShareSetting, SharesReport};
 pub use treefold_core::status::NodeStatus;
 pub use treefold_core::stream::{StreamError, StreamEvent, StreamWave, Synchronisation};
 pub use treefold_core::tree::shape::Shape;
@@ -115,3 +113,4 @@ pub use treefold_core::wave::wait::Waiting;
 pub use treefold_operators::{
     Aggregation, AsyncAggregation, Body, BodyError, Operator, OperatorError, Partition, Placement, Raw,
 };
+pub use wire::Token;

@@ -154,7 +154,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Makes it a process of a network ([`crate::network`]), whose parent is at `addr`: it does not gossip, and is
+    /// Makes it a process of a network (crate `treefold-network`), whose parent is at `addr`: it does not gossip, and is
     /// reached where it faces its parent.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn attached_to(mut self, addr: impl ToString) -> Self {
@@ -326,7 +326,9 @@ impl Node {
         &self.card
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
+    /// The way into its loop, for the project's other crates.
+    #[doc(hidden)]
+    pub fn handle(&self) -> &Handle {
         &self.thread.handle
     }
 
@@ -371,7 +373,8 @@ impl Node {
     }
 
     /// Tells the cluster goodbye, and waits until what was open is finished or the node is gone.
-    pub(crate) async fn leave(&self) {
+    #[doc(hidden)]
+    pub async fn leave(&self) {
         let _ = self.thread.handle.leave().await;
     }
 

@@ -23,13 +23,13 @@ impl Wake for Unpark {
 }
 
 /// When a timeout that begins now is over; `None` when that is beyond what a clock shows.
-pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
+pub fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
 /// Waits for a future, until a point in time at most; `None` when it is not ready by then. It is polled once in any
 /// case.
-pub(crate) fn park_until<F: Future>(future: F, deadline_at: Option<Instant>) -> Option<F::Output> {
+pub fn park_until<F: Future>(future: F, deadline_at: Option<Instant>) -> Option<F::Output> {
     // On a runtime's own thread a future may be told to give way; here there is nobody to give way to.
     let mut future = pin!(tokio::task::unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));

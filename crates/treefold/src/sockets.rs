@@ -13,7 +13,7 @@ const LISTEN_BACKLOG: i32 = 4_096;
 const PORT_TRIES_MAX: usize = 32;
 
 /// The addresses a name stands for; at least one.
-pub(crate) async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
+pub async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
     let failed = |source| StartError::Address { given: given.to_string(), source };
     let addrs: Vec<SocketAddr> = lookup_host(given).await.map_err(failed)?.collect();
     if addrs.is_empty() {

@@ -132,7 +132,7 @@ impl StreamBuilder {
         self
     }
 
-    /// The subtrees below the front-end, laid out by whoever knows them: [`Network::trees`](crate::network::Network)
+    /// The subtrees below the front-end, laid out by whoever knows them: `Network::trees` of crate `treefold-network`
     /// for one. The shape then says nothing.
     pub fn trees(mut self, trees: Vec<Tree>) -> Self {
         self.options.trees = Some(trees);

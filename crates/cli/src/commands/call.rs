@@ -20,7 +20,7 @@ use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, 
 /// does the value on its way back. What JSON has no word for is shown as base64 (bytes) or null (NaN).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Call {
+pub struct Call {
     /// What to call
     #[arg(value_name = "SERVICE/AGGREGATION")]
     kind: String,
@@ -93,7 +93,7 @@ Examples:
   treefold call micro/sum --at 127.0.0.1:7700 --shape kary:8 -o json | jq .coverage";
 
 impl Call {
-    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+    pub async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let params = self.params.as_deref().map_or(Ok(Bytes::new()), read_params)?;
         let client = connect(&self.at, self.direct, &self.cluster).await?;
         let mut call = client
@@ -121,12 +121,12 @@ impl Call {
 }
 
 /// Parameters as the command line gives them, as bytes.
-pub(crate) fn read_params(given: &str) -> Result<Bytes, Failure> {
+pub fn read_params(given: &str) -> Result<Bytes, Failure> {
     read_json("--params", given)
 }
 
 /// What an option gives as JSON (as it is, in a file, or on standard input), as bytes.
-pub(crate) fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
+pub fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |source: &str, error: &dyn std::fmt::Display| {
         Failure::usage(format!("{option} {source}: {error}; give JSON, @FILE, or - for standard input"))
     };
@@ -159,7 +159,7 @@ fn render(reply: &Reply<Raw>, style: Style) -> String {
 }
 
 /// One line on how a call went: verdict, coverage, time, tree.
-pub(crate) fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
+pub fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
     let verdict = match reply.status {
         Status::Full => style.good("full"),
         Status::Partial => style.warning("partial"),
@@ -179,7 +179,7 @@ pub(crate) fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
 }
 
 /// One line on a loss: which partitions, where, why.
-pub(crate) fn missing_line(missing: &Missing) -> String {
+pub fn missing_line(missing: &Missing) -> String {
     let plural = if missing.partitions.len() == 1 { "" } else { "s" };
     let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
     format!("missing partition{plural} {}{place}: {}", missing.partitions, missing.reason)

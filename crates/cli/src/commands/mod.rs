@@ -1,7 +1,7 @@
 //! The commands, one file each: flags and help beside what they do.
 
-pub(crate) mod bench;
-pub(crate) mod call;
+pub mod bench;
+pub mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod node;
@@ -21,15 +21,15 @@ use crate::exit::Failure;
 use crate::serve::known_services;
 use node::token_of;
 use std::time::Duration;
-use treefold::network::command::TOKEN_VARIABLE;
-use treefold::node::CLUSTER_DEFAULT;
+use treefold::CLUSTER_DEFAULT;
 use treefold::{CallError, Client, ClientBuilder, Error, StreamError};
+use treefold_network::launch::command::TOKEN_VARIABLE;
 
 /// How long a command looks for somebody to talk to.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The failure behind an error of the library, with what to do about it.
-pub(crate) fn failure_of(error: Error) -> Failure {
+pub fn failure_of(error: Error) -> Failure {
     match error {
         Error::Rejected(refused) => Failure::Rejected(refused),
         Error::Connect { .. } | Error::NoMembers { .. } => {
@@ -64,7 +64,7 @@ fn failure_of_stream(error: StreamError) -> Failure {
 }
 
 /// A client of whichever of these addresses answers first.
-pub(crate) async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
+pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
     let token = token_of(None)?;
     let mut builder = Client::builder().at(at).direct(direct).cluster(cluster).token(token);
     if direct {

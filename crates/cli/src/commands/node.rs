@@ -11,10 +11,11 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use treefold::network::Token;
-use treefold::network::command::TOKEN_VARIABLE;
 use treefold::push::application;
-use treefold::{Limits, Node, NodeBuilder, Service, ServiceShare, ShareSetting};
+use treefold::shares::{ServiceShare, ShareSetting};
+use treefold::{Limits, Node, NodeBuilder, Service};
+use treefold_network::launch::Token;
+use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
 

@@ -9,9 +9,9 @@ use crate::output::{Format, print, print_json};
 use clap::Args;
 use std::sync::Arc;
 use treefold::NodeStatus;
-use treefold::core::load::figure::LoadFigure;
-use treefold::core::membership::card::MemberCard;
-use treefold::core::status::{OpenWork, TotalStatus};
+use treefold_core::load::figure::LoadFigure;
+use treefold_core::membership::card::MemberCard;
+use treefold_core::status::{OpenWork, TotalStatus};
 
 /// Show the members of a cluster, their load, and what a node has counted
 ///

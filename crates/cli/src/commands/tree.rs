@@ -10,13 +10,13 @@ use crate::parse;
 use clap::Args;
 use serde::Serialize;
 use std::net::Ipv4Addr;
-use treefold::core::id::NodeId;
-use treefold::core::random::Random;
-use treefold::core::tree::draw::Drawing;
-use treefold::core::tree::makespan::ready_ms;
-use treefold::core::tree::shape::{Candidate, form};
-use treefold::core::tree::{TREE_NODES_MAX, Tree};
 use treefold::{CallError, PartitionSet, Shape};
+use treefold_core::id::NodeId;
+use treefold_core::random::Random;
+use treefold_core::tree::draw::Drawing;
+use treefold_core::tree::makespan::ready_ms;
+use treefold_core::tree::shape::{Candidate, form};
+use treefold_core::tree::{TREE_NODES_MAX, Tree};
 
 /// Print the tree that would be formed for given loads and costs
 ///
@@ -153,7 +153,7 @@ impl TreeArgs {
         );
         let drawings = trees.iter().map(|tree| {
             let ready = ready_ms(tree, candidates);
-            let note = |at: usize, seat: &treefold::core::tree::Seat| {
+            let note = |at: usize, seat: &treefold_core::tree::Seat| {
                 let load = candidates[number_of(seat.node) as usize].load_ms;
                 format!("load {load:.1} ms, ready after {:.1} ms", ready[at])
             };

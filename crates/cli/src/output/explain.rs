@@ -6,8 +6,8 @@
 
 use super::style::Style;
 use super::table::{Align, Table};
-use treefold::core::message::Report;
-use treefold::core::time::Duration;
+use treefold_core::message::Report;
+use treefold_core::time::Duration;
 
 /// How wide the root's bar is.
 const BAR_WIDTH: usize = 32;
@@ -19,7 +19,7 @@ const PARTITIONS_WIDTH_MAX: usize = 24;
 const LEGEND: &str = "· queued  █ local  ▓ reduce  ░ waiting for children";
 
 /// Draws the tree, without a newline at its end.
-pub(crate) fn draw(report: &Report, style: Style) -> String {
+pub fn draw(report: &Report, style: Style) -> String {
     let right = Align::Right;
     let mut table = Table::new(&[
         ("node", Align::Left),
@@ -47,7 +47,7 @@ pub(crate) fn draw(report: &Report, style: Style) -> String {
 }
 
 /// Levels below the root.
-pub(crate) fn depth(report: &Report) -> usize {
+pub fn depth(report: &Report) -> usize {
     let (mut deepest, mut open) = (0, vec![(report, 0)]);
     while let Some((report, level)) = open.pop() {
         deepest = deepest.max(level);
@@ -57,7 +57,7 @@ pub(crate) fn depth(report: &Report) -> usize {
 }
 
 /// Nodes that took part.
-pub(crate) fn nodes(report: &Report) -> usize {
+pub fn nodes(report: &Report) -> usize {
     let (mut count, mut open) = (0, vec![report]);
     while let Some(report) = open.pop() {
         count += 1;
@@ -105,7 +105,7 @@ fn bar(report: &Report, scale: Duration) -> String {
 mod tests {
     use super::*;
     use treefold::PartitionSet;
-    use treefold::core::id::NodeId;
+    use treefold_core::id::NodeId;
 
     fn report(port: u16, partition: u32, total_ms: u64, children: Vec<Report>) -> Report {
         let total = Duration::from_millis(total_ms);

@@ -8,15 +8,15 @@ use super::value::to_json;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use treefold::core::load::figure::LoadFigure;
-use treefold::core::membership::card::MemberCard;
-use treefold::core::message::Report;
-use treefold::core::status::{RefusedTotal, TotalStatus};
 use treefold::{Missing, NodeStatus, PartitionSet, Raw, Reply};
+use treefold_core::load::figure::LoadFigure;
+use treefold_core::membership::card::MemberCard;
+use treefold_core::message::Report;
+use treefold_core::status::{RefusedTotal, TotalStatus};
 
 /// A call's answer.
 #[derive(Serialize)]
-pub(crate) struct Answer<V> {
+pub struct Answer<V> {
     /// `full`, `partial` or `insufficient`.
     status: &'static str,
     /// What the aggregation gave; null below the minimum coverage.
@@ -35,14 +35,14 @@ pub(crate) struct Answer<V> {
 
 /// Counts of partitions.
 #[derive(Serialize)]
-pub(crate) struct Coverage {
-    pub(crate) asked: usize,
-    pub(crate) contributed: usize,
+pub struct Coverage {
+    pub asked: usize,
+    pub contributed: usize,
 }
 
 /// One missing partition.
 #[derive(Serialize)]
-pub(crate) struct Lost {
+pub struct Lost {
     partition: u32,
     /// The node that had it; null when nobody did.
     node: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Lost {
 
 /// One node of the tree, with its times and its children.
 #[derive(Serialize)]
-pub(crate) struct TreeNode {
+pub struct TreeNode {
     node: String,
     rack: String,
     partitions: Vec<u32>,
@@ -68,21 +68,21 @@ pub(crate) struct TreeNode {
 
 impl Answer<Value> {
     /// The answer to a call made with raw bytes.
-    pub(crate) fn of_raw(reply: &Reply<Raw>) -> Self {
+    pub fn of_raw(reply: &Reply<Raw>) -> Self {
         Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| to_json(&raw.0)))
     }
 }
 
 impl Answer<Value> {
     /// The answer to an announcement, whose value is in the application's own format.
-    pub(crate) fn of_pushed(reply: &Reply<Raw>) -> Self {
+    pub fn of_pushed(reply: &Reply<Raw>) -> Self {
         Answer::with_value(reply, reply.value.as_ref().map_or(Value::Null, |raw| payload_json(&raw.0)))
     }
 }
 
 impl<'a, T> Answer<&'a Option<T>> {
     /// The answer to a call whose value is known by type.
-    pub(crate) fn of(reply: &'a Reply<T>) -> Self {
+    pub fn of(reply: &'a Reply<T>) -> Self {
         Self::with_value(reply, &reply.value)
     }
 }
@@ -102,7 +102,7 @@ impl<V> Answer<V> {
 }
 
 /// One entry for each partition, ascending.
-pub(crate) fn one_each(missing: &[Missing]) -> Vec<Lost> {
+pub fn one_each(missing: &[Missing]) -> Vec<Lost> {
     let mut lost: Vec<Lost> = missing
         .iter()
         .flat_map(|missing| {
@@ -136,13 +136,13 @@ impl TreeNode {
 
 /// A node's view of itself and the cluster.
 #[derive(Serialize)]
-pub(crate) struct StatusView {
+pub struct StatusView {
     node: Member,
     members: Vec<Member>,
     /// How many partitions each service has.
     totals: BTreeMap<String, Total>,
     counters: BTreeMap<&'static str, u64>,
-    open: treefold::core::status::OpenWork,
+    open: treefold_core::status::OpenWork,
 }
 
 /// How many partitions a service has, as the members agree.
@@ -207,7 +207,7 @@ struct Hosted {
 }
 
 impl StatusView {
-    pub(crate) fn of(status: &NodeStatus) -> Self {
+    pub fn of(status: &NodeStatus) -> Self {
         let members = status.members.iter().map(|m| Member::of(&m.card, m.load, m.load_age_ms)).collect();
         Self {
             node: Member::of(&status.card, status.load, Some(0)),
@@ -241,26 +241,27 @@ impl Member {
 }
 
 /// The roles that a card names.
-pub(crate) fn role_names(card: &MemberCard) -> Vec<&'static str> {
+pub fn role_names(card: &MemberCard) -> Vec<&'static str> {
     let roles = [(card.roles.provider, "provider"), (card.roles.relay, "relay")];
     roles.into_iter().filter_map(|(has, name)| has.then_some(name)).collect()
 }
 
 /// The load index: predicted milliseconds of queued work, per processor.
-pub(crate) fn load_ms_per_processor(load: LoadFigure) -> f64 {
+pub fn load_ms_per_processor(load: LoadFigure) -> f64 {
     load.queued.as_millis_f64() / f64::from(load.processors.max(1))
 }
 
 /// How a service's partitions on one node are written: `search 0-3/12`.
-pub(crate) fn hosted(name: &str, partitions: &PartitionSet, total: u32) -> String {
+pub fn hosted(name: &str, partitions: &PartitionSet, total: u32) -> String {
     if partitions.is_empty() { name.to_owned() } else { format!("{name} {partitions}/{total}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use treefold::core::id::NodeId;
-    use treefold::{Reason, core::time::Duration};
+    use treefold::Reason;
+    use treefold_core::id::NodeId;
+    use treefold_core::time::Duration;
 
     fn node(port: u16) -> NodeId {
         NodeId::new(([127, 0, 0, 1], port).into(), 1)

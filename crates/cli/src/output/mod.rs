@@ -1,11 +1,11 @@
 //! How answers are shown: JSON for scripts, tables and trees for people.
 
-pub(crate) mod explain;
-pub(crate) mod json;
-pub(crate) mod packet;
-pub(crate) mod style;
-pub(crate) mod table;
-pub(crate) mod value;
+pub mod explain;
+pub mod json;
+pub mod packet;
+pub mod style;
+pub mod table;
+pub mod value;
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What standard output bears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// For people: aligned, and coloured on a terminal unless `NO_COLOR` is set.
     #[default]
     Text,
@@ -25,7 +25,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// The format that arguments ask for which could not be parsed as a whole.
-    pub(crate) fn asked_for_in(arguments: impl Iterator<Item = String>) -> Self {
+    pub fn asked_for_in(arguments: impl Iterator<Item = String>) -> Self {
         let mut named = false;
         for argument in arguments.take_while(|argument| argument != "--") {
             let value = ["--output=", "-o="].iter().find_map(|flag| argument.strip_prefix(flag));
@@ -39,7 +39,7 @@ impl Format {
 }
 
 /// Prints a line. Who closes the pipe early (`treefold … | head`) has seen enough: that ends the command.
-pub(crate) fn print(line: impl fmt::Display) {
+pub fn print(line: impl fmt::Display) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
         let enough = error.kind() == std::io::ErrorKind::BrokenPipe;
@@ -51,7 +51,7 @@ pub(crate) fn print(line: impl fmt::Display) {
 }
 
 /// Prints a value as one line of JSON.
-pub(crate) fn print_json(value: &impl Serialize) {
+pub fn print_json(value: &impl Serialize) {
     print(
         serde_json::to_string(value)
             .expect("invariant: what is printed has string keys and no failing parts"),
@@ -59,17 +59,17 @@ pub(crate) fn print_json(value: &impl Serialize) {
 }
 
 /// The columns of the terminal that standard output is; `None` when it is none.
-pub(crate) fn terminal_columns() -> Option<usize> {
+pub fn terminal_columns() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 /// A figure to three decimals, as JSON shows it: what is behind them nobody has measured.
-pub(crate) fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((figure * 1e3).round() / 1e3)
 }
 
 /// A duration with three digits or so and the unit that suits it.
-pub(crate) fn short(duration: Duration) -> String {
+pub fn short(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (figure, unit) = match seconds {
         s if s < 1e-3 => (s * 1e6, "µs"),

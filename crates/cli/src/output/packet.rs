@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
 
 /// A payload as JSON.
-pub(crate) fn payload_json(payload: &Bytes) -> Json {
+pub fn payload_json(payload: &Bytes) -> Json {
     match Seen::of(payload) {
         Seen::Packet(packet) => {
             let values: Vec<Json> = packet.values().map(value_json).collect();
@@ -30,7 +30,7 @@ pub(crate) fn payload_json(payload: &Bytes) -> Json {
 }
 
 /// A payload as one line.
-pub(crate) fn payload_line(payload: &Bytes) -> String {
+pub fn payload_line(payload: &Bytes) -> String {
     match Seen::of(payload) {
         Seen::Packet(packet) => {
             let value = |value: Value<'_>| format!("{} {}", value.kind().name(), value_json(value));
@@ -115,7 +115,7 @@ fn narrow_float(json: &Json) -> Option<f32> {
 }
 
 /// The packet of an object with `format` and `values`, as [`payload_json`] gives it; `None` for other JSON.
-pub(crate) fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
+pub fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
     let (format, values) = (json.get("format")?.as_str()?, json.get("values")?.as_array()?);
     let names: Vec<&str> = format.split_whitespace().collect();
     if names.len() != values.len() {

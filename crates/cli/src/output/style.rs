@@ -5,21 +5,21 @@ use std::io::IsTerminal;
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
+pub struct Style {
     on: bool,
 }
 
 impl Style {
     /// No colour.
-    pub(crate) const PLAIN: Self = Self { on: false };
+    pub const PLAIN: Self = Self { on: false };
 
     /// As standard output wants it.
-    pub(crate) fn of_stdout() -> Self {
+    pub fn of_stdout() -> Self {
         Self::wanted(std::io::stdout().is_terminal())
     }
 
     /// As standard error wants it.
-    pub(crate) fn of_stderr() -> Self {
+    pub fn of_stderr() -> Self {
         Self::wanted(std::io::stderr().is_terminal())
     }
 
@@ -28,27 +28,27 @@ impl Style {
         Self { on: terminal && !refused }
     }
 
-    pub(crate) fn is_on(self) -> bool {
+    pub fn is_on(self) -> bool {
         self.on
     }
 
-    pub(crate) fn bold(self, text: impl fmt::Display) -> String {
+    pub fn bold(self, text: impl fmt::Display) -> String {
         self.paint("1", text)
     }
 
-    pub(crate) fn dim(self, text: impl fmt::Display) -> String {
+    pub fn dim(self, text: impl fmt::Display) -> String {
         self.paint("2", text)
     }
 
-    pub(crate) fn good(self, text: impl fmt::Display) -> String {
+    pub fn good(self, text: impl fmt::Display) -> String {
         self.paint("32", text)
     }
 
-    pub(crate) fn warning(self, text: impl fmt::Display) -> String {
+    pub fn warning(self, text: impl fmt::Display) -> String {
         self.paint("33", text)
     }
 
-    pub(crate) fn bad(self, text: impl fmt::Display) -> String {
+    pub fn bad(self, text: impl fmt::Display) -> String {
         self.paint("31", text)
     }
 

@@ -4,13 +4,13 @@ use super::style::Style;
 
 /// How a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     Left,
     Right,
 }
 
 /// A table being filled, row by row.
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
@@ -20,26 +20,26 @@ const GAP: &str = "  ";
 
 impl Table {
     /// A table of these columns; a column whose cells are all empty is not shown.
-    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
+    pub fn new(columns: &[(&'static str, Align)]) -> Self {
         let columns = columns.iter().map(|&(heading, align)| (heading.to_owned(), align));
         Self { columns: columns.collect(), rows: Vec::new() }
     }
 
     /// The table with one column more, before it has rows.
-    pub(crate) fn with_column(mut self, heading: impl Into<String>, align: Align) -> Self {
+    pub fn with_column(mut self, heading: impl Into<String>, align: Align) -> Self {
         assert!(self.rows.is_empty(), "invariant: columns come before rows");
         self.columns.push((heading.into(), align));
         self
     }
 
     /// Adds a row with a cell for each column. Cells are plain text: colour would count as width.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "invariant: a row has a cell for each column");
         self.rows.push(cells);
     }
 
     /// The table with its heading, without a newline at the end.
-    pub(crate) fn render(&self, style: Style) -> String {
+    pub fn render(&self, style: Style) -> String {
         let shown: Vec<usize> =
             (0..self.columns.len()).filter(|&at| self.rows.iter().any(|row| !row[at].is_empty())).collect();
         let width_of = |at: usize| {

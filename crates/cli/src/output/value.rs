@@ -19,12 +19,12 @@ use treefold::operators::codec::NESTING_DEPTH_MAX;
 use treefold::{Body, BodyError};
 
 /// JSON as the parameters of a call.
-pub(crate) fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
+pub fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
     value.encode()
 }
 
 /// A payload as JSON, whatever it is.
-pub(crate) fn to_json(payload: &[u8]) -> Value {
+pub fn to_json(payload: &[u8]) -> Value {
     if payload.is_empty() {
         return Value::Null; // as the library reads it
     }
@@ -32,7 +32,7 @@ pub(crate) fn to_json(payload: &[u8]) -> Value {
 }
 
 /// Whether a payload is one MessagePack value.
-pub(crate) fn is_value(payload: &[u8]) -> bool {
+pub fn is_value(payload: &[u8]) -> bool {
     value_of(payload).is_some()
 }
 

@@ -16,19 +16,19 @@ use treefold_daemon::skew::{self, EmulatedClockSkew};
 use treefold_daemon::{Clock, Daemon, Injected, Part, Request, SERVICE, Sampler, Sampling};
 
 /// The service without endpoints: its filter only, with the clock of this host.
-pub(crate) fn service(host: Option<u32>) -> Service {
+pub fn service(host: Option<u32>) -> Service {
     Service::new(SERVICE).filter(skew::FILTER, EmulatedClockSkew { host })
 }
 
 /// The service with these daemons, which run from now on. To be called within a runtime.
-pub(crate) fn run(endpoints: &PartitionSet, total: u32) -> Service {
+pub fn run(endpoints: &PartitionSet, total: u32) -> Service {
     let (accepting, acceptor) = accept();
     tokio::spawn(play_all(acceptor));
     service(endpoints.least()).total(total).endpoints(endpoints.iter(), accepting)
 }
 
 /// Now, in ns since the Unix epoch: the truth that all clocks are off from.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

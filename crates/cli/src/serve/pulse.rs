@@ -20,7 +20,7 @@ use treefold::operators::packet::{self, Row};
 /// What the endpoints of a stream do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Part {
+pub enum Part {
     Echo,
     Tick,
     Flood { bytes: u32 },
@@ -34,7 +34,7 @@ const FLOOD_BYTES_MAX: u32 = 1 << 20;
 const MARK_BITS: u32 = 40;
 
 /// What only this endpoint swears to in only this round.
-pub(crate) fn mark(endpoint: i64, round: i64) -> i64 {
+pub fn mark(endpoint: i64, round: i64) -> i64 {
     // The finaliser of splitmix64 (Steele, Lea, Flood 2014), over the two as one word.
     let mut mixed = (endpoint as u64).rotate_left(40) ^ (round as u64);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,7 +43,7 @@ pub(crate) fn mark(endpoint: i64, round: i64) -> i64 {
 }
 
 /// Makes the endpoints.
-pub(crate) struct Pulse;
+pub struct Pulse;
 
 impl EndpointKind for Pulse {
     fn open(&self, opening: &Opening) -> Box<dyn Endpoint> {

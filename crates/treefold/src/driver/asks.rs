@@ -128,14 +128,14 @@ fn fill<T>(taken: &mut Vec<T>, mut next: impl FnMut() -> Result<T, TryRecvError>
 
 /// A user's end; clones ask the same loop.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle {
+pub struct Handle {
     asks: mpsc::Sender<Ask>,
     cancels: mpsc::UnboundedSender<RequestId>,
     streams: mpsc::UnboundedSender<StreamAsk>,
     launches: mpsc::UnboundedSender<LaunchAsk>,
     next_request: Arc<AtomicU64>,
     /// The node's.
-    pub(crate) limits: Arc<Limits>,
+    pub limits: Arc<Limits>,
     pub(crate) members: watch::Receiver<Members>,
 }
 
@@ -197,7 +197,7 @@ impl Handle {
     }
 
     /// Has the node leave its cluster, and waits until it has finished what was open.
-    pub(crate) async fn leave(&self) -> Result<(), Error> {
+    pub async fn leave(&self) -> Result<(), Error> {
         let (answer, left) = oneshot::channel();
         self.ask(Ask::Leave { answer }).await?;
         left.await.map_err(|_| Error::Closed)
@@ -213,7 +213,7 @@ impl Handle {
     }
 
     /// Asks something about how a network comes up. When the loop is gone, whoever waits hears it.
-    pub(crate) fn launch_ask(&self, ask: LaunchAsk) {
+    pub fn launch_ask(&self, ask: LaunchAsk) {
         let _ = self.launches.send(ask);
     }
 

@@ -1,4 +1,4 @@
-//! What a launcher ([`crate::network`]) asks of its node's loop, and hears from it.
+//! What a launcher (crate `treefold-network`) asks of its node's loop, and hears from it.
 //!
 //! A launcher lives on its user's runtime, or, where the user has none, on the loop's. Its words travel over the very
 //! connections that streams will use: a child that has attached needs no further dial to take part in one. A node
@@ -87,7 +87,8 @@ impl PostError {
 }
 
 /// Something a launcher asks.
-pub(crate) enum LaunchAsk {
+#[allow(missing_docs, reason = "the text of a variant names its fields")]
+pub enum LaunchAsk {
     /// Tell me what happens from now on.
     Listen { news: mpsc::UnboundedSender<LaunchNews> },
     /// Connect there, and tell me who it is.
@@ -103,7 +104,8 @@ pub(crate) enum LaunchAsk {
 }
 
 /// Something a launcher hears.
-pub(crate) enum LaunchNews {
+#[allow(missing_docs, reason = "the text of a variant names its fields")]
+pub enum LaunchNews {
     /// A peer says this.
     Said { from: NodeId, word: Box<Launch> },
     /// A peer is gone.

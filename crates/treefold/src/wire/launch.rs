@@ -8,6 +8,7 @@ use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{AssignmentHeader, FailedHeader, LaunchHeader, StartedHeader};
 use crate::wire::members_max;
 use crate::wire::status::{card_header, card_of};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use treefold_core::limits::Limits;
@@ -68,6 +69,14 @@ pub struct Failed {
     pub what: String,
     /// The last lines that it wrote to its standard error.
     pub last_words: Vec<String>,
+}
+
+/// `host: process host:1: what happened (its last words)`.
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)?;
+        self.last_words.iter().try_for_each(|line| write!(f, "\n  {}| {line}", self.place))
+    }
 }
 
 /// Who starts processes, and how.

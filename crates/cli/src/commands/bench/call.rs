@@ -24,7 +24,7 @@ use treefold::{Client, Shape, Status};
 /// Measure calls over N node processes: round trip, waves per second, processor time per wave
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct BenchCall {
+pub struct BenchCall {
     /// How many nodes, one process and one partition each
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     nodes: u32,
@@ -96,7 +96,7 @@ const STEADY_FOR: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 
 impl BenchCall {
-    pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
+    pub async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let fleet = Fleet::start(Placement::one_each(self.nodes)).await?;
         let figures = LocalSet::new().run_until(self.measure(&fleet)).await;
         fleet.end().await;
@@ -237,7 +237,7 @@ impl Caller {
 }
 
 /// Returns the nearest-rank quantile of ascending durations in microseconds, or 0 if there are none.
-pub(super) fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
+pub fn quantile_us(ascending: &[Duration], share: f64) -> f64 {
     treefold_figures::quantile(ascending, share).map_or(0.0, |took| took.as_secs_f64() * 1e6)
 }
 

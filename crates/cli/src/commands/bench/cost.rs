@@ -9,7 +9,7 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// Processor time, user and kernel, of a process.
-pub(crate) fn cpu_time(process: u32) -> io::Result<Duration> {
+pub fn cpu_time(process: u32) -> io::Result<Duration> {
     let pid = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the call writes one clockid_t to where the pointer says, which lives until it returns.
@@ -28,16 +28,16 @@ pub(crate) fn cpu_time(process: u32) -> io::Result<Duration> {
 
 /// Memory and threads of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footprint {
+pub struct Footprint {
     /// Resident, pages shared with others (the program itself) included.
-    pub(crate) resident_kib: u64,
+    pub resident_kib: u64,
     /// Resident, without what is shared.
-    pub(crate) private_kib: u64,
-    pub(crate) threads: u64,
+    pub private_kib: u64,
+    pub threads: u64,
 }
 
 /// What a process holds now.
-pub(crate) fn footprint(process: u32) -> io::Result<Footprint> {
+pub fn footprint(process: u32) -> io::Result<Footprint> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| -> io::Result<u64> {
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -50,11 +50,11 @@ pub(crate) fn footprint(process: u32) -> io::Result<Footprint> {
 
 /// What all processors of the machine have done together, in seconds; of use as a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     /// Whatever was run, for whomever.
-    pub(crate) busy_s: f64,
+    pub busy_s: f64,
     /// That and idling.
-    pub(crate) capacity_s: f64,
+    pub capacity_s: f64,
 }
 
 impl Add for Ticks {
@@ -74,7 +74,7 @@ impl Sub for Ticks {
 }
 
 /// What the machine has done since it was started.
-pub(crate) fn machine_ticks() -> io::Result<Ticks> {
+pub fn machine_ticks() -> io::Result<Ticks> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
     let ticks: Option<Vec<u64>> =

@@ -28,7 +28,7 @@ const MEET_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The most nodes one machine is asked to bear.
-pub(crate) const NODES_MAX: i64 = 1024;
+pub const NODES_MAX: i64 = 1024;
 
 /// How long a node may take to be back at its address: who held its port meanwhile has to let go.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,21 +44,21 @@ const ANY_PORT: &str = "127.0.0.1:0";
 
 /// Which node hosts which partitions of the micro service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placement {
-    pub(crate) nodes: u32,
-    pub(crate) partitions: u32,
+pub struct Placement {
+    pub nodes: u32,
+    pub partitions: u32,
     /// On how many nodes each partition lives: its own and the next ones round the ring.
-    pub(crate) replicas: u32,
+    pub replicas: u32,
 }
 
 impl Placement {
     /// As many partitions as nodes, one each.
-    pub(crate) fn one_each(nodes: u32) -> Self {
+    pub fn one_each(nodes: u32) -> Self {
         Self { nodes, partitions: nodes, replicas: 1 }
     }
 
     /// What a node is told to `--serve`.
-    pub(crate) fn micro_of(self, node: u32) -> String {
+    pub fn micro_of(self, node: u32) -> String {
         format!("micro:partitions={}/{}", self.partitions_of(node), self.partitions)
     }
 
@@ -70,7 +70,7 @@ impl Placement {
 }
 
 /// Node processes on loopback, the first of which the others joined.
-pub(crate) struct Fleet {
+pub struct Fleet {
     nodes: Vec<NodeProcess>,
     /// What each node is told beside where it listens and whom it joins.
     told: Vec<Vec<String>>,
@@ -88,18 +88,18 @@ struct NodeProcess {
 
 impl Fleet {
     /// Starts the nodes of a placement, of one processor each.
-    pub(crate) async fn start(placement: Placement) -> Result<Self, Failure> {
+    pub async fn start(placement: Placement) -> Result<Self, Failure> {
         Self::start_with(placement, vec![1; placement.nodes as usize]).await
     }
 
     /// Starts the nodes of a placement, each of which says that it has so many processors.
-    pub(crate) async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
+    pub async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
         let micro = |node| placement.micro_of(node);
         Self::start_serving((0..placement.nodes).map(micro).collect(), processors).await
     }
 
     /// Starts a node for each of what they are told to `--serve`, with so many processors each.
-    pub(crate) async fn start_serving(serves: Vec<String>, processors: Vec<u32>) -> Result<Self, Failure> {
+    pub async fn start_serving(serves: Vec<String>, processors: Vec<u32>) -> Result<Self, Failure> {
         assert_eq!(processors.len(), serves.len(), "invariant: each node has processors");
         let words = |(serve, processors): (String, u32)| {
             let processors = processors.to_string();
@@ -109,7 +109,7 @@ impl Fleet {
     }
 
     /// Starts a node for each of these, which are what it is told beside where it listens and whom it joins.
-    pub(crate) async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
+    pub async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
         let bar = progress(u64::from(nodes));
@@ -142,14 +142,14 @@ impl Fleet {
     }
 
     /// `kill -9`: the node is gone when this returns.
-    pub(crate) async fn kill(&mut self, at: usize) -> Result<(), Failure> {
+    pub async fn kill(&mut self, at: usize) -> Result<(), Failure> {
         let killed = self.nodes[at].child.kill().await;
         killed.map_err(|error| Failure::failed(format!("can't kill node {at}: {error}")))
     }
 
     /// Starts a killed node again at the same address, as an operator's supervisor would. Returns once it listens;
     /// when dropped before that, the node is still a killed one.
-    pub(crate) async fn restart(&mut self, at: usize) -> Result<(), Failure> {
+    pub async fn restart(&mut self, at: usize) -> Result<(), Failure> {
         let addr = self.nodes[at].addr.clone();
         let give_up_at = Instant::now() + RESTART_TIMEOUT;
         let place = u32::try_from(at).expect("invariant: a fleet has at most NODES_MAX nodes");
@@ -166,12 +166,12 @@ impl Fleet {
     }
 
     /// `kill -STOP`: the node is there, its connections too, and it does nothing.
-    pub(crate) fn stop(&self, at: usize) -> Result<(), Failure> {
+    pub fn stop(&self, at: usize) -> Result<(), Failure> {
         self.signal(at, libc::SIGSTOP)
     }
 
     /// `kill -CONT`: a stopped node goes on where it was.
-    pub(crate) fn resume(&self, at: usize) -> Result<(), Failure> {
+    pub fn resume(&self, at: usize) -> Result<(), Failure> {
         self.signal(at, libc::SIGCONT)
     }
 
@@ -186,7 +186,7 @@ impl Fleet {
     }
 
     /// Returns once the first node has all others in sight.
-    pub(crate) async fn meet(&self) -> Result<(), Failure> {
+    pub async fn meet(&self) -> Result<(), Failure> {
         let first = connect(&[self.first_addr().to_owned()], false, &self.cluster).await?;
         let give_up_at = Instant::now() + MEET_TIMEOUT;
         loop {
@@ -205,37 +205,37 @@ impl Fleet {
     }
 
     /// How many nodes.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Where the first node listens; a fleet has one.
-    pub(crate) fn first_addr(&self) -> &str {
+    pub fn first_addr(&self) -> &str {
         self.addr(0)
     }
 
     /// Where the node at this place listens.
-    pub(crate) fn addr(&self, at: usize) -> &str {
+    pub fn addr(&self, at: usize) -> &str {
         &self.nodes[at].addr
     }
 
     /// The name of its cluster.
-    pub(crate) fn cluster(&self) -> &str {
+    pub fn cluster(&self) -> &str {
         &self.cluster
     }
 
     /// When the first process was started.
-    pub(crate) fn started_at(&self) -> Instant {
+    pub fn started_at(&self) -> Instant {
         self.started_at
     }
 
     /// The nodes' processes as they are now.
-    pub(crate) fn processes(&self) -> Processes {
+    pub fn processes(&self) -> Processes {
         Processes::new(self.nodes.iter().map(|node| (format!("node {}", node.addr), node.id)))
     }
 
     /// Ends all processes and waits until they are gone.
-    pub(crate) async fn end(mut self) {
+    pub async fn end(mut self) {
         // All at once first: a node that sees others die would only start to repair.
         self.nodes.iter_mut().for_each(|node| drop(node.child.start_kill()));
         for node in &mut self.nodes {

@@ -1,73 +1,42 @@
-//! `treefold bench`: what a call or a stream costs, what a node costs that is never called, what answers are worth while
-//! nodes die, and how trees compare under load.
+//! `treefold bench`: what calls, streams and idle nodes cost on this machine.
 //!
-//! Every node is a process of its own, started from this very executable, so that a figure is what a user would pay:
-//! sockets, context switches and scheduling included. Nothing is stubbed and every answer is checked; a benchmark
-//! that runs on while answers are wrong measures nothing.
+//! Each node is a process of its own, started from the running executable, so that a figure includes sockets, context
+//! switches and scheduling. Every answer is checked: a benchmark whose answers are wrong fails.
 //!
-//! - [`fleet`]: starts the processes, waits until they know each other, and ends them, whatever happens.
+//! - [`fleet`]: starts the processes, waits until they know each other, and ends them.
 //! - [`network`]: a fleet and a front-end of streams over it.
-//! - [`breaker`]: kills and stops nodes at random, and mends them.
-//! - [`cost`]: what a process has cost: processor time and memory; how busy the machine was.
+//! - [`processes`] and [`cost`]: what a process has cost in processor time and memory; how busy the machine was.
 //! - [`moment`]: throughput and its price between two moments.
-//! - [`call`], [`stream`] and [`idle`]: what things cost.
-//! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
-//!   stopped.
-//! - [`stream_stall`]: what nodes keep for a front-end that does not read.
-//! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
-//! - [`fairness`]: two applications' parts of one node while shares and tasks change.
-//! - [`flood`]: a relay that one application floods while another asks for little.
-//! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
+//! - [`call`], [`stream`] and [`idle`]: the benchmarks.
+//!
+//! Experiments on Treefold itself (faults, floods, fairness, tree shapes under load) are in `bench/cluster` and use
+//! these parts.
 
-mod breaker;
-pub(crate) mod call;
-pub(crate) mod cost;
-pub(crate) mod fairness;
-pub(crate) mod faults;
-pub(crate) mod fleet;
-pub(crate) mod flood;
-pub(crate) mod idle;
-pub(crate) mod micro;
-mod moment;
-mod network;
-mod processes;
-pub(crate) mod stream;
-pub(crate) mod stream_faults;
-pub(crate) mod stream_stall;
-pub(crate) mod tool;
+pub mod call;
+pub mod cost;
+pub mod fleet;
+mod idle;
+pub mod moment;
+pub mod network;
+pub mod processes;
+mod stream;
 
 use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, streams, idle nodes, either while nodes die, trees under load, or a tool's streams, with a process
-/// for every node
+/// Measure calls, streams or idle nodes, with a process for every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     what: What,
 }
 
-/// How a benchmark ends that has printed its figures, by what is wrong with them.
-fn judged(problem: Option<String>, seed: u64) -> Result<Verdict, Failure> {
-    match problem {
-        None => Ok(Verdict::Full),
-        Some(problem) => Err(Failure::Told(format!("{problem} (seed {seed})"))),
-    }
-}
-
 #[derive(Debug, Subcommand)]
 enum What {
     Call(call::BenchCall),
     Idle(idle::BenchIdle),
-    Faults(faults::BenchFaults),
-    Fairness(fairness::BenchFairness),
-    Flood(flood::BenchFlood),
-    Micro(Box<micro::BenchMicro>),
     Stream(stream::BenchStream),
-    StreamFaults(stream_faults::BenchStreamFaults),
-    StreamStall(stream_stall::BenchStreamStall),
-    Tool(tool::BenchTool),
 }
 
 impl Bench {
@@ -75,29 +44,7 @@ impl Bench {
         match self.what {
             What::Call(call) => call.run(format).await,
             What::Idle(idle) => idle.run(format).await,
-            What::Faults(faults) => faults.run(format).await,
-            What::Fairness(fairness) => fairness.run(format).await,
-            What::Flood(flood) => flood.run(format).await,
-            What::Micro(micro) => micro.run(format).await,
             What::Stream(stream) => stream.run(format).await,
-            What::StreamFaults(faults) => faults.run(format).await,
-            What::StreamStall(stall) => stall.run(format).await,
-            What::Tool(tool) => tool.run(format).await,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_that_are_wrong_are_the_one_answer_that_a_script_gets() {
-        assert_eq!(judged(None, 7).ok(), Some(Verdict::Full));
-        let failure = judged(Some("2 waves were wrong".to_owned()), 7).unwrap_err();
-        assert!(
-            matches!(&failure, Failure::Told(said) if said == "2 waves were wrong (seed 7)"),
-            "{failure}"
-        );
     }
 }

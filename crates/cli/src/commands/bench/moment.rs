@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// What has been done and spent up to now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub struct Moment {
     at: Instant,
     waves: u64,
     nodes_cpu: Duration,
@@ -17,7 +17,7 @@ pub(super) struct Moment {
 
 /// What was done and spent from one moment to another; there were waves in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub struct Span {
     waves: u64,
     elapsed: Duration,
     nodes_cpu: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Span {
 
 impl Moment {
     /// Now, when so many waves have come back.
-    pub(super) fn of(nodes: &Processes, waves: u64) -> Result<Self, Failure> {
+    pub fn of(nodes: &Processes, waves: u64) -> Result<Self, Failure> {
         let own = cpu_time(std::process::id());
         let own_cpu =
             own.map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
@@ -38,7 +38,7 @@ impl Moment {
     ///
     /// # Errors
     /// When not a single wave came back.
-    pub(super) fn until(&self, later: &Self) -> Result<Span, Failure> {
+    pub fn until(&self, later: &Self) -> Result<Span, Failure> {
         let (waves, elapsed) = (later.waves - self.waves, later.at - self.at);
         if waves == 0 {
             let seconds = elapsed.as_secs_f64();
@@ -52,17 +52,17 @@ impl Moment {
 }
 
 impl Span {
-    pub(super) fn waves_per_s(&self) -> f64 {
+    pub fn waves_per_s(&self) -> f64 {
         self.waves as f64 / self.elapsed.as_secs_f64()
     }
 
     /// Processor time of all processes, this one's included, per wave.
-    pub(super) fn cpu_us_per_wave(&self) -> f64 {
+    pub fn cpu_us_per_wave(&self) -> f64 {
         self.per_wave_us(self.nodes_cpu + self.own_cpu)
     }
 
     /// This process's part of it.
-    pub(super) fn own_cpu_us_per_wave(&self) -> f64 {
+    pub fn own_cpu_us_per_wave(&self) -> f64 {
         self.per_wave_us(self.own_cpu)
     }
 

@@ -11,8 +11,9 @@ use crate::commands::{connect, failure_of, up};
 use crate::exit::Failure;
 use crate::serve::pulse::Part;
 use std::time::{Duration, Instant};
-use treefold::network::{Launcher, UpOptions};
-use treefold::{Client, Error, Network, Node, PartitionSet, Stream, StreamBuilder};
+use treefold::{Client, Error, Node, PartitionSet, Stream, StreamBuilder};
+use treefold_network::Network;
+use treefold_network::launch::{Launcher, UpOptions};
 
 /// How long it may take until a stream has all back-ends in it.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,19 +25,19 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Opens streams over back-ends.
-pub(super) struct FrontEnd {
+pub struct FrontEnd {
     client: Client,
     backends: u32,
 }
 
 /// A network that was started from a topology.
-pub(super) struct Started {
+pub struct Started {
     network: Network,
-    pub(super) nodes: Processes,
+    pub nodes: Processes,
     /// From the first process's start until all had attached.
-    pub(super) up: Duration,
+    pub up: Duration,
     /// When the first process was started.
-    pub(super) started_at: Instant,
+    pub started_at: Instant,
 }
 
 impl Started {
@@ -48,7 +49,7 @@ impl Started {
 
 impl FrontEnd {
     /// Measures over a network that is started from a topology, and ends its processes whatever comes of that.
-    pub(super) async fn during<T>(
+    pub async fn during<T>(
         backends: u32,
         measure: impl AsyncFnOnce(&Self, &Started) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -82,7 +83,7 @@ impl FrontEnd {
     }
 
     /// Starts the nodes of a cluster; returns once this process has all of them in sight.
-    pub(super) async fn of_cluster(backends: u32) -> Result<(Self, Fleet), Failure> {
+    pub async fn of_cluster(backends: u32) -> Result<(Self, Fleet), Failure> {
         let fleet = Fleet::start(Placement::one_each(backends)).await?;
         let client = connect(&[fleet.first_addr().to_owned()], true, fleet.cluster()).await?;
         let give_up_at = Instant::now() + OPEN_TIMEOUT;
@@ -102,7 +103,7 @@ impl FrontEnd {
 
     /// A stream over all back-ends, which play this part, with everyone in it from the start: one that opened without
     /// some is closed and opened anew, since who joins late finds the tree in another shape than was asked for.
-    pub(super) async fn open(
+    pub async fn open(
         &self,
         part: Part,
         lay_out: impl Fn(StreamBuilder) -> StreamBuilder,

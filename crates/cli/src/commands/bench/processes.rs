@@ -7,21 +7,21 @@ use std::time::Duration;
 
 /// Processes, whoever started them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Processes(Vec<(String, u32)>);
+pub struct Processes(Vec<(String, u32)>);
 
 impl Processes {
     /// The processes of these names and ids.
-    pub(crate) fn new(named: impl IntoIterator<Item = (String, u32)>) -> Self {
+    pub fn new(named: impl IntoIterator<Item = (String, u32)>) -> Self {
         Self(named.into_iter().collect())
     }
 
     /// Processor time of each so far; an error when one has died.
-    pub(crate) fn cpu_times(&self) -> Result<Vec<Duration>, Failure> {
+    pub fn cpu_times(&self) -> Result<Vec<Duration>, Failure> {
         self.of_each(cpu_time)
     }
 
     /// What each holds now; an error when one has died.
-    pub(crate) fn footprints(&self) -> Result<Vec<Footprint>, Failure> {
+    pub fn footprints(&self) -> Result<Vec<Footprint>, Failure> {
         self.of_each(footprint)
     }
 

@@ -10,8 +10,8 @@ use crate::output::style::Style;
 use crate::output::{Format, explain, print, print_json};
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use treefold::core::message::Report;
 use treefold::{Client, Reason, Reply};
+use treefold_core::message::Report;
 use treefold_search::{Hits, Statistics, TermsParams, TopKParams};
 
 /// What the user can set.

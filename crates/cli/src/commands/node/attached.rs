@@ -4,10 +4,10 @@ use crate::exit::Failure;
 use crate::parse;
 use clap::Args;
 use std::time::Duration;
-use treefold::network::command::tie_to_parent;
-use treefold::network::{Ending, Post, PostError, Token};
-use treefold::node::NodeBuilder;
+use treefold::NodeBuilder;
 use treefold::{CallError, Node};
+use treefold_network::launch::command::tie_to_parent;
+use treefold_network::launch::{Ending, Post, PostError, Token};
 
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {

@@ -8,7 +8,7 @@ use crate::output::table::{Align, Table};
 use crate::output::{Format, print, print_json};
 use clap::Args;
 use serde::Serialize;
-use treefold::OperatorStatus;
+use treefold::foreign::OperatorStatus;
 
 /// List the operators that a node has been sent: what they are, and how much they are used there
 #[derive(Debug, Args)]

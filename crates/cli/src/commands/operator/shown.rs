@@ -1,7 +1,7 @@
 //! Operators as scripts see them.
 
 use serde::Serialize;
-use treefold::OperatorStatus;
+use treefold::foreign::OperatorStatus;
 use treefold::foreign::filter_name;
 
 /// An operator that a node has.

@@ -5,7 +5,8 @@ use super::Where;
 use crate::commands::{connect, failure_of};
 use crate::exit::Failure;
 use tokio::task::JoinSet;
-use treefold::{Client, ShareSetting, SharesReport};
+use treefold::Client;
+use treefold::shares::{ShareSetting, SharesReport};
 
 /// A node, and what it says of its shares; or why it doesn't.
 pub(super) struct Told {

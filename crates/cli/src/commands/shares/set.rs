@@ -8,7 +8,8 @@ use crate::output::Format;
 use crate::parse;
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
-use treefold::{CallError, ShareSetting};
+use treefold::CallError;
+use treefold::shares::ShareSetting;
 
 /// Set shares at nodes that run, from the next job on
 ///

@@ -6,7 +6,7 @@ use crate::output::style::Style;
 use crate::output::table::{Align, Table};
 use crate::output::{Format, print, print_json, rounded};
 use serde::Serialize;
-use treefold::{ServiceAccount, SharesReport};
+use treefold::shares::{ServiceAccount, SharesReport};
 
 /// What all of them say.
 #[derive(Serialize)]

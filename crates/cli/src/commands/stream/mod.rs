@@ -26,10 +26,10 @@ pub(crate) use send::packet_given;
 use shown::{Shown, verdict};
 use std::pin::pin;
 use std::time::Duration;
-use treefold::core::stream::tags::TagRuns;
 use treefold::{
     CallError, Client, Limits, PartitionSet, Raw, Shape, Stream, StreamEvent, StreamWave, Synchronisation,
 };
+use treefold_core::stream::tags::TagRuns;
 
 /// How long the end of a stream may take to be said to everyone.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);

@@ -7,8 +7,8 @@ use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
 use bytes::Bytes;
 use serde::Serialize;
-use treefold::core::tree::Tree;
 use treefold::{Body, Missing, PartitionSet, StreamWave};
+use treefold_core::tree::Tree;
 use treefold_hosts::Hosts;
 
 /// The filter whose packets are shown as a line on the hosts rather than as they are.

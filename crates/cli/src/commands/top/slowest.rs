@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 use treefold::Report;
-use treefold::core::time::Duration;
+use treefold_core::time::Duration;
 
 /// Subtrees that are kept.
 const SLOWEST_MAX: usize = 8;

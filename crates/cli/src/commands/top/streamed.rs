@@ -17,11 +17,11 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
-use treefold::core::tree::Tree;
 use treefold::operators::Merge;
 use treefold::{
     Body, Client, Error, Missing, PartitionSet, Stream, StreamError, StreamEvent, StreamWave, Synchronisation,
 };
+use treefold_core::tree::Tree;
 use treefold_hosts::watch::SETTLE;
 use treefold_hosts::{Ask, Hosts, Pace, SERVICE, TOP_MAX};
 

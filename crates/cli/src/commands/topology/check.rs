@@ -7,9 +7,9 @@ use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
 use clap::Args;
 use serde::Serialize;
-use treefold::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
-use treefold::topology::stats::Stats;
-use treefold::topology::{Problem, Problems};
+use treefold_network::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
+use treefold_network::topology::stats::Stats;
+use treefold_network::topology::{Problem, Problems};
 
 /// Say whether a topology file is sound, and show every line that is not
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::{Format, print, print_json, terminal_columns};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use treefold::topology::draw::{Drawing, Options, ROWS_MAX, dot, svg, text};
+use treefold_network::topology::draw::{Drawing, Options, ROWS_MAX, dot, svg, text};
 
 /// Draw a topology file
 ///

@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use treefold::CallError;
-use treefold::topology::generate::{LAYOUT_NAMES, Layout};
-use treefold::topology::host::Host;
-use treefold::topology::ssh_config::{SshConfigFile, fits, read_ssh_config};
+use treefold_network::topology::generate::{LAYOUT_NAMES, Layout};
+use treefold_network::topology::host::Host;
+use treefold_network::topology::ssh_config::{SshConfigFile, fits, read_ssh_config};
 
 /// Make a topology over the hosts that an ssh configuration names
 ///

@@ -5,7 +5,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::Args;
 use treefold::CallError;
-use treefold::topology::generate::{Layout, fan_outs_of};
+use treefold_network::topology::generate::{Layout, fan_outs_of};
 
 /// Make a topology whose back-ends are all right below the front-end
 #[derive(Debug, Args)]

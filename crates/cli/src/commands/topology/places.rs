@@ -6,10 +6,10 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::Args;
 use treefold::CallError;
-use treefold::topology::Bounds;
-use treefold::topology::generate::{GenerateError, Layout, Placement, generate};
-use treefold::topology::host::{Host, SLOTS_MAX, parse_hosts};
-use treefold::topology::write::Form;
+use treefold_network::topology::Bounds;
+use treefold_network::topology::generate::{GenerateError, Layout, Placement, generate};
+use treefold_network::topology::host::{Host, SLOTS_MAX, parse_hosts};
+use treefold_network::topology::write::Form;
 
 /// The hosts of the back-ends, by flag.
 #[derive(Debug, Args)]

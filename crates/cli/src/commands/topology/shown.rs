@@ -5,10 +5,10 @@
 
 use crate::output::{Format, print, print_json, rounded};
 use serde::Serialize;
-use treefold::topology::Topology;
-use treefold::topology::generate::Layout;
-use treefold::topology::stats::{HostStats, Stats};
-use treefold::topology::write::{Form, to_text};
+use treefold_network::topology::Topology;
+use treefold_network::topology::generate::Layout;
+use treefold_network::topology::stats::{HostStats, Stats};
+use treefold_network::topology::write::{Form, to_text};
 
 /// The counts of a topology.
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use crate::exit::Failure;
 use std::fs::File;
 use std::io::Read;
-use treefold::topology::parse::parse;
-use treefold::topology::{Bounds, Problems, Topology};
+use treefold_network::topology::parse::parse;
+use treefold_network::topology::{Bounds, Problems, Topology};
 
 /// A text and what it is called.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use crate::output::table::{Align, Table};
 use crate::output::{Format, print, print_json};
 use clap::Args;
 use serde::Serialize;
-use treefold::topology::stats::{HostStats, Stats};
+use treefold_network::topology::stats::{HostStats, Stats};
 
 /// Count a topology file: processes, depth, fan-out, and what each host has to bear
 #[derive(Debug, Args)]

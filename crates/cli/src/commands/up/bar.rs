@@ -1,7 +1,7 @@
 //! How far a start is, as a bar on standard error where somebody sees it.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use treefold::network::Progress;
+use treefold_network::launch::Progress;
 
 pub(super) struct Bar(Option<ProgressBar>);
 

@@ -16,10 +16,11 @@ use clap::Args;
 use shown::{Awaited, Summary, failures_text, refused};
 use std::net::SocketAddr;
 use std::time::Duration;
-use treefold::network::command::{TOKEN_VARIABLE, ssh_default};
-use treefold::network::{Launcher, NetworkEvent, Token, UpOptions};
-use treefold::topology::Topology;
-use treefold::{Network, Node};
+use treefold::Node;
+use treefold_network::Network;
+use treefold_network::launch::command::{TOKEN_VARIABLE, ssh_default};
+use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
+use treefold_network::topology::Topology;
 
 /// How long processes have to end when the network is ended.
 const GRACE: Duration = Duration::from_secs(2);

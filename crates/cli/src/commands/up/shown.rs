@@ -5,10 +5,10 @@ use crate::exit::Failure;
 use crate::output::{Format, print_json};
 use serde::Serialize;
 use std::time::Duration;
-use treefold::Network;
-use treefold::network::command::{TOKEN_VARIABLE, quote, quote_all};
-use treefold::network::{Failed, Token, UpError};
-use treefold::topology::{Process, Role};
+use treefold_network::Network;
+use treefold_network::launch::command::{TOKEN_VARIABLE, quote, quote_all};
+use treefold_network::launch::{Failed, Token, UpError};
+use treefold_network::topology::{Process, Role};
 
 /// Failures shown to people; scripts get all.
 const FAILURES_SHOWN_MAX: usize = 10;

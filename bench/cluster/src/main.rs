@@ -1,0 +1,106 @@
+//! `bench-cluster`: experiments on Treefold itself, with a process for every node.
+//!
+//! They ask whether answers are right while nodes die, and how trees, shares and relays behave under load. A user who
+//! wants to know what a call or a stream costs runs `treefold bench`. The processes are started and measured with the
+//! parts of that command ([`treefold_cli::commands::bench`]); this executable is their node, too.
+//!
+//! - [`breaker`]: kills and stops nodes at random, and mends them.
+//! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
+//!   stopped.
+//! - [`stream_stall`]: what nodes hold for a front-end that does not read.
+//! - [`fairness`]: how two applications divide one node while shares and tasks change.
+//! - [`flood`]: a relay that one application floods while another asks for little.
+//! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
+//! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
+
+mod breaker;
+mod fairness;
+mod faults;
+mod flood;
+mod micro;
+mod stream_faults;
+mod stream_stall;
+mod tool;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use treefold_cli::args::Output;
+use treefold_cli::exit::{Failure, Verdict};
+
+/// Experiments on Treefold itself, with a process for every node: faults, floods, shares, tree shapes, a tool's streams
+#[derive(Debug, Parser)]
+#[command(name = "bench-cluster", version, max_term_width = 110)]
+struct Cli {
+    /// Output format: text for people, json for scripts
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        hide_possible_values = true,
+        display_order = 900
+    )]
+    output: Output,
+
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Debug, Subcommand)]
+enum Experiment {
+    Faults(faults::BenchFaults),
+    Fairness(fairness::BenchFairness),
+    Flood(flood::BenchFlood),
+    Micro(Box<micro::BenchMicro>),
+    StreamFaults(stream_faults::BenchStreamFaults),
+    StreamStall(stream_stall::BenchStreamStall),
+    Tool(tool::BenchTool),
+}
+
+fn main() -> ExitCode {
+    // the experiments start this executable as their nodes
+    if std::env::args_os().nth(1).is_some_and(|word| word == "node") {
+        return treefold_cli::treefold();
+    }
+    treefold_cli::answer(Cli::try_parse(), |cli| cli.output, run)
+}
+
+fn run(cli: Cli) -> Result<Verdict, Failure> {
+    let format = cli.output.for_answers()?;
+    treefold_cli::on_runtime(async {
+        match cli.experiment {
+            Experiment::Faults(faults) => faults.run(format).await,
+            Experiment::Fairness(fairness) => fairness.run(format).await,
+            Experiment::Flood(flood) => flood.run(format).await,
+            Experiment::Micro(micro) => micro.run(format).await,
+            Experiment::StreamFaults(faults) => faults.run(format).await,
+            Experiment::StreamStall(stall) => stall.run(format).await,
+            Experiment::Tool(tool) => tool.run(format).await,
+        }
+    })
+}
+
+/// The end of an experiment that has printed its figures; `problem` says what is wrong with them.
+fn judged(problem: Option<String>, seed: u64) -> Result<Verdict, Failure> {
+    match problem {
+        None => Ok(Verdict::Full),
+        Some(problem) => Err(Failure::Told(format!("{problem} (seed {seed})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_figures_fail_without_a_second_answer_on_standard_output() {
+        assert_eq!(judged(None, 7).ok(), Some(Verdict::Full));
+        let failure = judged(Some("2 waves were wrong".to_owned()), 7).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Told(said) if said == "2 waves were wrong (seed 7)"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! What a run varies, and what of it makes sense together.
+
+use super::point::{Cell, Point, Scene};
+use super::slowing::{Slowing, slowing};
+use super::trial::Asks;
+use clap::Args;
+use std::time::Duration;
+use treefold::{CallError, ReplicaPolicy, Shape, Waiting};
+use treefold_cli::commands::bench::fleet::NODES_MAX;
+use treefold_cli::exit::Failure;
+use treefold_cli::parse;
+use treefold_micro::{Distribution, Emulation, PROCESSORS_MAX};
+
+/// Measure response time and throughput of tree shapes under load, on emulated processors
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchMicro {
+    /// How many nodes, one process and one partition each; several, separated by commas, to see how it scales
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "24", value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
+    pub(super) nodes: Vec<u32>,
+
+    /// How many processors are emulated at each node
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSORS_MAX)))]
+    processors: u32,
+
+    /// Have the last four nodes have four processors each
+    #[arg(long)]
+    heterogeneous: bool,
+
+    /// Tree shapes to compare, separated by commas: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    #[arg(long, value_name = "SHAPE", value_delimiter = ',', default_value = "adaptive", value_parser = parse::shape)]
+    pub(super) shape: Vec<Shape>,
+
+    /// Calls per second, one or several
+    #[arg(long, value_name = "R", value_delimiter = ',', default_value = "30", value_parser = rate)]
+    rate: Vec<f64>,
+
+    /// Load instead of a rate: as a share of what the processors could bear at best, n·k/(n·s+(n−1)·r)
+    #[arg(long, value_name = "SHARE", value_delimiter = ',', conflicts_with = "rate", value_parser = load)]
+    load: Vec<f64>,
+
+    /// How long each point is measured, per round
+    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse::seconds)]
+    pub(super) seconds: f64,
+
+    /// How long calls are made before they are measured
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::warm_up)]
+    pub(super) warm_up: f64,
+
+    /// How often each point is measured; shapes take turns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    pub(super) rounds: u32,
+
+    /// Mean duration of a local
+    #[arg(long, value_name = "MS", default_value_t = 25.0)]
+    local_ms: f64,
+
+    /// Mean duration of a reduction
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    reduce_ms: f64,
+
+    /// How durations spread about their means: exponential, fixed
+    #[arg(long, value_name = "NAME", default_value = "exponential", value_parser = distribution)]
+    distribution: Distribution,
+
+    /// When each answer is wanted, with its unit
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline)]
+    deadline: Duration,
+
+    /// The least coverage that counts as an answer
+    #[arg(long, value_name = "SHARE", default_value = "1.0", value_parser = parse::min_coverage)]
+    min_coverage: f64,
+
+    /// How nodes wait for their children: staged, uniform
+    #[arg(long, value_name = "RULE", value_parser = parse::waiting)]
+    waiting: Option<Waiting>,
+
+    /// How replicas are picked: random, round_robin, polled:D
+    #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
+    policy: Option<ReplicaPolicy>,
+
+    /// Nodes that calls are made at, in turn: the first so many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
+    pub(super) fronts: u32,
+
+    /// Names the arrivals and the durations
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// Nodes that are slow for a while after measuring began, as in 1:5x@10s-30s,2:5x@20s-40s
+    #[arg(long, value_name = "NODE:FACTOR[@FROM-TO]", value_delimiter = ',', value_parser = slowing)]
+    pub(super) slow: Vec<Slowing>,
+
+    /// A point for each so many seconds of the run, of the calls that ended in them
+    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    every: Option<f64>,
+
+    /// Print comma-separated values instead of a table
+    #[arg(long)]
+    pub(super) csv: bool,
+}
+
+const EXAMPLES: &str = "\
+Calls arrive as a Poisson process. A local takes one of its node's emulated processors for 25 ms on average, a
+reduction for 5 ms; reductions go first and nothing is interrupted. Shapes see the same arrivals and the same
+costs. Every sum is checked. With -o json, an array of points:
+  {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
+   rate_per_s, load, calls, answered, refused, silent, late_us_mean, late_share, sent_late_us_mean, cpu_busy, cpu_own}
+series is the shape. x is the rate; with several --nodes at one rate or load the number of nodes; with --every the
+seconds since measuring began. Response times are those of answered calls and count from the instant at which a call
+was planned. quality_per_s is the throughput with each answer weighed by its coverage; load is a share of the ideal
+throughput. late_us_mean and late_share say how exact emulation was: by how much later than due the end of a job was
+told, and that as a share of all jobs' durations. cpu_busy is the busy share of this machine's processors, cpu_own
+the share that nodes and caller took: well below 1, or figures are the machine's and not the trees'.
+
+Examples:
+  bench-cluster micro --shape adaptive,binomial,flat --rate 20,30,40,50
+  bench-cluster micro --nodes 4,8,12,16,20,24 --load 0.5 -o json
+  bench-cluster micro --heterogeneous --shape adaptive,binomial,flat --load 0.5,0.7,0.9 --rounds 3
+  bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s";
+
+/// More rounds than anybody waits for.
+const ROUNDS_MAX: i64 = 1000;
+
+/// More calls per second than one caller can pace.
+const RATE_PER_S_MAX: f64 = 10_000.0;
+
+/// More overload than shows anything new.
+const LOAD_MAX: f64 = 10.0;
+
+/// How many nodes of a heterogeneous cluster are the larger ones, and how many processors these have (DAC §5.3).
+const LARGE_NODES: u32 = 4;
+const LARGE_PROCESSORS: u32 = 4;
+
+impl BenchMicro {
+    /// Whether it makes sense as a whole.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let least = self.nodes.iter().copied().min().expect("invariant: clap gives the default otherwise");
+        self.emulation(least).check().map_err(|error| Failure::usage(error.to_string()))?;
+        if self.local_ms + self.reduce_ms <= 0.0 {
+            return Err(Failure::usage(
+                "work that takes no time can't be at any load; use `bench-cluster call`",
+            ));
+        }
+        if self.heterogeneous && least <= LARGE_NODES {
+            return Err(Failure::usage(format!(
+                "{least} nodes can't be heterogeneous: {LARGE_NODES} are the larger ones, and some must be others"
+            )));
+        }
+        if self.fronts > least {
+            return Err(Failure::usage(format!(
+                "{} fronts are more than the {least} nodes there are",
+                self.fronts
+            )));
+        }
+        if let Some(slowing) = self.slow.iter().find(|slowing| slowing.node >= least) {
+            let node = slowing.node;
+            return Err(Failure::usage(format!(
+                "there is no node {node} to be slow among {least}, counted from 0"
+            )));
+        }
+        Ok(())
+    }
+
+    /// How many processors each of `nodes` nodes has.
+    pub(super) fn processors_of(&self, nodes: u32) -> Vec<u32> {
+        let is_large = |node: u32| self.heterogeneous && node + LARGE_NODES >= nodes;
+        (0..nodes).map(|node| if is_large(node) { LARGE_PROCESSORS } else { self.processors }).collect()
+    }
+
+    /// What every call says of the work; each call has its own seed.
+    pub(super) fn emulation(&self, nodes: u32) -> Emulation {
+        let usual = self.processors;
+        // Node i hosts partition i, so the one can be named by the other.
+        let others = (0..nodes).zip(self.processors_of(nodes)).filter(|&(_, processors)| processors != usual);
+        Emulation {
+            local_ms: self.local_ms,
+            reduce_ms: self.reduce_ms,
+            distribution: self.distribution,
+            processors: usual,
+            processors_of: others.collect(),
+            ..Emulation::default()
+        }
+    }
+
+    /// What every call asks for beside the work.
+    pub(super) fn asks(&self) -> Asks {
+        let Self { deadline, min_coverage, waiting, policy, .. } = *self;
+        Asks { deadline, min_coverage, waiting, policy }
+    }
+
+    /// The rates at which calls are made of `nodes` nodes.
+    pub(super) fn rates_per_s(&self, nodes: u32) -> Vec<f64> {
+        if self.load.is_empty() {
+            return self.rate.clone();
+        }
+        self.load.iter().map(|load| load * self.ideal_per_s(nodes)).collect()
+    }
+
+    /// How long one trial takes.
+    pub(super) fn trial_s(&self) -> f64 {
+        self.warm_up + self.seconds
+    }
+
+    /// What is measured of one shape at one rate.
+    pub(super) fn points_of(&self, cell: &Cell, nodes: u32) -> Vec<Point> {
+        let scales = self.nodes.len() > 1 && self.rates_per_s(nodes).len() == 1;
+        let scene = Scene {
+            nodes,
+            processors: self.processors_of(nodes).iter().sum(),
+            ideal_per_s: self.ideal_per_s(nodes),
+            rounds: self.rounds,
+            seconds: self.seconds,
+        };
+        match self.every {
+            Some(every) => cell.points_over_time(&scene, every),
+            None => vec![cell.point(&scene, if scales { f64::from(nodes) } else { cell.rate_per_s })],
+        }
+    }
+
+    /// The calls per second at which all processors of `nodes` nodes would be busy all the time: a call is n locals
+    /// and n−1 reductions (DAC §5.6, footnote 5).
+    fn ideal_per_s(&self, nodes: u32) -> f64 {
+        let processors: u32 = self.processors_of(nodes).iter().sum();
+        let n = f64::from(nodes);
+        f64::from(processors) * 1e3 / (n * self.local_ms + (n - 1.0) * self.reduce_ms)
+    }
+}
+
+fn rate(text: &str) -> Result<f64, CallError> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= RATE_PER_S_MAX);
+    rate.ok_or_else(|| {
+        CallError::bad_field("rate", text, format_args!("above 0, at most {RATE_PER_S_MAX} calls/s"))
+    })
+}
+
+fn load(text: &str) -> Result<f64, CallError> {
+    let load = text.parse::<f64>().ok().filter(|load| *load > 0.0 && *load <= LOAD_MAX);
+    load.ok_or_else(|| {
+        CallError::bad_field("load", text, format_args!("above 0, at most {LOAD_MAX}; 1 is the ideal"))
+    })
+}
+
+fn distribution(text: &str) -> Result<Distribution, CallError> {
+    match text {
+        "exponential" => Ok(Distribution::Exponential),
+        "fixed" => Ok(Distribution::Fixed),
+        _ => Err(CallError::bad_field("distribution", text, "exponential, fixed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Alone {
+        #[command(flatten)]
+        micro: BenchMicro,
+    }
+
+    fn parsed(line: &str) -> Result<BenchMicro, String> {
+        let words = std::iter::once("micro").chain(line.split_whitespace());
+        let micro = Alone::try_parse_from(words).map_err(|error| error.to_string())?.micro;
+        micro.check().map_err(|failure| failure.to_string())?;
+        Ok(micro)
+    }
+
+    #[test]
+    fn by_default_it_is_the_paper_s_cluster() {
+        let paper = parsed("").unwrap();
+        assert_eq!((paper.nodes.as_slice(), paper.processors_of(24)), ([24].as_slice(), vec![2; 24]));
+        assert_eq!(paper.shape, [Shape::Adaptive]);
+        let usual = Emulation { processors_of: Vec::new(), ..Emulation::default() };
+        assert_eq!(paper.emulation(24), usual);
+        assert!((paper.ideal_per_s(24) - 67.13).abs() < 0.01, "48 processors, 715 ms a call");
+    }
+
+    #[test]
+    fn the_last_four_of_a_heterogeneous_cluster_are_the_larger_ones() {
+        let mixed = parsed("--heterogeneous").unwrap();
+        let processors = mixed.processors_of(24);
+        assert_eq!((&processors[..20], &processors[20..]), ([2; 20].as_slice(), [4; 4].as_slice()));
+        assert_eq!(mixed.emulation(24).processors_of, [(20, 4), (21, 4), (22, 4), (23, 4)]);
+        assert!((mixed.ideal_per_s(24) - 78.32).abs() < 0.01, "56 processors");
+    }
+
+    #[test]
+    fn lists_are_read_and_loads_become_rates() {
+        let lists = parsed("--nodes 4,8 --shape adaptive,kary:8,flat --load 0.5,0.9").unwrap();
+        assert_eq!((lists.nodes.len(), lists.shape.len()), (2, 3));
+        let rates = lists.rates_per_s(4);
+        assert!((rates[0] - 0.5 * 8.0 / 0.115).abs() < 1e-9 && rates[1] > rates[0]);
+        assert_eq!(parsed("--rate 20,30.5").unwrap().rates_per_s(24), [20.0, 30.5]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_would() {
+        for (line, complaint) in [
+            ("--rate 0", "above 0, at most 10000 calls/s"),
+            ("--load NaN", "above 0, at most 10"),
+            ("--rate 3 --load 0.5", "cannot be used with"),
+            ("--distribution normal", "allowed: exponential, fixed"),
+            ("--shape adaptive,star", "shape is star"),
+            ("--local-ms=-1", "local_ms is -1"),
+            ("--local-ms 0 --reduce-ms 0", "bench call"),
+            ("--nodes 24,4 --heterogeneous", "4 nodes can't be heterogeneous"),
+            ("--nodes 4 --fronts 5", "5 fronts are more than the 4 nodes"),
+            ("--nodes 4 --slow 4:5x", "no node 4"),
+            ("--nodes 0", "0 is not in 1..="),
+        ] {
+            let refused = parsed(line).unwrap_err();
+            assert!(refused.contains(complaint), "{line}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The processes that the daemons live in, and a front-end's way to them.
+
+use super::scale::Scale;
+use std::time::{Duration, Instant};
+use treefold::{Body, Client, PartitionSet, Shape, Stream, StreamBuilder, StreamEvent};
+use treefold_cli::commands::bench::cost::cpu_time;
+use treefold_cli::commands::bench::fleet::Fleet;
+use treefold_cli::commands::{connect, failure_of};
+use treefold_cli::exit::Failure;
+use treefold_daemon::{Part, SERVICE};
+
+/// How long until streams have all daemons in them, once the nodes know each other: the front-end's own view may lag.
+const ALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Between two looks at who is in a stream.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// No answer of the benchmark takes longer: what does is a failure, not a figure.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Daemons that run, and a client that can be a stream's front-end.
+pub(super) struct Backends {
+    fleet: Fleet,
+    client: Client,
+    pub(super) all: PartitionSet,
+    pub(super) processes: u32,
+}
+
+/// Processor time so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// The front-end's.
+    pub(super) front: Duration,
+    /// That and everybody else's.
+    pub(super) all: Duration,
+}
+
+impl Cost {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self { front: self.front - before.front, all: self.all - before.all }
+    }
+}
+
+impl Backends {
+    /// Measures something over daemons that run until then, however it ends.
+    pub(super) async fn during<T>(
+        scale: &Scale,
+        measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let backends = Self::start(scale).await?;
+        let measured = measure(&backends).await;
+        backends.fleet.end().await;
+        measured
+    }
+
+    /// Starts the daemons; returns once all of them are there.
+    async fn start(scale: &Scale) -> Result<Self, Failure> {
+        let total = scale.backends;
+        let serves: Vec<String> =
+            scale.processes()?.iter().map(|ids| format!("daemon:endpoints={ids}/{total}")).collect();
+        let processes = serves.len() as u32;
+        let fleet = Fleet::start_serving(serves, vec![1; processes as usize]).await?;
+        fleet.meet().await?;
+        let client = connect(&[fleet.first_addr().to_owned()], true, fleet.cluster()).await?;
+        let backends = Self { fleet, client, all: PartitionSet::first(total), processes };
+        backends.await_all().await?;
+        Ok(backends)
+    }
+
+    async fn await_all(&self) -> Result<(), Failure> {
+        let give_up_at = Instant::now() + ALL_TIMEOUT;
+        loop {
+            let opened = self.open(self.stream(Shape::Flat), &Part::Answer { seed: 0 }).await;
+            match opened {
+                Ok(stream) => {
+                    stream.close();
+                    return Ok(());
+                }
+                Err(failure) if Instant::now() >= give_up_at => return Err(failure),
+                Err(_) => tokio::time::sleep(LOOK_INTERVAL).await,
+            }
+        }
+    }
+
+    /// How many daemons.
+    pub(super) fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// A stream to them, yet to be opened.
+    pub(super) fn stream(&self, shape: Shape) -> StreamBuilder {
+        self.client.stream(SERVICE).shape(shape)
+    }
+
+    /// Opens a stream in which daemons play this part; a failure unless all take part.
+    pub(super) async fn open(&self, stream: StreamBuilder, part: &Part) -> Result<Stream, Failure> {
+        let mut stream = stream.params(part).open().await.map_err(failure_of)?;
+        // On a busy machine some may be late to say that they take part.
+        let give_up_at = tokio::time::Instant::now() + ALL_TIMEOUT;
+        while *stream.endpoints() != self.all {
+            match tokio::time::timeout_at(give_up_at, stream.next()).await {
+                Ok(Ok(StreamEvent::Changed { .. })) => {}
+                Ok(Err(error)) => return Err(failure_of(error)),
+                Ok(Ok(_)) | Err(_) => break,
+            }
+        }
+        if *stream.endpoints() == self.all {
+            return Ok(stream);
+        }
+        let (there, count) = (stream.endpoints().len(), self.count());
+        Err(Failure::failed(format!("{there} of {count} daemons take part in a stream")))
+    }
+
+    /// Processor time so far; an error when a process has died.
+    pub(super) fn cost(&self) -> Result<Cost, Failure> {
+        let front = cpu_time(std::process::id())
+            .map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
+        let nodes: Duration = self.fleet.processes().cpu_times()?.iter().sum();
+        Ok(Cost { front, all: front + nodes })
+    }
+}
+
+/// What a body is on the wire.
+pub(super) fn encoded(body: &impl Body) -> Result<bytes::Bytes, Failure> {
+    body.encode().map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// Waits for what must come, but not for ever.
+pub(super) async fn in_time<T>(what: impl Future<Output = Result<T, treefold::Error>>) -> Result<T, Failure> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, what).await {
+        Ok(came) => came.map_err(failure_of),
+        Err(_) => Err(Failure::failed(format!("daemons are silent for {ANSWER_TIMEOUT:?}"))),
+    }
+}

@@ -1,0 +1,43 @@
+//! Trees under load on emulated processors: the command checks every sum itself, and fails if one is wrong.
+
+use crate::real::run;
+
+#[test]
+fn shapes_are_compared_over_real_processes() {
+    let ended =
+        run("micro --nodes 4 --shape adaptive,flat --rate 20 --seconds 1 --warm-up 0.5 --local-ms 4 \
+                     --reduce-ms 1 -o json");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let points = ended.json();
+    let series: Vec<&str> =
+        points.as_array().unwrap().iter().map(|p| p["series"].as_str().unwrap()).collect();
+    assert_eq!(series, ["adaptive", "flat"]);
+    for point in points.as_array().unwrap() {
+        // At a tenth of what the nodes could bear and with two seconds for each call, all are answered in full.
+        assert!(point["calls"].as_u64() > Some(0), "{point}");
+        assert_eq!((&point["answered"], &point["coverage_mean"]), (&point["calls"], &1.0.into()), "{point}");
+        assert_eq!(
+            (&point["nodes"], &point["processors"], &point["x"]),
+            (&4.into(), &8.into(), &20.0.into())
+        );
+    }
+    assert_eq!(points[0]["calls"], points[1]["calls"], "shapes are compared on the same arrivals");
+}
+
+#[test]
+fn a_heterogeneous_cluster_has_larger_nodes_and_a_slow_one_is_named() {
+    let ended = run("micro --nodes 5 --heterogeneous --rate 10 --seconds 1 --warm-up 0.2 --local-ms 4 \
+                     --reduce-ms 1 --fronts 2 --slow 1:2x@0.2s-0.5s --every 0.5 --csv");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 3, "names and two windows: {lines:?}");
+    let at = lines[0].split(',').position(|name| name == "processors").unwrap();
+    assert_eq!(lines[1].split(',').nth(at), Some("18"), "one node of two and four of four");
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused_before_anything_is_started() {
+    let refused = run("micro --nodes 4 --heterogeneous");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("can't be heterogeneous"), "{}", refused.stderr);
+}

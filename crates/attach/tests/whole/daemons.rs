@@ -1,0 +1,293 @@
+//! The C examples, compiled with the system's compiler and linked to the static library, as back-ends of real streams.
+
+use bytes::Bytes;
+use std::env;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+use treefold::operators::packet::Packet;
+use treefold::{Node, PartitionSet, Shape, Stream};
+use treefold_network::launch::command::TOKEN_VARIABLE;
+use treefold_network::launch::{Launcher, Network, Token, UpOptions};
+
+/// Longer than anything here takes; what is waited for is waited for by condition.
+const LONG: Duration = Duration::from_secs(60);
+/// What the Rust part of a static library asks of the system on Linux and on macOS.
+const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
+/// Warnings are errors: users compile the header with theirs.
+const FLAGS: [&str; 6] = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"];
+
+/// The static library that was built along with this test.
+fn library() -> PathBuf {
+    let beside = env::current_exe().unwrap().parent().unwrap().to_owned();
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libtreefold_attach") && name.ends_with(".a")
+    };
+    let found = fs::read_dir(&beside).unwrap().map(|entry| entry.unwrap().path()).filter(is_ours);
+    found.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).expect("the library is built")
+}
+
+fn compiler() -> Option<&'static str> {
+    let works =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    let found = ["cc"].into_iter().find(works);
+    if found.is_none() {
+        eprintln!("skipped: there is no C compiler called cc, so the C examples were not built");
+    }
+    found
+}
+
+/// The examples by name, built once for all tests here; `None` where there is no compiler.
+fn built(example: &str) -> Option<PathBuf> {
+    static BUILT: OnceLock<Option<TempDir>> = OnceLock::new();
+    let directory = BUILT.get_or_init(|| {
+        let compiler = compiler()?;
+        let directory = TempDir::new().unwrap();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for example in ["daemon", "events"] {
+            let done = Command::new(compiler)
+                .args(FLAGS)
+                .arg("-I")
+                .arg(here.join("include"))
+                .arg(here.join("examples").join(example).with_extension("c"))
+                .arg(library())
+                .args(SYSTEM_LIBRARIES)
+                .arg("-o")
+                .arg(directory.path().join(example))
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+        Some(directory)
+    });
+    directory.as_ref().map(|directory| directory.path().join(example))
+}
+
+/// A running example, killed when the test gives it up.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(program: &Path, arguments: &[String]) -> Self {
+        Self::spawn(Command::new(program).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> i64 {
+        i64::from(self.0.id())
+    }
+
+    /// Waits for its end, and asserts that it was one in order.
+    async fn ends_well(mut self) {
+        drop(self.0.stdin.take());
+        let status = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let said = self.0.stderr.take().map(|said| std::io::read_to_string(said).unwrap());
+        assert!(status.success(), "{status}, signal {:?}: {said:?}", status.signal());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Whoever has ended can't be killed, which is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn arguments(front: &Node, endpoint: u32, total: u32) -> Vec<String> {
+    [front.addr().to_string(), "hosts".to_owned(), endpoint.to_string(), total.to_string()].to_vec()
+}
+
+async fn network(program: &Path, daemons: u32) -> (Node, Vec<Daemon>) {
+    let front = Node::builder().start().await.unwrap();
+    let start = |endpoint| Daemon::start(program, &arguments(&front, endpoint, daemons));
+    let daemons: Vec<Daemon> = (0..daemons).map(start).collect();
+    assert!(front.members_at_least(daemons.len() + 1, LONG).await, "they attach");
+    (front, daemons)
+}
+
+/// The topology's back-ends are the example, started by the network itself.
+async fn network_up(program: &Path, topology: &str) -> Network {
+    let words = [&*program.to_string_lossy(), "{attach}", "hosts", "{number}", "{total}"];
+    let back_end = words.map(str::to_owned).to_vec();
+    let mut options = UpOptions::new(vec!["none".to_owned()], back_end);
+    (options.launcher, options.timeout, options.token) = (Launcher::Local, LONG, Token::new("a secret"));
+    Network::up(topology.parse().unwrap(), options).await.expect("all come")
+}
+
+/// The stream, open to all `daemons`: one that has joined is known before all of its card is.
+async fn open(front: &Node, filter: &str, daemons: usize) -> Stream {
+    loop {
+        let client = front.client();
+        let stream = client.stream("hosts").up_filter(filter).shape(Shape::KAry(2)).open().await;
+        match stream {
+            Ok(stream) if stream.endpoints().len() == daemons => return stream,
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn daemons_in_c_are_started_by_a_network_and_end_with_it() {
+    let Some(program) = built("daemon") else { return };
+    let network = network_up(&program, "a:0 => a:[1-3];").await;
+    let expected: i64 = network.children().iter().map(|&(_, pid)| i64::from(pid)).sum();
+    let mut stream = network.client().stream("hosts").up_filter("sum").open().await.expect("it opens");
+    stream.send(Bytes::new()).await.unwrap();
+    let wave = stream.wave().await.unwrap();
+    let sum = Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap();
+    assert_eq!((sum, wave.contributors), (expected, PartitionSet::first(3)));
+    // A process that has ended and was not waited for yet has no command line.
+    let lives = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    let pids: Vec<u32> = network.children().iter().map(|&(_, pid)| pid).collect();
+    assert!(pids.iter().all(lives));
+    network.down(LONG).await;
+    let all_ended = async {
+        while pids.iter().any(lives) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, all_ended).await.expect("they end with the network");
+}
+
+#[tokio::test]
+async fn daemons_in_c_answer_a_broadcast_and_their_answers_are_folded() {
+    let Some(program) = built("daemon") else { return };
+    let (front, daemons) = network(&program, 5).await;
+    let expected: i64 = daemons.iter().map(Daemon::pid).sum();
+    let mut stream = open(&front, "sum", 5).await;
+    for _ in 0..100 {
+        let tag = stream.send(Bytes::new()).await.unwrap();
+        let wave = stream.wave().await.unwrap();
+        let sum = Packet::read(&wave.packets[0]).unwrap();
+        assert_eq!((wave.tag, sum.format().as_str()), (tag, "i64 f64"));
+        assert_eq!((sum.i64(0).unwrap(), wave.contributors), (expected, PartitionSet::first(5)));
+        assert!(sum.f64(1).unwrap() >= 0.0);
+    }
+    stream.close();
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_with_a_loop_of_its_own_waits_in_poll() {
+    let Some(program) = built("events") else { return };
+    let (front, daemons) = network(&program, 3).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(open(&front, "identity", 3).await);
+    }
+    let sender = streams[0].sender();
+    let payload = Bytes::from(vec![7; 4 << 10]);
+    let expected = payload.clone();
+    // Far more than a window: there is no room again and again.
+    let flood = tokio::spawn(async move {
+        for _ in 0..1_000 {
+            sender.send(payload.clone()).await.unwrap();
+        }
+    });
+    for number in 0..100u8 {
+        for stream in &mut streams[1..] {
+            stream.send(Bytes::from(vec![number])).await.unwrap();
+            let wave = stream.wave().await.unwrap();
+            assert_eq!(wave.packets, vec![Bytes::from(vec![number]); 3]);
+        }
+    }
+    for _ in 0..1_000 {
+        assert_eq!(streams[0].wave().await.unwrap().packets, vec![expected.clone(); 3]);
+    }
+    flood.await.unwrap();
+    drop(streams);
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_makes_room_for_one_that_waits() {
+    let Some(program) = built("events") else { return };
+    let (front, daemons) = network(&program, 1).await;
+    let mut streams = Vec::new();
+    // As many as the example has seats.
+    for number in 0..16u8 {
+        let mut stream = open(&front, "identity", 1).await;
+        stream.send(Bytes::from(vec![number])).await.unwrap();
+        assert_eq!(stream.wave().await.unwrap().packets, [Bytes::from(vec![number])]);
+        streams.push(stream);
+    }
+    let mut waiting = open(&front, "identity", 1).await;
+    waiting.send(Bytes::from_static(b"me too")).await.unwrap();
+    streams.remove(0).close();
+    let wave = tokio::time::timeout(LONG, waiting.wave()).await.expect("it is accepted").unwrap();
+    assert_eq!(wave.packets, [Bytes::from_static(b"me too")]);
+    drop((streams, waiting));
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
+    let Some(program) = built("daemon") else { return };
+    let front = Node::builder().token(Token::new("a secret of this test's")).start().await.unwrap();
+    let with = |token: &str| {
+        let mut command = Command::new(&program);
+        command.args(arguments(&front, 0, 1)).env(TOKEN_VARIABLE, token);
+        command
+    };
+    let mut other = with("a guess");
+    let out = tokio::task::spawn_blocking(move || other.output()).await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("attach: ") && said.contains("token is another"), "{said}");
+    let daemon = Daemon::spawn(&mut with("a secret of this test's"));
+    assert!(front.members_at_least(2, LONG).await);
+    let mut stream = open(&front, "sum", 1).await;
+    stream.send(Bytes::new()).await.unwrap();
+    let wave = stream.wave().await.unwrap();
+    assert_eq!(Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap(), daemon.pid());
+    stream.close();
+    daemon.ends_well().await;
+}
+
+#[tokio::test]
+async fn a_front_end_that_dies_under_load_is_an_end_and_no_signal() {
+    let Some(program) = built("daemon") else { return };
+    let (front, daemons) = network(&program, 2).await;
+    let mut stream = open(&front, "sum", 2).await;
+    let sender = stream.sender();
+    let flood = tokio::spawn(async move { while sender.send(Bytes::new()).await.is_ok() {} });
+    for _ in 0..100 {
+        stream.wave().await.unwrap();
+    }
+    front.abort();
+    while stream.wave().await.is_ok() {}
+    flood.await.unwrap();
+    for daemon in daemons {
+        daemon.ends_well().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_of_another_cluster_is_told_so() {
+    let Some(program) = built("daemon") else { return };
+    let front = Node::builder().start().await.unwrap();
+    let arguments = [arguments(&front, 0, 1), vec!["staging".to_owned()]].concat();
+    let out = tokio::task::spawn_blocking(move || Command::new(program).args(arguments).output());
+    let out = out.await.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said.contains("attach: ") && said.contains("another cluster"), "{said}");
+}

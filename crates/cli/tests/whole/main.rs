@@ -1,0 +1,28 @@
+//! The `treefold` command as its users run it: real processes, files, pipes and terminals.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test that can't go on has failed, and has no public interface"
+)]
+
+mod bench;
+mod calls;
+mod contradictions;
+mod demo;
+mod faults;
+#[cfg(feature = "wasm")]
+mod nodes;
+#[cfg(feature = "wasm")]
+mod operators;
+mod pseudo_terminal;
+mod pushes;
+mod real;
+mod relays;
+mod shares;
+mod sim;
+mod stream;
+mod top;
+mod topology;
+mod totals;
+mod up;
+mod usage;

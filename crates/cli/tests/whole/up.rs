@@ -1,0 +1,356 @@
+//! Networks of real processes: they come up, are streamed over, lose processes, and leave nothing behind. And all that
+//! can keep them from coming up is told, with the host it happened on.
+
+use crate::real::{run_args, treefold, wait_until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use treefold::operators::packet::{Packet, Row};
+use treefold::{Stream, StreamEvent};
+use treefold_network::Network;
+use treefold_network::launch::{Failed, Launcher, NetworkEvent, Token, UpError, UpOptions};
+use treefold_network::topology::Topology;
+
+/// A topology's text with hosts of this test alone, so that its processes can be told from others'.
+fn hosts(test: &str, text: &str) -> String {
+    text.replace("HOST", &mark(test))
+}
+
+fn mark(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+/// The running processes that have this word in their command line.
+fn processes_with(word: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+    let pid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let says = |pid: &i32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_node = command.split(|&byte| byte == 0).nth(1) == Some(b"node");
+        is_node && String::from_utf8_lossy(&command).contains(word)
+    };
+    entries.filter_map(pid).filter(says).collect()
+}
+
+fn kill(pid: i32) {
+    // SAFETY: kill touches no memory; the process is one of this test's.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+}
+
+fn options() -> UpOptions {
+    let program = env!("CARGO_BIN_EXE_treefold");
+    let inner = [program, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"];
+    let inner = inner.map(str::to_owned).to_vec();
+    let mut back_end = inner.clone();
+    back_end.extend(["--serve".to_owned(), "echo:partitions={number}/{total}".to_owned()]);
+    let mut options = UpOptions::new(inner, back_end);
+    options.launcher = Launcher::Local;
+    options.token = Token::new("a secret of this test's");
+    options
+}
+
+/// The back-end of this number on its host runs a script instead.
+fn failing_at(index: u32, script: &str) -> UpOptions {
+    let mut options = options();
+    let script = format!("case {{place}} in *:{index}) {script};; *) exec \"$0\" \"$@\";; esac");
+    options.back_end.splice(0..0, ["sh".to_owned(), "-c".to_owned(), script]);
+    options
+}
+
+/// Sends one number to everyone and returns the sum of what came back, and from how many.
+async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
+    let one = Row::new().i64(1).packet().into_bytes();
+    let tag = stream.send(one).await.expect("the stream is open");
+    loop {
+        if let StreamEvent::Wave(wave) = stream.next().await.expect("the stream is open")
+            && wave.tag == tag
+        {
+            let sum = |bytes| Packet::read(bytes).and_then(|packet| packet.i64(0)).expect("a sum is an i64");
+            let sums = wave.packets.iter().map(sum).sum();
+            return (sums, wave.contributors.len());
+        }
+    }
+}
+
+async fn open(network: &Network) -> Stream {
+    let trees = network.trees("echo");
+    let stream = network.client().stream("echo").trees(trees).up_filter("sum").open().await;
+    stream.expect("everyone knows echo and sum")
+}
+
+#[tokio::test]
+async fn a_network_is_streamed_over_as_it_stands_and_outlives_an_inner_process() {
+    let text = hosts("stands", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
+    let topology: Topology = text.parse().expect("a topology");
+    let mut network = Network::up(topology, options()).await.expect("it comes up");
+    let trees = network.trees("echo");
+    let shape: Vec<Vec<usize>> =
+        trees.iter().map(|tree| tree.seats().iter().map(|seat| seat.partitions.len()).collect()).collect();
+    assert_eq!(shape, [[0, 1, 1], [0, 1, 1]], "inner processes bear nothing");
+    assert_eq!(trees[1].partitions().to_string(), "2-3", "numbered as in the file");
+    let mut stream = open(&network).await;
+    assert_eq!(sum_of_ones(&mut stream).await, (4, 4));
+    let inner = processes_with(&format!("{}:1\0", mark("stands")));
+    assert_eq!(inner.len(), 1);
+    kill(inner[0]);
+    // Its children may be here before its end is noticed.
+    let (mut lost, mut came) = (Vec::<Failed>::new(), Vec::new());
+    while lost.is_empty() || came.len() < 2 {
+        match network.event().await {
+            Some(NetworkEvent::Lost(failed)) => lost.push(failed),
+            Some(NetworkEvent::Came { place }) => came.push(place),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(lost[0].place, format!("{}:1", mark("stands")));
+    assert_eq!(lost[0].what, "was ended by signal 9");
+    while sum_of_ones(&mut stream).await != (4, 4) {}
+    let again = open(&network).await;
+    assert_eq!(again.endpoints().len(), 4, "a new stream has the orphans where they are now");
+    drop((stream, again));
+    network.down(Duration::from_secs(10)).await;
+    wait_until("all are gone", || processes_with(&mark("stands")).is_empty());
+}
+
+#[tokio::test]
+async fn a_back_end_that_dies_at_its_start_is_told_with_its_last_words() {
+    let text = hosts("dies", "HOST:0 => HOST:1; HOST:1 => HOST:[2-4];");
+    let dying = failing_at(3, "echo 'no disk left' >&2; exit 7");
+    let error = Network::up(text.parse().expect("a topology"), dying).await.expect_err("one is dead");
+    let UpError::Failed { failed, total: 4, .. } = error else { panic!("{error:?}") };
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(failed[0].place, format!("{}:3", mark("dies")));
+    assert_eq!(failed[0].what, "ended with exit status 7 before it had attached");
+    assert_eq!(failed[0].last_words, ["no disk left"]);
+    wait_until("the others are gone", || processes_with(&mark("dies")).is_empty());
+}
+
+#[tokio::test]
+async fn a_network_may_do_without_who_did_not_come() {
+    let text = hosts("without", "HOST:0 => HOST:1 HOST:2 HOST:3;");
+    let mut lacking = failing_at(2, "exit 1");
+    lacking.allow_failures = true;
+    let network = Network::up(text.parse().expect("a topology"), lacking).await.expect("two came");
+    assert_eq!(network.failures().len(), 1);
+    assert_eq!(network.back_ends().to_string(), "0,2");
+    let mut stream = open(&network).await;
+    assert_eq!(stream.missing()[0].partitions.to_string(), "1");
+    assert_eq!(sum_of_ones(&mut stream).await, (2, 2));
+    network.down(Duration::from_secs(10)).await;
+}
+
+/// A directory with a topology file, and a program that stands for ssh.
+fn directory_with(topology: &str, ssh: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("tree.top"), topology).expect("a file");
+    let program = directory.path().join("ssh");
+    let mut file = std::fs::File::create(&program).expect("a file");
+    file.write_all(format!("#!/bin/sh\n{ssh}\n").as_bytes()).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    directory
+}
+
+/// Runs what it is given after the host, as a shell at the other end would; hosts named `nowhere…` don't exist.
+const SSH: &str = r#"
+while [ "$1" != -- ]; do shift; done
+case "$2" in nowhere*) echo "ssh: Could not resolve hostname $2: Name or service not known" >&2; exit 255;; esac
+exec sh -c "$3""#;
+
+fn up_by_ssh(directory: &tempfile::TempDir, more: &[&str]) -> crate::real::Ended {
+    let at = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (topology, ssh) = (at("tree.top"), at("ssh"));
+    let mut args = vec!["up", &topology, "--ssh", &ssh, "--listen", "127.0.0.1:0"];
+    args.extend(more);
+    run_args(&args)
+}
+
+#[test]
+fn other_hosts_are_reached_by_ssh_and_a_command_runs_beside_the_network() {
+    let text = hosts("byssh", "localhost:0 => HOST-a:0 HOST-b:0; HOST-a:0 => HOST-c:[0-1];");
+    let directory = directory_with(&text, SSH);
+    let shown = "echo \"$TREEFOLD_AT $TREEFOLD_TOKEN\"";
+    let ended = up_by_ssh(&directory, &["--token", "it's $HOME", "--", "sh", "-c", shown]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines[0].starts_with("5 processes up in ") && lines[0].ends_with("3 back-ends, 1 inner"));
+    let at = lines[1].strip_prefix("TREEFOLD_AT=").expect("where it is");
+    assert_eq!(lines.last(), Some(&format!("{at} it's $HOME").as_str()));
+    wait_until("all are gone", || processes_with(&mark("byssh")).is_empty());
+}
+
+#[test]
+fn a_host_that_does_not_exist_is_named_with_what_ssh_says() {
+    let text = hosts("nohost", "localhost:0 => HOST-a:0; HOST-a:0 => HOST-b:0 nowhere7:0;");
+    let directory = directory_with(&text, SSH);
+    let ended = up_by_ssh(&directory, &["-o", "json"]);
+    assert_eq!(ended.code, 1);
+    let told = ended.json();
+    let failed = told["failed"].as_array().expect("failures");
+    assert_eq!(failed.len(), 1, "{told}");
+    assert_eq!(failed[0]["host"], "nowhere7");
+    assert_eq!(failed[0]["what"], "ended with exit status 255 before it had attached");
+    assert_eq!(
+        failed[0]["last_words"][0],
+        "ssh: Could not resolve hostname nowhere7: Name or service not known"
+    );
+    assert!(ended.stderr.contains("nowhere7:0: ended with exit status 255"), "{}", ended.stderr);
+    wait_until("the others are gone", || processes_with(&mark("nohost")).is_empty());
+}
+
+/// A running `treefold up` with its standard output, a line at a time.
+struct Up {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Up {
+    fn start(topology: &str, args: &[&str]) -> Self {
+        let directory = directory_with(topology, SSH);
+        let mut command = treefold();
+        command.arg("up").arg(directory.path().join("tree.top")).args(args);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program can be started");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines, _directory: directory }
+    }
+
+    fn json(&mut self) -> Value {
+        let mut text = String::new();
+        loop {
+            text.push_str(&self.lines.next().expect("it says more").expect("text"));
+            if let Ok(value) = serde_json::from_str(&text) {
+                return value;
+            }
+        }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Dead already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_refused() {
+    let text = hosts("waited", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:5;");
+    let mut up = Up::start(&text, &["--wait", "-o", "json"]);
+    let awaited = up.json();
+    let commands: Vec<String> = awaited["awaited"]
+        .as_array()
+        .expect("who is awaited")
+        .iter()
+        .map(|one| one["command"].as_str().expect("a command").to_owned())
+        .collect();
+    assert_eq!(commands.len(), 5);
+    let words: Vec<&str> = commands[0].split(' ').collect();
+    let attach = words[words.iter().position(|&word| word == "--attach").expect("where to") + 1];
+    let place = format!("{}:1", mark("waited"));
+    let stranger = run_args(&["node", "--attach", attach, "--as", &place, "--token", "another"]);
+    assert_eq!(stranger.code, 2, "{}", stranger.stderr);
+    assert!(stranger.stderr.contains("has another token than this process"), "{}", stranger.stderr);
+    // Children first: they are sent on when their parents have come.
+    let start = |command: &String| {
+        Command::new("sh").args(["-c", &format!("exec env {command}")]).stdout(Stdio::null()).spawn()
+    };
+    let mut processes: Vec<Child> =
+        commands.iter().rev().map(start).collect::<Result<_, _>>().expect("they can be started");
+    let summary = up.json();
+    assert_eq!(summary["back_ends"], 3);
+    assert!(summary["places"].as_array().expect("places").iter().all(|place| place["addr"].is_string()));
+    // The place of somebody who is there is nobody else's.
+    let token = summary["token"].as_str().expect("a token");
+    let double = run_args(&["node", "--attach", attach, "--as", &place, "--token", token]);
+    assert_eq!(double.code, 1);
+    assert!(double.stderr.contains("is there already"), "{}", double.stderr);
+    up.child.kill().expect("it runs");
+    for process in &mut processes {
+        let code = process.wait().expect("it ends").code();
+        assert!(
+            matches!(code, Some(5 | 0)),
+            "the front-end can't be reached any more, or a parent said so: {code:?}"
+        );
+    }
+}
+
+#[test]
+fn back_ends_may_be_a_program_of_ones_own() {
+    let text = hosts("own", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4];");
+    let program = env!("CARGO_BIN_EXE_treefold");
+    let zone = mark("zone");
+    let serve = format!("--zone {zone} --serve echo:partitions={{number}}/{{total}}");
+    let command = format!("'{program}' node --attach {{attach}} --as {{place}} {serve}");
+    let mut up = Up::start(&text, &["--local", "--back-end", &command, "-o", "json"]);
+    let summary = up.json();
+    assert_eq!(summary["back_ends"], 3);
+    assert_eq!(processes_with(&zone).len(), 3, "the inner process is as ever");
+    up.child.kill().expect("it runs");
+    let refused = run_args(&["up", "-", "--back-end", "'unclosed"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("quotes that are closed"), "{}", refused.stderr);
+}
+
+#[test]
+fn when_the_front_end_is_killed_nothing_is_left() {
+    let text = hosts("killed", "HOST:0 => HOST:1 HOST:2 HOST:7; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
+    let mut up = Up::start(&text, &["--local", "-o", "json"]);
+    let summary = up.json();
+    assert_eq!(summary["processes"], 8);
+    assert_eq!(processes_with(&mark("killed")).len(), 7);
+    up.child.kill().expect("it runs");
+    wait_until("all are gone", || processes_with(&mark("killed")).is_empty());
+}
+
+#[test]
+fn a_network_ends_in_order_when_it_is_told_to() {
+    let text = hosts("ended", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4];");
+    let mut up = Up::start(&text, &["--local", "-o", "json"]);
+    up.json();
+    let pid = libc::pid_t::try_from(up.child.id()).expect("a process id");
+    // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    assert_eq!(up.child.wait().expect("it ends").code(), Some(0));
+    assert!(processes_with(&mark("ended")).is_empty(), "it waits for the others");
+}
+
+#[test]
+fn who_does_not_come_in_time_is_named() {
+    let text = hosts("late", "HOST:0 => HOST:1; HOST:1 => HOST:2;");
+    let mut up = Up::start(&text, &["--wait", "--timeout", "300ms", "-o", "json"]);
+    up.json();
+    let refusal = up.json();
+    assert_eq!(refusal["started"], 0);
+    assert_eq!(refusal["failed"][0]["process"], format!("{}:1", mark("late")));
+    assert_eq!(refusal["failed"][0]["what"], "has not attached within 300.0ms");
+    assert_eq!(up.child.wait().expect("it ends").code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_process_that_a_job_manager_started_says_in_its_log_why_it_ended() {
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let mut options = options();
+    options.launcher = Launcher::Wait;
+    options.on_ready = Some(Box::new(|addr| ready.send(addr).expect("the test waits for it")));
+    let text = hosts("logged", "HOST:0 => HOST:1;");
+    let network = tokio::spawn(Network::up(text.parse().expect("a topology"), options));
+    let front = is_ready.await.expect("it listens").to_string();
+    let place = format!("{}:1", mark("logged"));
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let mut process = treefold()
+        .args(["node", "--attach", &front, "--as", &place, "--patience", "10ms"])
+        .args(["--token", "a secret of this test's"])
+        .stdout(Stdio::null())
+        .stderr(log.reopen().expect("a file"))
+        .spawn()
+        .expect("the program can be started");
+    // Its front-end dies without a word.
+    drop(network.await.expect("no panic").expect("it comes up"));
+    let status = tokio::task::spawn_blocking(move || process.wait()).await.expect("no panic");
+    assert_eq!(status.expect("it ends").code(), Some(5));
+    let said = std::fs::read_to_string(log.path()).expect("a log");
+    assert!(said.contains("the network's front-end is gone"), "{said:?}");
+}

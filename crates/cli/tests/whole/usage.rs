@@ -1,0 +1,171 @@
+//! What makes no sense is refused before anybody is asked: exit code 2, naming field and limit, in text and in JSON.
+
+use crate::real::{run, run_args};
+use serde_json::json;
+
+/// A call that would need a node, were its arguments right.
+const CALL: &str = "call micro/sum --at 127.0.0.1:1";
+
+#[test]
+fn a_coverage_that_is_no_share_names_field_and_limit() {
+    for outside in ["NaN", "1.1", "-1"] {
+        let refused = run(&format!("{CALL} --min-coverage {outside}"));
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert_eq!(refused.stderr, format!("treefold: min_coverage is {outside}; allowed: from 0 to 1\n"));
+    }
+}
+
+#[test]
+fn scripts_find_field_and_limit_in_json() {
+    let refused = run(&format!("{CALL} --min-coverage 1.1 -o json"));
+    assert_eq!(refused.code, 2);
+    let error = &refused.json()["error"];
+    assert_eq!(error["kind"], "bad_field");
+    assert_eq!(error["field"], "min_coverage");
+    assert_eq!(error["given"], "1.1");
+    assert_eq!(error["limit"], "from 0 to 1");
+    assert_eq!(error["message"], "min_coverage is 1.1; allowed: from 0 to 1");
+}
+
+#[test]
+fn a_deadline_of_nothing_and_one_without_unit_are_refused() {
+    for senseless in ["0ms", "0s", "200", "-1s", "soon"] {
+        let refused = run(&format!("{CALL} --deadline {senseless} -o json"));
+        assert_eq!(refused.code, 2, "{senseless}");
+        assert_eq!(refused.json()["error"]["field"], "deadline", "{senseless}");
+    }
+}
+
+#[test]
+fn shapes_policies_and_partitions_are_checked() {
+    for (flag, value, field) in [
+        ("--shape", "round", "shape"),
+        ("--shape", "kary:0", "shape"),
+        ("--policy", "nearest", "policy"),
+        ("--waiting", "forever", "waiting"),
+        ("--waiting", "slope:0.5,0.1", "waiting"),
+        ("--partitions", "3-1", "partitions"),
+    ] {
+        let refused = run(&format!("{CALL} {flag} {value} -o json"));
+        assert_eq!(refused.code, 2, "{flag} {value}");
+        assert_eq!(refused.json()["error"]["field"], field, "{flag} {value}");
+    }
+}
+
+#[test]
+fn what_several_flags_share_is_refused_under_the_flags_own_name() {
+    for (line, field, given) in [
+        ("bench stream --seconds=-1", "seconds", "-1"),
+        ("bench call --seconds 0", "seconds", "0"),
+        ("tree --load 1,x", "load", "1,x"),
+        ("up - --timeout 30", "timeout", "30"),
+        ("node --grace soon", "grace", "soon"),
+    ] {
+        let refused = run(&format!("{line} -o json"));
+        assert_eq!(refused.code, 2, "{line}: {}", refused.stderr);
+        let error = &refused.json()["error"];
+        assert_eq!((error["field"].as_str(), error["given"].as_str()), (Some(field), Some(given)), "{line}");
+    }
+}
+
+#[test]
+fn endpoints_parameters_that_nobody_could_read_are_refused_before_anybody_is_asked() {
+    for (service, params) in [("micro", r#""tock""#), ("daemon", r#"{"seed":1}"#), ("hosts", "3")] {
+        let refused = run_args(&["stream", service, "--at", "127.0.0.1:1", "--params", params]);
+        assert_eq!(refused.code, 2, "{service}: {}", refused.stderr);
+        assert!(refused.stderr.starts_with("treefold: --params: "), "{service}: {}", refused.stderr);
+    }
+    let silent = run("stream daemon --at 127.0.0.1:1 -o json");
+    assert_eq!((silent.code, silent.json()["error"]["kind"].as_str()), (2, Some("usage")));
+}
+
+#[test]
+fn a_token_that_is_none_is_refused_by_clients_too() {
+    for line in ["status --at 127.0.0.1:1", "stream echo --at 127.0.0.1:1"] {
+        let mut command = crate::real::treefold();
+        command.args(line.split(' ')).env("TREEFOLD_TOKEN", "two\nlines");
+        let refused = command.output().expect("the program can be started");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("token is") && said.contains("1 to 1024 bytes"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn parameters_must_be_json() {
+    let refused = run_args(&["call", "micro/sum", "--at", "127.0.0.1:1", "--params", "{k: 3}"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("--params") && refused.stderr.lines().count() == 1, "{}", refused.stderr);
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error_in_json_too() {
+    let refused = run("call micro/sum --at 127.0.0.1:1 --frobnicate -o json");
+    assert_eq!(refused.code, 2);
+    assert_eq!(refused.json()["error"]["kind"], "usage");
+}
+
+#[test]
+fn a_configuration_with_an_unknown_key_is_refused_by_name() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "rack = 'r1'\nlisten_at = 'x'\n").unwrap();
+    let refused = run(&format!("node --config {}", file.path().display()));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("line 2: unknown field `listen_at`"), "{}", refused.stderr);
+}
+
+#[test]
+fn services_that_make_no_sense_are_refused() {
+    for senseless in ["faces:partitions=0/1", "micro", "micro:partitions=4/4", "search:partitions=0/1"] {
+        let refused = run(&format!("node --listen 127.0.0.1:0 --serve {senseless}"));
+        assert_eq!(refused.code, 2, "{senseless}: {}", refused.stderr);
+        assert!(refused.stderr.contains("allowed: "), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn nobody_there_is_code_5_with_what_to_do() {
+    let lost = run(&format!("{CALL} -o json"));
+    assert_eq!(lost.code, 5);
+    assert_eq!(lost.json()["error"]["kind"], "unreachable");
+    assert!(lost.stderr.contains("treefold node"), "{}", lost.stderr);
+    assert_eq!(run("status --at 127.0.0.1:1").code, 5);
+    assert_eq!(run(&format!("{CALL} --direct")).code, 5);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_says_so() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = run(&format!("node --listen {}", taken.local_addr().unwrap()));
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("can't listen"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_is_no_recording_cannot_be_replayed() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "nothing of the kind").unwrap();
+    let refused = run(&format!("replay {} -o json", file.path().display()));
+    assert_eq!(refused.code, 1);
+    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("no recording"));
+    assert_eq!(run("replay /nowhere/at/all").code, 1);
+}
+
+#[test]
+fn trees_are_printed_for_given_loads() {
+    let tree = run("tree --load 0,0,900,0 --shape kary:3 -o json").json();
+    assert_eq!(tree["shape"], "kary:3");
+    assert_eq!(tree["nodes"], json!(4));
+    assert_eq!(tree["trees"][0]["children"].as_array().unwrap().len(), 3);
+    let drawn = run("tree --nodes 4 --shape chain");
+    assert_eq!((drawn.code, drawn.stdout.lines().count()), (0, 5), "{}", drawn.stdout);
+    assert_eq!(run("tree").code, 2, "neither --nodes nor --load");
+}
+
+#[test]
+fn completions_are_there_for_common_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&format!("completions {shell}"));
+        assert!(script.code == 0 && script.stdout.contains("min-coverage"), "{shell}");
+    }
+}

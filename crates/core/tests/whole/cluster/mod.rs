@@ -1,0 +1,19 @@
+//! Whole clusters of nodes on a fake clock: what a call does when all goes well, and when it does not.
+
+mod calls;
+mod cluster;
+mod determinism;
+mod faults;
+mod memory;
+mod operators;
+mod policies;
+mod polls;
+mod pushes;
+mod refusals;
+mod relays;
+mod sharing;
+mod slices;
+mod stream_node;
+mod stream_relays;
+mod streams;
+mod waits;

@@ -1,0 +1,166 @@
+//! Operators that come while the cluster runs: whoever lacks one gets it along the stream's tree, wherever in the tree
+//! it is; and when nobody has it, or what comes is something else, the stream says so.
+
+use crate::cluster::cluster::streams::pushing;
+use crate::cluster::cluster::{Cluster, Plan};
+use treefold_core::id::RequestId;
+use treefold_core::message::Message;
+use treefold_core::stream::message::StreamMessage;
+use treefold_core::stream::operator::OperatorId;
+use treefold_core::stream::{StreamError, StreamEvent, StreamId, StreamOptions, Synchronisation};
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_sim::world::ink::Ink;
+use treefold_sim::world::streams::operator;
+
+const ID: OperatorId = OperatorId([7; 32]);
+const NODES: u32 = 16;
+
+/// A cluster in which one node has the operator.
+fn cluster_with(holder: u32) -> Cluster {
+    let mut cluster = Cluster::new(&Plan { nodes: NODES, partitions: NODES, ..Plan::default() });
+    cluster.world.give_operator(holder as usize, ID, operator(ID));
+    cluster
+}
+
+/// Opens a stream whose filter is the operator, with node `front` as its front-end.
+fn open(cluster: &mut Cluster, front: u32, fan_out: u32) -> RequestId {
+    let mut stream = pushing(Synchronisation::WaitForAll, Duration::from_millis(1), 50);
+    stream.up_filter = format!("op:{ID}").into();
+    stream.options = StreamOptions { shape: Shape::KAry(fan_out), ..StreamOptions::default() };
+    cluster.open(front, &stream)
+}
+
+fn full_waves(cluster: &Cluster, request: RequestId) -> usize {
+    cluster.waves(request).iter().filter(|wave| wave.contributors.len() == NODES as usize).count()
+}
+
+fn end(cluster: &Cluster, request: RequestId) -> Option<&StreamError> {
+    cluster.heard(request).iter().find_map(|event| match event {
+        StreamEvent::Closed(reason) => Some(reason),
+        _ => None,
+    })
+}
+
+/// The stream of which endpoints have been opened first.
+fn any_stream(cluster: &Cluster) -> StreamId {
+    cluster.world.seats().next().expect("it is open").0.1
+}
+
+#[test]
+fn what_the_front_end_has_goes_down_the_tree_once_to_everyone() {
+    for fan_out in [1, 2, 4, 16] {
+        let mut cluster = cluster_with(0);
+        let request = open(&mut cluster, 0, fan_out);
+        cluster.run_for(Duration::from_millis(500));
+        assert!(full_waves(&cluster, request) > 10, "kary:{fan_out}");
+        assert_eq!(cluster.world.operators().len(), NODES as usize);
+        let kept = cluster.world.operators_kept().len();
+        assert_eq!(kept, NODES as usize - 1, "kary:{fan_out}: each was brought it once");
+    }
+}
+
+#[test]
+fn it_goes_on_to_those_below_before_a_node_has_made_something_of_it() {
+    let mut cluster = cluster_with(0);
+    let request = open(&mut cluster, 0, 1);
+    // 16 levels, each of which takes 30 ms over it.
+    cluster.run_for(Duration::from_millis(80));
+    assert!(full_waves(&cluster, request) > 0, "they do so at the same time");
+}
+
+#[test]
+fn what_any_node_of_the_stream_has_is_found() {
+    for holder in 1..NODES {
+        let mut cluster = cluster_with(holder);
+        let request = open(&mut cluster, 0, 2);
+        cluster.run_for(Duration::from_secs(1));
+        let full = full_waves(&cluster, request);
+        assert!(full > 10, "node {holder} has it: {:?}", end(&cluster, request));
+        assert_eq!(cluster.world.operators_kept().len(), NODES as usize - 1);
+    }
+}
+
+#[test]
+fn what_nobody_has_is_said_by_name() {
+    let mut cluster = Cluster::new(&Plan { nodes: NODES, partitions: NODES, ..Plan::default() });
+    let request = open(&mut cluster, 0, 2);
+    cluster.run_for(Duration::from_millis(300));
+    let reason = end(&cluster, request).expect("it ends soon").to_string();
+    assert!(reason.contains("nobody has the operator 0707"), "{reason}");
+    assert!(cluster.world.seats().all(|(_, seat)| seat.is_over), "and everyone hears of it");
+}
+
+#[test]
+fn streams_that_want_the_same_in_opposite_directions_all_get_it() {
+    let mut cluster = cluster_with(5);
+    let requests: Vec<RequestId> = (0..4).map(|front| open(&mut cluster, front, 2)).collect();
+    cluster.run_for(Duration::from_secs(1));
+    for request in requests {
+        assert!(full_waves(&cluster, request) > 10, "{request:?}: {:?}", end(&cluster, request));
+    }
+}
+
+#[test]
+fn a_parent_that_dies_while_it_is_asked_costs_its_own_endpoints_only() {
+    for victim in 1..NODES {
+        for after_us in [600, 1_100, 1_600, 2_300, 20_000] {
+            let mut cluster = cluster_with(0);
+            let request = open(&mut cluster, 0, 2);
+            cluster.run_for(Duration::from_micros(after_us));
+            cluster.kill(victim);
+            cluster.run_for(Duration::from_secs(3));
+            let last = cluster.last_wave(request);
+            assert!(
+                last.contributors.len() >= NODES as usize - 1,
+                "{victim} after {after_us} µs: {:?}",
+                last.missing
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_what_its_name_says_ends_the_stream_that_brought_it() {
+    let mut cluster = cluster_with(3);
+    // The front-end's driver gives out something else.
+    cluster.world.give_operator(0, ID, operator(OperatorId([8; 32])));
+    let request = open(&mut cluster, 0, 2);
+    cluster.run_for(Duration::from_millis(200));
+    let reason = end(&cluster, request).expect("it ends").to_string();
+    assert!(reason.contains("not what its name says"), "{reason}");
+}
+
+#[test]
+fn what_was_not_asked_for_is_dropped() {
+    let mut cluster = cluster_with(0);
+    open(&mut cluster, 0, 2);
+    cluster.run_for(Duration::from_millis(200));
+    let kept = cluster.world.operators_kept().len();
+    let (stream, payload) = (any_stream(&cluster), Some(Ink::params(1, 1.0)));
+    let message = StreamMessage::Operator { stream, id: OperatorId([9; 32]), payload };
+    let from = cluster.id(0);
+    cluster.hear(3, from, Message::Stream(Box::new(message)));
+    cluster.run_for(Duration::from_millis(200));
+    assert_eq!(cluster.world.operators_kept().len(), kept);
+}
+
+#[test]
+fn a_stream_wants_no_more_operators_than_it_has_filters() {
+    let mut cluster = cluster_with(0);
+    open(&mut cluster, 0, 2);
+    cluster.run_for(Duration::from_millis(200));
+    let stream = any_stream(&cluster);
+    cluster.write_effects();
+    for from in (0..NODES).filter(|&from| from != 3) {
+        for number in 100..200 {
+            let message = StreamMessage::WantOperator { stream, id: OperatorId([number; 32]) };
+            let from = cluster.id(from);
+            cluster.hear(3, from, Message::Stream(Box::new(message)));
+        }
+    }
+    let count = |what: &str| cluster.effects().iter().filter(|line| line.contains(what)).count();
+    let (looked_for, refused) = (count("Lend {"), count("two filters at most"));
+    assert!(looked_for > 0, "its parent and children may ask it");
+    assert_eq!(refused, 49 * looked_for, "for two each, and strangers for none");
+}

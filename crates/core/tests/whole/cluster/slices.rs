@@ -1,0 +1,149 @@
+//! Sliced calls: one call as several waves, each with a tree of its own, joined at the front.
+
+use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, names, whole};
+use std::collections::BTreeSet;
+use treefold_core::call::{CallOptions, Status};
+use treefold_core::config::Placement;
+use treefold_core::error::{JobError, Reason};
+use treefold_core::id::NodeId;
+use treefold_core::limits::Limits;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// One rack of eight, with four relays: nodes 8 to 11.
+fn plan() -> Plan {
+    Plan { racks: 1, relays: 4, ..Plan::default() }
+}
+
+fn sliced(slices: u32) -> CallOptions {
+    CallOptions { deadline: Duration::from_millis(300), explain: true, slices, ..CallOptions::default() }
+}
+
+/// Nothing of any call is left anywhere.
+fn assert_nothing_left(cluster: &mut Cluster) {
+    cluster.run_for(Duration::from_secs(3));
+    for node in cluster.nodes() {
+        let open = node.open_work();
+        assert_eq!((open.calls, open.waves, open.held_bytes, open.jobs_running), (0, 0, 0, 0), "{open:?}");
+    }
+}
+
+#[test]
+fn every_local_runs_once_and_slices_climb_by_different_relays() {
+    let mut cluster = Cluster::new(&plan());
+    let outcome = cluster.ask(0, sliced(8));
+    assert_honest(&outcome);
+    assert_eq!((outcome.status.clone(), counted(&outcome)), (Status::Full, whole(16)));
+    assert_eq!(cluster.sliced_locals(), 16, "one run of each local, for all slices");
+    let report = outcome.report.as_deref().expect("it was asked for");
+    assert_eq!((report.node, report.children.len()), (cluster.id(0), 8), "a tree for each slice");
+    let roots: BTreeSet<NodeId> = report.children.iter().map(|tree| tree.node).collect();
+    assert!(roots.len() > 1 && roots.is_subset(&names(&cluster, [8, 9, 10, 11])), "{roots:?}");
+    assert_nothing_left(&mut cluster);
+}
+
+#[test]
+fn it_is_the_same_without_relays_inline_and_with_as_many_slices_as_may_be() {
+    for placement in [Placement::Pool, Placement::Inline, Placement::Measured] {
+        for slices in [2, 3, Limits::DEFAULT.slices_max] {
+            let mut cluster = Cluster::new(&Plan { placement, ..Plan::default() });
+            let deadline = Duration::from_secs(5);
+            let outcome = cluster.ask(3, CallOptions { deadline, ..sliced(slices) });
+            assert_honest(&outcome);
+            assert_eq!(counted(&outcome), whole(16), "{placement:?} {slices} {:?}", outcome.missing);
+            assert_eq!(cluster.sliced_locals(), 16);
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_from_one_slice_is_missing() {
+    let mut cluster = Cluster::new(&plan());
+    cluster.fail([(5, JobError::Failed("no disk".into()))]);
+    let outcome = cluster.ask(0, sliced(4));
+    assert_eq!(outcome.status, Status::Insufficient);
+    let listed = outcome.missing.iter().find(|loss| loss.reason == Reason::LocalFailed("no disk".into()));
+    assert_eq!(listed.map(|loss| &loss.partitions), Some(&[5].into_iter().collect::<PartitionSet>()));
+    let outcome = cluster.ask(0, CallOptions { min_coverage: 0.5, ..sliced(4) });
+    assert_honest(&outcome);
+    assert_eq!((outcome.status.clone(), outcome.contributed.len()), (Status::Partial, 15));
+    assert!(!counted(&outcome).expect("it is enough").contains(5));
+    assert_nothing_left(&mut cluster);
+}
+
+#[test]
+fn relays_and_members_that_stop_or_die_cost_no_more_than_their_own() {
+    for victim in [8, 9, 3] {
+        for after_us in [0, 150, 1_000, 5_200, 5_800, 11_000] {
+            for kills in [false, true] {
+                let mut cluster = Cluster::new(&Plan { seed: after_us + 1, replicas: 2, ..plan() });
+                let request = cluster.call(0, sliced(4));
+                cluster.run_for(Duration::from_micros(after_us));
+                if kills {
+                    cluster.kill(victim);
+                } else {
+                    cluster.stop(victim);
+                }
+                cluster.run_for(Duration::from_millis(300));
+                let outcome = cluster.outcome(0, request).expect("the deadline has passed");
+                assert_honest(&outcome);
+                assert_eq!(
+                    counted(&outcome),
+                    whole(16),
+                    "{victim} {after_us} {kills}: {:?}",
+                    outcome.missing
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_local_or_a_joining_that_never_ends_is_late() {
+    let mut cluster = Cluster::new(&plan());
+    cluster.never_return(&PartitionSet::from_range(7..8));
+    let outcome = cluster.ask(0, CallOptions { min_coverage: 0.9, ..sliced(4) });
+    assert_honest(&outcome);
+    assert_eq!((outcome.status.clone(), outcome.contributed.len()), (Status::Partial, 15));
+    let mut cluster = Cluster::new(&Plan { reduce: Duration::from_millis(400), ..plan() });
+    let alone = Some(PartitionSet::first(1));
+    let outcome = cluster.ask(0, CallOptions { partitions: alone, ..sliced(2) });
+    assert_eq!(
+        (outcome.status.clone(), outcome.missing[0].reason.clone()),
+        (Status::Insufficient, Reason::Late)
+    );
+    assert!(outcome.elapsed <= Duration::from_millis(300), "{}", outcome.elapsed);
+    assert_nothing_left(&mut cluster);
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_nothing() {
+    for after_us in [0, 300, 1_500, 5_100, 6_000] {
+        let mut cluster = Cluster::new(&plan());
+        let request = cluster.call(0, sliced(6));
+        cluster.run_for(Duration::from_micros(after_us));
+        cluster.cancel(0, request);
+        cluster.run_for(MILLI);
+        assert!(cluster.outcome(0, request).is_none());
+        assert_nothing_left(&mut cluster);
+    }
+}
+
+#[test]
+fn slices_that_can_not_be_joined_are_refused_by_name() {
+    let mut cluster = Cluster::new(&plan());
+    for slices in [0, Limits::DEFAULT.slices_max + 1] {
+        let Status::Rejected(error) = cluster.ask(0, sliced(slices)).status else {
+            panic!("{slices} slices")
+        };
+        assert!(error.to_string().contains("slices"), "{error}");
+    }
+    let Status::Rejected(error) =
+        cluster.ask(0, CallOptions { deadline: Duration::ZERO, ..sliced(2) }).status
+    else {
+        panic!("no time at all")
+    };
+    assert!(error.to_string().contains("deadline"), "{error}");
+}

@@ -1,0 +1,501 @@
+//! Streams over clusters that lose nodes, stop them and start them: no wave is mixed, none is wrong about who is in
+//! it, and nobody who lives is left out for long. Streams under any order of faults are hunted by `treefold sim explore`.
+
+use crate::cluster::cluster::lone::{news, up};
+use crate::cluster::cluster::streams::{missing_of, plan, pushing, tags_of};
+use crate::cluster::cluster::{Cluster, Plan, held};
+use std::collections::BTreeMap;
+use treefold_core::error::{Missing, Reason};
+use treefold_core::id::RequestId;
+use treefold_core::input::{Command, Input};
+use treefold_core::limits::Limits;
+use treefold_core::message::Message;
+use treefold_core::node::Node;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::stream::message::{StreamMessage, StreamNews, StreamUp};
+use treefold_core::stream::{StreamError, StreamEvent, StreamOptions, StreamWave, Synchronisation};
+use treefold_core::time::Duration;
+use treefold_core::tree::Tree;
+use treefold_sim::world::ink::Ink;
+
+const WAIT_FOR_ALL: Synchronisation = Synchronisation::WaitForAll;
+const DO_NOT_WAIT: Synchronisation = Synchronisation::DoNotWait;
+
+/// Eight nodes with two endpoints each, which send by themselves, and a stream over them whose front-end is node 0.
+fn pushing_cluster(
+    synchronisation: Synchronisation,
+    every_us: u64,
+    packets_max: u64,
+) -> (Cluster, RequestId) {
+    let mut cluster = Cluster::new(&Plan::default());
+    let stream = pushing(synchronisation, Duration::from_micros(every_us), packets_max);
+    let (request, _) = cluster.open_wholly(0, &stream);
+    (cluster, request)
+}
+
+/// The endpoints of node `i` in such a cluster.
+fn endpoints_of(i: u32) -> PartitionSet {
+    held(i, 8, 16, 1)
+}
+
+/// The tags of what came of each endpoint, where nobody is waited for.
+fn tags_by_endpoint(waves: &[&StreamWave<Ink>]) -> BTreeMap<u32, Vec<u64>> {
+    let mut came = BTreeMap::<u32, Vec<u64>>::new();
+    for wave in waves {
+        came.entry(wave.contributors.least().expect("one endpoint's packet")).or_default().push(wave.tag);
+    }
+    came
+}
+
+#[test]
+fn everyone_is_in_every_wave() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 100, 50);
+    cluster.run_for(Duration::from_secs(1));
+    cluster.assert_honest_waves(request);
+    let waves = cluster.waves(request);
+    assert_eq!(tags_of(&waves), (1..=50).collect::<Vec<_>>());
+    for wave in waves {
+        assert_eq!(wave.contributors, PartitionSet::first(16));
+        assert_eq!(wave.packets.len(), 1, "folded into one");
+    }
+}
+
+#[test]
+fn a_packet_down_is_answered_in_the_wave_of_its_tag() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let (request, _) = cluster.open_wholly(0, &plan(WAIT_FOR_ALL));
+    (1..=20).for_each(|tag| cluster.speak(0, request, tag, None));
+    cluster.run_for(Duration::from_secs(1));
+    cluster.assert_honest_waves(request);
+    let waves = cluster.waves(request);
+    assert_eq!(waves.len(), 20);
+    assert!(waves.iter().all(|wave| wave.contributors == PartitionSet::first(16)));
+}
+
+#[test]
+fn one_endpoint_can_be_spoken_to_alone() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let (request, _) = cluster.open_wholly(0, &plan(DO_NOT_WAIT));
+    cluster.speak(0, request, 9, Some(PartitionSet::from_range(5..6)));
+    cluster.run_for(Duration::from_secs(1));
+    let waves = cluster.waves(request);
+    assert_eq!(waves.len(), 1);
+    assert_eq!((waves[0].tag, waves[0].contributors.clone()), (9, PartitionSet::from_range(5..6)));
+}
+
+#[test]
+fn a_killed_inner_node_costs_its_own_endpoints_and_nothing_else() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 1_000, 50);
+    cluster.run_for(Duration::from_millis(10));
+    let killed = cluster.inner_node(request);
+    cluster.kill(killed);
+    cluster.run_for(Duration::from_secs(5));
+    cluster.assert_honest_waves(request);
+    let waves = cluster.waves(request);
+    assert_eq!(tags_of(&waves), (1..=50).collect::<Vec<_>>());
+    let lost = endpoints_of(killed);
+    for wave in &waves {
+        assert!(missing_of(wave).is_subset(&lost), "{wave:?}");
+        assert!(PartitionSet::first(16).difference(&lost).is_subset(&wave.contributors), "{wave:?}");
+    }
+    assert_eq!(missing_of(waves[49]), lost);
+}
+
+#[test]
+fn an_endpoint_that_fails_is_missing_with_its_reason_until_it_is_given_its_place_again() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 10_000, 1_000);
+    cluster.run_for(Duration::from_millis(100));
+    let stream = cluster.stream(request).expect("it is open");
+    let reason = Reason::LocalPanicked("so it was".into());
+    let gone = Command::EndpointGone { stream, endpoint: 5, reason: reason.clone() };
+    cluster.input(5, Input::Command(gone));
+    cluster.run_for(Duration::from_secs(5));
+    cluster.assert_honest_stream(request);
+    let waves = cluster.waves(request);
+    let without: Vec<_> = waves.iter().filter(|wave| !wave.missing.is_empty()).collect();
+    assert!(!without.is_empty());
+    let partitions = PartitionSet::from_range(5..6);
+    assert!(without.iter().all(|wave| missing_of(wave) == partitions), "{without:?}");
+    assert_eq!(without[0].missing, [Missing { partitions, node: Some(cluster.id(5)), reason }]);
+    let last = cluster.last_wave(request);
+    assert_eq!(last.contributors, PartitionSet::first(16), "its node lives, and has opened it again");
+}
+
+#[test]
+fn endpoints_that_fail_again_and_again_are_opened_ever_more_rarely() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 10_000, 1_000_000);
+    let stream = cluster.stream(request).expect("it is open");
+    // One of the front-end's own node, and one of another's.
+    let failing = [0, 5];
+    for _ in 0..1_200 {
+        cluster.run_for(Duration::from_millis(50));
+        for endpoint in failing {
+            if !cluster.seat(endpoint, stream, endpoint).is_over {
+                let reason = Reason::LocalFailed("again".into());
+                let gone = Command::EndpointGone { stream, endpoint, reason };
+                cluster.input(endpoint, Input::Command(gone));
+            }
+        }
+    }
+    let openings = failing.map(|endpoint| cluster.seat(endpoint, stream, endpoint).life);
+    assert!(openings.iter().all(|openings| (10..25).contains(openings)), "in a minute: {openings:?}");
+}
+
+#[test]
+fn a_stopped_node_is_missed_and_comes_back() {
+    for stopped in 1..8 {
+        let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 10_000, 1_000);
+        cluster.run_for(Duration::from_millis(100));
+        cluster.stop(stopped);
+        cluster.run_for(Duration::from_secs(2));
+        let during = cluster.waves(request).len();
+        assert!(during > 60, "the others went on: {during}");
+        assert_eq!(missing_of(cluster.last_wave(request)), endpoints_of(stopped), "node {stopped}");
+        cluster.resume(stopped);
+        cluster.run_for(Duration::from_secs(1));
+        let last = cluster.last_wave(request);
+        assert_eq!(last.contributors, PartitionSet::first(16), "node {stopped} is back");
+        cluster.assert_honest_waves(request);
+    }
+}
+
+#[test]
+fn with_a_time_out_nobody_waits_for_who_is_silent() {
+    let wait = Duration::from_millis(50);
+    let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait), 10_000, 1_000);
+    cluster.run_for(Duration::from_millis(100));
+    let before = cluster.waves(request).len();
+    cluster.stop(7);
+    cluster.run_for(Duration::from_millis(400));
+    let after = cluster.waves(request).len();
+    assert!(after > before + 25, "{before} and then {after}");
+    cluster.assert_honest_waves(request);
+    assert_eq!(missing_of(cluster.last_wave(request)), endpoints_of(7));
+}
+
+#[test]
+fn where_nobody_is_waited_for_every_packet_comes_once() {
+    let (mut cluster, request) = pushing_cluster(DO_NOT_WAIT, 1_000, 50);
+    cluster.run_for(Duration::from_millis(20));
+    let killed = cluster.inner_node(request);
+    cluster.kill(killed);
+    cluster.run_for(Duration::from_secs(5));
+    let waves = cluster.waves(request);
+    let came = tags_by_endpoint(&waves);
+    for endpoint in PartitionSet::first(16).difference(&endpoints_of(killed)).iter() {
+        assert_eq!(came[&endpoint], (1..=50).collect::<Vec<_>>(), "endpoint {endpoint}");
+    }
+    for endpoint in endpoints_of(killed).iter() {
+        let came = &came[&endpoint];
+        assert!(came.is_sorted_by(|earlier, later| earlier < later), "endpoint {endpoint}: {came:?}");
+    }
+}
+
+#[test]
+fn a_user_who_does_not_read_stops_those_who_send() {
+    const PACKET_BYTES: u32 = 10_000;
+    let mut cluster = Cluster::new(&Plan::default());
+    let mut stream = pushing(WAIT_FOR_ALL, Duration::from_micros(100), 10_000);
+    (stream.play.packet_bytes, stream.play.reads_for) = (PACKET_BYTES, None);
+    let request = cluster.open(0, &stream);
+    cluster.run_for(Duration::from_secs(1));
+    let sent = |cluster: &Cluster| -> Vec<u64> {
+        cluster.world.seats().map(|(_, seat)| seat.sent_count()).collect()
+    };
+    let is_held = |seat: &treefold_sim::world::streams::Seat| {
+        seat.in_flight_bytes <= Limits::DEFAULT.stream_window_bytes as u64 + u64::from(PACKET_BYTES) + 64
+    };
+    assert!(cluster.world.seats().all(|(_, seat)| is_held(seat)));
+    let before = sent(&cluster);
+    cluster.run_for(Duration::from_secs(1));
+    assert_eq!(sent(&cluster), before, "nobody sends any more");
+    let unread = cluster.waves(request).len();
+    cluster.read_on(0, request);
+    cluster.run_for(Duration::from_secs(2));
+    let waves = cluster.waves(request);
+    assert!(waves.len() > unread, "it goes on");
+    assert_eq!(tags_of(&waves), (1..=waves.len() as u64).collect::<Vec<_>>(), "and nothing was dropped");
+}
+
+#[test]
+fn a_filter_that_nobody_knows_is_said_at_once() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let mut unknown = plan(WAIT_FOR_ALL);
+    unknown.up_filter = "unknown".into();
+    let request = cluster.open(0, &unknown);
+    cluster.run_for(Duration::from_millis(100));
+    let said = cluster.heard(request);
+    assert!(matches!(said, [StreamEvent::Closed(StreamError::Filter { .. })]), "{said:?}");
+}
+
+#[test]
+fn who_comes_later_takes_part_from_then_on() {
+    // Of 17 partitions one is nobody's yet.
+    let plan = Plan { partitions: 17, nodes: 0, ..Plan::default() };
+    let mut cluster = Cluster::empty(&plan);
+    for i in 0..8 {
+        cluster.join(&plan, i, endpoints_of(i));
+    }
+    let (request, _) = cluster.open_wholly(0, &pushing(WAIT_FOR_ALL, Duration::from_millis(1), 2_000));
+    cluster.run_for(Duration::from_millis(50));
+    assert_eq!(cluster.last_wave(request).contributors, PartitionSet::first(16));
+    cluster.join(&plan, 8, PartitionSet::from_range(16..17));
+    cluster.run_for(Duration::from_secs(1));
+    cluster.assert_honest_waves(request);
+    assert_eq!(cluster.last_wave(request).contributors, PartitionSet::first(17));
+}
+
+#[test]
+fn when_the_front_end_is_gone_nothing_is_left() {
+    let (mut cluster, _) = pushing_cluster(WAIT_FOR_ALL, 1_000, 50);
+    cluster.run_for(Duration::from_millis(50));
+    let front = cluster.id(0);
+    cluster.kill(0);
+    cluster.run_for(Duration::from_secs(20));
+    let mut others = cluster.world.seats().filter(|((node, ..), _)| *node != front);
+    assert!(others.all(|(_, seat)| seat.is_over));
+}
+
+#[test]
+fn who_was_held_up_for_a_moment_goes_on_with_the_foremost_wave() {
+    for held_up in 1..8 {
+        let wait = Duration::from_millis(60);
+        let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait), 5_000, 10_000);
+        cluster.run_for(Duration::from_millis(100));
+        cluster.stop(held_up);
+        cluster.run_for(Duration::from_millis(400));
+        cluster.resume(held_up);
+        cluster.run_for(Duration::from_secs(1));
+        let last = cluster.last_wave(request);
+        assert_eq!(last.contributors, PartitionSet::first(16), "node {held_up}");
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_loses_no_packet() {
+    let (mut cluster, request) = pushing_cluster(DO_NOT_WAIT, 1_000, 300);
+    cluster.run_for(Duration::from_millis(50));
+    let inner = cluster.inner_node(request);
+    let notice = [Duration::from_millis(3), Duration::from_millis(20)];
+    cluster.world.sever(0, inner as usize, notice);
+    cluster.run_for(Duration::from_secs(5));
+    let came = tags_by_endpoint(&cluster.waves(request));
+    for endpoint in 0..16 {
+        assert_eq!(came[&endpoint], (1..=300).collect::<Vec<_>>(), "endpoint {endpoint}");
+    }
+}
+
+#[test]
+fn who_starts_again_takes_part_again() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 5_000, 10_000);
+    cluster.run_for(Duration::from_millis(50));
+    cluster.kill(3);
+    cluster.run_for(Duration::from_millis(500));
+    cluster.restart(3);
+    cluster.run_for(Duration::from_secs(1));
+    assert_eq!(cluster.last_wave(request).contributors, PartitionSet::first(16));
+    cluster.assert_honest_waves(request);
+}
+
+/// Its former life may have answered them: where nobody is waited for, such an answer would come twice.
+#[test]
+fn who_starts_again_is_not_given_packets_that_were_sent_before() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let mut stream = plan(DO_NOT_WAIT);
+    // The others are not through with what they were given, so nodes keep it.
+    stream.play.takes_for = Duration::from_secs(2);
+    let (request, _) = cluster.open_wholly(0, &stream);
+    let ask = |cluster: &mut Cluster, tags: core::ops::RangeInclusive<u64>| {
+        for tag in tags {
+            cluster.speak(0, request, tag, None);
+            cluster.run_for(Duration::from_millis(5));
+        }
+    };
+    ask(&mut cluster, 1..=5);
+    cluster.kill(3);
+    cluster.run_for(Duration::from_millis(10));
+    cluster.restart(3);
+    ask(&mut cluster, 6..=100);
+    cluster.run_for(Duration::from_secs(1));
+    let answered = tags_by_endpoint(&cluster.waves(request));
+    for endpoint in endpoints_of(3).iter() {
+        let tags = &answered[&endpoint];
+        assert!(tags.is_sorted_by(|earlier, later| earlier < later), "{endpoint}: {tags:?}");
+        assert!(tags.contains(&100), "{endpoint}: {tags:?}");
+    }
+    assert_eq!(answered[&4], (1..=100).collect::<Vec<_>>(), "nobody else is concerned");
+}
+
+#[test]
+fn a_client_can_be_the_front_end() {
+    let plan = Plan::default();
+    let mut cluster = Cluster::new(&plan);
+    let client = cluster.start_client(&plan);
+    let stream = pushing(WAIT_FOR_ALL, Duration::from_millis(5), 10_000);
+    let (request, _) = cluster.open_wholly(client, &stream);
+    cluster.run_for(Duration::from_millis(100));
+    cluster.kill(1);
+    cluster.run_for(Duration::from_secs(1));
+    let others = PartitionSet::first(16).difference(&endpoints_of(1));
+    assert_eq!(cluster.last_wave(request).contributors, others);
+    cluster.kill(client);
+    let before = cluster.heard(request).len();
+    cluster.run_for(Duration::from_secs(2));
+    assert_eq!(cluster.heard(request).len(), before);
+    assert_eq!(cluster.nodes().flat_map(Node::stream_work).count(), 0, "nothing is left of it");
+}
+
+#[test]
+fn waves_that_nobody_completes_are_bounded() {
+    let limits = Limits { stream_waves_open_max: 8, ..Limits::DEFAULT };
+    let mut cluster = Cluster::new(&Plan { limits, ..Plan::default() });
+    let (request, stream) = cluster.open_wholly(0, &plan(WAIT_FOR_ALL));
+    // One endpoint makes up tags of its own, up to the largest that there is.
+    let endpoint = (cluster.id(5), stream, 5);
+    for tag in (0..50).map(|n| n * 1_000_003).chain([u64::MAX - 1, u64::MAX]) {
+        cluster.send_from(endpoint, tag);
+        cluster.run_for(Duration::from_millis(1));
+    }
+    assert!(cluster.nodes().flat_map(Node::stream_work).all(|work| work.waves_open <= 8));
+    let waves = cluster.waves(request);
+    // Each of the three nodes on the way waits for eight; the oldest went as they were.
+    assert_eq!(waves.len(), 52 - 3 * 8);
+    assert!(waves.iter().all(|wave| wave.contributors == PartitionSet::from_range(5..6)));
+}
+
+#[test]
+fn a_child_speaks_for_its_own_endpoints_only() {
+    let (mut cluster, request) = pushing_cluster(WAIT_FOR_ALL, 5_000, 400);
+    let stream = cluster.stream(request).expect("it is open");
+    let liar = cluster.id(2);
+    for round in 0..20 {
+        cluster.run_for(Duration::from_millis(20));
+        // Node 1 and its endpoints are none of node 2's.
+        let joined = vec![(PartitionSet::first(16), u64::MAX)];
+        let news = StreamNews { stream, joined, ..news(1, u64::MAX) };
+        let endpoints: Vec<u32> = endpoints_of(1).iter().collect();
+        let up = StreamUp { stream, ..up(10 * round, &endpoints) };
+        for lie in [StreamMessage::News(news), StreamMessage::Up(up)] {
+            cluster.hear(0, liar, Message::Stream(Box::new(lie)));
+        }
+    }
+    cluster.run_for(Duration::from_secs(2));
+    cluster.assert_honest_stream(request);
+    let waves = cluster.waves(request);
+    assert!(waves.len() > 300, "it goes on: {}", waves.len());
+    let others: PartitionSet = [0, 1, 3, 4, 7, 8, 9, 11, 12, 15].into_iter().collect();
+    assert!(waves.iter().all(|wave| others.is_subset(&wave.contributors)), "nobody else is harmed");
+}
+
+/// Seven nodes: 0 (the front-end), 1 and 2 hold nothing, 3 to 6 hold an endpoint each. And the trees of a stream in which 1
+/// and 2 have two of those below them each.
+fn laid_out_by_hand() -> (Cluster, Vec<Tree>) {
+    let plan = Plan { nodes: 0, partitions: 4, ..Plan::default() };
+    let mut cluster = Cluster::empty(&plan);
+    for i in 0..7_u32 {
+        let endpoint = i.checked_sub(3).map(|endpoint| PartitionSet::from_range(endpoint..endpoint + 1));
+        cluster.join(&Plan { nodes: 7, ..Plan::default() }, i, endpoint.unwrap_or_default());
+    }
+    let leaf = |endpoint: u32| {
+        Tree::leaf(cluster.id(3 + endpoint), PartitionSet::from_range(endpoint..endpoint + 1))
+    };
+    let inner = |i: u32, below: [u32; 2]| Tree::join(cluster.id(i), PartitionSet::new(), &below.map(leaf));
+    let trees = vec![inner(1, [0, 1]), inner(2, [2, 3])];
+    (cluster, trees)
+}
+
+/// A filter that gives each wave with the next dies with what it holds. Its children have kept that, and what they send
+/// again reaches the filter that takes its place, although the waves are gone there.
+#[test]
+fn what_a_lost_filter_held_comes_with_a_later_wave() {
+    const PACKETS: u64 = 200;
+    let (mut cluster, trees) = laid_out_by_hand();
+    let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(1), PACKETS);
+    (stream.up_filter, stream.options.trees) = ("lag".into(), Some(trees));
+    let (request, id) = cluster.open_wholly(0, &stream);
+    cluster.run_for(Duration::from_millis(60));
+    cluster.kill(1);
+    cluster.run_for(Duration::from_secs(5));
+    // Each filter on the way holds one wave back at the end, and nobody loses more than that. Endpoints 0 and 1 sit below
+    // the front-end by now.
+    let packets = |endpoint: u32, filters: u64| {
+        (1..=PACKETS - filters).map(move |tag| Ink::packet(id, endpoint, Some(tag), tag, 100))
+    };
+    let expected = [(0, 2), (1, 2), (2, 3), (3, 3)]
+        .into_iter()
+        .flat_map(|(endpoint, filters)| packets(endpoint, filters));
+    let sum_of = |packets: &mut dyn Iterator<Item = Ink>| {
+        packets
+            .map(|packet| (packet.marks, packet.count))
+            .fold((0_u128, 0), |(marks, count), (more, by)| (marks.wrapping_add(more), count + by))
+    };
+    let waves = cluster.waves(request);
+    let mut came = waves.iter().flat_map(|wave| wave.packets.iter().cloned());
+    assert_eq!(sum_of(&mut came), sum_of(&mut expected.into_iter()));
+}
+
+/// A tree laid out by hand, whose inner nodes bear no endpoint: nobody misses one that dies, its children are adopted,
+/// and every later wave is whole. A layout that makes no sense is refused before anybody is told.
+#[test]
+fn a_tree_given_by_hand_is_the_streams_tree_and_inner_nodes_without_endpoints_are_not_missed() {
+    let (mut cluster, trees) = laid_out_by_hand();
+    let given = |trees: Vec<Tree>| {
+        let mut stream = pushing(WAIT_FOR_ALL, Duration::from_millis(5), 1_000);
+        stream.options.trees = Some(trees);
+        stream
+    };
+    let leaf = trees[0].children().next().expect("it has two").clone();
+    let twice = cluster.open(0, &given(vec![leaf; 2]));
+    let request = cluster.open(0, &given(trees));
+    cluster.run_for(Duration::from_secs(1));
+    assert!(matches!(cluster.heard(twice), [StreamEvent::Closed(StreamError::BadField { .. })]));
+    let before = cluster.waves(request).len();
+    assert!(before > 100, "{before}");
+    cluster.kill(1);
+    cluster.run_for(Duration::from_secs(3));
+    cluster.assert_honest_waves(request);
+    let waves = cluster.waves(request);
+    assert!(waves.len() > before + 300, "{before}, then {}", waves.len());
+    assert_eq!(waves[0].contributors, PartitionSet::first(4));
+    assert_eq!(waves[waves.len() - 1].contributors, PartitionSet::first(4), "all are adopted");
+}
+
+#[test]
+fn what_is_too_large_for_a_message_is_refused_or_given_back() {
+    let limits = Limits { payload_bytes_max: 1_000, header_bytes_max: 1_000, ..Limits::DEFAULT };
+    let mut cluster = Cluster::new(&Plan { limits, ..Plan::default() });
+    for (field, filter_params, params) in [("filter_params", 501, 0), ("params", 500, 1_001)] {
+        let mut spec = cluster.world.stream_spec(&plan(WAIT_FOR_ALL));
+        (spec.filter_params.bytes, spec.params.bytes) = (filter_params, params);
+        let request = cluster.open_as(0, spec, StreamOptions::default());
+        let [StreamEvent::Closed(StreamError::BadField { field: named, .. })] = cluster.heard(request) else {
+            panic!("{:?}", cluster.heard(request))
+        };
+        assert_eq!(named, field);
+    }
+    let (request, _) = cluster.open_wholly(0, &plan(WAIT_FOR_ALL));
+    let payload = Ink { bytes: 1_001, ..Ink::params(1, 1.0) };
+    let send = Command::StreamSend { request, tag: 1, to: None, payload };
+    cluster.input(0, Input::Command(send));
+    assert!(matches!(cluster.heard(request).last(), Some(StreamEvent::Taken { bytes: 1_065 })));
+    assert!(cluster.world.seats().all(|(_, seat)| seat.taken.is_empty()));
+}
+
+#[test]
+fn second_stream_under_an_open_number_is_refused_and_the_first_stays_open() {
+    let mut cluster = Cluster::new(&Plan::default());
+    let opening = plan(DO_NOT_WAIT);
+    let (request, _) = cluster.open_wholly(0, &opening);
+    let spec = Box::new(cluster.world.stream_spec(&opening));
+    let again = Command::StreamOpen { request, spec, options: StreamOptions::default() };
+    cluster.input(0, Input::Command(again));
+    let last = cluster.heard(request).last();
+    let Some(StreamEvent::Closed(StreamError::BadField { field, given, .. })) = last else {
+        panic!("{last:?}");
+    };
+    assert_eq!((field.as_str(), given), ("request", &request.0.to_string()));
+    assert_eq!(cluster.node(0).open_work().streams, 1);
+    cluster.close(0, request);
+    cluster.run_for(Duration::from_millis(100));
+    assert!(cluster.nodes().all(|node| node.open_work().streams == 0), "it is closed by its number");
+}

@@ -1,0 +1,171 @@
+//! Calls whose waiting rule gives up on the late, and calls that are hedged.
+
+use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
+use treefold_core::call::{CallOptions, Outcome, Status};
+use treefold_core::error::Reason;
+use treefold_core::partitions::PartitionSet;
+use treefold_core::time::Duration;
+use treefold_core::tree::shape::Shape;
+use treefold_core::wave::wait::Waiting;
+use treefold_sim::world::ink::Ink;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+const SHAPES: [Shape; 7] = [
+    Shape::Base,
+    Shape::Flat,
+    Shape::Chain,
+    Shape::KAry(2),
+    Shape::Binomial,
+    Shape::Adaptive,
+    Shape::EarliestReady,
+];
+
+fn lost(outcome: &Outcome<Ink>) -> PartitionSet {
+    outcome.asked.difference(&outcome.contributed)
+}
+
+fn options(waiting: Waiting, shape: Shape) -> CallOptions {
+    CallOptions { deadline: MS(300), min_coverage: 0.75, shape, waiting, ..CallOptions::default() }
+}
+
+/// Twenty-four nodes with a partition each, one of them stopped, asked ten times before that.
+fn with_one_stopped(options: &CallOptions) -> Outcome<Ink> {
+    let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+    (0..10).for_each(|_| drop(cluster.ask(0, options.clone())));
+    cluster.stop(13);
+    let outcome = cluster.ask(0, options.clone());
+    assert_honest(&outcome);
+    assert_eq!(lost(&outcome), held(13, 24, 24, 1), "{outcome:?}");
+    assert!(outcome.missing.iter().all(|loss| loss.reason == Reason::Late), "{outcome:?}");
+    outcome
+}
+
+#[test]
+fn a_stopped_node_is_given_up_early_when_the_coverage_allows() {
+    for shape in [Shape::Base, Shape::Flat] {
+        let staged = with_one_stopped(&options(Waiting::Staged, shape));
+        assert!(staged.elapsed > MS(200), "the stopped node might still answer: {}", staged.elapsed);
+        for waiting in [Waiting::SLOPE, Waiting::Learned] {
+            let early = with_one_stopped(&options(waiting, shape));
+            assert!(early.elapsed < MS(100), "{shape} {waiting}: {}", early.elapsed);
+        }
+    }
+}
+
+#[test]
+fn the_factors_say_how_much_of_the_time_left_is_waited_for_the_last_one() {
+    let steep = with_one_stopped(&options(Waiting::Slope { f_min: 0.5, f_max: 1.0 }, Shape::Flat));
+    assert!((MS(120)..MS(200)).contains(&steep.elapsed), "{}", steep.elapsed);
+}
+
+#[test]
+fn however_many_give_up_they_never_give_up_the_minimum_coverage() {
+    for (waiting, shape) in [Waiting::SLOPE, Waiting::Learned]
+        .into_iter()
+        .flat_map(|waiting| SHAPES.map(|shape| (waiting, shape)))
+    {
+        for min_coverage in [1.0, 0.9, 0.75, 0.5, 0.0] {
+            let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, ..Plan::default() });
+            (0..24).step_by(3).for_each(|i| cluster.slow(i, MS(u64::from(20 + 5 * i))));
+            for _ in 0..3 {
+                let options = CallOptions { deadline: MS(2_000), min_coverage, ..options(waiting, shape) };
+                let outcome = cluster.ask(1, options);
+                assert_honest(&outcome);
+                assert!(outcome.coverage() >= min_coverage, "{waiting} {shape}: {outcome:?}");
+                assert_ne!(outcome.status, Status::Insufficient, "{waiting} {shape}: {outcome:?}");
+            }
+            cluster.run_for(MS(3_000));
+            assert!((0..24).all(|i| cluster.node(i).open_work() == Default::default()), "{waiting} {shape}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_after_its_parent_gave_up_is_dropped_and_counted() {
+    // So far apart that its answer and the word that it is no longer wanted pass each other.
+    let mut cluster = Cluster::new(&Plan { nodes: 24, partitions: 24, hop: MS(4), ..Plan::default() });
+    cluster.slow(13, MS(8));
+    let outcome = cluster.ask(0, options(Waiting::SLOPE, Shape::Base));
+    assert_eq!(lost(&outcome), held(13, 24, 24, 1), "{outcome:?}");
+    cluster.run_for(MS(50));
+    assert_eq!(cluster.node(0).status(cluster.now()).counters.waves.partials_late, 1);
+}
+
+/// Eight nodes, each partition on three of them, and enough calls for the leaves' times to be known.
+fn practised(hedge: bool) -> (Cluster, CallOptions) {
+    let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
+    let options = CallOptions { hedge, min_coverage: 1.0, ..options(Waiting::Staged, Shape::Base) };
+    for _ in 0..10 {
+        let outcome = cluster.ask(0, options.clone());
+        assert_eq!(outcome.status, Status::Full, "{outcome:?}");
+    }
+    (cluster, options)
+}
+
+#[test]
+fn a_hedge_beats_a_slow_replica() {
+    let slow = |hedge| {
+        let (mut cluster, options) = practised(hedge);
+        cluster.slow(3, MS(150));
+        let some = CallOptions { partitions: Some(held(3, 8, 16, 1)), ..options };
+        // Until the slow node is the one that is chosen.
+        let slowest = (0..8).map(|_| {
+            let outcome = cluster.ask(0, some.clone());
+            assert_honest(&outcome);
+            assert_eq!(outcome.status, Status::Full, "{outcome:?}");
+            outcome.elapsed
+        });
+        let slowest = slowest.max().expect("eight calls were made");
+        (slowest, cluster.node(0).status(cluster.now()).counters.waves.hedges)
+    };
+    let ((alone, none), (hedged, some)) = (slow(false), slow(true));
+    assert_eq!(none, 0, "off unless asked for");
+    assert!(some > 0 && hedged.mul_f64(2.0) < alone, "{hedged} with {some} hedges, {alone} without");
+}
+
+#[test]
+fn when_both_answers_come_one_counts() {
+    for late_us in (0..12_000).step_by(250) {
+        let (mut cluster, options) = practised(true);
+        (1..8).for_each(|i| cluster.slow(i, Duration::from_micros(late_us)));
+        for _ in 0..3 {
+            let outcome = cluster.ask(0, options.clone());
+            assert_honest(&outcome);
+            assert_eq!(counted(&outcome), whole(16), "{late_us} µs late");
+        }
+        cluster.run_for(MS(1_000));
+        assert!((0..8).all(|i| cluster.node(i).open_work() == Default::default()), "{late_us} µs late");
+    }
+}
+
+#[test]
+fn a_node_hedges_its_own_slow_locals_too() {
+    let mut cluster = Cluster::new(&Plan { replicas: 3, ..Plan::default() });
+    let options = CallOptions {
+        hedge: true,
+        min_coverage: 1.0,
+        deadline: MS(2_000),
+        ..options(Waiting::Staged, Shape::Flat)
+    };
+    (0..30).for_each(|front| drop(cluster.ask(front % 8, options.clone())));
+    [0, 4].into_iter().for_each(|i| cluster.slow(i, MS(120)));
+    for front in 0..16 {
+        let outcome = cluster.ask(front % 8, options.clone());
+        assert_honest(&outcome);
+        assert_eq!(counted(&outcome), whole(16), "{outcome:?}");
+    }
+    assert!((0..8).any(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges > 0));
+}
+
+#[test]
+fn a_rush_is_not_answered_with_a_rush_of_hedges() {
+    let (mut cluster, options) = practised(true);
+    let before: u64 = (0..8).map(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges).sum();
+    (0..8).for_each(|i| cluster.slow(i, MS(50)));
+    (0..40).for_each(|_| drop(cluster.ask(0, options.clone())));
+    let hedges: u64 =
+        (0..8).map(|i| cluster.node(i).status(cluster.now()).counters.waves.hedges).sum::<u64>() - before;
+    // Eight leaves a call, a twentieth of them, and a reserve of eight at each node; there are 320 leaves in all.
+    assert!(hedges <= 8 * 8 + 40 * 8 / 20, "{hedges} hedges");
+}

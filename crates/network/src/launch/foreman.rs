@@ -1,0 +1,374 @@
+//! Who looks after the children of one process: starts them, takes them in when they attach, tells them what is below
+//! them, and gathers what there is to report.
+//!
+//! A foreman decides nothing about the network as a whole: an inner process passes its reports to its parent, and the
+//! front-end ([`super::front`]) draws the sum.
+
+use super::child::{Tail, watch};
+use super::command::{Blanks, allow_files, fill, is_here, start_here, start_there};
+use crate::topology::{Role, Topology};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::process::Child;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use treefold::parts::Handle;
+use treefold::parts::park::deadline_after;
+use treefold::parts::wire::{Assignment, Failed, Launch, Launcher, Started, Token};
+use treefold::parts::{LaunchAsk, LaunchNews};
+use treefold_core::id::NodeId;
+
+/// Files that a child costs its parent: its connection, its standard error, and the kernel's handle on it.
+const FILES_PER_CHILD: usize = 4;
+/// Processes that are started at a time. Starting one takes hundreds of microseconds, and whoever has come meanwhile
+/// waits so long to be told what to start itself.
+const STARTED_AT_A_TIME: usize = 8;
+/// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
+const TIME_SHARE: f64 = 0.9;
+/// How long a process that has closed its connection may take to exit.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+
+/// What is said of a process that went because it wanted to.
+pub(super) const HAS_LEFT: &str = "has left";
+/// And of one that nobody has heard the end of.
+pub(super) const CONNECTION_LOST: &str = "the connection to it is lost";
+
+/// The number of a process that does not know its place: its only endpoint, or partition.
+pub(super) fn number_of(started: &Started) -> Option<u32> {
+    if !started.place.is_empty() {
+        return None;
+    }
+    let mut held = started.card.services.values().flat_map(|service| service.partitions.iter());
+    let number = held.next()?;
+    held.next().is_none().then_some(number)
+}
+
+/// Waits until then, or for ever.
+pub(super) async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One child's place.
+struct Post {
+    place: String,
+    host: Arc<str>,
+    part: Topology,
+    /// The number of its first back-end.
+    first: u32,
+    standing: Standing,
+    tail: Tail,
+    /// Its process, when it was started from here.
+    pid: Option<u32>,
+    /// That process has not ended.
+    is_running: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Expected,
+    There(NodeId),
+    Gone,
+}
+
+/// What happened to a process that was started from here.
+pub(super) struct Ended {
+    post: usize,
+    how: String,
+}
+
+pub(super) struct Foreman {
+    handle: Handle,
+    own_addr: String,
+    host: Arc<str>,
+    token: Option<Token>,
+    plan: Assignment,
+    /// `None` when there is all the time in the world.
+    due_at: Option<Instant>,
+    is_root: bool,
+    posts: Vec<Post>,
+    /// The first post whose process has not been started.
+    next_to_start: usize,
+    /// Posts whose standing is [`Standing::Expected`].
+    expected: usize,
+    by_place: HashMap<String, usize>,
+    there: HashMap<NodeId, usize>,
+    pub(super) processes: JoinSet<Ended>,
+    started: Vec<Started>,
+    failed: Vec<Failed>,
+    is_ending: bool,
+}
+
+impl Foreman {
+    /// For the process at the top of `part`, whose back-ends are numbered from `plan.first`.
+    pub(super) fn new(
+        handle: Handle,
+        own_addr: String,
+        part: &Topology,
+        plan: Assignment,
+        token: Option<Token>,
+        is_root: bool,
+    ) -> Self {
+        let mut first = plan.first;
+        let post = |part: Topology| {
+            let back_ends = part.processes().iter().filter(|process| process.role == Role::BackEnd).count();
+            let own_first = first;
+            first += back_ends as u32;
+            let (place, host) = (part.root().name(), Arc::clone(&part.root().host));
+            let (standing, tail) = (Standing::Expected, Tail::default());
+            Post { place, host, part, first: own_first, standing, tail, pid: None, is_running: false }
+        };
+        let posts: Vec<Post> = part.parts().map(post).collect();
+        let by_place = posts.iter().enumerate().map(|(at, post)| (post.place.clone(), at)).collect();
+        allow_files(posts.len() * FILES_PER_CHILD);
+        let (next_to_start, expected) =
+            (if plan.launcher == Launcher::Wait { posts.len() } else { 0 }, posts.len());
+        Self {
+            handle,
+            own_addr,
+            host: Arc::clone(&part.root().host),
+            token,
+            due_at: deadline_after(plan.time_left),
+            plan,
+            is_root,
+            posts,
+            next_to_start,
+            expected,
+            by_place,
+            there: HashMap::new(),
+            processes: JoinSet::new(),
+            started: Vec::new(),
+            failed: Vec::new(),
+            is_ending: false,
+        }
+    }
+
+    /// True until all children have been started, or when somebody else starts them.
+    pub(super) fn has_to_start(&self) -> bool {
+        self.next_to_start < self.posts.len()
+    }
+
+    /// Starts the next few children. They are tied to the calling thread ([`super::command::tie_to_parent`]).
+    pub(super) fn start_some(&mut self) {
+        let end = (self.next_to_start + STARTED_AT_A_TIME).min(self.posts.len());
+        for at in std::mem::replace(&mut self.next_to_start, end)..end {
+            match self.start(at) {
+                Ok(child) => {
+                    let tail = self.posts[at].tail.clone();
+                    (self.posts[at].pid, self.posts[at].is_running) = (child.id(), true);
+                    self.processes.spawn(async move { Ended { post: at, how: watch(child, tail).await } });
+                }
+                Err(error) => self.fail(at, format!("can't be started: {error}")),
+            }
+        }
+    }
+
+    fn start(&self, at: usize) -> std::io::Result<Child> {
+        let post = &self.posts[at];
+        let mut words = self.command_line(at);
+        let here = match self.plan.launcher {
+            Launcher::Local => true,
+            Launcher::Ssh | Launcher::Wait => false,
+            Launcher::Auto => post.host == self.host || is_here(&post.host),
+        };
+        if here {
+            // Grandchildren outlive a dead inner process, so they are tied to the front-end by their connection only.
+            return start_here(&words, self.token.as_ref(), self.is_root);
+        }
+        if let (false, Some(program)) = (self.plan.remote_program.is_empty(), words.first_mut()) {
+            program.clone_from(&self.plan.remote_program);
+        }
+        start_there(&self.plan.ssh, &post.host, &words, self.token.as_ref())
+    }
+
+    fn command_line(&self, at: usize) -> Vec<String> {
+        let post = &self.posts[at];
+        let is_back_end = post.part.root().role == Role::BackEnd;
+        let template = if is_back_end { &self.plan.back_end } else { &self.plan.inner };
+        let (place, number, total) = (post.place.as_str(), post.first, self.plan.total);
+        fill(template, &Blanks { attach: &self.own_addr, place, number, total })
+    }
+
+    fn stand(&mut self, at: usize, standing: Standing) {
+        let before = std::mem::replace(&mut self.posts[at].standing, standing);
+        self.expected -= usize::from(before == Standing::Expected);
+        self.expected += usize::from(standing == Standing::Expected);
+    }
+
+    fn fail(&mut self, at: usize, what: String) {
+        self.stand(at, Standing::Gone);
+        let post = &self.posts[at];
+        let last_words = post.tail.last_words();
+        self.failed.push(Failed { place: post.place.clone(), what, last_words });
+    }
+
+    /// A process says it is here; false when it is none of the children. One that does not know its place is the
+    /// back-end whose endpoint it has.
+    pub(super) fn take_in(&mut self, from: NodeId, mut started: Started) -> bool {
+        let found = match number_of(&started) {
+            Some(number) => self.back_end(number),
+            None => self.by_place.get(&started.place).copied(),
+        };
+        let Some(at) = found else { return false };
+        started.place.clone_from(&self.posts[at].place);
+        if self.is_ending {
+            self.say(from, Launch::End);
+            return true;
+        }
+        if started.card.node != from {
+            self.say(from, Launch::Refuse { why: "the card is another node's".to_owned() });
+            return true;
+        }
+        if let Standing::There(other) = self.posts[at].standing
+            && other != from
+        {
+            let why = format!("{} is there already, at {}", started.place, other.addr);
+            self.say(from, Launch::Refuse { why });
+            return true;
+        }
+        self.stand(at, Standing::There(from));
+        self.there.insert(from, at);
+        self.say(from, Launch::Assign(Box::new(self.assignment_of(at))));
+        self.started.push(started);
+        true
+    }
+
+    /// The child that is the back-end of a number.
+    fn back_end(&self, number: u32) -> Option<usize> {
+        let at = self.posts.partition_point(|post| post.first <= number).checked_sub(1)?;
+        let post = &self.posts[at];
+        (post.first == number && post.part.root().role == Role::BackEnd).then_some(at)
+    }
+
+    fn assignment_of(&self, at: usize) -> Assignment {
+        self.assignment(&self.posts[at].part, self.posts[at].first)
+    }
+
+    /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
+    pub(super) fn assignment(&self, part: &Topology, first: u32) -> Assignment {
+        let (plan, mut own) = (&self.plan, self.assignment_of_guest());
+        (own.part, own.first) = (part.to_string(), first);
+        if part.processes().len() > 1 {
+            own.ssh.clone_from(&plan.ssh);
+            own.inner.clone_from(&plan.inner);
+            own.back_end.clone_from(&plan.back_end);
+            own.remote_program.clone_from(&plan.remote_program);
+        }
+        own
+    }
+
+    /// What a program is told that has no place in the topology.
+    pub(super) fn assignment_of_guest(&self) -> Assignment {
+        let (plan, now) = (&self.plan, Instant::now());
+        let time_left = self.due_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
+        Assignment {
+            part: String::new(),
+            first: plan.total,
+            time_left: time_left.mul_f64(TIME_SHARE),
+            ssh: Vec::new(),
+            inner: Vec::new(),
+            back_end: Vec::new(),
+            remote_program: String::new(),
+            root: plan.root.clone(),
+            ..*plan
+        }
+    }
+
+    /// A child reports what has happened below it.
+    pub(super) fn take_report(&mut self, from: NodeId, started: Vec<Started>, failed: Vec<Failed>) {
+        if self.there.contains_key(&from) {
+            self.started.extend(started);
+            self.failed.extend(failed);
+        }
+    }
+
+    /// A peer is gone, by [`HAS_LEFT`] or [`CONNECTION_LOST`]. Of a process that runs here its end says more.
+    pub(super) fn let_go(&mut self, peer: NodeId, what: &str) {
+        let Some(at) = self.there.remove(&peer) else { return };
+        if self.posts[at].standing == Standing::There(peer) {
+            if !self.posts[at].is_running && !self.is_ending {
+                self.fail(at, what.to_owned());
+            }
+            self.stand(at, Standing::Gone);
+        }
+    }
+
+    /// A process that was started from here has ended.
+    pub(super) fn note_end(&mut self, ended: &Ended) {
+        let post = &mut self.posts[ended.post];
+        post.is_running = false;
+        let was_expected = post.standing == Standing::Expected;
+        if !self.is_ending {
+            let before = if was_expected { " before it had attached" } else { "" };
+            self.fail(ended.post, format!("{}{before}", ended.how));
+        }
+    }
+
+    /// Gives up on who has not come, and starts nobody else.
+    pub(super) fn give_up_waiting(&mut self) {
+        self.next_to_start = self.posts.len();
+        let waited = self.plan.time_left;
+        for at in 0..self.posts.len() {
+            if self.posts[at].standing == Standing::Expected {
+                self.fail(at, format!("has not attached within {waited:.1?}"));
+            }
+        }
+    }
+
+    /// The processes that were started from here, by name and id.
+    pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.posts.iter().filter_map(|post| Some((post.place.as_str(), post.pid?)))
+    }
+
+    /// When the last of the children should have come.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    pub(super) fn is_anyone_expected(&self) -> bool {
+        self.expected > 0
+    }
+
+    /// What has happened since this was last asked.
+    pub(super) fn drain_report(&mut self) -> Option<(Vec<Started>, Vec<Failed>)> {
+        let report = (std::mem::take(&mut self.started), std::mem::take(&mut self.failed));
+        (!report.0.is_empty() || !report.1.is_empty()).then_some(report)
+    }
+
+    pub(super) fn say(&self, to: NodeId, word: Launch) {
+        self.handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
+    }
+
+    /// Tells everyone that it is over, these others too, and waits until they have gone; whoever was started from here
+    /// and has not ended by then is killed.
+    pub(super) async fn end(
+        &mut self,
+        news: &mut mpsc::UnboundedReceiver<LaunchNews>,
+        others: impl Iterator<Item = NodeId>,
+        grace: Duration,
+    ) {
+        self.is_ending = true;
+        let mut leaving: HashSet<NodeId> = self.there.keys().copied().chain(others).collect();
+        leaving.iter().for_each(|&node| self.say(node, Launch::End));
+        let all_gone = async {
+            while !leaving.is_empty() {
+                match news.recv().await {
+                    Some(LaunchNews::Lost { peer }) => {
+                        leaving.remove(&peer);
+                    }
+                    Some(LaunchNews::Said { .. } | LaunchNews::TurnedAway { .. }) => {}
+                    None => return,
+                }
+            }
+        };
+        // Who is slower than that is killed, or finds its parent gone.
+        let _ = tokio::time::timeout(grace, all_gone).await;
+        // Who has closed its connection is about to exit; whoever ends the network is not to find it there still.
+        let all_exited = async { while self.processes.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(EXIT_GRACE, all_exited).await;
+        self.processes.shutdown().await;
+    }
+}

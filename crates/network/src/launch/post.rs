@@ -1,0 +1,424 @@
+//! A process's side of a network: it attaches to its parent, starts what it is told to start, and ends with its network.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use treefold::Node;
+//! use treefold_network::launch::{Post, Token};
+//!
+//! let token = std::env::var("TREEFOLD_TOKEN").ok().and_then(Token::new);
+//! let node = Node::builder().token(token.clone()).attached_to("10.0.0.1:7700").start().await?;
+//! let post = Post::new("10.0.0.1:7700", "node17:0").token(token);
+//! let ending = post.run(&node, std::future::pending()).await?;
+//! println!("{ending:?}");
+//! # Ok(())
+//! # }
+//! ```
+
+use super::command::STARTED_VARIABLE;
+use super::foreman::{CONNECTION_LOST, Foreman, HAS_LEFT, until};
+use crate::topology::Topology;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use treefold::Node;
+use treefold::parts::Handle;
+use treefold::parts::park::deadline_after;
+use treefold::parts::resolve;
+use treefold::parts::wire::{Assignment, Launch, Started, Token};
+use treefold::parts::{LaunchAsk, LaunchNews, PostError};
+use treefold_core::id::NodeId;
+use treefold_core::membership::card::MemberCard;
+
+/// How long a process looks for its network before it gives up.
+pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
+/// How long a process tries to attach at first: a job manager may start it before the front-end.
+pub const ATTACH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// The first pause between two attempts; it doubles up to [`PAUSE_MAX`].
+const PAUSE_LEAST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How long children have to end when the network ends.
+const CHILDREN_GRACE: Duration = Duration::from_secs(1);
+/// Times that a process is sent on, before somebody goes round in circles.
+const REDIRECTS_MAX: usize = 4;
+
+/// Why a process is through with its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The network has been ended.
+    Ended,
+    /// Neither its parent nor the front-end could be reached for longer than its patience.
+    Orphaned,
+    /// It was stopped by itself.
+    Stopped,
+}
+
+/// A process's place in a network.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Post {
+    parent: String,
+    place: String,
+    token: Option<Token>,
+    patience: Duration,
+    attach_timeout: Duration,
+}
+
+impl Post {
+    /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`. Without
+    /// a name it is the back-end of the one endpoint that its node has, or a guest.
+    #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
+    pub fn new(parent: impl ToString, place: impl Into<String>) -> Self {
+        Self {
+            parent: parent.to_string(),
+            place: place.into(),
+            token: None,
+            patience: PATIENCE_DEFAULT,
+            attach_timeout: ATTACH_TIMEOUT_DEFAULT,
+        }
+    }
+
+    /// The cluster's token, to be handed to its children; the node itself needs it, too.
+    pub fn token(mut self, token: Option<Token>) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// How long it lives without its parent and the front-end.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long it tries to attach at first.
+    pub fn attach_timeout(mut self, timeout: Duration) -> Self {
+        self.attach_timeout = timeout;
+        self
+    }
+
+    /// Attaches, starts what it is told to, and returns when the network is over or `stop` is.
+    ///
+    /// # Errors
+    /// When the network can't be reached at first, or will not have this process.
+    pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, PostError> {
+        self.live(node.handle().clone(), node.card().clone(), None, stop).await
+    }
+
+    /// As [`run`](Self::run), for the node with this loop and this card; `assigned` is told when it is in.
+    pub(crate) async fn live(
+        self,
+        handle: Handle,
+        card: Arc<MemberCard>,
+        assigned: Option<oneshot::Sender<()>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Ending, PostError> {
+        let (sender, news) = mpsc::unbounded_channel();
+        handle.launch_ask(LaunchAsk::Listen { news: sender });
+        let own_addr = card.node.addr.to_string();
+        let own = Started { place: self.place.clone(), card };
+        let (parent, seeking, root, foreman) = (None, None, None, None);
+        let mut member =
+            Member { own_addr, plan: self, handle, own, parent, seeking, root, foreman, assigned };
+        member.seek(member.plan.parent.clone(), member.plan.attach_timeout, false);
+        tokio::pin!(stop);
+        member.live(news, stop.as_mut()).await
+    }
+}
+
+/// A process that attaches, or has.
+struct Member {
+    plan: Post,
+    handle: Handle,
+    own: Started,
+    own_addr: String,
+    /// `None` while it is sought.
+    parent: Option<NodeId>,
+    seeking: Option<Seeking>,
+    /// The front-end's address.
+    root: Option<String>,
+    foreman: Option<Foreman>,
+    assigned: Option<oneshot::Sender<()>>,
+}
+
+/// A parent that is sought; everybody else is served meanwhile.
+struct Seeking {
+    found: Pin<Box<dyn Future<Output = Result<NodeId, PostError>> + Send>>,
+    /// The parent is lost: that there is no other is the network's end, and no mistake.
+    is_orphan: bool,
+}
+
+impl Member {
+    async fn live(
+        mut self,
+        mut news: mpsc::UnboundedReceiver<LaunchNews>,
+        mut stop: impl Future<Output = ()> + Unpin,
+    ) -> Result<Ending, PostError> {
+        let mut redirects = 0;
+        loop {
+            let heard = self.next(&mut news, &mut stop).await;
+            let ending = match heard {
+                Heard::Nothing => None,
+                Heard::Stop => Some(Ending::Stopped),
+                Heard::Closed => return Err(PostError::Closed),
+                Heard::Found(found) => self.take_parent(found)?,
+                Heard::News(LaunchNews::Said { from, word }) => match *word {
+                    Launch::Redirect { addr } if self.is_parent(from) && redirects < REDIRECTS_MAX => {
+                        redirects += 1;
+                        self.seek(addr, self.plan.attach_timeout, false);
+                        None
+                    }
+                    Launch::Refuse { why } if self.is_parent(from) => {
+                        return Err(PostError::Refused { addr: from.addr.to_string(), problem: why });
+                    }
+                    Launch::End if self.is_parent(from) => Some(Ending::Ended),
+                    word => {
+                        self.hear(from, word);
+                        None
+                    }
+                },
+                Heard::News(LaunchNews::Lost { peer }) => {
+                    self.lose(peer);
+                    None
+                }
+                Heard::News(LaunchNews::TurnedAway { .. }) => None,
+            };
+            if let Some(ending) = ending {
+                if let (Ending::Stopped, Some(parent)) = (ending, self.parent) {
+                    say(&self.handle, parent, Launch::Leave);
+                }
+                if let Some(mut foreman) = self.foreman {
+                    foreman.end(&mut news, std::iter::empty(), CHILDREN_GRACE).await;
+                }
+                return Ok(ending);
+            }
+            // One report of all that has come meanwhile.
+            if news.is_empty() {
+                self.report();
+            }
+        }
+    }
+
+    async fn next(
+        &mut self,
+        news: &mut mpsc::UnboundedReceiver<LaunchNews>,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Heard {
+        let seeking = &mut self.seeking;
+        let is_seeking = seeking.is_some();
+        let found = async {
+            match seeking {
+                Some(seeking) => (&mut seeking.found).await,
+                None => std::future::pending().await,
+            }
+        };
+        let Some(foreman) = &mut self.foreman else {
+            return tokio::select! {
+                biased;
+                () = stop => Heard::Stop,
+                found = found, if is_seeking => Heard::Found(found),
+                news = news.recv() => news.map_or(Heard::Closed, Heard::News),
+            };
+        };
+        let (due_at, is_anyone_expected) = (foreman.due_at(), foreman.is_anyone_expected());
+        tokio::select! {
+            biased;
+            () = stop => Heard::Stop,
+            // Before the news: that a parent is lost comes after that it was found.
+            found = found, if is_seeking => Heard::Found(found),
+            news = news.recv() => news.map_or(Heard::Closed, Heard::News),
+            Some(Ok(ended)) = foreman.processes.join_next() => {
+                foreman.note_end(&ended);
+                Heard::Nothing
+            }
+            () = until(due_at), if is_anyone_expected => {
+                foreman.give_up_waiting();
+                Heard::Nothing
+            }
+            // Whoever has come is served first. In between, the runtime sees to its other tasks.
+            () = tokio::task::yield_now(), if foreman.has_to_start() => {
+                foreman.start_some();
+                Heard::Nothing
+            }
+        }
+    }
+
+    fn is_parent(&self, peer: NodeId) -> bool {
+        self.parent == Some(peer)
+    }
+
+    fn hear(&mut self, from: NodeId, word: Launch) {
+        match word {
+            Launch::Assign(assignment) if self.is_parent(from) => self.assign(*assignment),
+            Launch::Attach(started) => {
+                let place = started.place.clone();
+                if self.foreman.as_mut().is_some_and(|foreman| foreman.take_in(from, started)) {
+                    return;
+                }
+                let answer = match &self.root {
+                    // The front-end knows who belongs where.
+                    Some(root) if place.is_empty() => Launch::Redirect { addr: root.clone() },
+                    _ => Launch::Refuse { why: format!("{place} is not expected here") },
+                };
+                say(&self.handle, from, answer);
+            }
+            Launch::Leave => self.foreman.iter_mut().for_each(|foreman| foreman.let_go(from, HAS_LEFT)),
+            Launch::Report { started, failed } => {
+                if let Some(foreman) = &mut self.foreman {
+                    foreman.take_report(from, started, failed);
+                }
+            }
+            // From anyone but the parent these are nothing.
+            Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
+        }
+    }
+
+    fn assign(&mut self, assignment: Assignment) {
+        self.root = Some(assignment.root.clone());
+        if let Some(assigned) = self.assigned.take() {
+            // Who no longer waits is on its way out.
+            let _ = assigned.send(());
+        }
+        if assignment.part.is_empty() {
+            return;
+        }
+        let Ok(part) = assignment.part.parse::<Topology>() else {
+            return tracing::warn!("the part to start makes no sense");
+        };
+        // A second assignment is what an adopted process gets: its children are there already.
+        if part.processes().len() > 1 && self.foreman.is_none() {
+            let (handle, addr, token) = (self.handle.clone(), self.own_addr.clone(), self.plan.token.clone());
+            self.foreman = Some(Foreman::new(handle, addr, &part.into_part(), assignment, token, false));
+        }
+    }
+
+    fn report(&mut self) {
+        let (Some(foreman), Some(parent)) = (&mut self.foreman, self.parent) else { return };
+        if let Some((started, failed)) = foreman.drain_report() {
+            say(&self.handle, parent, Launch::Report { started, failed });
+        }
+    }
+
+    fn seek(&mut self, addr: String, patience: Duration, is_orphan: bool) {
+        let handle = self.handle.clone();
+        let found = Box::pin(async move { attach(&handle, &addr, patience).await });
+        (self.parent, self.seeking) = (None, Some(Seeking { found, is_orphan }));
+    }
+
+    fn take_parent(&mut self, found: Result<NodeId, PostError>) -> Result<Option<Ending>, PostError> {
+        let is_orphan = self.seeking.take().is_some_and(|seeking| seeking.is_orphan);
+        match found {
+            Ok(parent) => {
+                self.parent = Some(parent);
+                say(&self.handle, parent, Launch::Attach(self.own.clone()));
+                Ok(None)
+            }
+            Err(error) if is_orphan => {
+                tracing::debug!(%error, "the network is gone");
+                Ok(Some(Ending::Orphaned))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A peer is gone. When it was the parent, the front-end takes this process in, or the network is over.
+    fn lose(&mut self, peer: NodeId) {
+        if !self.is_parent(peer) {
+            return self.foreman.iter_mut().for_each(|foreman| foreman.let_go(peer, CONNECTION_LOST));
+        }
+        if std::env::var_os(STARTED_VARIABLE).is_some() {
+            forget_stderr();
+        }
+        let root = self.root.clone().unwrap_or_else(|| self.plan.parent.clone());
+        self.seek(root, self.plan.patience, true);
+    }
+}
+
+enum Heard {
+    News(LaunchNews),
+    Found(Result<NodeId, PostError>),
+    Nothing,
+    Stop,
+    Closed,
+}
+
+fn say(handle: &Handle, to: NodeId, word: Launch) {
+    handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
+}
+
+/// Connects, again and again for as long as it may help.
+async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, PostError> {
+    let give_up_at = deadline_after(patience);
+    let mut pause = PAUSE_LEAST;
+    loop {
+        let refused = match attach_once(handle, addr).await {
+            Err(error) if error.is_passing() => error,
+            done => return done,
+        };
+        if give_up_at.is_some_and(|at| Instant::now() + pause >= at) {
+            return Err(refused);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Tries each address that a name has.
+async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
+    let unreachable = |problem: String| PostError::Unreachable { addr: addr.to_owned(), problem };
+    let found = resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
+    let ask = |addr| {
+        let (answer, answered) = oneshot::channel();
+        handle.launch_ask(LaunchAsk::Attach { addr, answer });
+        async move { answered.await.unwrap_or(Err(PostError::Closed)) }
+    };
+    reach_any(found, ask).await.unwrap_or_else(|| Err(unreachable("it has no address".to_owned())))
+}
+
+/// Asks one after another until somebody is reached. That one refuses says more than that others are silent.
+async fn reach_any<F: Future<Output = Result<NodeId, PostError>>>(
+    addrs: Vec<SocketAddr>,
+    ask: impl Fn(SocketAddr) -> F,
+) -> Option<F::Output> {
+    let mut refused: Option<PostError> = None;
+    for addr in addrs {
+        match ask(addr).await {
+            Ok(reached) => return Some(Ok(reached)),
+            Err(error) if refused.as_ref().is_none_or(PostError::is_passing) => refused = Some(error),
+            Err(_) => {}
+        }
+    }
+    refused.map(Err)
+}
+
+/// The dead parent read this process's standard error: from now on, what is written there is lost, and harmless.
+fn forget_stderr() {
+    use std::os::fd::AsRawFd;
+    let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
+    // SAFETY: both are open files; whoever writes to standard error finds another one there.
+    unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_address_is_tried_and_a_refusal_is_told_before_silence() {
+        let there = NodeId::new(([127, 0, 0, 1], 3).into(), 0);
+        let ask = |addr: SocketAddr| async move {
+            match addr.port() {
+                3 => Ok(there),
+                2 => Err(PostError::Token { addr: addr.to_string() }),
+                _ => Err(PostError::Unreachable { addr: addr.to_string(), problem: "silence".to_owned() }),
+            }
+        };
+        let at = |ports: &[u16]| ports.iter().map(|&port| ([127, 0, 0, 1], port).into()).collect::<Vec<_>>();
+        assert_eq!(reach_any(at(&[1, 3, 2]), ask).await, Some(Ok(there)));
+        assert_eq!(reach_any(at(&[2, 3]), ask).await, Some(Ok(there)));
+        let refusal = Err(PostError::Token { addr: "127.0.0.1:2".to_owned() });
+        assert_eq!(reach_any(at(&[1, 2, 1]), ask).await, Some(refusal));
+        assert_eq!(reach_any(at(&[]), ask).await, None);
+    }
+}

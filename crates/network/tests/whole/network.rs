@@ -1,0 +1,81 @@
+//! Networks whose processes are nodes of this process: who attaches to whom, and who takes in those that nobody waits
+//! for any more. What only real processes show is in the command's tests.
+
+use std::future::pending;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use treefold::{Node, Service};
+use treefold_network::launch::{Ending, Launcher, Network, NetworkEvent, Post, UpOptions};
+
+/// Longer than anything here takes; what is waited for is waited for by condition.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Options for processes that somebody else starts, and where the front-end will be.
+fn awaiting(timeout: Duration) -> (UpOptions, oneshot::Receiver<SocketAddr>) {
+    let (ready, is_ready) = oneshot::channel();
+    let nothing = vec!["true".to_owned()];
+    let mut options = UpOptions::new(nothing.clone(), nothing);
+    (options.launcher, options.timeout) = (Launcher::Wait, timeout);
+    options.on_ready = Some(Box::new(|addr| ready.send(addr).unwrap()));
+    (options, is_ready)
+}
+
+/// A process of the network, until that is over.
+async fn attach(front: SocketAddr, place: &'static str) -> JoinHandle<Ending> {
+    let echo = Service::new("echo").total(1);
+    let node = Node::builder().attached_to(front).service(echo).start().await.unwrap();
+    tokio::spawn(async move {
+        let post = Post::new(front, place).patience(Duration::from_millis(10));
+        post.run(&node, pending()).await.unwrap()
+    })
+}
+
+#[tokio::test]
+async fn who_waits_for_a_parent_that_does_not_come_is_taken_in_with_its_children() {
+    let topology = "a:0 => a:1 b:1; a:1 => a:2; a:2 => a:3;".parse().unwrap();
+    let (mut options, is_ready) = awaiting(Duration::from_millis(500));
+    options.allow_failures = true;
+    let network = tokio::spawn(Network::up(topology, options));
+    let front = is_ready.await.unwrap();
+    let mut processes = Vec::new();
+    // a:1 is not among them.
+    for place in ["a:3", "a:2", "b:1"] {
+        processes.push(attach(front, place).await);
+    }
+    let mut network = network.await.unwrap().unwrap();
+    assert_eq!(network.failures()[0].place, "a:1");
+    // On a slow machine they may come later, and are taken in all the same.
+    while network.addrs().iter().flatten().count() < 4 {
+        tokio::time::timeout(LONG, network.event()).await.expect("they are not forgotten").unwrap();
+    }
+    assert_eq!(network.addrs()[1], None);
+    assert_eq!(network.back_ends().to_string(), "0-1");
+    network.down(LONG).await;
+    for process in processes {
+        process.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn there_may_be_all_the_time_in_the_world() {
+    let (options, is_ready) = awaiting(Duration::MAX);
+    let network = tokio::spawn(Network::up("a:0 => a:1;".parse().unwrap(), options));
+    let process = attach(is_ready.await.unwrap(), "a:1").await;
+    let mut network = network.await.unwrap().unwrap();
+    process.abort();
+    let event = tokio::time::timeout(LONG, network.event()).await.unwrap();
+    assert!(matches!(event, Some(NetworkEvent::Lost(failed)) if failed.place == "a:1"));
+}
+
+#[tokio::test]
+async fn who_still_seeks_its_parent_can_be_stopped() {
+    // Nobody is there any more.
+    let parent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let node = Node::builder().attached_to(parent).start().await.unwrap();
+    let post = Post::new(parent, "a:1").attach_timeout(Duration::MAX);
+    let stop = tokio::time::sleep(Duration::from_millis(20));
+    let ending = tokio::time::timeout(LONG, post.run(&node, stop)).await.expect("it is heard");
+    assert_eq!(ending, Ok(Ending::Stopped));
+}

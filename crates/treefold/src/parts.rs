@@ -1,0 +1,55 @@
+//! The parts that this library shares with the project's other crates: the wire, and the way into a node's loop.
+//!
+//! They change without notice. A program of yours needs none of them.
+#![doc(hidden)]
+
+pub use crate::driver::asks::Handle;
+pub use crate::driver::launching::{LaunchAsk, LaunchNews, PostError};
+pub use crate::sockets::resolve;
+
+use crate::client::client_id;
+use crate::node::NodeBuilder;
+use crate::transport::{GreetError, dial};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// Waiting without a runtime.
+pub mod park {
+    pub use crate::park::{deadline_after, park_until};
+}
+
+/// Frames and the words in them.
+pub mod wire {
+    pub use crate::wire::*;
+}
+
+/// A node that has answered a greeting.
+#[derive(Clone, Copy, Debug)]
+pub struct Knocked {
+    /// This machine's address, as the connection shows it.
+    pub from: IpAddr,
+    /// True if a launcher keeps the node's network.
+    pub by_launcher: bool,
+}
+
+/// The reason why a greeting led nowhere.
+#[derive(Debug)]
+pub enum KnockError {
+    /// No connection could be made, or it broke. Another attempt may succeed.
+    Io(io::Error),
+    /// The node refuses: another cluster, token or protocol version, or no room.
+    Refused(String),
+}
+
+/// Dials `addr` and greets it as the node that `builder` describes. The connection closes before this returns.
+///
+/// # Errors
+/// [`KnockError`].
+pub async fn knock(addr: SocketAddr, builder: &NodeBuilder) -> Result<Knocked, KnockError> {
+    let greeted = dial(addr, &builder.identity(client_id())).await.map_err(|error| match error {
+        GreetError::Io(error) => KnockError::Io(error),
+        error => KnockError::Refused(error.to_string()),
+    })?;
+    let from = greeted.write.local_addr().map_err(KnockError::Io)?.ip();
+    Ok(Knocked { from, by_launcher: greeted.by_launcher })
+}

@@ -1,0 +1,20 @@
+//! Nodes, clients, streams and push waves over real sockets on loopback, seen from outside.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test that can't go on has failed, and has no public interface"
+)]
+
+mod batches;
+mod calls;
+mod failures;
+mod figures;
+mod operators;
+mod pushes;
+mod recording;
+mod restarts;
+mod slices;
+mod strangers;
+mod streams;
+mod totals;
+mod uses;
