@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 use treefold::operators::merge::Sum;
 use treefold::operators::merging;
-use treefold::{Limits, Node, Service};
+use treefold::{ClusterOptions, Limits, Node, Service};
 
 /// The variable that makes a process the root; its value is how many children will connect.
 const ROOT: &str = "TREEFOLD_BENCH_FAN_IN_ROOT";
@@ -32,7 +32,7 @@ fn play(children: u32) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let node =
-            Node::builder().relay().workers(1).limits(limits(children)).service(service).start().await?;
+            Node::builder().relay().workers(1).cluster(ClusterOptions::default().limits(limits(children))).service(service).start().await?;
         println!("{}", node.addr());
         tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
         Ok(())

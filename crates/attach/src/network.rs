@@ -13,7 +13,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-use treefold::StartError;
+use treefold::{ClusterOptions, StartError};
 use treefold::endpoint::AcceptError;
 use treefold_network::attach::ATTACH_TIMEOUT;
 use treefold_network::launch::Token;
@@ -218,12 +218,9 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     if given.total != 0 {
         result = result.total(given.total);
     }
-    if let Some(cluster) = text("attachment.cluster", given.cluster)? {
-        result = result.cluster(cluster);
-    }
-    if let Some(token) = token(text("attachment.token", given.token)?)? {
-        result = result.token(Some(token));
-    }
+    let cluster = text("attachment.cluster", given.cluster)?;
+    let cluster = cluster.map_or_else(ClusterOptions::default, ClusterOptions::new);
+    result = result.cluster(cluster.token(token(text("attachment.token", given.token)?)?));
     if let Some(listen) = text("attachment.listen", given.listen)? {
         result = result.listen(listen);
     }

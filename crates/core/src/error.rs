@@ -102,6 +102,13 @@ pub enum Reason {
     Cancelled,
     /// Its node is shutting down.
     ShuttingDown,
+    /// A reason of a newer version, which this version does not know.
+    Other {
+        /// Its number in the protocol.
+        code: u32,
+        /// What the newer version says about it.
+        detail: Arc<str>,
+    },
 }
 
 impl Reason {
@@ -122,6 +129,7 @@ impl Reason {
             Self::Overlap => "overlap",
             Self::Cancelled => "cancelled",
             Self::ShuttingDown => "shutting_down",
+            Self::Other { .. } => "other",
         }
     }
 
@@ -132,7 +140,8 @@ impl Reason {
             | Self::LocalFailed(text)
             | Self::LocalPanicked(text)
             | Self::ReduceFailed(text)
-            | Self::FilterFailed(text) => Some(text),
+            | Self::FilterFailed(text)
+            | Self::Other { detail: text, .. } => Some(text),
             _ => None,
         }
     }
@@ -154,7 +163,8 @@ impl Reason {
             | Self::ReduceFailed(_)
             | Self::FilterFailed(_)
             | Self::Overlap
-            | Self::Cancelled => false,
+            | Self::Cancelled
+            | Self::Other { .. } => false,
         }
     }
 

@@ -64,6 +64,7 @@ extern crate std;
 pub mod call;
 pub mod config;
 pub mod effect;
+pub mod encoding;
 pub mod error;
 pub mod id;
 pub mod input;

@@ -26,7 +26,7 @@
 //! knows it by the number of its endpoint. Nobody being there yet is no failure while there is time: daemons are often
 //! started before the network is.
 
-use crate::launch::{Ending, Post, PostError, Token};
+use crate::launch::{Ending, Post, PostError};
 use knock::knock;
 use std::fmt;
 use std::io;
@@ -39,9 +39,8 @@ use treefold::StartError;
 use treefold::endpoint::{AcceptError, Acceptor, EndpointStream, accept, accept_ringing};
 use treefold::parts::LaunchAsk;
 use treefold::parts::park::{deadline_after, park_until};
-use treefold::{Node, NodeBuilder};
+use treefold::{ClusterOptions, Node, NodeBuilder};
 use treefold_core::id::{NodeId, PartitionId};
-use treefold_core::limits::Limits;
 use treefold_operators::FilterKind;
 
 mod knock;
@@ -155,15 +154,9 @@ impl Attachment {
         self
     }
 
-    /// The cluster's name.
-    pub fn cluster(mut self, name: impl Into<String>) -> Self {
-        self.node = self.node.cluster(name);
-        self
-    }
-
-    /// The cluster's token, where it has one.
-    pub fn token(mut self, token: Option<Token>) -> Self {
-        self.node = self.node.token(token);
+    /// The cluster: its name, or [`ClusterOptions`] with a token and this program's limits.
+    pub fn cluster(mut self, cluster: impl Into<ClusterOptions>) -> Self {
+        self.node = self.node.cluster(cluster);
         self
     }
 
@@ -219,12 +212,6 @@ impl Attachment {
     /// How long attaching may take; `Duration::MAX` is for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
-        self
-    }
-
-    /// What its node may hold.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.node = self.node.limits(limits);
         self
     }
 

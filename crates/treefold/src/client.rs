@@ -14,14 +14,12 @@ use crate::driver::thread::{Setup, Thread};
 use crate::entropy;
 use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
-use crate::node::CLUSTER_DEFAULT;
+use crate::options::ClusterOptions;
 use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::stream::StreamBuilder;
 use crate::transport::Identity;
 use crate::verdict::judge;
-use crate::wire::Token;
-use crate::wire::blocks::Blocks;
 use bytes::Bytes;
 use front::Front;
 use std::future::Future;
@@ -31,7 +29,6 @@ use std::time::Duration;
 use treefold_core::call::{CallOptions, Outcome};
 use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
-use treefold_core::limits::Limits;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::OperatorStatus;
 use treefold_core::partitions::PartitionSet;
@@ -64,9 +61,7 @@ enum Way {
 pub struct ClientBuilder {
     addrs: Vec<String>,
     direct: bool,
-    cluster: String,
-    token: Option<Token>,
-    limits: Limits,
+    cluster: ClusterOptions,
     tuning: Tuning,
     services: Vec<Service>,
     foreign: Option<Arc<dyn Foreign>>,
@@ -85,21 +80,9 @@ impl ClientBuilder {
         self
     }
 
-    /// The cluster's name.
-    pub fn cluster(mut self, name: impl Into<String>) -> Self {
-        self.cluster = name.into();
-        self
-    }
-
-    /// The cluster's token, where it has one.
-    pub fn token(mut self, token: Option<Token>) -> Self {
-        self.token = token;
-        self
-    }
-
-    /// What it may hold.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+    /// The cluster: its name, or [`ClusterOptions`] with a token and this client's limits.
+    pub fn cluster(mut self, cluster: impl Into<ClusterOptions>) -> Self {
+        self.cluster = cluster.into();
         self
     }
 
@@ -129,37 +112,30 @@ impl ClientBuilder {
     /// # Errors
     /// When no address answers, or the cluster is another.
     pub async fn connect(self) -> Result<Client, Error> {
-        sockets::check_cluster(&self.cluster)?;
+        sockets::check_cluster(&self.cluster.name)?;
         if self.direct {
             return self.connect_direct().await;
         }
         Ok(Client {
-            way: Way::Front(Front::connect(self.addrs, self.cluster, self.token, self.limits).await?),
+            way: Way::Front(Front::connect(self.addrs, self.cluster).await?),
         })
     }
 
     async fn connect_direct(self) -> Result<Client, Error> {
         let (id, any) = (client_id(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-        let registry = Registry::new(self.services, &self.limits)?;
+        let registry = Registry::new(self.services, &self.cluster.limits)?;
         let config = NodeConfig {
             card: MemberCard::new(id),
             kinds: registry.kinds(),
             tuning: self.tuning,
-            limits: self.limits.clone(),
+            limits: self.cluster.limits.clone(),
             shares: Default::default(),
             pushed: Default::default(),
             seed: entropy::draw(),
         };
         let thread = Thread::start(Setup {
             config,
-            identity: Identity {
-                node: id,
-                cluster: self.cluster,
-                token: self.token,
-                limits: self.limits,
-                by_launcher: false,
-                blocks: Blocks::default(),
-            },
+            identity: Identity::new(id, self.cluster, false),
             registry,
             foreign: self.foreign,
             listener: None,
@@ -200,9 +176,7 @@ impl Client {
         ClientBuilder {
             addrs: Vec::new(),
             direct: false,
-            cluster: CLUSTER_DEFAULT.to_string(),
-            token: None,
-            limits: Limits::default(),
+            cluster: ClusterOptions::default(),
             tuning: Tuning::default(),
             services: Vec::new(),
             foreign: None,

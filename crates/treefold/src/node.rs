@@ -6,12 +6,11 @@ use crate::driver::thread::{Setup, Thread, Welcome};
 use crate::entropy;
 use crate::error::{Error, StartError};
 use crate::foreign::Foreign;
+use crate::options::ClusterOptions;
 use crate::seeds::ask_seeds;
 use crate::service::{Registry, Service};
 use crate::sockets;
 use crate::transport::Identity;
-use crate::wire::Token;
-use crate::wire::blocks::Blocks;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +19,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use treefold_core::config::{NodeConfig, Tuning};
 use treefold_core::id::NodeId;
-use treefold_core::limits::Limits;
 use treefold_core::membership::MembershipConfig;
 use treefold_core::membership::card::{MemberCard, Roles};
 use treefold_core::schedule::share::ServiceShare;
@@ -45,9 +43,7 @@ pub struct NodeBuilder {
     services: Vec<Service>,
     foreign: Option<Arc<dyn Foreign>>,
     tuning: Tuning,
-    limits: Limits,
-    cluster: String,
-    token: Option<Token>,
+    cluster: ClusterOptions,
     attached_to: Option<String>,
     seed: Option<u64>,
     record: Option<PathBuf>,
@@ -136,21 +132,9 @@ impl NodeBuilder {
         self
     }
 
-    /// What it may hold.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// The cluster's name; nodes and clients of another cluster are turned away. At most 255 bytes.
-    pub fn cluster(mut self, name: impl Into<String>) -> Self {
-        self.cluster = name.into();
-        self
-    }
-
-    /// The cluster's token: nodes and clients that do not have the same are turned away.
-    pub fn token(mut self, token: Option<Token>) -> Self {
-        self.token = token;
+    /// The cluster: its name, or [`ClusterOptions`] with a token and this node's limits.
+    pub fn cluster(mut self, cluster: impl Into<ClusterOptions>) -> Self {
+        self.cluster = cluster.into();
         self
     }
 
@@ -183,9 +167,13 @@ impl NodeBuilder {
 
     /// What peers are told of a node that is to be like this one, and goes by `node`.
     pub(crate) fn identity(&self, node: NodeId) -> Identity {
-        let (cluster, token, limits) = (self.cluster.clone(), self.token.clone(), self.limits.clone());
-        let by_launcher = !self.tuning.membership.gossips;
-        Identity { node, cluster, token, limits, by_launcher, blocks: Blocks::default() }
+        Identity::new(node, self.cluster.clone(), !self.tuning.membership.gossips)
+    }
+
+    /// The cluster's options as they are set.
+    #[doc(hidden)]
+    pub fn cluster_options(&self) -> ClusterOptions {
+        self.cluster.clone()
     }
 
     /// The address that others reach the node at.
@@ -206,8 +194,8 @@ impl NodeBuilder {
     pub async fn start(mut self) -> Result<Node, StartError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
-        sockets::check_cluster(&self.cluster)?;
-        let registry = Registry::new(std::mem::take(&mut self.services), &self.limits)?;
+        sockets::check_cluster(&self.cluster.name)?;
+        let registry = Registry::new(std::mem::take(&mut self.services), &self.cluster.limits)?;
         let (listener, datagrams) = sockets::listen(&sockets::resolve(&self.listen).await?, &self.listen)?;
         let bound = listener.local_addr().map_err(StartError::Loop)?;
         let addr = self.advertised(bound).await?;
@@ -236,7 +224,7 @@ impl NodeBuilder {
             card,
             kinds: registry.kinds(),
             tuning: self.tuning,
-            limits: self.limits,
+            limits: self.cluster.limits,
             shares: self.shares,
             pushed: registry.pushed(),
             seed: self.seed.unwrap_or_else(entropy::draw),
@@ -272,8 +260,7 @@ impl NodeBuilder {
     /// The client with which a node that gossips asks its seeds before it joins.
     fn asker(&self) -> Option<ClientBuilder> {
         let asks = self.tuning.membership.gossips && !self.join.is_empty();
-        let asker = Client::builder().limits(self.limits.clone());
-        asks.then(|| asker.cluster(self.cluster.clone()).token(self.token.clone()))
+        asks.then(|| Client::builder().cluster(self.cluster.clone()))
     }
 }
 
@@ -301,9 +288,7 @@ impl Node {
             services: Vec::new(),
             foreign: None,
             tuning: Tuning::default(),
-            limits: Limits::default(),
-            cluster: CLUSTER_DEFAULT.to_string(),
-            token: None,
+            cluster: ClusterOptions::default(),
             attached_to: None,
             seed: None,
             record: None,

@@ -6,6 +6,7 @@
 //!
 //! Nodes and clients share this file; what they do with a connection afterwards differs.
 
+use crate::options::ClusterOptions;
 use crate::wire::blocks::Blocks;
 use crate::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox, Side, Token, WireError};
 use socket2::{SockRef, TcpKeepalive};
@@ -46,6 +47,14 @@ pub(crate) struct Identity {
     pub(crate) by_launcher: bool,
     /// Where large payloads have their memory from.
     pub(crate) blocks: Blocks,
+}
+
+impl Identity {
+    /// The identity of `node` in a cluster; `by_launcher` is true if a launcher keeps its network.
+    pub(crate) fn new(node: NodeId, cluster: ClusterOptions, by_launcher: bool) -> Self {
+        let ClusterOptions { name, token, limits } = cluster;
+        Self { node, cluster: name, token, limits, by_launcher, blocks: Blocks::default() }
+    }
 }
 
 /// A connection that is ready for messages.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 use treefold::operators::packet::Packet;
-use treefold::{Node, PartitionSet, Shape, Stream};
+use treefold::{ClusterOptions, Node, PartitionSet, Shape, Stream};
 use treefold_network::launch::command::TOKEN_VARIABLE;
 use treefold_network::launch::{Launcher, Network, Token, UpOptions};
 
@@ -242,7 +242,7 @@ async fn a_stream_that_ends_makes_room_for_one_that_waits() {
 #[tokio::test]
 async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
     let Some(program) = built("daemon") else { return };
-    let front = Node::builder().token(Token::new("a secret of this test's")).start().await.unwrap();
+    let front = Node::builder().cluster(ClusterOptions::default().token(Token::new("a secret of this test's"))).start().await.unwrap();
     let with = |token: &str| {
         let mut command = Command::new(&program);
         command.args(arguments(&front, 0, 1)).env(TOKEN_VARIABLE, token);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use treefold::push::application;
 use treefold::shares::{ServiceShare, ShareSetting};
-use treefold::{Limits, Node, NodeBuilder, Service};
+use treefold::{CLUSTER_DEFAULT, ClusterOptions, Limits, Node, NodeBuilder, Service};
 use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
@@ -144,6 +144,18 @@ struct Settings {
     attached: Option<Attached>,
 }
 
+impl Settings {
+    /// The cluster that the file and the environment name, with the limits of the file.
+    fn cluster_options(&self) -> ClusterOptions {
+        let name = self.file.cluster.as_deref().unwrap_or(CLUSTER_DEFAULT);
+        let options = ClusterOptions::new(name).token(self.token.clone());
+        match &self.file.limits {
+            Some(limits) => options.limits(limits.clone()),
+            None => options,
+        }
+    }
+}
+
 impl NodeArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let settings = self.settings()?;
@@ -246,7 +258,7 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     let mut builder = Node::builder()
         .listen(file.listen.as_deref().unwrap_or(listen))
         .join(&file.join)
-        .token(settings.token.clone());
+        .cluster(settings.cluster_options());
     if let Some(addr) = &file.advertise {
         builder = builder.advertise(addr);
     }
@@ -276,17 +288,11 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if let Some(workers) = file.workers {
         builder = builder.workers(workers);
     }
-    if let Some(limits) = &file.limits {
-        builder = builder.limits(limits.clone());
-    }
     if let Some(tuning) = &file.tuning {
         builder = builder.tuning(tuning.clone());
     }
     if let Some(path) = &file.record {
         builder = builder.record(path);
-    }
-    if let Some(cluster) = &file.cluster {
-        builder = builder.cluster(cluster);
     }
     if let Some(attached) = attached {
         builder = attached.configure(builder);

@@ -1,11 +1,13 @@
 //! Cards as bytes: compact enough to travel in gossip, bounded in every field.
 //!
-//! Runs of partitions are written as gaps and lengths, so what a decoder accepts is ascending, disjoint and
-//! non-adjacent by construction, and a thousand scattered partitions take about two thousand bytes. A total is written
-//! doubled, plus one if it is declared.
+//! Nodes and partitions are encoded as in frames ([`crate::encoding`]): a thousand scattered partitions take about two
+//! thousand bytes. A total is written doubled, plus one if it is declared.
 
 use super::card::{CardError, MemberCard, NAME_BYTES_MAX, PARTITIONS_MAX, Roles, SERVICES_MAX, ServiceCard};
-use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_text, put_varint};
+use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_text};
+use crate::encoding::node::put_marked;
+use crate::encoding::numbers::put_number;
+use crate::encoding::runs::put_runs;
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
 use alloc::collections::BTreeMap;
@@ -20,18 +22,18 @@ const ROLE_RELAY: u8 = 2;
 /// The limit that the card breaks; `out` is as it was.
 pub fn encode_card(card: &MemberCard, out: &mut Vec<u8>) -> Result<(), CardError> {
     card.check()?;
-    put_node(out, &card.node);
-    put_varint(out, card.version);
+    put_marked(out, card.node);
+    put_number(out, card.version);
     put_text(out, &card.rack);
     put_text(out, &card.zone);
     let provider = if card.roles.provider { ROLE_PROVIDER } else { 0 };
     let relay = if card.roles.relay { ROLE_RELAY } else { 0 };
     out.push(provider | relay);
-    put_varint(out, card.processors.into());
-    put_varint(out, card.services.len() as u64);
+    put_number(out, card.processors.into());
+    put_number(out, card.services.len() as u64);
     for (name, service) in &card.services {
         put_text(out, name);
-        put_varint(out, u64::from(service.total) << 1 | u64::from(service.declared));
+        put_number(out, u64::from(service.total) << 1 | u64::from(service.declared));
         put_partitions(out, &service.partitions);
     }
     Ok(())
@@ -50,7 +52,7 @@ pub fn decode_card(bytes: &mut &[u8]) -> Result<MemberCard, CodecError> {
 
 /// Appends a node's name, for what is sent in a datagram beside gossip.
 pub(crate) fn encode_node(node: &NodeId, out: &mut Vec<u8>) {
-    put_node(out, node);
+    put_marked(out, *node);
 }
 
 /// The node's name that `bytes` are, and nothing else.
@@ -96,33 +98,13 @@ pub(super) fn read_card(reader: &mut Reader<'_>) -> Decoded<MemberCard> {
     Ok(MemberCard { node, version, rack, zone, roles, processors, services })
 }
 
-/// Runs as pairs of a gap and a length, each lessened by what it must at least be.
 fn put_partitions(out: &mut Vec<u8>, set: &PartitionSet) {
-    put_varint(out, set.runs().len() as u64);
-    let mut free = 0;
-    for &(start, end) in set.runs() {
-        put_varint(out, (start - free).into());
-        put_varint(out, (end - start - 1).into());
-        // The next run starts one further on at the least, else the two would be one.
-        free = end + 1;
-    }
+    put_number(out, set.runs().len() as u64);
+    put_runs(out, set);
 }
 
 fn read_partitions(reader: &mut Reader<'_>, total: u32) -> Decoded<PartitionSet> {
     const FIELD: &str = "service.partitions";
-    let beyond = CodecError::new(FIELD, CodecProblem::TooLarge { limit: total.into() });
     let count = reader.varint_u32(FIELD, total)?;
-    let mut runs = Vec::new();
-    let mut free: u32 = 0;
-    for _ in 0..count {
-        // `free`, gap and length are each at most about a million, so the sums stay far below 2³².
-        let start = free + reader.varint_u32(FIELD, total)?;
-        let end = start + reader.varint_u32(FIELD, total)? + 1;
-        if end > total {
-            return Err(beyond);
-        }
-        runs.push((start, end));
-        free = end + 1;
-    }
-    PartitionSet::from_runs(runs).ok_or(beyond)
+    reader.partitions(FIELD, count, total)
 }

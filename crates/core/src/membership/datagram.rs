@@ -1,7 +1,7 @@
 //! What one datagram holds: a SWIM message, then items.
 //!
 //! ```text
-//!   format 2 │ digest 8 │ swim_len 2 │ swim … or, when swim_len is 0, the sender │ item │ item │ …
+//!   format 1 │ digest 8 │ swim_len 2 │ swim … or, when swim_len is 0, the sender │ item │ item │ …
 //! ```
 //!
 //! foca's message travels untouched inside. The items are ours: cards, load figures, requests for cards, a word
@@ -15,7 +15,9 @@ use super::card::MemberCard;
 use super::codec::read_card;
 use super::config::{DATAGRAM_BYTES_MAX, RUMOUR_ROOM_BYTES};
 use super::identity::{SwimCodec, SwimId};
-use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_varint};
+use super::wire::{CodecError, CodecProblem, Decoded, Reader};
+use crate::encoding::node::put_marked;
+use crate::encoding::numbers::put_number;
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
 use crate::time::Duration;
@@ -23,7 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use foca::{Header, Message};
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 const HEAD_BYTES: usize = 1 + 8 + 2;
 /// Bytes that foca may fill.
 pub(super) const SWIM_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEAD_BYTES - RUMOUR_ROOM_BYTES;
@@ -76,27 +78,27 @@ pub(super) fn put_item(out: &mut Vec<u8>, item: &Item) {
         }
         Item::CardNotice { node, version, news } => {
             out.push(if *news { CARD_NOTICE_NEWS } else { CARD_NOTICE_COPY });
-            put_node(out, node);
-            put_varint(out, *version);
+            put_marked(out, *node);
+            put_number(out, *version);
         }
         Item::Load { node, sequence, age, figure } => {
             out.push(LOAD);
-            put_node(out, node);
-            put_varint(out, *sequence);
-            put_varint(out, age.as_millis());
-            put_varint(out, figure.queued.as_micros());
-            put_varint(out, figure.in_flight.into());
-            put_varint(out, figure.processors.into());
-            put_varint(out, figure.latency.as_micros());
+            put_marked(out, *node);
+            put_number(out, *sequence);
+            put_number(out, age.as_millis());
+            put_number(out, figure.queued.as_micros());
+            put_number(out, figure.in_flight.into());
+            put_number(out, figure.processors.into());
+            put_number(out, figure.latency.as_micros());
         }
         Item::Sync { after: None } => out.push(SYNC_ALL),
         Item::Sync { after: Some(node) } => {
             out.push(SYNC_AFTER);
-            put_node(out, node);
+            put_marked(out, *node);
         }
         Item::More { after } => {
             out.push(MORE);
-            put_node(out, after);
+            put_marked(out, *after);
         }
         Item::Gone(id) => {
             out.push(GONE);
@@ -105,7 +107,7 @@ pub(super) fn put_item(out: &mut Vec<u8>, item: &Item) {
         Item::Accused { target, incarnation } => {
             out.push(ACCUSED);
             target.put(out);
-            out.extend_from_slice(&incarnation.to_be_bytes());
+            out.extend_from_slice(&incarnation.to_le_bytes());
         }
     }
 }
@@ -187,7 +189,7 @@ fn validate_swim(swim: &[u8]) -> Decoded<Header<SwimId>> {
     let mut reader = Reader::new(swim);
     let header = SwimCodec::read_header(&mut reader)?;
     if !matches!(header.message, Message::Announce | Message::TurnUndead) {
-        for _ in 0..reader.u16("swim.updates")? {
+        for _ in 0..reader.u16_be("swim.updates")? {
             SwimCodec::read_member(&mut reader)?;
         }
     }
@@ -224,16 +226,16 @@ impl Draft {
     /// A datagram of items alone.
     pub(super) fn bare(from: &NodeId, digest: u64) -> Self {
         let mut draft = Self::start(digest, 0);
-        put_node(&mut draft.bytes, from);
+        put_marked(&mut draft.bytes, *from);
         draft
     }
 
     fn start(digest: u64, swim_bytes: usize) -> Self {
         let mut bytes = Vec::with_capacity(DATAGRAM_BYTES_MAX);
         bytes.push(FORMAT);
-        bytes.extend_from_slice(&digest.to_be_bytes());
+        bytes.extend_from_slice(&digest.to_le_bytes());
         // foca is configured to stay within SWIM_BYTES_MAX, which fits.
-        bytes.extend_from_slice(&(swim_bytes as u16).to_be_bytes());
+        bytes.extend_from_slice(&(swim_bytes as u16).to_le_bytes());
         Self { bytes }
     }
 

@@ -9,7 +9,9 @@
 //! sight. One that drew a lower is taken for a ghost, is told that it is dead, takes its next life and wins by
 //! that: a round trip more. So generations need not rise, but it is better if they do.
 
-use super::wire::{CodecError, CodecProblem, Decoded, Reader, put_node, put_varint};
+use super::wire::{CodecError, CodecProblem, Decoded, Reader};
+use crate::encoding::node::put_marked;
+use crate::encoding::numbers::put_number;
 use crate::id::NodeId;
 use alloc::vec::Vec;
 use bytes::{Buf, BufMut};
@@ -35,8 +37,8 @@ impl SwimId {
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put_node(out, &self.node);
-        put_varint(out, self.life.into());
+        put_marked(out, self.node);
+        put_number(out, self.life.into());
     }
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -114,7 +116,7 @@ impl SwimCodec {
 
     fn put_header(out: &mut Vec<u8>, header: &Header<SwimId>) -> Result<(), CodecError> {
         header.src.put(out);
-        out.extend_from_slice(&header.src_incarnation.to_be_bytes());
+        out.extend_from_slice(&header.src_incarnation.to_le_bytes());
         header.dst.put(out);
         let (tag, third, number) = match &header.message {
             Message::Ping(number) => (PING, None, Some(*number)),
@@ -177,7 +179,7 @@ impl Codec<SwimId> for SwimCodec {
     fn encode_member(&mut self, member: &Member<SwimId>, mut buf: impl BufMut) -> Result<(), CodecError> {
         let mut out = Vec::with_capacity(32);
         member.id().put(&mut out);
-        out.extend_from_slice(&member.incarnation().to_be_bytes());
+        out.extend_from_slice(&member.incarnation().to_le_bytes());
         out.push(match member.state() {
             State::Alive => 0,
             State::Suspect => 1,

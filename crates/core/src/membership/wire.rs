@@ -4,10 +4,13 @@
 //! bytes and a decoder accepts nothing that the encoder would not have written. A decoder never panics and never
 //! allocates more than the bytes that it was given justify.
 
+use crate::encoding::node::{MARK_V4, MARK_V6, take_marked};
+use crate::encoding::numbers::{NumberError, put_number, take_number};
+use crate::encoding::runs::{RunReader, RunsProblem};
 use crate::id::NodeId;
+use crate::partitions::PartitionSet;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes that are not what they should be. Nothing has changed by reading them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,34 +104,27 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn u16(&mut self, field: &'static str) -> Decoded<u16> {
+        Ok(u16::from_le_bytes(self.array(field)?))
+    }
+
+    /// The one number that foca writes itself, big-endian: how many updates follow.
+    pub(super) fn u16_be(&mut self, field: &'static str) -> Decoded<u16> {
         Ok(u16::from_be_bytes(self.array(field)?))
     }
 
     pub(super) fn u64(&mut self, field: &'static str) -> Decoded<u64> {
-        Ok(u64::from_be_bytes(self.array(field)?))
+        Ok(u64::from_le_bytes(self.array(field)?))
     }
 
     /// A varint of at most `limit`: seven bits a byte, least first, no byte more than needed.
     pub(super) fn varint(&mut self, field: &'static str, limit: u64) -> Decoded<u64> {
-        let mut value: u64 = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8(field)?;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                return Err(CodecError::new(field, CodecProblem::TooLarge { limit }));
-            }
-            value |= bits << shift;
-            if byte & 0x80 == 0 {
-                if byte == 0 && shift > 0 {
-                    return Err(CodecError::new(field, CodecProblem::NotCanonical));
-                }
-                if value > limit {
-                    return Err(CodecError::new(field, CodecProblem::TooLarge { limit }));
-                }
-                return Ok(value);
-            }
-        }
-        Err(CodecError::new(field, CodecProblem::TooLarge { limit }))
+        let problem = match take_number(&mut self.rest) {
+            Ok(value) if value <= limit => return Ok(value),
+            Ok(_) | Err(NumberError::TooLarge) => CodecProblem::TooLarge { limit },
+            Err(NumberError::Truncated) => CodecProblem::Truncated,
+            Err(NumberError::NotShortest) => CodecProblem::NotCanonical,
+        };
+        Err(CodecError::new(field, problem))
     }
 
     pub(super) fn varint_u32(&mut self, field: &'static str, limit: u32) -> Decoded<u32> {
@@ -143,46 +139,32 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn node(&mut self) -> Decoded<NodeId> {
-        let ip: IpAddr = match self.u8("node.family")? {
-            4 => Ipv4Addr::from(self.array::<4>("node.ip")?).into(),
-            6 => Ipv6Addr::from(self.array::<16>("node.ip")?).into(),
-            other => {
-                return Err(CodecError::new("node.family", CodecProblem::Unknown { value: other.into() }));
-            }
-        };
-        let port = self.u16("node.port")?;
-        if port == 0 {
+        let mark = self.u8("node.family")?;
+        if !matches!(mark, MARK_V4 | MARK_V6) {
+            return Err(CodecError::new("node.family", CodecProblem::Unknown { value: mark.into() }));
+        }
+        let node = take_marked(mark, &mut self.rest);
+        let node = node.ok_or(CodecError::new("node.addr", CodecProblem::Truncated))?;
+        if node.addr.port() == 0 {
             // A client, which nobody can reach: it is never a member and never a peer.
             return Err(CodecError::new("node.port", CodecProblem::Unknown { value: 0 }));
         }
-        Ok(NodeId::new(SocketAddr::new(ip, port), self.u64("node.generation")?))
+        Ok(node)
     }
-}
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
+    /// A set of `count` runs, of partitions below `end_max`.
+    pub(super) fn partitions(&mut self, field: &'static str, count: u32, end_max: u32) -> Decoded<PartitionSet> {
+        let mut runs = RunReader::new(self.rest, end_max);
+        let set = runs.take_set(count).map_err(|problem| match problem {
+            RunsProblem::Malformed => CodecError::new(field, CodecProblem::Truncated),
+            RunsProblem::EndsAt(_) => CodecError::new(field, CodecProblem::TooLarge { limit: end_max.into() }),
+        })?;
+        self.rest = runs.rest();
+        Ok(set)
     }
-    out.push(value as u8);
 }
 
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
-    put_varint(out, text.len() as u64);
+    put_number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
-}
-
-pub(super) fn put_node(out: &mut Vec<u8>, node: &NodeId) {
-    match node.addr.ip() {
-        IpAddr::V4(ip) => {
-            out.push(4);
-            out.extend_from_slice(&ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            out.push(6);
-            out.extend_from_slice(&ip.octets());
-        }
-    }
-    out.extend_from_slice(&node.addr.port().to_be_bytes());
-    out.extend_from_slice(&node.generation.to_be_bytes());
 }

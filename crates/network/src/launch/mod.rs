@@ -101,9 +101,11 @@ impl Network {
         let started_at = Instant::now();
         let tuning =
             treefold::Tuning { membership: MembershipConfig::still(), ..treefold::Tuning::default() };
-        let mut builder = std::mem::replace(&mut options.node, Node::builder())
+        let builder = std::mem::replace(&mut options.node, Node::builder());
+        let cluster = builder.cluster_options().token(options.token.clone());
+        let mut builder = builder
             .tuning(tuning)
-            .token(options.token.clone())
+            .cluster(cluster)
             .listen(options.listens_at(&topology));
         if let Some(addr) = &options.advertise {
             builder = builder.advertise(addr);

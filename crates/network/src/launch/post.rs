@@ -2,11 +2,11 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use treefold::Node;
+//! use treefold::{ClusterOptions, Node};
 //! use treefold_network::launch::{Post, Token};
 //!
 //! let token = std::env::var("TREEFOLD_TOKEN").ok().and_then(Token::new);
-//! let node = Node::builder().token(token.clone()).attached_to("10.0.0.1:7700").start().await?;
+//! let node = Node::builder().cluster(ClusterOptions::default().token(token.clone())).attached_to("10.0.0.1:7700").start().await?;
 //! let post = Post::new("10.0.0.1:7700", "node17:0").token(token);
 //! let ending = post.run(&node, std::future::pending()).await?;
 //! println!("{ending:?}");

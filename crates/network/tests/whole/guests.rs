@@ -7,12 +7,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use treefold::endpoint::{AcceptError, RecvError};
 use treefold::operators::packet::Row;
-use treefold::{Node, PartitionSet, Stream};
+use treefold::{ClusterOptions, Node, PartitionSet, Stream};
 use treefold_network::launch::{Ending, Launcher, Network, NetworkEvent, Post, Token, UpOptions};
 use treefold_network::{AttachError, Attached, Attachment, attach};
 
 /// Longer than anything here takes; what is waited for is waited for by condition.
 const LONG: Duration = Duration::from_secs(30);
+
+fn cluster() -> ClusterOptions {
+    ClusterOptions::default().token(token())
+}
 
 fn token() -> Option<Token> {
     Token::new("a secret of this test")
@@ -32,13 +36,13 @@ async fn awaited(topology: &str) -> (tokio::task::JoinHandle<Network>, SocketAdd
 
 /// An inner process, until the network is over.
 async fn inner(front: SocketAddr, place: &'static str) -> tokio::task::JoinHandle<Ending> {
-    let node = Node::builder().attached_to(front).token(token()).start().await.unwrap();
+    let node = Node::builder().attached_to(front).cluster(cluster()).start().await.unwrap();
     let post = Post::new(front, place).token(token());
     tokio::spawn(async move { post.run(&node, std::future::pending()).await.unwrap() })
 }
 
 fn program(at: SocketAddr, endpoint: u32) -> Attachment {
-    Attachment::new("tool").at([at]).endpoint(endpoint).total(4).token(token())
+    Attachment::new("tool").at([at]).endpoint(endpoint).total(4).cluster(cluster())
 }
 
 /// Answers every packet of every stream with its own number, on plain threads, until the network is over.
@@ -125,7 +129,7 @@ async fn a_guest_takes_part_and_goes_again() {
     until_sum(&mut stream, (0, PartitionSet::first(1))).await;
 
     // The same number of something else is nobody's place.
-    let other = Attachment::new("other").at([front]).endpoint(0).total(1).token(token());
+    let other = Attachment::new("other").at([front]).endpoint(0).total(1).cluster(cluster());
     let other = serve(other);
     assert!(matches!(event(&mut network).await, NetworkEvent::Came { .. }));
     let mut of_other = network.client().stream("other").up_filter("sum").open().await.expect("it opens");
@@ -158,7 +162,7 @@ async fn a_back_end_that_died_can_be_started_again() {
 #[tokio::test]
 async fn who_has_another_token_is_told_so() {
     let (network, front) = awaited("a:0 => a:1;").await;
-    let stranger = Attachment::new("tool").at([front]).endpoint(0).total(1).token(Token::new("another"));
+    let stranger = Attachment::new("tool").at([front]).endpoint(0).total(1).cluster(ClusterOptions::default().token(Token::new("another")));
     let Err(AttachError::Refused { problem, .. }) = stranger.start().await else { panic!("it is let in") };
     assert!(problem.contains("token"), "{problem}");
     network.abort();

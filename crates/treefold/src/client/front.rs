@@ -9,9 +9,9 @@ use super::client_id;
 use crate::driver::asks::SharesAnswer;
 use crate::driver::operators::OperatorAnswer;
 use crate::error::{Error, copy_of};
+use crate::options::ClusterOptions;
 use crate::transport::{self, GreetError, Greeted, Identity, write_some};
-use crate::wire::blocks::Blocks;
-use crate::wire::{Inbox, Incoming, Outbox, Token, WireError};
+use crate::wire::{Inbox, Incoming, Outbox, WireError};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::io;
@@ -81,9 +81,7 @@ impl Front {
     /// Connects to the first of `addrs` that answers.
     pub(crate) async fn connect(
         addrs: Vec<String>,
-        cluster: String,
-        token: Option<Token>,
-        limits: Limits,
+        cluster: ClusterOptions,
     ) -> Result<Self, Error> {
         let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
         // Unbounded, but each cancellation is of a call that was open, and those are bounded.
@@ -91,14 +89,7 @@ impl Front {
         let addr = Arc::new(Mutex::new(None));
         let mut task = Task {
             addrs,
-            identity: Identity {
-                node: client_id(),
-                cluster,
-                token,
-                limits,
-                by_launcher: false,
-                blocks: Blocks::default(),
-            },
+            identity: Identity::new(client_id(), cluster, false),
             asks: asks_end,
             cancels: cancels_end,
             addr: Arc::clone(&addr),

@@ -5,17 +5,14 @@
 //! lost does not show: the task attaches elsewhere, and sends what it is asked for.
 
 use super::connection::{Came, Connection, Way};
-use crate::node::CLUSTER_DEFAULT;
+use crate::options::ClusterOptions;
 use crate::transport::Identity;
-use crate::wire::Token;
-use crate::wire::blocks::Blocks;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use treefold_core::id::NodeId;
-use treefold_core::limits::Limits;
 use treefold_core::push::book::{Book, Over};
 use treefold_core::time::Instant;
 
@@ -78,9 +75,7 @@ pub struct WorkerBuilder {
     application: String,
     worker: u32,
     addrs: Vec<String>,
-    cluster: String,
-    token: Option<Token>,
-    limits: Limits,
+    cluster: ClusterOptions,
     timeout: Duration,
     kept_bytes_max: usize,
 }
@@ -102,15 +97,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// The cluster's name.
-    pub fn cluster(mut self, name: impl Into<String>) -> Self {
-        self.cluster = name.into();
-        self
-    }
-
-    /// The cluster's token, where it has one.
-    pub fn token(mut self, token: Option<Token>) -> Self {
-        self.token = token;
+    /// The cluster: its name, or [`ClusterOptions`] with a token and this worker's limits.
+    pub fn cluster(mut self, cluster: impl Into<ClusterOptions>) -> Self {
+        self.cluster = cluster.into();
         self
     }
 
@@ -126,12 +115,6 @@ impl WorkerBuilder {
         self
     }
 
-    /// What its connection may hold.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Attaches, on the caller's tokio runtime.
     ///
     /// # Errors
@@ -144,15 +127,9 @@ impl WorkerBuilder {
         if self.application.is_empty() || self.application.contains('/') {
             return refuse("application", "its name is not empty and has no '/'");
         }
-        let payload_bytes_max = self.limits.payload_bytes_max;
-        let identity = Identity {
-            node: NodeId::new(([0, 0, 0, 0], 0).into(), 0),
-            cluster: self.cluster,
-            token: self.token,
-            limits: self.limits,
-            by_launcher: false,
-            blocks: Blocks::default(),
-        };
+        let payload_bytes_max = self.cluster.limits.payload_bytes_max;
+        let nameless = NodeId::new(([0, 0, 0, 0], 0).into(), 0);
+        let identity = Identity::new(nameless, self.cluster, false);
         let mut way =
             Way { addrs: self.addrs, identity, application: self.application.into(), worker: self.worker };
         let mut last = None;
@@ -199,9 +176,7 @@ impl Worker {
             application: application.into(),
             worker,
             addrs: Vec::new(),
-            cluster: CLUSTER_DEFAULT.to_string(),
-            token: None,
-            limits: Limits::default(),
+            cluster: ClusterOptions::default(),
             timeout: TIMEOUT_DEFAULT,
             kept_bytes_max: KEPT_BYTES_DEFAULT,
         }

@@ -1,55 +1,24 @@
 //! Numbers, node names and partition sets as rows of a column.
 //!
-//! A column of *numbers* is what protobuf calls packed `uint32`. It is written and read here, byte by byte,
-//! and protobuf's own code takes it for a string of bytes, which on the wire is the same: so a column goes
-//! from a tree to a frame and back without a row of numbers in between. Only the shortest form of a number is
-//! taken.
+//! [`treefold_core::encoding`] writes and reads one of each; columns are made of them here. A column of *numbers* is
+//! what protobuf calls packed `uint32`. Protobuf's own code takes it for a string of bytes, which on the wire is the
+//! same, so a column travels from a tree to a frame and back without a row of numbers in between.
 //!
-//! A *node* is its address's octets, its port and its generation: 14 bytes for IPv4, 26 for IPv6. A column of
-//! them says once which of the two all are; only a mixed one spends a byte per node on it. An IPv6 scope or
-//! flow label means something on one host alone and does not travel.
+//! A column of *nodes* names the family of all its addresses once. Only a mixed column spends a byte per node on it.
 //!
-//! A *partition set* is a row of numbers, two per run: how far the run starts after the least place it could
-//! start at, and its length less one. Such a row cannot express runs that are empty, overlap, touch or are
-//! out of order, and the numbers are small. Every row that ends within the limit is one set, and every set is
-//! one row.
+//! A column of *sets* is two rows: how many runs each set has, and all runs.
 
 use crate::wire::error::{WireError, malformed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+pub(super) use treefold_core::encoding::node::put_node;
+use treefold_core::encoding::node::{V4_BYTES, V6_BYTES, put_marked, take_marked, take_v4, take_v6};
+use treefold_core::encoding::numbers::{self, take_u32};
+use treefold_core::encoding::runs::{RunReader, RunsProblem, put_runs};
 use treefold_core::id::NodeId;
 use treefold_core::partitions::PartitionSet;
 
-const V4_BYTES: usize = 4 + 2 + 8;
-const V6_BYTES: usize = 16 + 2 + 8;
 const FAMILY_V4: u32 = 0;
 const FAMILY_V6: u32 = 1;
 const FAMILY_MIXED: u32 = 2;
-const MARK_V4: u8 = 4;
-const MARK_V6: u8 = 6;
-
-/// Appends a node.
-#[inline]
-pub(super) fn put_node(column: &mut Vec<u8>, node: NodeId) {
-    let port = node.addr.port().to_le_bytes();
-    let generation = node.generation.to_le_bytes();
-    // One array, so that the column's room is looked at once.
-    match node.addr.ip() {
-        IpAddr::V4(ip) => {
-            let mut bytes = [0; V4_BYTES];
-            bytes[..4].copy_from_slice(&ip.octets());
-            bytes[4..6].copy_from_slice(&port);
-            bytes[6..].copy_from_slice(&generation);
-            column.extend_from_slice(&bytes);
-        }
-        IpAddr::V6(ip) => {
-            let mut bytes = [0; V6_BYTES];
-            bytes[..16].copy_from_slice(&ip.octets());
-            bytes[16..18].copy_from_slice(&port);
-            bytes[18..].copy_from_slice(&generation);
-            column.extend_from_slice(&bytes);
-        }
-    }
-}
 
 /// A node that stands alone: its family shows in its length.
 pub(super) fn node_alone(bytes: &[u8], field: &'static str) -> Result<NodeId, WireError> {
@@ -71,10 +40,7 @@ pub(super) fn put_nodes(column: &mut Vec<u8>, nodes: impl Iterator<Item = NodeId
         nodes.for_each(|node| put_node(column, node));
         FAMILY_V6
     } else {
-        for node in nodes {
-            column.push(if node.addr.is_ipv4() { MARK_V4 } else { MARK_V6 });
-            put_node(column, node);
-        }
+        nodes.for_each(|node| put_marked(column, node));
         FAMILY_MIXED
     }
 }
@@ -97,11 +63,10 @@ impl<'a> Nodes<'a> {
         match self.family {
             FAMILY_V4 => take_v4(&mut self.rest),
             FAMILY_V6 => take_v6(&mut self.rest),
-            FAMILY_MIXED => match *self.rest.split_off_first()? {
-                MARK_V4 => take_v4(&mut self.rest),
-                MARK_V6 => take_v6(&mut self.rest),
-                _ => None,
-            },
+            FAMILY_MIXED => {
+                let &mark = self.rest.split_off_first()?;
+                take_marked(mark, &mut self.rest)
+            }
             _ => None,
         }
     }
@@ -112,36 +77,10 @@ impl<'a> Nodes<'a> {
     }
 }
 
-#[inline]
-fn take_v4(rest: &mut &[u8]) -> Option<NodeId> {
-    let (bytes, after) = rest.split_first_chunk::<V4_BYTES>()?;
-    *rest = after;
-    let ip = Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]);
-    named(ip.into(), bytes.last_chunk()?)
-}
-
-#[inline]
-fn take_v6(rest: &mut &[u8]) -> Option<NodeId> {
-    let (bytes, after) = rest.split_first_chunk::<V6_BYTES>()?;
-    *rest = after;
-    let ip = Ipv6Addr::from(*bytes.first_chunk::<16>()?);
-    named(ip.into(), bytes.last_chunk()?)
-}
-
-#[inline]
-fn named(ip: IpAddr, [p0, p1, generation @ ..]: &[u8; 10]) -> Option<NodeId> {
-    let port = u16::from_le_bytes([*p0, *p1]);
-    Some(NodeId::new(SocketAddr::new(ip, port), u64::from_le_bytes(*generation)))
-}
-
 /// Appends a number as protobuf's packed `uint32` does.
 #[inline]
-pub(super) fn put_number(column: &mut Vec<u8>, mut number: u32) {
-    while number >= 0x80 {
-        column.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    column.push(number as u8);
+pub(super) fn put_number(column: &mut Vec<u8>, number: u32) {
+    numbers::put_number(column, number.into());
 }
 
 /// Reads a column of numbers from the front.
@@ -164,23 +103,7 @@ impl<'a> Numbers<'a> {
     /// The next number; `None` when there is none, or it is too large or longer than it need be.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u32> {
-        let &first = self.rest.split_off_first()?;
-        if first < 0x80 {
-            return Some(first.into());
-        }
-        let mut number = u32::from(first & 0x7f);
-        for shift in [7, 14, 21, 28] {
-            let &byte = self.rest.split_off_first()?;
-            let bits = u32::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                return None;
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return (byte != 0).then_some(number);
-            }
-        }
-        None
+        take_u32(&mut self.rest)
     }
 
     /// True when every byte was read.
@@ -207,14 +130,7 @@ pub(super) fn put_set(
     {
         return Err(above(field, partitions_max, end.into()));
     }
-    let mut least = 0;
-    for &(start, end) in runs {
-        put_number(column, start - least);
-        put_number(column, end - start - 1);
-        // Only the last run may end at the last number there is, and nothing is written from `least` after
-        // it.
-        least = end.wrapping_add(1);
-    }
+    put_runs(column, set);
     Ok(count as u32)
 }
 
@@ -227,58 +143,14 @@ pub(super) fn set_alone(
     partitions_max: u32,
     field: &'static str,
 ) -> Result<PartitionSet, WireError> {
-    let mut row = Row::new(Numbers::new(row), partitions_max);
-    let set = PartitionSet::from_runs(std::iter::from_fn(|| {
-        if row.numbers.is_empty() { None } else { row.take_run() }
-    }));
-    row.checked(set, field)
+    RunReader::new(row, partitions_max).take_all().map_err(|problem| refused(problem, field, partitions_max))
 }
 
-/// Reads the runs of one set.
-struct Row<'a> {
-    numbers: Numbers<'a>,
-    /// The least place the next run can start at.
-    least: u64,
-    partitions_max: u32,
-    fate: Fate,
-}
-
-/// How the reading of a row went. Not an error yet, for one is made for each seat of each tree.
-#[derive(Clone, Copy)]
-enum Fate {
-    Sound,
-    Senseless,
-    EndsAt(u64),
-}
-
-impl<'a> Row<'a> {
-    fn new(numbers: Numbers<'a>, partitions_max: u32) -> Self {
-        Self { numbers, least: 0, partitions_max, fate: Fate::Sound }
-    }
-
-    /// The next run; `None` when there is none that makes sense.
-    #[inline]
-    fn take_run(&mut self) -> Option<(u32, u32)> {
-        let Some((gap, rest)) = self.numbers.take().zip(self.numbers.take()) else {
-            self.fate = Fate::Senseless;
-            return None;
-        };
-        let start = self.least + u64::from(gap);
-        let end = start + u64::from(rest) + 1;
-        self.least = end + 1;
-        if end > u64::from(self.partitions_max) {
-            self.fate = Fate::EndsAt(end);
-            return None;
-        }
-        Some((start as u32, end as u32))
-    }
-
-    fn checked(&self, set: Option<PartitionSet>, field: &'static str) -> Result<PartitionSet, WireError> {
-        match (self.fate, set) {
-            (Fate::Sound, Some(set)) => Ok(set),
-            (Fate::EndsAt(end), _) => Err(above(field, self.partitions_max, end)),
-            _ => Err(malformed(field)),
-        }
+#[cold]
+fn refused(problem: RunsProblem, field: &'static str, partitions_max: u32) -> WireError {
+    match problem {
+        RunsProblem::Malformed => malformed(field),
+        RunsProblem::EndsAt(end) => above(field, partitions_max, end),
     }
 }
 
@@ -289,7 +161,7 @@ fn above(field: &'static str, partitions_max: u32, end: u64) -> WireError {
 /// Reads a column of sets from the front: one row of counts, one of runs.
 pub(super) struct Sets<'a> {
     counts: Numbers<'a>,
-    runs: Numbers<'a>,
+    runs: &'a [u8],
     partitions_max: u32,
     field: &'static str,
 }
@@ -297,22 +169,17 @@ pub(super) struct Sets<'a> {
 impl<'a> Sets<'a> {
     /// A column with so many runs for each set.
     pub(super) fn new(counts: &'a [u8], runs: &'a [u8], partitions_max: u32, field: &'static str) -> Self {
-        Self { counts: Numbers::new(counts), runs: Numbers::new(runs), partitions_max, field }
+        Self { counts: Numbers::new(counts), runs, partitions_max, field }
     }
 
     /// The next set.
     #[inline]
     pub(super) fn take(&mut self) -> Result<PartitionSet, WireError> {
         let Some(count) = self.counts.take() else { return Err(malformed(self.field)) };
-        let mut row = Row::new(self.runs, self.partitions_max);
-        // One run is the rule, and is read without a loop.
-        let set = match count {
-            0 => Some(PartitionSet::new()),
-            1 => row.take_run().and_then(|run| PartitionSet::from_runs([run])),
-            _ => PartitionSet::from_runs((0..count).map_while(|_| row.take_run())),
-        };
-        self.runs = row.numbers;
-        row.checked(set, self.field)
+        let mut row = RunReader::new(self.runs, self.partitions_max);
+        let set = row.take_set(count).map_err(|problem| refused(problem, self.field, self.partitions_max))?;
+        self.runs = row.rest();
+        Ok(set)
     }
 
     /// True when every number was read.

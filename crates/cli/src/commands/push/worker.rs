@@ -12,6 +12,7 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+use treefold::ClusterOptions;
 use treefold::push::{PushError, Worker as Pusher};
 
 /// Attach to a node as a worker of an application, push the result of a request, and wait until the request has ended
@@ -86,8 +87,7 @@ impl Worker {
         let pieces = self.pieces()?;
         let builder = Pusher::builder(&self.application, self.worker)
             .at(&self.at)
-            .cluster(&self.cluster)
-            .token(token_of(None)?)
+            .cluster(ClusterOptions::new(&self.cluster).token(token_of(None)?))
             .timeout(self.timeout);
         let worker = builder.attach().await.map_err(failure_of_push)?;
         let pushed = Pushed {

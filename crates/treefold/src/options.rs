@@ -1,0 +1,56 @@
+//! The options that nodes, clients, workers and attached programs of one cluster share.
+
+use crate::node::CLUSTER_DEFAULT;
+use crate::wire::Token;
+use treefold_core::limits::Limits;
+
+/// A cluster's name and token, and the limits of the side that connects.
+///
+/// A name alone is enough where the cluster has no token:
+///
+/// ```
+/// use treefold::{ClusterOptions, Limits, Node, Token};
+///
+/// let staging = Node::builder().cluster("staging");
+/// let secret = ClusterOptions::new("prod").token(Token::new("a secret")).limits(Limits::DEFAULT);
+/// let prod = Node::builder().cluster(secret);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClusterOptions {
+    pub(crate) name: String,
+    pub(crate) token: Option<Token>,
+    pub(crate) limits: Limits,
+}
+
+impl ClusterOptions {
+    /// Options for the cluster `name`, of at most 255 bytes. Nodes refuse peers and clients of another cluster.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// The cluster's token. A side with a token refuses every other side that lacks it.
+    pub fn token(mut self, token: impl Into<Option<Token>>) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    /// Upper bounds on memory, connections, queues and message sizes.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// The cluster [`CLUSTER_DEFAULT`] without a token, with [`Limits::DEFAULT`].
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self { name: CLUSTER_DEFAULT.to_owned(), token: None, limits: Limits::default() }
+    }
+}
+
+impl<S: Into<String>> From<S> for ClusterOptions {
+    fn from(name: S) -> Self {
+        Self::new(name)
+    }
+}
