@@ -254,14 +254,14 @@ pub enum TracePoint {
     BadMessage {
         /// The peer.
         from: NodeId,
-        /// What is wrong with the message.
+        /// The problem with the message.
         problem: Arc<str>,
     },
     /// A datagram made no sense; it was dropped.
     BadDatagram {
         /// The sender's address.
         from: SocketAddr,
-        /// What is wrong with the datagram.
+        /// The problem with the datagram.
         problem: Arc<str>,
     },
     /// A child was lost or late, and its parent took over its subtree.

@@ -31,7 +31,7 @@ pub enum Input<P> {
     Refused {
         /// The peer.
         from: NodeId,
-        /// What is wrong with the message.
+        /// The problem with the message.
         problem: Arc<str>,
         /// The answer to the peer, if it waits for one.
         answer: Option<Box<Message<P>>>,

@@ -92,7 +92,7 @@ pub struct OpenWork {
     pub workers: usize,
 }
 
-/// Sizes of tables that [`OpenWork`] sums up or leaves out, for tests that check a node's limits.
+/// Sizes of tables that [`OpenWork`] sums up or leaves out, for checks of a node's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableSizes {
     /// Locals waiting for a processor.
