@@ -30,7 +30,7 @@ use table::LoadTable;
 /// Aggregations whose costs are remembered from other nodes' partials.
 pub(crate) const COSTS_HEARD_MAX: usize = 1_024;
 
-/// What a node knows about load, costs and failures, for itself and for other nodes.
+/// A node's knowledge of load, costs and failures, for itself and for other nodes.
 pub(crate) struct Loads {
     /// Other nodes' load figures.
     pub(crate) table: LoadTable,
