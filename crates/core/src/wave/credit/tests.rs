@@ -115,11 +115,11 @@ fn waves_holding_unoffered_partials_do_not_deadlock() {
 fn a_flooding_application_fills_only_its_room() {
     let mut credit = credit(&[100, 300]);
     (0..10).for_each(|wave| credit.offered(0, key(wave, 0), 30));
-    assert_eq!(granted(&mut credit), [(0, 0)], "of 100 bytes half");
+    assert_eq!(granted(&mut credit), [(0, 0)], "half of 100 bytes");
     (10..20).for_each(|wave| credit.offered(1, key(wave, 0), 30));
-    assert_eq!(granted(&mut credit).len(), 5, "of 300 bytes half, whatever the other has in line");
+    assert_eq!(granted(&mut credit).len(), 5, "half of 300 bytes, for any queue of the other");
     credit.forget_wave(1, tag(10));
-    assert_eq!(granted(&mut credit), [(15, 0)], "what one leaves free is its own and not the other's");
+    assert_eq!(granted(&mut credit), [(15, 0)], "room that one leaves free is not given to the other");
     credit.set_room(0, 200);
     assert_eq!(granted(&mut credit), [(1, 0), (2, 0)], "a larger share is more room");
 }
