@@ -34,7 +34,7 @@ pub enum Effect<P> {
         /// The datagram, without the driver's envelope.
         bytes: Vec<u8>,
     },
-    /// Open a connection to an address whose generation is not known yet (a seed).
+    /// Open a connection to an address without a known generation (a seed).
     Connect {
         /// The address.
         addr: SocketAddr,
@@ -168,16 +168,16 @@ pub enum Work<P> {
     },
     /// Joins the slices of a value.
     Join {
-        /// All of them, in order.
+        /// All slices, in order.
         parts: Vec<P>,
         /// The aggregation's parameters.
         params: P,
     },
     /// Folds two partials into one.
     Reduce {
-        /// One.
+        /// The first partial.
         a: P,
-        /// The other.
+        /// The second partial.
         b: P,
         /// The aggregation's parameters.
         params: P,

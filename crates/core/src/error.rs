@@ -25,7 +25,7 @@ pub enum CallError {
         /// The service's name.
         service: String,
     },
-    /// The front has as many calls open as it may.
+    /// The front has reached its limit of open calls.
     TooManyCalls {
         /// `Limits::calls_open_max`.
         limit: usize,
@@ -74,7 +74,7 @@ pub struct Missing {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reason {
-    /// No node in sight holds it.
+    /// No node in sight holds the partition.
     NoReplica,
     /// The connection to the node broke, or the node left.
     Lost,

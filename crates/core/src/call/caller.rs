@@ -3,8 +3,8 @@
 //! ```text
 //!  Request ──▶ check ──▶ poll replicas ──▶ choose ──▶ form tree ──▶ wave ──▶ outcome
 //!                │        (10 ms at most;              (children: the root,
-//!                ▼         skipped when nobody           or all when `base`)
-//!             rejected     has a choice)
+//!                ▼         skipped if there is           or all when `base`)
+//!             rejected     no choice)
 //! ```
 //!
 //! Once its tree is formed, the caller is a wave like any other. It has no partitions, and one child unless
@@ -60,7 +60,6 @@ pub(crate) enum Requester {
 ///
 /// Thirteen fields, because they hold a call from its start to its outcome: the requester and the request,
 /// the decisions made for it, and its results.
-/// decided for it, and what has come of it.
 #[derive(Debug)]
 pub(crate) struct OpenCall<P> {
     requester: Requester,

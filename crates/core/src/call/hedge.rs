@@ -115,7 +115,10 @@ impl<P: Payload> Wave<P> {
         // All children are scanned only if one of them may be responsible for partitions that have arrived
         // since the last scan.
         if settled.is_some_and(|settled| !self.seat.children.is_any_for(&settled)) {
-            debug_assert!(!self.seat.children.iter().any(is_beaten), "a child answers only for partitions that have arrived");
+            debug_assert!(
+                !self.seat.children.iter().any(is_beaten),
+                "a child answers only for partitions that have arrived"
+            );
             return;
         }
         let places = (0..self.seat.children.len()).filter(|&at| is_beaten(&self.seat.children[at]));

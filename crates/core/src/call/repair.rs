@@ -379,10 +379,6 @@ mod tests {
         assert_eq!(wave(&[3]).next_replica(&front.cx, NOW, 0), Some(name_of(2)));
         assert_eq!(wave(&[2, 3]).next_replica(&front.cx, NOW, 0), Some(name_of(1)), "there is no other");
         let later = NOW + Duration::from_secs(2);
-        assert_eq!(
-            wave(&[3]).next_replica(&front.cx, later, 0),
-            Some(name_of(1)),
-            "it is tried again"
-        );
+        assert_eq!(wave(&[3]).next_replica(&front.cx, later, 0), Some(name_of(1)), "it is tried again");
     }
 }

@@ -103,7 +103,10 @@ mod tests {
         assert!(drawn.iter().all(|wait| bounds.contains(wait)));
         assert!(drawn.iter().min() < Some(&Duration::from_millis(260)));
         assert!(drawn.iter().max() > Some(&Duration::from_millis(740)));
-        assert!(!next_announcement_in(Duration::ZERO, &mut random).is_zero(), "a zero wait would make the timer fire without end");
+        assert!(
+            !next_announcement_in(Duration::ZERO, &mut random).is_zero(),
+            "a zero wait would make the timer fire without end"
+        );
     }
 
     #[test]

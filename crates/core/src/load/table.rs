@@ -249,7 +249,11 @@ mod tests {
         );
         let stale = table.load_ms(node(1), at(8), &mut Random::new(1));
         assert_ne!(stale, Some(8.0), "a stale figure is corrected");
-        assert_eq!(table.load_ms(node(1), at(900), &mut Random::new(1)), Some(0.0), "the queue has emptied by then");
+        assert_eq!(
+            table.load_ms(node(1), at(900), &mut Random::new(1)),
+            Some(0.0),
+            "the queue has emptied by then"
+        );
         table.forget(node(1));
         assert!(table.is_empty());
         assert_eq!(table.load_ms(node(1), at(6), &mut Random::new(1)), None);
@@ -293,7 +297,11 @@ mod tests {
         assert_eq!(queued_ms(&table, 90), 0);
         table.anticipate(node(1), Duration::from_millis(20), 2, at(90));
         assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero");
-        assert_eq!(table.of(node(1)).map(|known| known.figure), Some(figure(40)), "the figure itself is kept");
+        assert_eq!(
+            table.of(node(1)).map(|known| known.figure),
+            Some(figure(40)),
+            "the figure itself is kept"
+        );
     }
 
     #[test]

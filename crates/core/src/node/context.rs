@@ -97,7 +97,7 @@ impl<P: Payload> Context<P> {
         self.leaving != Leaving::No
     }
 
-    /// The members in sight and what they hold.
+    /// The members in sight and the partitions that they hold.
     pub(crate) fn view(&self) -> &View {
         self.sight.view()
     }

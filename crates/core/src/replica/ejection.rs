@@ -229,7 +229,11 @@ mod tests {
         }
         ejection.note_success(node(1), at(millis + 1_000));
         eject(&mut ejection, 1, millis + 2_000);
-        assert_eq!(lasts(&ejection, 1, millis + 2_000), EJECTED_MAX, "one success does not shorten the next ejection");
+        assert_eq!(
+            lasts(&ejection, 1, millis + 2_000),
+            EJECTED_MAX,
+            "one success does not shorten the next ejection"
+        );
         ejection.note_success(node(1), at(millis + 70_000));
         eject(&mut ejection, 1, millis + 71_000);
         assert_eq!(lasts(&ejection, 1, millis + 71_000), EJECTED_FIRST, "half a minute of success does");

@@ -104,7 +104,8 @@ impl Pool {
             node
         });
         for node in used {
-            let entry = self.entries.get_mut(&node).expect("invariant: a used entry stays until the choice is made");
+            let entry =
+                self.entries.get_mut(&node).expect("invariant: a used entry stays until the choice is made");
             entry.uses_left -= 1;
             if entry.uses_left == 0 {
                 self.entries.remove(&node);
