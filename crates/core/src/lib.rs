@@ -34,7 +34,7 @@
 //!   of children that are slow. `waiting` reports progress to a wave's waiting rule. `jobs` hands out
 //!   operator work. `books` keeps the resources that a wave is charged for. `plan` turns options into whole
 //!   numbers.
-//! - [`replica`]: chooses which replica of a partition takes part, one policy a file.
+//! - [`replica`]: chooses which replica of a partition takes part, one file per policy.
 //! - [`tree`]: trees as rows of seats, and their shapes; `adaptive` is the shape that uses load figures.
 //! - `seat`: a node's place in a tree, the same for calls and streams: its parent, its children, how long it
 //!   waits for a silent child, and what remains when a child is lost.

@@ -92,7 +92,7 @@ impl<P: Payload> Desk<'_, P> {
             self.cx.counters.waves.partials_late += 1;
             return;
         };
-        let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
+        let mut wave = self.waves.open.remove(&own_tag).expect("invariant: the wave was found above");
         wave.claim(Part { payload, contributors });
         wave.tale.reports.extend(report.map(|report| *report));
         wave.answer(self, now, &Reason::Late);

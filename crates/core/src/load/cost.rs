@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_mean_lies_within_what_was_measured(
+        fn the_mean_lies_within_the_measurements(
             weight: f64,
             millis in prop::collection::vec(0_u64..10_000, 1..99),
         ) {

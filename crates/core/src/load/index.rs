@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// The remaining weight of one request. It can be returned to the index only once, and the index relies on
 /// that.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a weight that is not handed back stays in the load index for ever"]
+#[must_use = "a weight that is not returned stays in the load index forever"]
 pub struct Weight {
     lane: usize,
     left: Duration,
@@ -64,7 +64,7 @@ impl LoadIndex {
     }
 
     /// A request is done, or abandoned.
-    #[expect(clippy::needless_pass_by_value, reason = "a weight that is taken can't be handed back twice")]
+    #[expect(clippy::needless_pass_by_value, reason = "a weight that is moved in cannot be returned twice")]
     pub fn remove(&mut self, weight: Weight) {
         let Weight { lane, left } = weight;
         assert!(

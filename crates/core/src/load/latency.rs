@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(latencies.expected(0), ms(5));
         latencies.observe(0, ms(3));
         (0..SAMPLES_MAX).for_each(|_| latencies.observe(0, ms(2)));
-        assert_eq!(latencies.expected(0), ms(2), "what a group saw last pushes out what it saw first");
+        assert_eq!(latencies.expected(0), ms(2), "new samples replace old ones");
     }
 
     #[test]

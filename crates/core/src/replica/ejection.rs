@@ -251,7 +251,7 @@ mod tests {
             (3, vec![node(3), node(4)]),
             (4, vec![]),
         ];
-        let spared = ejection.spare(wanted(&service), at(200)).expect("some are out");
+        let spared = ejection.spare(wanted(&service), at(200)).expect("some nodes are ejected");
         let rows: Vec<Vec<NodeId>> = spared.wanted().map(|(_, row)| row.to_vec()).collect();
         let expected: [&[u8]; 5] = [&[1], &[1], &[3, 4], &[3, 4], &[]];
         assert_eq!(rows, expected.map(|row| row.iter().map(|&number| node(number)).collect::<Vec<_>>()));

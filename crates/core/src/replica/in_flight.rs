@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// The partitions that one call has placed, counted by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "what is not taken out again stays in flight for ever"]
+#[must_use = "a call that is not subtracted stays in flight forever"]
 pub struct PlacedCall {
     nodes: Vec<(NodeId, u32)>,
 }
@@ -46,7 +46,7 @@ impl InFlight {
     }
 
     /// Subtracts the partitions of a call that has ended.
-    #[expect(clippy::needless_pass_by_value, reason = "what is taken can't be taken out twice")]
+    #[expect(clippy::needless_pass_by_value, reason = "a call that is moved in cannot be subtracted twice")]
     pub fn leave(&mut self, call: PlacedCall) {
         for (node, count) in &call.nodes {
             let open = self.by_node.get_mut(node).expect("a call subtracts only what it added");

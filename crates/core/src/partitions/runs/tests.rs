@@ -63,7 +63,7 @@ proptest! {
 
     /// After any insertions and removals, the runs and the counts match the marks.
     #[test]
-    fn runs_are_those_of_marked_numbers(steps in proptest::collection::vec(step(), 1..60)) {
+    fn runs_match_marked_numbers(steps in proptest::collection::vec(step(), 1..60)) {
         let (mut runs, mut marked) = (Runs::new(), alloc::vec![false; SPACE as usize]);
         for step in steps {
             match step {

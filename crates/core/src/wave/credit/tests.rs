@@ -72,11 +72,11 @@ fn one_wave_at_a_time_may_exceed_the_room() {
     assert_eq!(granted(&mut credit), [(0, 0)], "an empty room takes any one");
     arrives(&mut credit, 0, key(0, 0), 500);
     assert_eq!(credit.grant_next(|_| false), None, "it has something to fold");
-    assert_eq!(granted(&mut credit), [(0, 1)], "and now it has not");
+    assert_eq!(granted(&mut credit), [(0, 1)], "now it has nothing to fold");
     arrives(&mut credit, 0, key(0, 1), 500);
     assert_eq!(granted(&mut credit), [(0, 2)]);
     arrives(&mut credit, 0, key(0, 2), 500);
-    assert_eq!(granted(&mut credit), [], "the other waits, however long the first does");
+    assert_eq!(granted(&mut credit), [], "the other wave waits as long as the first");
     credit.hold(0, 1_500, 0);
     credit.forget_wave(0, tag(0));
     assert_eq!(granted(&mut credit), [(1, 0)]);
@@ -91,7 +91,7 @@ fn a_wave_may_have_more_in_all_of_its_parts_at_a_node() {
     assert_eq!(granted(&mut credit), [(0, 0)], "the caller's part may have more");
     arrives(&mut credit, 0, part(7, 0), 500);
     credit.offered(0, part(0, 1), 500);
-    assert_eq!(granted(&mut credit), [(0, 1)], "and what it waits for");
+    assert_eq!(granted(&mut credit), [(0, 1)], "and so may the part that it waits for");
     credit.offered(0, key(1, 0), 500);
     assert_eq!(granted(&mut credit), [], "no other wave");
     credit.forget_wave(0, Tag { branch: 7, ..tag(0) });
