@@ -1,4 +1,5 @@
-//! Everything a node can want done. Together with [`crate::input::Input`], the whole boundary of core.
+//! Everything that a node can ask its driver to do. With [`crate::input::Input`], this is the whole boundary
+//! of core.
 
 use crate::call::Outcome;
 use crate::error::Reason;
@@ -15,58 +16,59 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// One thing to do.
+/// One action for the driver.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Effect<P> {
-    /// Send a message; connect first if need be. When that fails, [`crate::input::Input::Lost`].
+    /// Send a message; connect first if necessary. If that fails, report [`crate::input::Input::Lost`].
     Send {
-        /// To whom.
+        /// The receiver.
         to: NodeId,
-        /// What.
+        /// The message.
         message: Message<P>,
     },
-    /// Send a datagram; it may be lost.
+    /// Send a datagram. It may be lost.
     Datagram {
-        /// Where to.
+        /// The receiver's address.
         to: SocketAddr,
-        /// What, without the driver's envelope.
+        /// The datagram, without the driver's envelope.
         bytes: Vec<u8>,
     },
-    /// Open a connection to an address whose generation is not known yet (a seed).
+    /// Open a connection to an address without a known generation (a seed).
     Connect {
-        /// Where to.
+        /// The address.
         addr: SocketAddr,
     },
-    /// The peer is gone for good; its connection can be closed.
+    /// The peer is gone for good; the driver can close its connection.
     Disconnect {
-        /// Who.
+        /// The peer.
         peer: NodeId,
     },
     /// Run an operator and answer with [`crate::input::Input::JobDone`].
     Run(Job<P>),
-    /// The job will never be waited for again. If it is still running, its worker is to be replaced.
+    /// Core no longer waits for this job.
     Abandon {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// True when the job held a processor past all patience: start another worker in its place.
+        /// True if the job held a processor for too long: start another worker in place of the one that runs
+        /// it.
         replace_worker: bool,
     },
-    /// Something about a stream's filter.
+    /// An action on a stream's filter.
     Filter(FilterEffect<P>),
-    /// Tell the driver's user.
+    /// News for the driver's user.
     Deliver(Event<P>),
-    /// Something worth a line in the log.
+    /// An entry for the log.
     Trace(TracePoint),
 }
 
-/// What is to be done with a stream's filter at this node. In this order: what is said of one stream's filter is
-/// done before what is said of it next.
+/// An action on a stream's filter at this node. The driver must perform the actions on one stream's filter in
+/// the order in which they are emitted.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FilterEffect<P> {
-    /// Make it, in place of one that there may be, and answer with [`crate::input::Input::FilterOpened`]; or with
-    /// [`crate::input::Input::Operator`] when an operator is lacking for it.
+    /// Create the filter, replace an existing one, and answer with [`crate::input::Input::FilterOpened`]. If
+    /// an operator is missing for it, answer with [`crate::input::Input::Operator`].
     Open {
         /// The stream.
         stream: StreamId,
@@ -75,40 +77,41 @@ pub enum FilterEffect<P> {
     },
     /// Run it and answer with [`crate::input::Input::Filtered`].
     Run(FilterRun<P>),
-    /// A source is there, from the next wave on or a later one. Said before the first run that may have something of
-    /// it, and before it is named as an heir; again when the filter is made anew.
+    /// A source joins, from the next wave on or a later one. This effect comes before the first run that may
+    /// contain the source's packets, and before the source is named as an heir. It is repeated when the
+    /// filter is created again.
     Joined {
         /// The stream.
         stream: StreamId,
-        /// Who comes.
+        /// The source that joins.
         source: Source,
     },
-    /// One source gives nothing more, and others come in its place.
+    /// One source gives nothing more, and other sources take its place.
     Replaced {
         /// The stream.
         stream: StreamId,
-        /// Who is lost.
+        /// The source that is lost.
         lost: Source,
-        /// Who comes.
+        /// The sources that take its place.
         heirs: Vec<Source>,
     },
-    /// The run will not be waited for, and the filter is lost with it. Once it is over all the same, or will never
-    /// begin, core is to hear of it by [`crate::input::Input::Filtered`] like of any other, unless it ran on the
-    /// driver's loop.
+    /// Core no longer waits for the run; its filter is lost with it. When the run ends, or will never begin,
+    /// the driver must still report [`crate::input::Input::Filtered`], unless the run was on the driver's
+    /// loop.
     Abandon {
         /// The stream.
         stream: StreamId,
-        /// Which run.
+        /// The number of the run.
         run: u64,
-        /// True when another worker is to be started in the place of one that is at it.
+        /// True if the driver must start another worker in place of the one that is running it.
         replace_worker: bool,
     },
-    /// Drop it.
+    /// Drop the filter.
     Close {
         /// The stream.
         stream: StreamId,
     },
-    /// Give this operator to others in the stream: answer with [`OperatorNews::Lent`].
+    /// Pass this operator on to other nodes of the stream: answer with [`OperatorNews::Lent`].
     ///
     /// [`OperatorNews::Lent`]: crate::stream::operator::OperatorNews::Lent
     Lend {
@@ -117,14 +120,14 @@ pub enum FilterEffect<P> {
         /// The operator.
         id: OperatorId,
     },
-    /// An operator has come that was lacking: look whether it is what its name says, keep it, and answer with
-    /// [`OperatorNews::Kept`].
+    /// An operator has arrived that was missing. Check that its content matches its id, keep it, and answer
+    /// with [`OperatorNews::Kept`].
     ///
     /// [`OperatorNews::Kept`]: crate::stream::operator::OperatorNews::Kept
     Keep {
         /// The operator.
         id: OperatorId,
-        /// What it is said to be.
+        /// Its content, not yet checked against the id.
         payload: P,
     },
 }
@@ -133,48 +136,48 @@ pub enum FilterEffect<P> {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Job<P> {
-    /// Its number.
+    /// The job's id.
     pub id: JobId,
-    /// Which of the registered aggregations: its place in [`crate::config::NodeConfig::kinds`].
+    /// The aggregation: its index in [`crate::config::NodeConfig::kinds`].
     pub kind: u32,
-    /// What to do.
+    /// The work to do.
     pub work: Work<P>,
-    /// Where to do it.
+    /// Where to run it.
     pub place: Place,
 }
 
-/// What a job does.
+/// The work of a job.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Work<P> {
-    /// One partition's partial.
+    /// Computes one partition's partial.
     Local {
         /// The partition.
         partition: PartitionId,
         /// The aggregation's parameters.
         params: P,
     },
-    /// One partition's partial, cut into slices; answered with [`crate::input::Input::SlicesDone`].
+    /// Computes one partition's partial, cut into slices; answered with [`crate::input::Input::SlicesDone`].
     Slices {
         /// The partition.
         partition: PartitionId,
-        /// How many slices.
+        /// The number of slices.
         of: u32,
         /// The aggregation's parameters.
         params: P,
     },
-    /// The slices of a value, joined.
+    /// Joins the slices of a value.
     Join {
-        /// All of them, in order.
+        /// All slices, in order.
         parts: Vec<P>,
         /// The aggregation's parameters.
         params: P,
     },
-    /// Two partials into one.
+    /// Folds two partials into one.
     Reduce {
-        /// One.
+        /// The first partial.
         a: P,
-        /// The other.
+        /// The second partial.
         b: P,
         /// The aggregation's parameters.
         params: P,
@@ -185,7 +188,7 @@ pub enum Work<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Place {
-    /// At once, on the driver's loop: it takes microseconds.
+    /// At once, on the driver's loop. The job takes microseconds.
     Inline,
     /// On a worker thread.
     Worker,
@@ -197,71 +200,71 @@ pub enum Place {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event<P> {
-    /// A call is over.
+    /// A call has ended.
     CallDone {
-        /// The driver's name for it.
+        /// The driver's id for the request.
         request: RequestId,
-        /// How it went.
+        /// The call's outcome.
         outcome: Box<Outcome<P>>,
     },
     /// The answer to a status command.
     Status {
-        /// The driver's name for it.
+        /// The driver's id for the request.
         request: RequestId,
-        /// What the node sees.
+        /// The node's status.
         status: Box<NodeStatus>,
     },
     /// The answer to a command about shares.
     Shares {
-        /// The driver's name for it.
+        /// The driver's id for the request.
         request: RequestId,
-        /// What each application is to have, and has had; or why shares are as they were.
+        /// Each application's share and usage; or why the shares did not change.
         result: Result<Box<SharesReport>, Arc<str>>,
     },
     /// News of a stream that this node's user opened.
     Stream {
-        /// The driver's name for it.
+        /// The driver's id for the stream.
         request: RequestId,
-        /// What is new.
+        /// The news.
         event: Box<StreamEvent<P>>,
     },
-    /// News for an endpoint that lives here.
+    /// News for an endpoint on this node.
     Endpoint {
         /// The stream.
         stream: StreamId,
         /// The endpoint.
         endpoint: u32,
-        /// What is new.
+        /// The news.
         event: EndpointEvent<P>,
     },
-    /// A member is there, or its card has changed.
+    /// A member has joined, or its card has changed.
     MemberUp(Arc<MemberCard>),
-    /// A member is gone.
+    /// A member has left or failed.
     MemberDown(NodeId),
-    /// After [`crate::input::Command::Leave`]: nothing is open any more.
+    /// The node has finished all open work after [`crate::input::Command::Leave`].
     Drained,
 }
 
-/// A point worth a line in the log.
+/// An event to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum TracePoint {
-    /// A peer sent what makes no sense; it was dropped.
+    /// A peer's message made no sense; it was dropped.
     BadMessage {
-        /// Who.
+        /// The peer.
         from: NodeId,
-        /// What about it.
+        /// The problem with the message.
         problem: Arc<str>,
     },
     /// A datagram made no sense; it was dropped.
     BadDatagram {
-        /// From where.
+        /// The sender's address.
         from: SocketAddr,
-        /// What about it.
+        /// The problem with the datagram.
         problem: Arc<str>,
     },
-    /// A child was lost or late, and its subtree was taken over.
+    /// A child was lost or late, and its parent took over its subtree.
     Repaired {
         /// The wave.
         tag: crate::id::Tag,
@@ -270,7 +273,7 @@ pub enum TracePoint {
         /// Why.
         reason: Reason,
     },
-    /// A child of a stream was given up, and its children were found new parents.
+    /// A child of a stream was abandoned, and its children got new parents.
     Orphans {
         /// The stream.
         stream: StreamId,
@@ -278,7 +281,7 @@ pub enum TracePoint {
         child: NodeId,
         /// How many children it had.
         orphans: usize,
-        /// Why it was given up.
+        /// Why the child was abandoned.
         reason: Reason,
     },
     /// The members agree on another total of a service than before.
@@ -290,7 +293,7 @@ pub enum TracePoint {
         /// The total now.
         now: AgreedTotal,
     },
-    /// A member's total of a service differs from the agreed one: its partitions of the service are not used.
+    /// A member's total of a service differs from the agreed one. Its partitions of the service are not used.
     TotalRefused {
         /// The member.
         from: NodeId,
@@ -301,9 +304,9 @@ pub enum TracePoint {
         /// The total that the members agree on.
         agreed: AgreedTotal,
     },
-    /// A job outlived all patience.
+    /// A job has run far past its deadline.
     Stuck {
-        /// Which.
+        /// The job.
         job: JobId,
     },
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, in types that say what, where, and by how much.
+//! Errors of a call, in types that name the field or partition, the place and the limit.
 
 use crate::id::NodeId;
 use crate::partitions::PartitionSet;
@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Why a call was turned away before any partition was asked. Nothing was started.
+/// Why a call was rejected before any partition was asked. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -15,17 +15,17 @@ pub enum CallError {
     BadField {
         /// The field's name.
         field: String,
-        /// What was given.
+        /// The value that was given.
         given: String,
-        /// What is allowed.
+        /// The values that are allowed.
         limit: String,
     },
-    /// The name is not `service/aggregation`, or nobody in sight provides that service.
+    /// The name is not `service/aggregation`, or no node in sight provides the service.
     UnknownService {
         /// The service's name.
         service: String,
     },
-    /// The front has as many calls open as it may.
+    /// The front has reached its limit of open calls.
     TooManyCalls {
         /// `Limits::calls_open_max`.
         limit: usize,
@@ -35,7 +35,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// A field outside its limits.
+    /// The error for a field outside its limits.
     pub fn bad_field(field: &str, given: impl fmt::Display, limit: impl fmt::Display) -> Self {
         use alloc::string::ToString;
         Self::BadField { field: field.to_string(), given: given.to_string(), limit: limit.to_string() }
@@ -63,9 +63,9 @@ impl core::error::Error for CallError {}
 pub struct Missing {
     /// The partitions.
     pub partitions: PartitionSet,
-    /// The node that had them; `None` when nobody did.
+    /// The node that held them; `None` if no node did.
     pub node: Option<NodeId>,
-    /// Why.
+    /// Why they are missing.
     pub reason: Reason,
 }
 
@@ -74,33 +74,33 @@ pub struct Missing {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reason {
-    /// No node in sight holds it.
+    /// No node in sight holds the partition.
     NoReplica,
-    /// The connection to its node broke, or its node left.
+    /// The connection to the node broke, or the node left.
     Lost,
-    /// Its node did not answer in time.
+    /// The node did not answer in time.
     Late,
-    /// Its node refused at once: the work queued there would not fit into what was left of the deadline.
+    /// The node refused at once: its queue would not have left enough time before the deadline.
     TooBusy,
-    /// Its node had a queue or table at its limit; the limit's name.
+    /// A queue or table of the node was at its limit; the limit's name.
     Full(Arc<str>),
-    /// Its node does not know the aggregation.
+    /// The node does not know the aggregation.
     UnknownAggregation,
-    /// Its node does not hold the partition (any more).
+    /// The node does not hold the partition, or no longer holds it.
     NotHosted,
     /// The local returned an error.
     LocalFailed(Arc<str>),
     /// The local panicked.
     LocalPanicked(Arc<str>),
-    /// A reduce that had its partial in it failed or panicked.
+    /// A reduce that included the partition's partial failed or panicked.
     ReduceFailed(Arc<str>),
-    /// The filter of a stream that had its packet in it failed, panicked, or took too long.
+    /// A stream's filter that included the endpoint's packet failed, panicked, or took too long.
     FilterFailed(Arc<str>),
-    /// Its partial came in twice, overlapping what was merged, and could not be taken apart.
+    /// The partial overlapped partials that were already merged, and could not be separated from them.
     Overlap,
     /// The call was cancelled, or its minimum coverage was out of reach.
     Cancelled,
-    /// Its node is shutting down.
+    /// The node is shutting down.
     ShuttingDown,
     /// A reason of a newer version, which this version does not know.
     Other {
@@ -133,7 +133,7 @@ impl Reason {
         }
     }
 
-    /// What the operator or the limit said, where there is more to say than the name.
+    /// The operator's message or the limit's name, for reasons that have one.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Full(text)
@@ -146,8 +146,9 @@ impl Reason {
         }
     }
 
-    /// True when it speaks against the node that had the partitions, which a front remembers when it chooses
-    /// replicas. That a local fails may be the call's own fault; so may fronts be wrong about half of the replicas.
+    /// True if the reason counts against the node that held the partitions. A front remembers such failures
+    /// when it chooses replicas. A local may fail because of the call itself. A front can therefore be wrong
+    /// about a node, which is why it passes over at most half of a partition's replicas.
     pub fn is_fault_of_node(&self) -> bool {
         match self {
             Self::Lost
@@ -168,7 +169,7 @@ impl Reason {
         }
     }
 
-    /// True when another replica may well succeed where this one did not.
+    /// True if another replica may succeed where this one failed.
     pub fn is_worth_a_retry(&self) -> bool {
         !matches!(
             self,

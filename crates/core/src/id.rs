@@ -1,29 +1,29 @@
-//! Names of things, each its own type, so that one can't stand where another is meant.
+//! Ids as separate types, so that the compiler rejects one id in place of another.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A node, or a client: where it listens, and which life of the process it is.
+/// A node or a client: the address where it listens, and the generation of its process.
 ///
-/// The address is part of the name, so whoever holds a name can reach its bearer without looking it up; the
-/// generation (drawn at random at each start) makes a restarted process another node, so nothing meant for the
-/// dead reaches the living. A client listens nowhere: its name bears the unspecified address `0.0.0.0:0`.
+/// A name contains the address, so a node can be reached without a lookup. The generation is drawn at random
+/// at each start. A restarted process is therefore another node, and never receives messages that were meant
+/// for its predecessor. A client does not listen; its address is the unspecified `0.0.0.0:0`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeId {
     /// Where the node listens, TCP and UDP alike.
     pub addr: SocketAddr,
-    /// Which life of the process at that address.
+    /// The generation of the process at that address.
     pub generation: u64,
 }
 
 impl NodeId {
-    /// Sorts before every other.
+    /// The id that sorts before every other.
     pub(crate) const LEAST: Self = Self::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), 0);
 
-    /// A number that equal nodes share, and others hardly ever.
+    /// A number that is the same for equal ids and almost always differs for others.
     pub(crate) fn digest(&self) -> u64 {
-        // 2^64 divided by the golden ratio: neighbouring addresses and generations end up far apart.
+        // 2^64 divided by the golden ratio; it spreads neighbouring addresses and generations far apart.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let host = match self.addr.ip() {
             IpAddr::V4(ip) => u64::from(ip.to_bits()),
@@ -33,17 +33,17 @@ impl NodeId {
         (place.wrapping_mul(SPREAD) ^ self.generation).wrapping_mul(SPREAD)
     }
 
-    /// The node that listens at `addr` in its life `generation`.
+    /// The node at address `addr` with generation `generation`.
     pub const fn new(addr: SocketAddr, generation: u64) -> Self {
         Self { addr, generation }
     }
 
-    /// True for a client, which nobody can connect to.
+    /// True for a client, to which no node can connect.
     pub fn is_client(&self) -> bool {
         self.addr.port() == 0
     }
 
-    /// The address as words to be hashed, the same for an IPv4 address and its form in IPv6.
+    /// The address as words for hashing; an IPv4 address and its IPv6 form give the same words.
     pub(crate) fn addr_words(&self) -> [u64; 3] {
         let ip = match self.addr.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
@@ -68,13 +68,13 @@ impl fmt::Display for NodeId {
 /// A partition's number within its service, from 0.
 pub type PartitionId = u32;
 
-/// One wave of one call: who called (its generation) and the how-manieth call of that caller it is.
+/// One wave of one call: the caller's generation and the call's sequence number at that caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WaveId {
     /// The caller's generation.
     pub origin: u64,
-    /// Counts the caller's calls, from 1.
+    /// The sequence number of the call at its caller, from 1.
     pub sequence: u64,
 }
 
@@ -84,14 +84,16 @@ impl fmt::Debug for WaveId {
     }
 }
 
-/// A node's part in a wave. Branch 0 is the tree as it was formed; a retry on a replica is a branch of its own,
-/// numbered by the least partition retried plus one, since the replica may already sit elsewhere in the tree.
+/// A node's part in a wave.
+///
+/// Branch 0 is the tree as it was formed. A retry on a replica has a separate branch, because the replica may
+/// already sit elsewhere in the tree. Its number is the least partition retried plus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tag {
     /// The wave.
     pub wave: WaveId,
-    /// Which of the node's parts in it.
+    /// The branch of the node's part.
     pub branch: u32,
 }
 
@@ -101,12 +103,12 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// A job handed to the driver, counted from 1 by the node.
+/// A job handed to the driver. The node counts jobs from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobId(pub u64);
 
-/// A local request of the driver's user (a call, a status query), named by the driver.
+/// A request of the driver's user (a call, a status query); the driver chooses the number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(pub u64);

@@ -16,92 +16,92 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// One thing that happened.
+/// One event for a node.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Input<P> {
-    /// A peer said something over its connection.
+    /// A message came over a peer's connection.
     Message {
-        /// Who.
+        /// The peer.
         from: NodeId,
-        /// What.
+        /// The message.
         message: Message<P>,
     },
-    /// A peer said something over its connection that the driver could not read, and dropped.
+    /// A message came over a peer's connection that the driver could not read, and dropped.
     Refused {
-        /// Who.
+        /// The peer.
         from: NodeId,
-        /// What is wrong with it.
+        /// The problem with the message.
         problem: Arc<str>,
-        /// What the peer is answered, if it waits for an answer.
+        /// The answer to the peer, if it waits for one.
         answer: Option<Box<Message<P>>>,
     },
-    /// A datagram came; bytes of core's own making (gossip, polls), never a payload.
+    /// A datagram came. Datagrams carry only gossip and polls, never a payload.
     Datagram {
-        /// Where from.
+        /// The sender's address.
         from: SocketAddr,
-        /// What, without the driver's envelope.
+        /// The datagram without the driver's envelope.
         bytes: Vec<u8>,
     },
     /// A connection to a peer, or from one, is ready for messages.
     Connected {
-        /// Who.
+        /// The peer.
         peer: NodeId,
     },
-    /// The connection to a peer broke, or could not be made. Messages on their way are lost.
+    /// A connection to a peer broke, or could not be made. Messages in flight are lost.
     Lost {
-        /// Who.
+        /// The peer.
         peer: NodeId,
     },
-    /// A job that was handed out is over.
+    /// A job has ended.
     JobDone {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What it gave.
+        /// Its partial, or the error.
         result: Result<P, JobError>,
         /// Processor time it took.
         cost: Duration,
     },
-    /// A job that makes slices is over.
+    /// A job that makes slices has ended.
     SlicesDone {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What it gave: as many as were asked for, in order.
+        /// The slices, as many as were requested, in order; or the error.
         result: Result<Vec<P>, JobError>,
         /// Processor time it took.
         cost: Duration,
     },
-    /// A stream's filter has been made, and where it is to run; or why it could not be.
+    /// A stream's filter was created, or could not be.
     FilterOpened {
         /// The stream.
         stream: StreamId,
-        /// Where it runs, or what is wrong.
+        /// The placement of its runs, or the problem.
         result: Result<Placement, Arc<str>>,
     },
-    /// A stream's filter is through with a run.
+    /// One run of a stream's filter has ended.
     Filtered {
         /// The stream.
         stream: StreamId,
-        /// Which run.
+        /// The number of the run.
         run: u64,
-        /// What it gave.
+        /// The run's output, or the error.
         result: Result<Filtered<P>, JobError>,
         /// Processor time it took.
         cost: Duration,
     },
-    /// Something about an operator that came, or is lacking.
+    /// News of an operator: it has arrived, or it is missing.
     Operator(OperatorNews<P>),
-    /// The driver's user wants something.
+    /// A command from the driver's user.
     Command(Command<P>),
 }
 
-/// What the driver's own user can ask of a node.
+/// A command from the driver's user to its node.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Command<P> {
     /// Make a call.
     Call {
-        /// The driver's name for it.
+        /// The driver's id for this request.
         request: RequestId,
         /// `service/aggregation`.
         name: Arc<str>,
@@ -110,86 +110,87 @@ pub enum Command<P> {
         /// Deadline, coverage, shape and the rest.
         options: CallOptions,
     },
-    /// The result of a call is no longer wanted.
+    /// Cancel a call: its result is no longer wanted.
     Cancel {
-        /// The driver's name for it.
+        /// The driver's id for this request.
         request: RequestId,
     },
-    /// How are you?
+    /// Report the node's status.
     Status {
-        /// The driver's name for it.
+        /// The driver's id for this request.
         request: RequestId,
     },
-    /// Set these shares, and tell what there are then; without any, only tell.
+    /// Set these shares and report all shares; if the list is empty, only report them.
     Shares {
-        /// The driver's name for it.
+        /// The driver's id for this request.
         request: RequestId,
-        /// The shares; all hold from now on, or, when one of them can't be, none.
+        /// The new shares. All of them take effect, or none if one of them is invalid.
         settings: Vec<ShareSetting>,
     },
     /// Open a stream.
     StreamOpen {
-        /// The driver's name for it.
+        /// The driver's id for this request.
         request: RequestId,
-        /// What it is.
+        /// The stream's filters, endpoints and parameters.
         spec: Box<StreamSpec<P>>,
-        /// How it is laid out.
+        /// How the tree is laid out.
         options: StreamOptions,
     },
     /// Send a packet down a stream.
     StreamSend {
-        /// The driver's name for the stream.
+        /// The driver's id for the stream.
         request: RequestId,
         /// The packet's tag.
         tag: u64,
-        /// For these endpoints; `None` for all.
+        /// The endpoints to send it to; `None` for all.
         to: Option<PartitionSet>,
-        /// What it says.
+        /// The packet's content.
         payload: P,
     },
-    /// The user has taken so many of a stream's waves.
+    /// The user has taken waves of a stream.
     StreamTook {
-        /// The driver's name for the stream.
+        /// The driver's id for the stream.
         request: RequestId,
-        /// How many, the oldest first.
+        /// The number of waves taken, the oldest first.
         waves: u32,
     },
-    /// End a stream.
+    /// Close a stream.
     StreamClose {
-        /// The driver's name for it.
+        /// The driver's id for the stream.
         request: RequestId,
     },
-    /// An endpoint that lives here sends a packet up.
+    /// An endpoint on this node sends a packet up.
     EndpointSend {
         /// The stream.
         stream: StreamId,
         /// The endpoint.
         endpoint: u32,
-        /// Which wave it belongs to; `None` for the next of this endpoint.
+        /// The packet's tag, which names its wave; `None` for the endpoint's next wave.
         tag: Option<u64>,
-        /// What it says.
+        /// The packet's content.
         payload: P,
     },
-    /// An endpoint that lives here has taken the packets it was given.
+    /// An endpoint on this node has taken packets that it was given.
     EndpointTook {
         /// The stream.
         stream: StreamId,
         /// The endpoint.
         endpoint: u32,
-        /// Up to this one.
+        /// The sequence number of the last packet that it has taken.
         sequence: u64,
     },
-    /// An endpoint that lives here gives and takes nothing more: it has no code, or its code has failed.
+    /// An endpoint on this node no longer sends or takes packets: it has no code, or its code has failed.
     EndpointGone {
         /// The stream.
         stream: StreamId,
         /// The endpoint.
         endpoint: u32,
-        /// Why, for those who miss it.
+        /// Why, for the nodes that miss it.
         reason: Reason,
     },
     /// Find the cluster at these addresses.
     Join(Vec<SocketAddr>),
-    /// Tell the cluster goodbye, refuse new work, finish what is open; then [`crate::effect::Event::Drained`].
+    /// Leave the cluster: refuse new work and finish open work, then report
+    /// [`crate::effect::Event::Drained`].
     Leave,
 }

@@ -1,9 +1,10 @@
-//! Every decision of Treefold, and nothing else: no I/O, no clock, no entropy, no payload bytes.
+//! Every decision of Treefold, as a library without I/O, clock, entropy, or access to payload bytes.
 //!
-//! A [`node::Node`] is a value that a driver feeds and drains. Whatever can happen to it is an [`input::Input`],
-//! whatever it can want done an [`effect::Effect`]; the time is handed in, random numbers come from a seeded
-//! generator, and a payload ([`message::Payload`]) has a length and nothing else. So the same inputs give the same
-//! effects wherever they come from: a socket, a test with a clock of its own, or a recording.
+//! A [`node::Node`] is a value that a driver feeds and drains. Every event that can happen to it is an
+//! [`input::Input`], and every action that it can request is an [`effect::Effect`]. The driver passes in the
+//! time. Random numbers come from a seeded generator. Of a payload ([`message::Payload`]) the node knows only
+//! the length. The same inputs therefore give the same effects, whether they come from a socket, a test with
+//! a simulated clock, or a recording.
 //!
 //! ```text
 //!   handle_input ───▶ ┌──────┐ ───▶ poll_effect, until there is none
@@ -11,49 +12,52 @@
 //!                     └──────┘
 //! ```
 //!
-//! What it decides is one thing seen from several sides: partials climb a tree, as a wave, by a deadline.
+//! A node has one task: it moves partials up a tree, as a wave, before a deadline.
 //!
 //! # A map of the code
 //!
 //! The boundary:
 //!
-//! - [`node`]: the value with the four methods; where each input goes. A node is a context that all rooms share
-//!   (`node/context`) and a book for each room, which owns its tables. [`input`], [`effect`], [`message`]: what is
-//!   said across. [`config`]: what a node is told at its start; [`limits`]: every limit there is, by name;
-//!   [`error`]: why a call is turned away, why a partition is missing; [`status`]: what a node says of itself.
-//! - [`id`], [`time`], [`partitions`], [`random`], `timer`: the small values that everything else is made of.
+//! - [`node`]: the value with the four methods, which dispatches each input. A node consists of a context,
+//!   which all modules share (`node/context`), and one book for each module, which owns that module's tables.
+//!   [`input`], [`effect`] and [`message`] are the types that cross the boundary. [`config`] is the
+//!   configuration of a node at its start. [`limits`] names every limit. [`error`] gives the reasons why a
+//!   call is rejected or a partition is missing. [`status`] is a node's report about itself.
+//! - [`id`], [`time`], [`partitions`], [`random`], `timer`: small values that everything else is built from.
 //!
-//! A call's way, in the order of the files that it passes:
+//! Calls, in the order in which a call passes the modules:
 //!
-//! - [`call`]: `caller` checks a call, forms the tree and judges the end; `choosing` has replicas polled, chosen and
-//!   remembered; `provider` is a node's
-//!   part from the parent's call to the partial it sends up, with `settle`, the one place that decides; `children`
-//!   takes in what children send; `repair` takes over from those that are lost or late; `hedge` asks replicas of
-//!   those that are slow; `waiting` tells a wave's rule how it goes; `jobs` hands out operator work; `books` keeps
-//!   what a wave is charged; `plan` turns options into whole numbers.
-//! - [`replica`]: which of a partition's replicas takes part, one policy a file.
-//! - [`tree`]: trees as rows of seats, and the shapes they can have; `adaptive` is the one that looks at load.
-//! - `seat`: a node's place in a tree, the same for calls and streams: its parent, its children, how long it bears with a
-//!   silent one, what a lost one leaves.
-//! - [`wave`]: one node's part in a wave. `state` is the machine and `answered` what is left of it after the answer; `ask` is
-//!   what was asked, `losses` what went wrong, `tale` how the time went; `contributors` sees that nobody counts twice,
-//!   [`wave::wait`] sets the children's time and ends a wait that is not worth it, `times` remembers what children
-//!   took, `credit` bounds the bytes on their way here, `keep` those kept for repair.
-//! - `schedule`: the queue before the processors, and how many retries slowness may cause.
+//! - [`call`]: `caller` checks a call, forms the tree and judges the result. `choosing` polls replicas,
+//!   chooses among them and remembers how they did. `provider` is a node's part, from its parent's call to
+//!   the partial that it sends up; it contains `settle`, the one function that decides. `children` handles
+//!   messages from children. `repair` takes over from children that are lost or late. `hedge` asks replicas
+//!   of children that are slow. `waiting` reports progress to a wave's waiting rule. `jobs` hands out
+//!   operator work. `books` keeps the resources that a wave is charged for. `plan` turns options into whole
+//!   numbers.
+//! - [`replica`]: chooses which replica of a partition takes part, one file per policy.
+//! - [`tree`]: trees as rows of seats, and their shapes; `adaptive` is the shape that uses load figures.
+//! - `seat`: a node's place in a tree, the same for calls and streams: its parent, its children, how long it
+//!   waits for a silent child, and what remains when a child is lost.
+//! - [`wave`]: one node's part in a wave. `state` is the state machine, and `answered` is the remainder that
+//!   is kept after the answer. `ask` holds the terms of the call, `losses` the losses and failed attempts,
+//!   `tale` how the time was spent. `contributors` ensures that no partition counts twice. [`wave::wait`]
+//!   sets the children's time and ends a wait that is not worth it. `times` remembers how long children took.
+//!   `credit` bounds the bytes in flight to this node. `keep` holds answered waves for repair.
+//! - `schedule`: the queue before the processors, and a bound on the retries that slowness may cause.
 //!
-//! A stream's:
+//! Streams and pushes:
 //!
-//! - [`stream`]: a tree that stays, with wave after wave up and packets down; its rooms are listed there.
+//! - [`stream`]: a tree that stays, with wave after wave up and packets down; its essay lists its modules.
+//! - [`push`]: calls whose locals are results that an application's workers push.
 //!
-//! - [`push`]: calls whose locals are an application's own workers, which push.
+//! Calls and streams both use:
 //!
-//! What both rest on:
+//! - [`membership`]: the members of the cluster and the partitions that they hold.
+//! - [`load`]: how busy this node is, which load figures it knows of other nodes, and what its operators
+//!   cost.
 //!
-//! - [`membership`]: who is there and what they hold.
-//! - [`load`]: how busy this node is, what it has heard of the others, and what its operators cost.
-//!
-//! A tree and a wave know nothing of calls; whoever adds another use of them should need nothing new below
-//! [`call`]. `tests/cluster` puts whole clusters of nodes on one clock and breaks them.
+//! `tree` and `wave` do not depend on calls. A further use of them should need nothing new below [`call`].
+//! `tests/cluster` runs whole clusters of nodes on one clock and injects faults.
 #![no_std]
 #![forbid(unsafe_code)]
 

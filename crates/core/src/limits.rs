@@ -1,9 +1,10 @@
-//! Every limit there is, by name. None is unbounded; each can be set.
+//! Every limit, by name. Each is finite, and each can be set.
 
 use crate::time::Duration;
 
-/// Folds of waves that have ended which may wait for a processor, unless there are as many of waves that have not:
-/// then as many.
+/// The number of folds of ended waves that may wait for a processor.
+///
+/// If more folds of open waves wait, that number is the limit instead.
 pub const STALE_FOLDS_MAX: usize = 16;
 
 /// Bounds on what a node holds, accepts and waits for.
@@ -18,10 +19,10 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Bytes of one payload: the parameters of a call, one partial.
     pub payload_bytes_max: usize,
-    /// A payload longer than this goes in chunks of this size, and of up to four times as much where it is long, so that
-    /// control frames never wait long.
+    /// A longer payload is sent in chunks of this size, or of up to four times this size if it is long.
+    /// Control frames therefore never wait long.
     pub chunk_bytes: usize,
-    /// Bytes that wait to be written to one peer; past it, the peer counts as lost.
+    /// Bytes that wait to be written to one peer. Beyond it, the peer counts as lost.
     pub outbox_bytes_max: usize,
     /// Connections to and from peers and clients.
     pub peers_max: usize,
@@ -29,52 +30,55 @@ pub struct Limits {
     pub tree_seats_max: usize,
     /// Partitions of one service.
     pub partitions_max: u32,
-    /// Calls that this node is the front of, at a time; a sliced one counts as many as it has slices.
+    /// Open calls of which this node is the front. A sliced call counts once for each slice.
     pub calls_open_max: usize,
-    /// Waves that this node takes part in, at a time.
+    /// Open waves that this node takes part in.
     pub waves_open_max: usize,
     /// Answered waves kept for repair until their deadline.
     pub waves_kept_max: usize,
-    /// Bytes of answered partials kept for repair; the oldest go first.
+    /// Bytes of answered partials kept for repair. Beyond it, the oldest are dropped first.
     pub kept_bytes_max: usize,
-    /// Bytes of partials that wait to be folded, over all waves; past it, children wait for credit.
+    /// Bytes of partials that wait to be folded, over all waves. Beyond it, children wait for credit.
     pub held_bytes_max: usize,
-    /// A partial of more bytes than this is offered to the parent first and sent when the parent grants it.
+    /// A larger partial is first offered to the parent, and sent when the parent grants it.
     pub eager_bytes_max: usize,
-    /// Locals that wait for a processor, refused while it has so many jobs in line. Folds are never refused: there
-    /// is at most one for two partials that are here already.
+    /// Jobs in the queue beyond which locals are refused. Folds are never refused: their number is bounded,
+    /// because each needs two partials that are already here.
     pub jobs_queued_max: usize,
-    /// Locals that never returned and were given up, each holding a thread; past it, no worker is replaced.
+    /// Abandoned locals that never returned, each of which holds a thread. Beyond it, no worker is replaced.
     pub stuck_jobs_max: usize,
-    /// Streams that this node takes part in, at a time.
+    /// Open streams that this node takes part in.
     pub streams_open_max: usize,
-    /// Bytes of one stream that may have been sent up, by one node or endpoint, and not been taken by the front-end's
-    /// user; and that the front-end may have sent down and its endpoints not taken.
+    /// The window of a stream, in bytes. It bounds the bytes that one node or endpoint has sent up and the
+    /// front-end's user has not taken. It also bounds the bytes that the front-end has sent down and its
+    /// endpoints have not taken.
     pub stream_window_bytes: usize,
-    /// Waves of one stream that come together at one node; past it, the oldest is not waited for any longer.
+    /// Open waves of one stream at one node. Beyond it, the node no longer waits for the oldest.
     pub stream_waves_open_max: usize,
-    /// Bytes that a worker may have pushed and that have not been folded.
+    /// Bytes that a worker has pushed and that have not been folded.
     pub push_window_bytes: usize,
-    /// Bytes pushed, by all workers, of requests that have not been announced; past it, they are asked for again later.
+    /// Bytes that all workers have pushed for requests that are not announced yet. Beyond it, pushes are
+    /// dropped and requested again later.
     pub early_bytes_max: usize,
     /// Bytes of one operator that is sent while the cluster runs.
     pub operator_bytes_max: usize,
-    /// Operators kept that were sent so; of those that no stream uses, the least recently used go first.
+    /// Number of operators kept that were sent while the cluster runs. Beyond it, the least recently used
+    /// operators that no stream uses are dropped first.
     pub operators_max: usize,
-    /// Bytes of all of them, as sent and as made ready to run.
+    /// Bytes of all these operators, as sent and as prepared to run.
     pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
     pub deadline_max: Duration,
     /// Slices of one call.
     pub slices_max: u32,
-    /// Losses listed in one answer, at least one; further ones are merged into the last.
+    /// Losses listed in one answer, at least one. Further losses are merged into the last.
     pub missing_max: usize,
-    /// Bytes of one error message that travels.
+    /// Bytes of one error message that is sent to another node.
     pub message_bytes_max: usize,
 }
 
 impl Limits {
-    /// The limits a node has unless it is told otherwise.
+    /// The default limits of a node.
     pub const DEFAULT: Self = Self {
         header_bytes_max: 4 << 20,
         payload_bytes_max: 64 << 20,

@@ -1,4 +1,4 @@
-//! What nodes say to each other over a connection. The wire's form of each is the driver's business.
+//! Messages between nodes over a connection. Drivers define their wire format.
 
 use crate::call::{CallOptions, Outcome};
 use crate::error::Missing;
@@ -19,18 +19,18 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What core needs to know of a payload: nothing but its size. Cloning must be cheap (a handle).
+/// A payload as core sees it: it has a size and nothing else. Cloning must be cheap (a handle).
 pub trait Payload: Clone + core::fmt::Debug {
-    /// Its size in bytes.
+    /// The size in bytes.
     fn len(&self) -> usize;
 
-    /// True for a payload of no bytes.
+    /// True if the payload has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What drivers that really send have in hand: a counted slice of a buffer.
+/// The payload of drivers that use sockets: a counted slice of a buffer.
 impl Payload for bytes::Bytes {
     fn len(&self) -> usize {
         Self::len(self)
@@ -43,85 +43,87 @@ impl Payload for bytes::Bytes {
 pub enum Message<P> {
     /// Parent to child: take part in this wave.
     Call(Box<Call<P>>),
-    /// Child to parent: what my subtree has.
+    /// Child to parent: a partial of the child's subtree.
     Partial(Box<Partial<P>>),
-    /// Child to parent: I hold a partial of so many bytes; may I send it?
+    /// Child to parent: the child holds a partial of this size and asks whether to send it.
     Offer {
         /// The child's part in the wave.
         tag: Tag,
         /// The size of the payload offered.
         bytes: u64,
     },
-    /// Parent to child: send what you offered.
+    /// Parent to child: send the partial that was offered.
     Grant {
         /// The child's part in the wave.
         tag: Tag,
     },
-    /// Parent to child: nobody waits for your part any more; drop whatever you have of it.
+    /// Parent to child: nothing waits for the child's part any longer; drop it.
     Cancel {
         /// The child's part in the wave.
         tag: Tag,
     },
-    /// Client to front: make this call for me.
+    /// Client to front: make this call.
     Request(Box<Request<P>>),
-    /// Front to client: here is how it went.
+    /// Front to client: the outcome of a call.
     Reply {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
-        /// How it went.
+        /// The outcome.
         outcome: Box<Outcome<P>>,
     },
-    /// Client to front: I no longer want it.
+    /// Client to front: cancel this call.
     CancelRequest {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
     },
-    /// Every card the sender has of living members: for observers, and for cards that gossip can't bring.
+    /// The cards of all living members that the sender knows: for observers, and for cards that gossip cannot
+    /// carry.
     Cards(Vec<Arc<MemberCard>>),
     /// Asks for the cards.
     WantCards,
-    /// About a stream.
+    /// A message of a stream.
     Stream(Box<crate::stream::message::StreamMessage<P>>),
-    /// Between an application's worker and the node that it is attached to.
+    /// A message between an application's worker and the node that it is attached to.
     Push(Box<PushMessage<P>>),
-    /// Client to a node's driver, which answers it itself: keep this operator; or, without a payload, which have you?
+    /// Client to a node's driver, which answers it itself: keep this operator, or list the operators if there
+    /// is no payload.
     OperatorRequest {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
-        /// An operator to keep.
+        /// The operator to keep.
         payload: Option<P>,
     },
-    /// The answer.
+    /// The answer to [`Message::OperatorRequest`].
     OperatorReply {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
-        /// The operator kept, or all there are; or why it was not kept.
+        /// The operator kept, or all operators; or why it was not kept.
         result: Result<Vec<OperatorStatus>, Arc<str>>,
     },
-    /// Client to a node: set these shares, and tell me what there are then; or, without any, only tell me.
+    /// Client to a node: set these shares and report all shares; if the list is empty, only report them.
     SharesRequest {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
-        /// The shares; all hold from now on, or, when one of them can't be, none.
+        /// The new shares. All of them take effect, or none if one of them is invalid.
         settings: Vec<ShareSetting>,
     },
-    /// The answer.
+    /// The answer to [`Message::SharesRequest`].
     SharesReply {
-        /// The client's number of the request.
+        /// The client's id of the request.
         id: u64,
-        /// What each application is to have, and has had; or why shares are as they were.
+        /// Each application's share and usage; or why the shares did not change.
         result: Result<Box<SharesReport>, Arc<str>>,
     },
-    /// Anyone to a node: how are you?
+    /// Asks a node for its status.
     StatusRequest {
-        /// The asker's number of the request.
+        /// The sender's id of the request.
         id: u64,
     },
-    /// The answer.
+    /// The answer to [`Message::StatusRequest`].
     Status {
-        /// The asker's number of the request.
+        /// The sender's id of the request.
         id: u64,
-        /// What the node sees of itself and the cluster.
+        /// The node's view of itself and the cluster.
         status: Box<crate::status::NodeStatus>,
     },
 }
@@ -130,11 +132,11 @@ pub enum Message<P> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OperatorStatus {
-    /// What it is called.
+    /// Its id.
     pub id: OperatorId,
-    /// What it is, in the words of whoever made something of its bytes.
+    /// Its kind, in the words of the code that loaded it.
     pub kind: Arc<str>,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
     /// How often a stream's filter was opened with it.
     pub uses: u64,
@@ -142,9 +144,9 @@ pub struct OperatorStatus {
     pub streams: u32,
 }
 
-/// Asks a node to take part in a wave. For a tag it already knows, it changes parent and subtree only.
+/// Asks a node to take part in a wave. For a known tag, it changes only the parent and the subtree.
 ///
-/// Fourteen fields, because the receiver knows nothing of the call but this message.
+/// Fourteen fields, because the receiver knows nothing about the call except this message.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Call<P> {
@@ -152,88 +154,88 @@ pub struct Call<P> {
     pub tag: Tag,
     /// `service/aggregation`.
     pub name: Arc<str>,
-    /// The aggregation's parameters; `None` when the receiver has them already.
+    /// The aggregation's parameters; `None` if the receiver has them already.
     pub params: Option<P>,
-    /// What is left until the caller must have its answer.
+    /// Time left until the caller must have its answer.
     pub deadline_left: Duration,
-    /// What is left until the receiver must have answered its parent.
+    /// Time left until the receiver must have answered its parent.
     pub answer_left: Duration,
-    /// How the receiver sets its children's time.
+    /// The rule by which the receiver sets its children's time.
     pub waiting: Waiting,
     /// How many partitions the call may lose before its answer is worth nothing.
     pub losses_max: u32,
-    /// How many of the receiver's partitions its waiting rule may give up.
+    /// How many of the receiver's partitions its waiting rule may abandon.
     pub spare: u32,
-    /// True when replicas of what is late shall be asked as well.
+    /// True if the receiver must also ask replicas of late nodes.
     pub hedge: bool,
-    /// The receiver's subtree, itself at the root.
+    /// The receiver's subtree, with the receiver at the root.
     pub tree: Tree,
-    /// True when the answer shall say how the time was spent at each node.
+    /// True if the answer must report how the time was spent at each node.
     pub explain: bool,
-    /// True when the answer shall bear the load of each node that it comes from.
+    /// True if the answer must carry the load of each node that contributed to it.
     pub loads_wanted: bool,
-    /// Which part of the partials the wave carries.
+    /// The part of the partials that the wave carries.
     pub slice: Slice,
-    /// Set when locals are not run but pushed.
+    /// Set if workers push the locals' results, instead of this node running locals.
     #[cfg_attr(feature = "serde", serde(default))]
     pub push: Option<PushRequest>,
 }
 
-/// What a child's subtree has to give. A child may send several for one wave, disjoint; the last says so.
+/// A partial of a child's subtree. A child may send several disjoint ones for one wave; the last is marked.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Partial<P> {
     /// The sender's part in the wave.
     pub tag: Tag,
-    /// The folded partial; `None` when there are no contributors.
+    /// The folded partial; `None` if there are no contributors.
     pub payload: Option<P>,
-    /// Whose partials are folded into the payload.
+    /// The partitions whose partials are folded into the payload.
     pub contributors: PartitionSet,
-    /// What the subtree lost.
+    /// Partitions that the subtree lost.
     pub missing: Vec<Missing>,
-    /// True when nothing more of this subtree will come.
+    /// True if nothing more will come from this subtree.
     pub last: bool,
     /// The sender's load now.
     pub load: LoadFigure,
-    /// The loads of those below the sender, when they are wanted; on the last partial.
+    /// The loads of the nodes below the sender, if the call wants them; on the last partial.
     pub loads: Vec<LoadNews>,
-    /// What the aggregation has been costing the sender.
+    /// The measured costs of the aggregation at the sender.
     pub cost: CostFigure,
-    /// Relays below the sender that were given up in this wave; on the last partial.
+    /// Relays below the sender that were abandoned in this wave; on the last partial.
     pub given_up: Vec<NodeId>,
-    /// How the time was spent, when the call asked.
+    /// How the time was spent, if the call asked for it.
     pub report: Option<Box<Report>>,
 }
 
-/// How one node spent its time on a wave, and its children theirs.
+/// How one node, and each of its children, spent its time on a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Report {
     /// The node.
     pub node: NodeId,
-    /// Its rack, empty when unknown.
+    /// The node's rack; empty if unknown.
     pub rack: String,
-    /// The partitions it was given.
+    /// The partitions that the node was given.
     pub partitions: PartitionSet,
-    /// From the call's arrival until its first job ran; nothing where it has no partitions.
+    /// From the call's arrival until the node's first job ran; zero if it has no partitions.
     pub queue: Duration,
-    /// Time in its locals, summed over partitions.
+    /// Time in the node's locals, summed over partitions.
     pub local: Duration,
-    /// Time in its reductions, summed.
+    /// Time in the node's reductions, summed.
     pub reduce: Duration,
-    /// From its last own local's end until it answered.
+    /// From the end of the node's last local until it answered.
     pub wait: Duration,
-    /// From the call's arrival until it answered.
+    /// From the call's arrival until the node answered.
     pub total: Duration,
-    /// Its children's reports, as far as they came.
+    /// The reports of the node's children that arrived.
     pub children: Vec<Report>,
 }
 
-/// A client's call, for its front to carry out.
+/// A client's call, which its front makes.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Request<P> {
-    /// The client's number of the request.
+    /// The client's id of the request.
     pub id: u64,
     /// `service/aggregation`.
     pub name: Arc<str>,

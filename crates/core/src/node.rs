@@ -8,11 +8,11 @@
 //!               └──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A node is a context that all rooms share and a book for each room. A book owns its tables and changes
-//! nothing but them and the context. What concerns several books is dispatched here.
+//! A node consists of a context, which all modules share, and one book for each module. A book owns its
+//! tables and changes only these and the context. Input that concerns several books is dispatched here.
 //!
-//! Whatever a node sends to itself (a front that sits in its own tree) goes round within: a driver sees it
-//! neither leave nor come.
+//! A message from a node to itself (a front that sits in its tree) stays inside the node. The driver never
+//! sees it.
 
 use crate::call::caller::Requester;
 use crate::call::table::Calls;
@@ -34,7 +34,7 @@ use crate::wave::table::Waves;
 use alloc::boxed::Box;
 use gossip::Gossip;
 
-/// Lends the tables that a wave may touch while it is out of its own.
+/// Borrows the tables that a wave may change while the wave is out of its table.
 macro_rules! desk {
     ($node:expr) => {
         $crate::wave::table::Desk { cx: &mut $node.cx, waves: &mut $node.waves, pushes: &mut $node.pushes }
@@ -55,8 +55,8 @@ mod tests;
 /// Feed it with [`Node::handle_input`] and [`Node::handle_timeout`], then drain [`Node::poll_effect`] until it
 /// is empty, then ask [`Node::poll_timeout`] when it next wants to be woken.
 ///
-/// It is a context that all rooms share, and a book for each room. A book changes its own tables and the context.
-/// What needs several books is dispatched here.
+/// It consists of a context, which all modules share, and one book for each module. A book changes only its
+/// tables and the context. Input that concerns several books is dispatched here.
 pub struct Node<P> {
     pub(crate) cx: Context<P>,
     calls: Calls<P>,
@@ -67,7 +67,7 @@ pub struct Node<P> {
 }
 
 impl<P: Payload> Node<P> {
-    /// A node that has just started. It does nothing until it is told something.
+    /// A node that has just started. It does nothing before its first input or timeout.
     pub fn new(config: NodeConfig, now: Instant) -> Self {
         let mut node = Self {
             calls: Calls::default(),
@@ -82,7 +82,7 @@ impl<P: Payload> Node<P> {
         node
     }
 
-    /// Something happened.
+    /// Handles one input.
     pub fn handle_input(&mut self, now: Instant, input: Input<P>) {
         match input {
             Input::Message { from, message } => self.handle_message(now, from, message),
@@ -111,7 +111,7 @@ impl<P: Payload> Node<P> {
         self.go_round(now);
     }
 
-    /// The time that [`Node::poll_timeout`] named has come. Harmless when called early.
+    /// Handles the timers that are due. [`Node::poll_timeout`] names the time; an earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(wake) = self.cx.timers.pop_due(now) {
             match wake {
@@ -132,12 +132,12 @@ impl<P: Payload> Node<P> {
         self.go_round(now);
     }
 
-    /// The next thing to do, until there is none.
+    /// The next effect for the driver; `None` when there are no more.
     pub fn poll_effect(&mut self) -> Option<Effect<P>> {
         self.cx.effects.pop_front()
     }
 
-    /// When [`Node::handle_timeout`] wants to be called next.
+    /// When [`Node::handle_timeout`] must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match (self.cx.timers.next_at(), self.cx.sight.poll_timeout()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -150,8 +150,9 @@ impl<P: Payload> Node<P> {
         self.calls.finish_ended(&mut desk!(self), now);
     }
 
-    /// Handles what the node said to itself, gives freed processors work, and passes on what membership wants: until
-    /// nothing of that has led to more. Nobody would wake the node for what it said to itself.
+    /// Repeats until nothing changes: handles the node's messages to itself, gives queued work to free
+    /// processors, and passes on what membership wants to send. A message to itself sets no timer, so nothing
+    /// would wake the node for it later.
     fn go_round(&mut self, now: Instant) {
         loop {
             while let Some(message) = self.cx.to_self.pop_front() {
@@ -217,10 +218,10 @@ impl<P: Payload> Node<P> {
             | Message::Status { .. }
             | Message::OperatorReply { .. }
             | Message::SharesReply { .. } => {
-                self.cx.note_bad_message(from, "an answer to what this node never asks");
+                self.cx.note_bad_message(from, "unexpected answer: this node sends no such requests");
             }
             Message::OperatorRequest { .. } => {
-                self.cx.note_bad_message(from, "operators are kept by drivers, and this one keeps none");
+                self.cx.note_bad_message(from, "unexpected request: this node keeps no operators");
             }
         }
     }
@@ -289,22 +290,22 @@ impl<P: Payload> Node<P> {
         desk!(self).handle_peer_gone(now, peer);
     }
 
-    /// Who this node is.
+    /// This node's id.
     pub fn id(&self) -> NodeId {
         self.cx.me
     }
 
-    /// What each application is to have of the node, and what it has had.
+    /// Each application's share of the node, and what it has used.
     pub fn shares_report(&self, now: Instant) -> SharesReport {
         self.cx.shares_report(now)
     }
 
-    /// The members in sight and what they hold.
+    /// The members in sight and the partitions that they hold.
     pub fn view(&self) -> &View {
         self.cx.view()
     }
 
-    /// How busy this node is, as it tells others.
+    /// How busy this node is, as it reports it to others.
     pub fn load_figure(&self) -> LoadFigure {
         self.cx.load_figure()
     }

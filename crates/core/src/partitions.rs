@@ -1,11 +1,13 @@
 //! Sets of partitions as sorted, disjoint, non-adjacent half-open ranges.
 //!
-//! A tree folds neighbours, so what a partial holds is nearly always one or two runs: the set of ten thousand
-//! partitions is eight bytes. It carries contributors (DAC §3.2, "aggregation quality"), assignments and losses alike.
+//! A tree folds neighbours, so a partial nearly always contains one or two runs: the set of ten thousand
+//! partitions is eight bytes. The type is used for contributors (DAC §3.2, "aggregation quality"),
+//! assignments and losses.
 //!
-//! A root over ten thousand children holds thousands of runs for a while, and compares them with a partial of one run
-//! ten thousand times. So overlap, inclusion and what a small set has left take binary searches in the larger set, a small
-//! set is added to a larger one and taken from it in place (`runs`), and the number of partitions is kept and not counted.
+//! A root over ten thousand children holds thousands of runs for a while, and compares them ten thousand
+//! times with a partial of one run. Therefore overlap, inclusion and the difference from a small set use
+//! binary searches in the larger set. A small set is added to or removed from a larger one in place (`runs`).
+//! The number of partitions is stored, not counted.
 
 use crate::id::PartitionId;
 use core::cmp::Ordering;
@@ -15,10 +17,11 @@ use runs::{Row, Run, Runs, length, rows_intersect, union_of_rows};
 
 mod runs;
 
-/// Up to so many runs of another set are inserted one by one.
+/// If the other set has no more runs than this, each is inserted on its own.
 const INSERTED_MAX: usize = 4;
-/// So are more if this set has so many times as many: a search costs about as much as passing so many runs. Other sets are
-/// merged by one walk through both.
+/// If this set has this many times as many runs as the other, each of the other's runs is inserted on its own
+/// too, because one search costs about as much as passing this many runs. Otherwise the sets are merged in
+/// one walk through both.
 const SEARCH_RUNS: usize = 16;
 
 /// A set of partition ids.
@@ -32,7 +35,7 @@ pub struct PartitionSet {
 // Packets, partials and waves have several sets each, and are moved from queue to queue.
 const _: () = assert!(size_of::<PartitionSet>() <= 24);
 
-/// A set as it is recorded: the runs alone.
+/// A set in a recording: the runs alone.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Recorded {
@@ -59,15 +62,15 @@ impl PartitionSet {
         Self { runs: Runs::new() }
     }
 
-    /// The set of these runs, which are ascending, disjoint and not adjacent.
+    /// The set of these runs, which must be ascending, disjoint and not adjacent.
     fn of_runs(runs: Runs) -> Self {
         Self { runs }
     }
 
-    /// Every partition of these sets. Faster than one union after another if there are many.
+    /// The union of these sets. Faster than repeated unions if there are many.
     pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut runs: Row = sets.into_iter().flat_map(|set| set.runs.iter().copied()).collect();
-        // As one number: a pair takes several comparisons.
+        // One number sorts faster than a pair, which takes several comparisons.
         runs.sort_unstable_by_key(|&(start, end)| u64::from(start) << 32 | u64::from(end));
         runs.dedup_by(|next, last| {
             let touches = last.1 >= next.0;
@@ -96,7 +99,7 @@ impl PartitionSet {
         set
     }
 
-    /// The runs, ascending, as half-open `(start, end)` pairs.
+    /// The runs as half-open `(start, end)` pairs, ascending.
     pub fn runs(&self) -> impl ExactSizeIterator<Item = &(PartitionId, PartitionId)> + Clone {
         self.runs.iter()
     }
@@ -106,27 +109,27 @@ impl PartitionSet {
         self.runs.last_from(partition)
     }
 
-    /// How many partitions it holds.
+    /// The number of partitions in the set.
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// True when it holds none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.count() == 0
     }
 
-    /// The least partition it holds.
+    /// The least partition of the set.
     pub fn least(&self) -> Option<PartitionId> {
         self.runs.first().map(|(start, _)| start)
     }
 
-    /// Its partitions, ascending.
+    /// The partitions of the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = PartitionId> + Clone + '_ {
         self.runs.iter().flat_map(|&(start, end)| start..end)
     }
 
-    /// True when it holds `partition`.
+    /// True if the set contains `partition`.
     pub fn contains(&self, partition: PartitionId) -> bool {
         self.runs.last_from(partition).is_some_and(|(_, end)| partition < end)
     }
@@ -136,7 +139,7 @@ impl PartitionSet {
         self.insert_range(partition..partition.saturating_add(1));
     }
 
-    /// Adds a half-open range; an empty one changes nothing.
+    /// Adds a half-open range. An empty range changes nothing.
     pub fn insert_range(&mut self, range: Range<PartitionId>) {
         if range.start < range.end {
             self.runs.insert((range.start, range.end));
@@ -173,13 +176,13 @@ impl PartitionSet {
         }
     }
 
-    /// True when searching for the place of each of the other's runs takes less than passing all of this set's.
+    /// True if searching for the place of each of the other's runs takes less than passing all of this set's.
     fn is_changed_in_place(&self, other: &Self) -> bool {
         let runs = other.runs.count();
         runs <= INSERTED_MAX || runs <= self.runs.count() / SEARCH_RUNS
     }
 
-    /// The union, by one walk through both.
+    /// The union, by one walk through both sets.
     fn merged(&self, other: &Self) -> Self {
         let (mut a, mut b) = (self.runs.iter(), other.runs.iter());
         let mut joined = Runs::new();
@@ -196,7 +199,7 @@ impl PartitionSet {
         }
     }
 
-    /// What is here and not in `other`.
+    /// The partitions in this set and not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
         let mut rest = Runs::new();
         let mut cuts = other.runs.iter();
@@ -216,14 +219,14 @@ impl PartitionSet {
         Self::of_runs(rest)
     }
 
-    /// What is in both.
+    /// The partitions in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut common = Runs::new();
         self.for_each_common(other, |run| common.push(run));
         Self::of_runs(common)
     }
 
-    /// How many partitions are in both.
+    /// The number of partitions in both sets.
     pub fn common_len(&self, other: &Self) -> usize {
         if self.spans(other) {
             return other.len();
@@ -236,7 +239,7 @@ impl PartitionSet {
         len
     }
 
-    /// True when one run of this set holds all of `other`.
+    /// True if one run of this set contains all of `other`.
     fn spans(&self, other: &Self) -> bool {
         let (Some((start, _)), Some((_, end))) = (other.runs.first(), other.runs.last()) else {
             return true;
@@ -244,7 +247,8 @@ impl PartitionSet {
         self.runs.last_from(start).is_some_and(|(_, run_end)| end <= run_end)
     }
 
-    /// Gives the runs that are in both, ascending. The set with fewer runs is walked through, and the other is searched.
+    /// Calls `give` with each run that is in both sets, ascending. Walks through the set with fewer runs, and
+    /// searches the other.
     fn for_each_common(&self, other: &Self, mut give: impl FnMut(Run)) {
         let (few, many) = self.fewer_runs_first(other);
         let mut many = many.runs.iter();
@@ -259,7 +263,7 @@ impl PartitionSet {
         if self.runs.count() <= other.runs.count() { (self, other) } else { (other, self) }
     }
 
-    /// True when some partition is in both.
+    /// True if the sets have a partition in common.
     pub fn intersects(&self, other: &Self) -> bool {
         if let Some((a, b)) = self.runs.short_rows(&other.runs) {
             return rows_intersect(a, b);
@@ -272,12 +276,12 @@ impl PartitionSet {
         })
     }
 
-    /// True when every partition here is also in `other`.
+    /// True if every partition of this set is also in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
         if self.len() > other.len() {
             return false;
         }
-        // Runs of a set do not touch, so each of these lies within one of those or is none's.
+        // The runs of a set do not touch, so each run here must lie within a single run of `other`.
         let mut wider = other.runs.iter();
         self.runs.iter().all(|&(start, end)| {
             wider.skip_to(start);
@@ -285,10 +289,10 @@ impl PartitionSet {
         })
     }
 
-    /// A set from runs of the wire.
+    /// A set from the runs of a message.
     ///
-    /// # Errors
-    /// `None` unless the runs are ascending, non-empty, disjoint and non-adjacent: one set has one encoding.
+    /// Returns `None` unless the runs are ascending, non-empty, disjoint and non-adjacent, so that each set
+    /// has exactly one encoding.
     pub fn from_runs(runs: impl IntoIterator<Item = (PartitionId, PartitionId)>) -> Option<Self> {
         let mut set = Runs::new();
         for (start, end) in runs {
@@ -357,7 +361,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_as_people_write_it() {
+    fn displays_as_ranges() {
         let set: PartitionSet = [9, 0, 1, 2, 4, 5].into_iter().collect();
         assert_eq!(set.to_string(), "0-2,4-5,9");
         assert_eq!(set.len(), 6);

@@ -1,16 +1,18 @@
-//! Randomness as a value that is handed in.
+//! Randomness as a value that is passed in.
 //!
-//! Core draws no entropy: a driver seeds a [`Random`] and passes it to whoever decides by lot. The same seed
-//! and the same inputs give the same decisions, on every machine, which is what makes a recorded run
-//! replayable and a simulated failure a bug report of one number. The generator is xoshiro256++ (Blackman and
-//! Vigna), quick and statistically sound, not secret: never draw a key from it.
+//! Core draws no entropy: a driver seeds a [`Random`], and core passes it to each function that decides at
+//! random. The same seed and the same inputs give the same decisions on every machine. A recorded run can
+//! therefore be replayed, and a simulated failure can be reproduced from one number.
+//!
+//! The generator is xoshiro256++ (Blackman and Vigna). It is fast and statistically sound, but not secret:
+//! never draw a key from it.
 
 use core::convert::Infallible;
 use rand_core::{SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A hash of some words: splitmix64's finaliser over each with what came before. Not for strangers, who can make two
-/// rows of words that collide.
+/// A hash of some words: splitmix64's finaliser over each word combined with the hash so far. Do not use it
+/// on input from untrusted sources, which can construct collisions.
 pub(crate) fn hashed(words: impl IntoIterator<Item = u64>) -> u64 {
     words.into_iter().fold(0, |hash, word| finalised(hash ^ word))
 }
@@ -22,14 +24,14 @@ fn finalised(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// A seeded generator. It also is a `rand_core` generator, so it can be lent to crates that ask for one.
+/// A seeded generator. It implements `rand_core`'s traits, so other crates can use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     generator: Xoshiro256PlusPlus,
 }
 
 impl Random {
-    /// The generator that `seed` names.
+    /// The generator for `seed`.
     pub fn new(seed: u64) -> Self {
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
@@ -42,11 +44,12 @@ impl Random {
     /// A number in `0..n`, each equally likely (Lemire's multiplication with rejection, without bias).
     ///
     /// # Panics
-    /// When `n` is zero: there is nothing to draw from.
+    /// If `n` is zero.
     pub fn below(&mut self, n: usize) -> usize {
-        assert!(n > 0, "a number below zero cannot be drawn");
+        assert!(n > 0, "expected n above 0, found 0: no number can be drawn below it");
         let n = n as u64;
-        // The first `2^64 mod n` values of the low half would make some results likelier than others.
+        // Rejects the first `2^64 mod n` values of the low half, which would make some results likelier than
+        // others.
         let unfair = n.wrapping_neg() % n;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
@@ -74,7 +77,7 @@ impl Random {
         radius * libm::cos(core::f64::consts::TAU * self.unit())
     }
 
-    /// Puts `items` in an order of which each is equally likely (Fisher and Yates).
+    /// Puts `items` in a random order, every order equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_lent_as_a_generator_of_rand_core() {
+    fn works_as_a_rand_core_generator() {
         fn borrow(mut generator: impl rand_core::Rng) -> u64 {
             generator.next_u64()
         }
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn below_gives_each_number_its_share() {
+    fn below_draws_each_number_equally_often() {
         let mut random = Random::new(1);
         let mut seen = [0_u32; 5];
         (0..50_000).for_each(|_| seen[random.below(5)] += 1);
@@ -158,7 +161,7 @@ mod tests {
         }
 
         #[test]
-        fn shuffle_loses_and_invents_nothing(seed: u64, items: Vec<u8>) {
+        fn shuffle_returns_a_permutation(seed: u64, items: Vec<u8>) {
             let mut shuffled = items.clone();
             Random::new(seed).shuffle(&mut shuffled);
             let sorted = |mut row: Vec<u8>| { row.sort_unstable(); row };

@@ -1,4 +1,4 @@
-//! What a node says of itself and of what it sees.
+//! A node's report about itself and about the cluster as it sees it.
 
 use crate::id::NodeId;
 use crate::load::figure::LoadFigure;
@@ -8,21 +8,21 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// A node's view at a moment.
+/// A node's view at one moment.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeStatus {
-    /// Its own card.
+    /// The node's card.
     pub card: Arc<MemberCard>,
-    /// Its own load.
+    /// The node's load.
     pub load: LoadFigure,
-    /// What it has counted since it started.
+    /// Counts since the node started.
     pub counters: Counters,
-    /// What is open now.
+    /// Work that is open now.
     pub open: OpenWork,
     /// The other members in sight.
     pub members: Vec<MemberStatus>,
-    /// The services that members provide, by name, with the total that they agree on.
+    /// The services that members provide, by name, with the total that the members agree on.
     #[cfg_attr(feature = "serde", serde(default))]
     pub totals: Vec<TotalStatus>,
 }
@@ -33,9 +33,9 @@ pub struct NodeStatus {
 pub struct TotalStatus {
     /// The service.
     pub service: String,
-    /// What the members agree on.
+    /// The total that the members agree on.
     pub agreed: AgreedTotal,
-    /// The members whose partitions of the service are not used, because their total differs.
+    /// The members whose partitions of the service are not used because their total differs.
     pub refused: Vec<RefusedTotal>,
 }
 
@@ -55,25 +55,25 @@ pub struct RefusedTotal {
 pub struct MemberStatus {
     /// Its card.
     pub card: Arc<MemberCard>,
-    /// Its load as last heard.
+    /// The member's load as last received.
     pub load: LoadFigure,
-    /// How old that is in milliseconds; `None` when nothing was ever heard.
+    /// The age of that figure in milliseconds; `None` if none was ever received.
     pub load_age_ms: Option<u64>,
 }
 
-/// Sizes of a node's tables now.
+/// The present sizes of a node's tables.
 ///
-/// Eleven fields, because a report has one figure for each table.
+/// Eleven fields, because the report has one figure for each table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OpenWork {
-    /// Calls it is the front of.
+    /// Calls of which the node is the front.
     pub calls: usize,
     /// Waves it takes part in.
     pub waves: usize,
-    /// Answered waves it keeps for repair.
+    /// Answered waves kept for repair.
     pub waves_kept: usize,
-    /// Bytes of their partials.
+    /// Bytes of the partials of kept waves.
     pub kept_bytes: usize,
     /// Bytes of partials and pushes waiting to be folded.
     pub held_bytes: usize,
@@ -81,63 +81,63 @@ pub struct OpenWork {
     pub jobs_queued: usize,
     /// Jobs running.
     pub jobs_running: usize,
-    /// Jobs given up that may hold a thread.
+    /// Abandoned jobs that may still hold a thread.
     pub jobs_stuck: usize,
-    /// Streams that it takes part in, as their front-end or below it.
+    /// Streams that the node takes part in, as the front-end or below it.
     pub streams: usize,
-    /// Bytes of their packets: waiting for the rest of their wave, or sent up and not yet taken by the front-end's
-    /// user.
+    /// Bytes of the streams' packets that wait for the rest of their wave, or that were sent up and that the
+    /// front-end's user has not taken.
     pub stream_bytes: usize,
-    /// Workers of applications that are attached.
+    /// Attached workers of applications.
     pub workers: usize,
 }
 
-/// Sizes of the tables that [`OpenWork`] does not tell apart or leaves out, for whoever holds a node to its limits.
+/// Sizes of tables that [`OpenWork`] sums up or leaves out, for checks of a node's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableSizes {
     /// Locals waiting for a processor.
     pub locals_queued: usize,
-    /// The front's own waves: one for each of its calls, or for each slice of one.
+    /// Waves of this node's calls: one for each call, or one for each slice of a sliced call.
     pub call_waves: usize,
-    /// Locals that make slices, queued, running, or with slices that nobody has fetched.
+    /// Locals that make slices: queued, running, or with slices that no wave has fetched.
     pub sliced_locals: usize,
-    /// Folds waiting for one, those of waves that have ended included.
+    /// Folds waiting for a processor, including folds of ended waves.
     pub folds_queued: usize,
-    /// Requests of applications that are pushed for here, announced or not.
+    /// Requests of applications for which workers push here, announced or not.
     pub push_requests: usize,
-    /// Bytes of what was pushed for them and not asked for yet.
+    /// Bytes that were pushed for requests that are not announced yet.
     pub early_bytes: usize,
-    /// Nodes in the largest of the tables that remember something of each: loads, latencies, failures.
+    /// Entries of the largest table that remembers data about other nodes: loads, latencies, failures.
     pub peers_remembered: usize,
 }
 
-/// Counts since the node started; each only grows.
+/// Counts since the node started. They never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
-    /// Calls, as their front.
+    /// Calls, at their front.
     pub calls: CallCounters,
-    /// Waves, as a node of their trees.
+    /// Waves, at a node of their trees.
     pub waves: WaveCounters,
-    /// Poll answers dropped because they came too late.
+    /// Poll answers dropped because they were late.
     pub polls_late: u64,
-    /// Messages and datagrams dropped as senseless.
+    /// Messages and datagrams dropped because they made no sense.
     pub bad_messages: u64,
-    /// Waves of streams sent up, or given to the user of a front-end here.
+    /// Waves of streams sent up, or given to the user of a front-end on this node.
     pub stream_waves: u64,
-    /// Pieces of streams dropped because their wave was sent, or had them already.
+    /// Pieces of streams dropped because their wave had been sent, or had them already.
     pub stream_pieces_late: u64,
-    /// Children of streams given up.
+    /// Abandoned children of streams.
     pub stream_repairs: u64,
     /// Pushes of applications' workers.
     pub pushes: PushCounters,
 }
 
-/// Calls that this node has taken as their front, by their end.
+/// Calls that this node accepted as their front, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallCounters {
-    /// Calls taken.
+    /// Calls accepted.
     pub started: u64,
     /// Calls answered in full.
     pub full: u64,
@@ -145,19 +145,19 @@ pub struct CallCounters {
     pub partial: u64,
     /// Calls that ended below their minimum coverage.
     pub insufficient: u64,
-    /// Calls turned away.
+    /// Calls rejected.
     pub rejected: u64,
     /// Calls cancelled by the caller.
     pub cancelled: u64,
 }
 
-/// Work of this node for waves of calls and pushes.
+/// This node's work for waves of calls and pushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WaveCounters {
     /// Waves answered.
     pub answered: u64,
-    /// Waves refused: queue too long for the deadline, or a table full.
+    /// Waves refused because the queue was too long for the deadline, or a table was full.
     pub refused: u64,
     /// Locals run.
     pub locals_run: u64,
@@ -165,15 +165,16 @@ pub struct WaveCounters {
     pub reductions_run: u64,
     /// Locals that failed or panicked.
     pub locals_failed: u64,
-    /// Partials dropped because they overlap others that were folded, or hold more than was asked for.
+    /// Partials dropped because they overlapped partials that were folded, or contained partitions that were
+    /// not asked for.
     pub partials_overlapping: u64,
     /// Partials dropped because their wave was answered or unknown.
     pub partials_late: u64,
-    /// Children taken over because they were lost or late.
+    /// Lost or late children whose subtrees were taken over.
     pub repairs: u64,
     /// Retries on a replica.
     pub retries: u64,
-    /// Replicas asked for a late partial while the node that was asked first was still at work.
+    /// Replicas asked for a late partial while the first node was still at work.
     pub hedges: u64,
 }
 
@@ -181,18 +182,18 @@ pub struct WaveCounters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PushCounters {
-    /// Pushes taken.
+    /// Pushes accepted.
     pub taken: u64,
-    /// Pushes that were here already.
+    /// Pushes that were already here.
     pub repeated: u64,
-    /// Pushes dropped for want of room, and asked for again.
+    /// Pushes dropped because there was no room, and requested again.
     pub dropped: u64,
 }
 
 impl Counters {
     /// Every counter with its name in reports.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        // every field is named, so that a counter left out does not compile
+        // Every field is named, so that code that leaves out a counter does not compile.
         let Self {
             calls,
             waves,

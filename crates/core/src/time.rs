@@ -1,7 +1,7 @@
-//! Core's own time: nanoseconds since an arbitrary start that the driver chose.
+//! Core's time: nanoseconds since an arbitrary start that the driver chose.
 //!
-//! A driver reads its clock and passes an [`Instant`] in; the simulator invents one. Nothing in core can tell
-//! the difference, which is the point.
+//! A driver reads its clock and passes an [`Instant`] in; the simulator passes a simulated one. Core cannot
+//! tell the difference, so the same code runs in both.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -30,19 +30,19 @@ impl Instant {
         self.0
     }
 
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// The time since `earlier`; zero if `earlier` is in the future.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// How long until `later`; zero when it has passed.
+    /// The time until `later`; zero if `later` has passed.
     pub const fn until(self, later: Self) -> Duration {
         later.since(self)
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Self = Self(0);
     /// Longer than any deadline.
     pub const MAX: Self = Self(u64::MAX);
@@ -67,7 +67,8 @@ impl Duration {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// `millis` milliseconds, rounded to a nanosecond; negative and NaN become zero, too large saturates.
+    /// `millis` milliseconds, truncated to nanoseconds. Negative values and NaN become zero; too large values
+    /// saturate.
     pub fn from_millis_f64(millis: f64) -> Self {
         Self((millis * 1e6) as u64)
     }
@@ -92,17 +93,17 @@ impl Duration {
         self.0 as f64 / 1e6
     }
 
-    /// True for zero.
+    /// True if the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// `self − other`, zero when that is negative.
+    /// `self − other`; zero if that would be negative.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self × factor`; a negative or NaN factor gives zero, too large saturates.
+    /// `self × factor`. A negative or NaN factor gives zero; too large results saturate.
     pub fn mul_f64(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor) as u64)
     }
@@ -110,7 +111,7 @@ impl Duration {
     /// `self ÷ divisor`, rounded down.
     ///
     /// # Panics
-    /// When `divisor` is zero.
+    /// If `divisor` is zero.
     pub const fn div(self, divisor: u64) -> Self {
         Self(self.0 / divisor)
     }

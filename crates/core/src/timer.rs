@@ -1,35 +1,35 @@
-//! Timers: one per thing that waits, removed as soon as it need not wait any more.
+//! Timers, one per waiting object, removed as soon as the object no longer waits.
 //!
-//! Ordered by time, then by what waits, so that two runs fire in the same order. Its size is bounded by the
-//! tables whose entries it wakes.
+//! Timers are ordered by time and then by the object that they wake, so that two runs fire them in the same
+//! order. Their number is bounded by the tables whose entries they wake.
 
 use crate::id::{JobId, PartitionId, Tag, WaveId};
 use crate::stream::StreamId;
 use crate::time::Instant;
 use alloc::collections::BTreeSet;
 
-/// What a timer wakes.
+/// The object that a timer wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wake {
-    /// A wave: its answer is due, or one of its children is late, or it need not be kept any longer.
+    /// A wave: its answer is due, or a child may be late, or its waiting rule may end it.
     Wave(Tag),
     /// A call that waits for poll answers.
     Polls(WaveId),
-    /// Slices of a partition's partial that nobody may have fetched, by the call's first wave.
+    /// Slices of a partition's partial that may not have been fetched; the wave is the call's first.
     Slices(WaveId, PartitionId),
     /// A running job that may be stuck.
     Job(JobId),
-    /// A stream: someone may be silent, or a wave's time be up.
+    /// A stream: a child may be silent, or a wave's time may be over.
     Stream(StreamId),
     /// Requests of applications that may have ended.
     Pushes,
-    /// Workers have come or gone that the others have not been told of.
+    /// The node's card, after workers attached or detached that other nodes do not know of yet.
     Card,
     /// Answered waves that may have expired.
     Kept,
-    /// The load figure may want announcing.
+    /// The node's load figure, which may be worth announcing.
     Announce,
-    /// It is time to compare cards with someone.
+    /// The exchange of cards with a peer.
     Exchange,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Moves `wake` from where `slot` says it is armed to `at`, and notes that in `slot`.
+    /// Moves the timer of `wake` from the time in `slot` to `at`, and stores `at` in `slot`.
     pub(crate) fn rearm(&mut self, slot: &mut Option<Instant>, at: Option<Instant>, wake: Wake) {
         if *slot == at {
             return;
@@ -54,7 +54,7 @@ impl Timers {
         *slot = at;
     }
 
-    /// Takes the earliest timer that is due.
+    /// Removes and returns the earliest timer that is due.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Wake> {
         if self.armed.first()?.0 > now {
             return None;

@@ -1,5 +1,5 @@
-//! What a wave is charged, and that it is given back: predicted work in the load index, bytes in the memory
-//! budgets, timers, jobs. A wave leaves the table through `retire`, with nothing left on any book.
+//! The resources that a wave is charged for: predicted work in the load index, bytes in the memory budgets,
+//! timers and jobs. A wave leaves the table through `retire`, which returns all of them.
 
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -8,12 +8,12 @@ use crate::timer::Wake;
 use crate::wave::state::Wave;
 use crate::wave::table::Waves;
 
-/// Kept waves are not looked through more often than this: they expire by the dozen.
+/// The least interval between two searches for expired kept waves: they expire by the dozen.
 const EXPIRY_EVERY: Duration = Duration::from_millis(100);
 
 impl<P: Payload> Wave<P> {
-    /// Enters the wave's predicted work, `s + δ·a` (DAC §4.5), in place of what was entered before. The waves of a sliced
-    /// call share a local, and each bears its part of it.
+    /// Adds the wave's predicted work, `s + δ·a` (DAC §4.5), in place of the previous entry. The waves of a
+    /// sliced call share a local, and each carries its part of it.
     pub(crate) fn charge(&mut self, cx: &mut Context<P>) {
         if let Some(weight) = self.locals.weight.take() {
             cx.loads.index.remove(weight);
@@ -21,7 +21,7 @@ impl<P: Payload> Wave<P> {
         let Some(kind) = self.ask.kind else { return };
         self.tale.timing.in_flight_found.get_or_insert(cx.loads.index.in_flight());
         let cost = cx.loads.costs.of(kind);
-        // What workers push costs them, and not this node.
+        // Pushed results are computed by the workers, so they cost this node nothing.
         let own = if self.ask.push.is_some() { 0 } else { self.locals.open.len() };
         let reductions = (own + self.seat.children.len()).saturating_sub(1) as u32;
         let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
@@ -30,7 +30,7 @@ impl<P: Payload> Wave<P> {
             Some(index.add(self.ask.lane, local_ms * own as f64, reductions, cost.reduce_ms()));
     }
 
-    /// A job of the wave is done: it weighs less.
+    /// A job of the wave is done, so the wave weighs less.
     pub(crate) fn lighten(&mut self, cx: &mut Context<P>, kind: u32, is_fold: bool) {
         let cost = cx.loads.costs.of(kind);
         let local_ms = cost.local_ms() / f64::from(self.ask.slice.of());
@@ -39,8 +39,8 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// The wave's own locals are done, or their time is up: so long do they take here now. If some of them were
-    /// lost it says nothing, since failing is quick.
+    /// The wave's locals are done, or their time is over: records how long they took. If some of them were
+    /// lost, nothing is recorded, because failures are fast.
     pub(crate) fn note_own_done(&mut self, cx: &mut Context<P>, now: Instant) {
         if self.tale.timing.own_done_at.is_some() {
             return;
@@ -53,7 +53,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// The wave does no more work.
+    /// Returns the load, the jobs and the credit of a wave that does no more work.
     pub(crate) fn release(&mut self, cx: &mut Context<P>) {
         if let Some(weight) = self.locals.weight.take() {
             cx.loads.index.remove(weight);
@@ -62,7 +62,7 @@ impl<P: Payload> Wave<P> {
         cx.credit.forget_wave(self.ask.lane, self.tag);
     }
 
-    /// Brings the node's budget of held bytes up to date with the wave's parts. What is kept has its own.
+    /// Updates the node's budget of held bytes with the wave's parts. Kept waves have a separate budget.
     pub(crate) fn account_bytes(&mut self, cx: &mut Context<P>) {
         let bytes = if self.is_open() { self.parts.bytes() } else { 0 };
         if bytes == self.locals.charged_bytes {
@@ -73,16 +73,16 @@ impl<P: Payload> Wave<P> {
         cx.note_held(self.ask.lane);
     }
 
-    /// The wave leaves the table for good.
+    /// Returns everything else: the wave leaves the table for good.
     pub(crate) fn retire(&mut self, cx: &mut Context<P>) {
         self.release(cx);
         self.account_bytes(cx);
         cx.timers.rearm(&mut self.clock.armed, None, Wake::Wave(self.tag));
     }
 
-    /// True when a local queued now would end after the wave's time: better to say so at once, so that the
-    /// parent can turn to a replica (eager abort). What others have in line is before it only as far as their shares
-    /// go.
+    /// True if a local queued now would end after the wave's time. The node then refuses at once, so that the
+    /// parent can turn to a replica (eager abort). Work of other applications delays the local only as far as
+    /// their shares allow.
     pub(crate) fn would_be_late(&self, cx: &Context<P>, now: Instant, kind: u32) -> bool {
         let index = &cx.loads.index;
         let part = cx.queue.lanes.part_while(self.ask.lane, |lane| !index.queued_of(lane).is_zero());
@@ -94,7 +94,7 @@ impl<P: Payload> Wave<P> {
 }
 
 impl<P: Payload> Waves<P> {
-    /// Some kept waves may have passed their deadline.
+    /// Drops kept waves that have passed their deadline.
     pub(crate) fn expire_kept(&mut self, cx: &mut Context<P>, now: Instant) {
         self.kept_armed = None;
         let next_at = self.kept.expire(now).map(|at| at.max(now + EXPIRY_EVERY));

@@ -1,16 +1,16 @@
-//! The caller's part: choose replicas, form the tree, end the call.
+//! The caller's part of a call: it chooses replicas, forms the tree, and ends the call.
 //!
 //! ```text
 //!  Request ──▶ check ──▶ poll replicas ──▶ choose ──▶ form tree ──▶ wave ──▶ outcome
 //!                │        (10 ms at most;              (children: the root,
-//!                ▼         skipped when nobody           or all when `base`)
-//!             rejected     has a choice)
+//!                ▼         skipped if there is           or all when `base`)
+//!             rejected     no choice)
 //! ```
 //!
-//! Once its tree is formed the caller is a wave like any other, with no partitions of its own and, except with
-//! `base`, with one child. What differs: it answers to a requester, judges the coverage, and mends the loss of
-//! its root by promoting an heir, since it may not know how to fold ([`crate::call::repair`]). Which replicas are
-//! asked is decided in [`crate::call::choosing`].
+//! Once its tree is formed, the caller is a wave like any other. It has no partitions, and one child unless
+//! the shape is `base`. Three things differ: it answers to a requester, it judges the coverage, and it
+//! repairs the loss of its root by promoting an heir, because it may be unable to fold
+//! ([`crate::call::repair`]). [`crate::call::choosing`] decides which replicas are asked.
 
 use crate::call::gather::Gathered;
 use crate::call::repair::service_of;
@@ -41,51 +41,51 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// The branch of a wave that is the caller's own part.
+/// The branch of a wave that is the caller's part.
 pub(crate) const CALLER_BRANCH: u32 = u32::MAX;
 
-/// Polling takes no more than this part of a call's time, however short that is.
+/// Polls take at most one part in this many of a call's time, even if that is short.
 const POLLING_PART: u64 = 4;
 
-/// Who gets the outcome.
+/// The receiver of the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Requester {
     /// The driver's user.
     Local(RequestId),
-    /// A client, by its own number.
+    /// A client, with the client's id of the request.
     Peer(NodeId, u64),
 }
 
 /// A call in the front's table.
 ///
-/// Thirteen fields, because a call is all of these from its start to its outcome: who asked for what, what has been
-/// decided for it, and what has come of it.
+/// Thirteen fields, because they hold a call from its start to its outcome: the requester and the request,
+/// the decisions made for it, and its results.
 #[derive(Debug)]
 pub(crate) struct OpenCall<P> {
     requester: Requester,
     pub(crate) name: Arc<str>,
     pub(crate) options: CallOptions,
     pub(crate) asked: PartitionSet,
-    /// True when all of a service is asked whose total nobody declares.
+    /// True if all partitions of a service are asked and no node declares their total.
     total_is_guess: bool,
     pub(crate) started_at: Instant,
-    /// True when some partition has several replicas.
+    /// True if some partition has several replicas.
     pub(crate) has_choice: bool,
-    /// While replicas are polled: the poll, and the parameters that wait for it.
+    /// While replicas are polled: the poll, and the parameters that wait for its end.
     pub(crate) polling: Option<(Poll, P)>,
-    /// What it has in flight with whom, when it had a choice.
+    /// The partitions that it has in flight, by node, if it had a choice.
     pub(crate) placed: PlacedCall,
-    /// The relays that it is to come by.
+    /// The relays in its trees.
     pub(crate) relays: SmallVec<[NodeId; 4]>,
     /// How many partitions may be lost.
     pub(crate) losses_max: u32,
-    /// What has come of it, when it is sliced.
+    /// The results of its slices, if it is sliced.
     pub(crate) gathered: Option<Box<Gathered<P>>>,
     pub(crate) armed: Option<Instant>,
 }
 
 impl<P> OpenCall<P> {
-    /// True when its slices are all there, and nothing but their joining is waited for.
+    /// True if all slices have arrived and only their joining is awaited.
     pub(crate) fn is_joining(&self) -> bool {
         self.gathered.as_deref().is_some_and(Gathered::is_joining)
     }
@@ -95,7 +95,7 @@ impl<P> OpenCall<P> {
     }
 }
 
-/// What has come of a call, before it is judged.
+/// The results of a call, before it is judged.
 pub(crate) struct Gained<P> {
     pub(crate) contributed: PartitionSet,
     pub(crate) missing: Vec<Missing>,
@@ -104,7 +104,7 @@ pub(crate) struct Gained<P> {
 }
 
 impl<P: Payload> Calls<P> {
-    /// Someone wants a call made.
+    /// Starts a call for a requester.
     pub(crate) fn start_call(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -127,7 +127,7 @@ impl<P: Payload> Calls<P> {
         desk.cx.counters.calls.started += 1;
         self.started += 1;
         let wave = WaveId { origin: desk.cx.me.generation, sequence: self.started };
-        // A sliced call has a wave for each slice, numbered on from its own.
+        // A sliced call has a wave for each slice, numbered from the call's number.
         self.started += u64::from(options.slices - 1);
         self.waves += options.slices as usize;
         let mut call = OpenCall {
@@ -160,19 +160,20 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// Refuses a second request under a number whose first is still open: whoever asked could cancel only one of them.
+    /// Rejects a second request with the number of one that is still open: its requester could cancel only
+    /// one of them.
     fn check_requester(&self, requester: &Requester) -> Result<(), CallError> {
         if !self.requests.contains_key(requester) {
             return Ok(());
         }
-        let limit = "a number that none of the requester's open requests has";
+        let limit = "a number that no open request of the requester has";
         Err(match requester {
             Requester::Local(request) => CallError::bad_field("request", request.0, limit),
             Requester::Peer(_, id) => CallError::bad_field("request.id", id, limit),
         })
     }
 
-    /// Refuses what makes no sense; gives the partitions asked.
+    /// Rejects invalid calls; returns the partitions to ask.
     fn check_call(
         &self,
         cx: &Context<P>,
@@ -206,7 +207,7 @@ impl<P: Payload> Calls<P> {
             return Err(CallError::UnknownService { service: service.into() });
         }
         if options.shape == Shape::Base && cx.kind_of(name).is_none() {
-            let limit = "adaptive, flat, … at a front that does not have the aggregation, and so can't fold";
+            let limit = "any other shape, since this front lacks the aggregation and cannot fold";
             return Err(CallError::bad_field("shape", Shape::Base, limit));
         }
         let all = PartitionSet::first(total);
@@ -219,7 +220,7 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// Forms the tree and sets the wave going.
+    /// Chooses the replicas, and starts one wave for each slice.
     pub(crate) fn launch(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -241,7 +242,8 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// Forms the tree of one of a call's waves, and sets it going, unless too much is missing from another already.
+    /// Forms the tree of one of a call's waves and starts the wave, unless another wave of the call has lost
+    /// too much already.
     fn launch_wave(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -312,7 +314,7 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// A caller's wave has ended: judges it and tells the requester, or sees what the other slices have.
+    /// A caller's wave has ended: judges the call and tells the requester, or waits for the other slices.
     fn finish_call(&mut self, desk: &mut Desk<'_, P>, now: Instant, wave: &mut Wave<P>) {
         let Phase::Ended(missing) = &mut wave.phase else { return };
         let mut missing = core::mem::take(missing);
@@ -339,7 +341,7 @@ impl<P: Payload> Calls<P> {
         self.conclude(desk.cx, now, call, Gained { contributed, missing, value, report });
     }
 
-    /// Judges what has come of a call, and tells the requester.
+    /// Judges the results of a call, and tells the requester.
     pub(crate) fn conclude(
         &mut self,
         cx: &mut Context<P>,
@@ -368,7 +370,7 @@ impl<P: Payload> Calls<P> {
         cx.deliver(call.requester, outcome);
     }
 
-    /// The requester no longer wants its answer.
+    /// Cancels a call whose requester no longer wants the answer.
     pub(crate) fn cancel_call(&mut self, desk: &mut Desk<'_, P>, requester: Requester) {
         let Some(wave) = self.requests.remove(&requester) else { return };
         desk.cx.counters.calls.cancelled += 1;
@@ -382,7 +384,7 @@ impl<P: Payload> Calls<P> {
         desk.drop_slices(wave, slices);
     }
 
-    /// A client is gone: so are its calls.
+    /// Cancels all calls of a client that is gone.
     pub(crate) fn cancel_calls_of(&mut self, desk: &mut Desk<'_, P>, peer: NodeId) {
         let of_peer = Requester::Peer(peer, 0)..=Requester::Peer(peer, u64::MAX);
         let requests: Vec<Requester> =
@@ -400,7 +402,8 @@ impl<P: Payload> OpenCall<P> {
         choice: &Choice,
     ) -> Vec<crate::tree::Tree> {
         let kind = cx.kind_of(&self.name);
-        // What workers push costs no local. Of a local the first slice bears all; which that is at a node, nobody knows.
+        // Pushed results cost no local. The first slice at a node carries the whole local, but the caller
+        // does not know which slice that is, so each carries a share.
         let local_ms = match self.options.push {
             Some(_) => 0.0,
             None => cx.local_estimate(kind, &self.name).as_millis_f64() / f64::from(self.options.slices),
@@ -428,7 +431,7 @@ impl<P: Payload> OpenCall<P> {
             application: &self.name,
             tag: hashed([wave.origin, wave.sequence]),
         };
-        // Workers are attached to the relays of their racks, which then are no relays to choose among.
+        // Workers are attached to the relays of their racks, so the shape must not choose among relays.
         let shape = match (self.options.shape, self.options.push) {
             (Shape::Auto, Some(_)) => Shape::OnPath(0),
             (shape, _) => shape,
@@ -442,7 +445,7 @@ impl<P: Payload> OpenCall<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// True when members declare the total of a service.
+    /// True if members declare the total of a service.
     fn is_total_declared(&self, service: &str) -> bool {
         self.view().service(service).is_some_and(|index| index.agreed().declared)
     }

@@ -1,4 +1,4 @@
-//! What a parent does with what its children send.
+//! A parent's handling of the messages of its children.
 
 use crate::call::table::Calls;
 use crate::error::{Missing, Reason};
@@ -15,26 +15,26 @@ use crate::wave::state::Wave;
 use crate::wave::table::{Desk, Waves};
 use alloc::vec::Vec;
 
-/// What is offered counts for no more than this, so that sums of it are numbers.
+/// Caps an offer's claimed size so that sums cannot overflow.
 const OFFER_BYTES_MAX: usize = usize::MAX / 8;
 
 impl<P: Payload> Waves<P> {
-    /// The tag of this node's own part in the wave in which `child` answers for `tag`; a caller that sits in
-    /// its own tree has two parts in it.
+    /// The tag of this node's part in the wave in which `child` answers for `tag`. A caller that sits in its
+    /// own tree has two parts in a wave.
     fn parent_tag(&self, child: NodeId, tag: Tag) -> Option<Tag> {
         let parts = Tag { branch: 0, ..tag }..=Tag { branch: u32::MAX, ..tag };
         let waits_for = |wave: &Wave<P>| wave.seat.children.find_open(child, tag.branch).is_some();
         self.open.range(parts).find(|(_, wave)| waits_for(wave)).map(|(&own, _)| own)
     }
 
-    /// A child holds more than it may send unasked.
+    /// A child offers a partial that is too large to send without asking.
     pub(crate) fn handle_offer(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag, bytes: u64) {
         let Some(own_tag) = self.parent_tag(from, tag) else {
             cx.send(from, Message::Cancel { tag });
             return;
         };
-        // An offer that makes no sense is one that does not fit. The grant follows when this input has been handled,
-        // if there is room.
+        // An offer whose size makes no sense is treated as one that does not fit. If there is room, the grant
+        // follows once this input has been handled.
         if let Some(lane) = self.open.get(&own_tag).map(|wave| wave.ask.lane) {
             cx.note_held(lane);
             let key = own_and_child(own_tag, from, tag.branch);
@@ -46,14 +46,15 @@ impl<P: Payload> Waves<P> {
         }
     }
 
-    /// The parent has room for what was offered. Whoever is no longer its parent gets nothing: another waits for it.
+    /// The parent has room for the offered partials. A former parent gets nothing, because the present parent
+    /// waits for them.
     pub(crate) fn handle_grant(&mut self, cx: &mut Context<P>, from: NodeId, tag: Tag) {
         let wave = self.kept.find_mut(&tag).filter(|wave| wave.parent.is(from));
         let offered = wave.map(|wave| core::mem::take(&mut wave.offered));
         cx.send_partials(from, offered.unwrap_or_default().into());
     }
 
-    /// Grants what has waited for room, the oldest of each application first.
+    /// Grants offers that wait for room, the oldest of each application first.
     pub(crate) fn grant_waiting(&mut self, cx: &mut Context<P>) {
         loop {
             let open = &self.open;
@@ -65,7 +66,7 @@ impl<P: Payload> Waves<P> {
 }
 
 impl<P: Payload> Calls<P> {
-    /// A child's partial has come.
+    /// A child's partial has arrived.
     pub(crate) fn handle_partial(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -79,7 +80,7 @@ impl<P: Payload> Calls<P> {
         };
         let mut wave = desk.waves.open.remove(&own_tag).expect("parent_tag names a wave of the table");
         if !partial.contributors.is_empty() && !partial.contributors.intersects(&wave.asked) {
-            desk.cx.note_bad_message(from, "partial.contributors: partitions that nobody asked for");
+            desk.cx.note_bad_message(from, "partial.contributors: partitions that this wave did not ask for");
             desk.waves.open.insert(own_tag, wave);
             return;
         }
@@ -148,19 +149,20 @@ impl<P: Payload> Wave<P> {
             missing.into_iter().filter(|loss| loss.node == Some(from) && loss.reason.is_worth_a_retry())
         {
             self.retry(desk, now, &loss.partitions, from);
-            // Who says that a worker is lost has waited for it.
+            // A child that reports a lost worker has already waited for the worker.
             if loss.reason != Reason::Lost {
                 self.await_absent(now, &loss.partitions);
             }
         }
     }
 
-    /// Takes a child's part, or gives what of it is to be asked for again: the same node, if need be, answers for
-    /// that by itself then.
+    /// Adds a child's part, or returns the partitions of it that must be asked for again. The same node may
+    /// then answer for these alone.
     ///
-    /// A part can't be taken apart. It is not taken if it overlaps what is here; nor if it holds more than was asked
-    /// for, as of a child that headed a wider tree before this node asked it for itself alone: the rest comes by
-    /// another way, and the two would cross further up.
+    /// A part cannot be separated. It is dropped if it overlaps the parts here. It is also dropped if it
+    /// contains more than was asked for, which happens if the child headed a wider tree before this node
+    /// asked it for its partitions alone: the rest comes by another way, and the two would overlap further
+    /// up.
     fn take_part(&mut self, cx: &mut Context<P>, from: NodeId, branch: u32, part: Part<P>) -> PartitionSet {
         let contributors = part.contributors.clone();
         let is_its = |at: usize| contributors.is_subset(&self.seat.children[at].answers_for);
@@ -179,8 +181,8 @@ impl<P: Payload> Wave<P> {
         partitions
     }
 
-    /// Whatever a child was to account for and did not, the `rest`, it did not pass its call on to: its children become this
-    /// node's own.
+    /// Takes over from a child that has not accounted for all its partitions. It did not pass its call on for
+    /// the `rest`, so its children become this node's children.
     fn take_over_unaccounted(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -199,19 +201,19 @@ impl<P: Payload> Wave<P> {
     }
 }
 
-/// What names a child's offer: this node's part in the wave, the child, and the child's branch.
+/// The key of a child's offer: this node's part in the wave, the child, and the child's branch.
 pub(crate) fn own_and_child(own: Tag, child: NodeId, branch: u32) -> (Tag, NodeId, u32) {
     (own, child, branch)
 }
 
-/// What of a child's losses was asked for: one that headed a wider tree has lost more.
+/// The child's losses among the asked partitions. A child that headed a wider tree has reported more.
 fn missing_of(asked: &PartitionSet, missing: Vec<Missing>) -> Vec<Missing> {
     let of_asked = |loss: Missing| Missing { partitions: loss.partitions.intersection(asked), ..loss };
     missing.into_iter().map(of_asked).filter(|loss| !loss.partitions.is_empty()).collect()
 }
 
 impl<P: Payload> Waves<P> {
-    /// What a partial says about its sender.
+    /// Stores the load and costs that a partial reports for its sender.
     pub(crate) fn learn_from(
         &mut self,
         cx: &mut Context<P>,

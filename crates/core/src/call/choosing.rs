@@ -1,11 +1,11 @@
-//! Which replicas a call asks: polls before, the choice, and what the front remembers after.
+//! How a call chooses its replicas: the polls before, the choice, and the results that the front remembers.
 //!
-//! The policies are [`crate::replica`]'s. Here they are given what they look at, and told what became of it.
-//! All of it is for calls that have a choice: a call whose partitions have one replica each goes straight from
-//! the request to the tree.
+//! [`crate::replica`] has the policies. This module passes them their data and reports the results to them.
+//! All of it applies only to calls that have a choice. If each partition of a call has one replica, the call
+//! goes directly from the request to the tree.
 //!
-//! A poll of a call bears the call's number as its sequence; a probe, when it was sent; and 0, which is no
-//! call's number, an announcement that nobody asked for.
+//! The sequence number of a call's poll is the call's number. The sequence number of a probe contains the
+//! time at which it was sent. The number 0, which no call has, marks an announcement that answers no poll.
 
 use crate::call::caller::OpenCall;
 use crate::call::repair::service_of;
@@ -29,15 +29,15 @@ use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
-/// A front asks for the loads of a wave's nodes no more often than this: a figure ages by a fraction of a job in
-/// the meantime, and waves that come by the thousand bear no more than they must.
+/// The least interval at which a front asks for the loads of a wave's nodes. In that time a figure ages by a
+/// fraction of a job, and when thousands of waves run, most need not carry loads.
 const NEWS_EVERY: Duration = Duration::from_millis(10);
 
 /// The sequence number of a figure that answers no poll.
 pub(crate) const UNASKED: u64 = 0;
 
-/// The partitions that a call asks, each with its replicas. A macro, since it borrows some fields of the node and
-/// leaves the others free, and its type has no name.
+/// The partitions that a call asks for, each with its replicas. It is a macro because it borrows some fields
+/// of the node and leaves the others free, and because its type has no name.
 macro_rules! wanted {
     ($sight:expr, $call:expr) => {{
         let index = $sight.view().service(service_of(&$call.name));
@@ -48,12 +48,12 @@ macro_rules! wanted {
 }
 
 impl<P: Payload> OpenCall<P> {
-    /// True when some partition of the call has several replicas.
+    /// True if some partition of the call has several replicas.
     pub(crate) fn has_choice(&self, cx: &Context<P>) -> bool {
         wanted!(cx.sight, self).any(|(_, replicas)| replicas.len() > 1)
     }
 
-    /// The poll that the call's policy asks for, if any.
+    /// The poll that the call's policy needs, if any.
     pub(crate) fn begin_poll(&self, cx: &mut Context<P>, now: Instant) -> Option<Poll> {
         if !self.has_choice {
             return None;
@@ -83,7 +83,8 @@ impl<P: Payload> OpenCall<P> {
         loads.replicas.choose(choosing, wanted, poll, random)
     }
 
-    /// The call is on its way by `trees`: notes what was placed where, and probes for the calls to come.
+    /// The call was launched with `trees`: notes which partitions were placed where, and sends probes for
+    /// later calls.
     pub(crate) fn note_launch(&mut self, cx: &mut Context<P>, now: Instant, choice: &Choice, trees: &[Tree]) {
         if cx.config.tuning.anticipate {
             self.anticipate(cx, now, trees);
@@ -100,8 +101,8 @@ impl<P: Payload> OpenCall<P> {
         }
     }
 
-    /// Adds what the trees' nodes were given to what they are known to have. This node's own load index has it as
-    /// soon as the call comes round.
+    /// Adds the work given to the trees' nodes to their load figures. This node's load index gets its work
+    /// when the call reaches it.
     fn anticipate(&self, cx: &mut Context<P>, now: Instant, trees: &[Tree]) {
         let kind = cx.kind_of(&self.name);
         let (local, reduce) = (cx.local_estimate(kind, &self.name), cx.reduce_estimate(kind, &self.name));
@@ -117,7 +118,7 @@ impl<P: Payload> OpenCall<P> {
         }
     }
 
-    /// The call is over: the policies learn how its nodes have done.
+    /// The call has ended: reports to the policies how its nodes have done.
     pub(crate) fn note_end(
         &mut self,
         cx: &mut Context<P>,
@@ -130,7 +131,7 @@ impl<P: Payload> OpenCall<P> {
         }
         let placed = core::mem::take(&mut self.placed);
         if self.options.push.is_some() {
-            // That a worker does not push is no fault of the node that it is attached to.
+            // If a worker does not push, the node that it is attached to is not at fault.
             cx.loads.replicas.cancelled(placed);
         } else {
             cx.loads.replicas.ended(placed, losses.iter(), missing, now);
@@ -139,11 +140,11 @@ impl<P: Payload> OpenCall<P> {
 }
 
 impl<P: Payload> Calls<P> {
-    /// A replica says how busy it is. What a stranger says, or what answers a number that was never sent, leaves no row in
-    /// the load table.
+    /// A replica reports how busy it is. Answers from nodes outside the cluster, or with a number that was
+    /// never sent, leave no row in the load table.
     ///
     /// # Errors
-    /// What is wrong with the answer. Nothing has changed.
+    /// The problem with the answer. Nothing has changed.
     pub(crate) fn handle_poll_answer(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -157,10 +158,10 @@ impl<P: Payload> Calls<P> {
             None => sequence <= self.started,
         };
         if !was_sent {
-            return Err("it answers a poll that was never sent");
+            return Err("it answers a poll that this node never sent");
         }
         if !desk.cx.view().contains(&node) {
-            // It may have left since it was asked.
+            // The node may have left since it was polled.
             desk.cx.counters.polls_late += u64::from(sequence != UNASKED);
             return Ok(());
         }
@@ -191,7 +192,7 @@ impl<P: Payload> Calls<P> {
         Ok(())
     }
 
-    /// A peer is gone: no call waits any longer for its answer to a poll.
+    /// A peer is gone: calls no longer wait for its answer to a poll.
     pub(crate) fn give_up_polls(&mut self, desk: &mut Desk<'_, P>, now: Instant, peer: NodeId) {
         let mut complete = Vec::new();
         for (wave, call) in &mut self.open {
@@ -204,7 +205,7 @@ impl<P: Payload> Calls<P> {
         complete.into_iter().for_each(|wave| self.handle_polls_over(desk, now, wave));
     }
 
-    /// All answers are in, or no more are waited for.
+    /// All answers have arrived, or the call waits for no more.
     pub(crate) fn handle_polls_over(&mut self, desk: &mut Desk<'_, P>, now: Instant, wave: WaveId) {
         let Some(mut call) = self.open.remove(&wave) else { return };
         desk.cx.timers.rearm(&mut call.armed, None, Wake::Polls(wave));
@@ -215,8 +216,8 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// True when this call's wave shall bring the loads of all who answer: those that are known are not quite
-    /// fresh, and it is long enough since they were last asked for.
+    /// True if this call's wave must collect the loads of all nodes that answer, because enough time has
+    /// passed since a wave last did.
     pub(crate) fn asks_for_news(&mut self, cx: &mut Context<P>, now: Instant) -> bool {
         let is_due = self.news_asked_at.is_none_or(|at| at.until(now) >= NEWS_EVERY);
         let asks = cx.config.tuning.waves_bear_loads && is_due;
@@ -226,8 +227,8 @@ impl<P: Payload> Calls<P> {
         asks
     }
 
-    /// A child's partial has come. If it answers the caller itself, all it was asked, and for itself alone, that is
-    /// how long it takes.
+    /// Records the latency of a node whose partial has arrived, if the node answered the caller directly,
+    /// completely, and only for itself.
     pub(crate) fn note_answer(
         &mut self,
         cx: &mut Context<P>,
@@ -250,7 +251,7 @@ impl<P: Payload> Calls<P> {
     }
 }
 
-/// How many children the head of a row of seats has.
+/// The number of children of the head of a row of seats.
 fn children_of(seats: &[crate::tree::Seat]) -> usize {
     let (mut at, mut children) = (1, 0);
     while at < seats.len() {

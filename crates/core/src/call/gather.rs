@@ -1,9 +1,10 @@
-//! The end of a sliced call: its slices come one by one, and are joined at the front.
+//! The end of a sliced call: its slices arrive one by one, and the front joins them.
 //!
-//! Each slice is a wave that ends like any other. A partition counts as contributed when it is in every slice: one that is
-//! missing from a single one is missing, though the other slices of its partial may be in the value. The call fails as soon
-//! as too much is missing, and its other slices are given up. When all are in, one job of the aggregation joins them,
-//! since core does not look into payloads; it has what is left of the deadline.
+//! Each slice is a wave that ends like any other. A partition counts as contributed if it is in every slice.
+//! If it is missing from a single slice it is missing, although the value may contain the other slices of its
+//! partial. The call fails as soon as too much is missing, and its other slices are abandoned. When all
+//! slices have arrived, a job of the aggregation joins them, because core does not look into payloads. The
+//! job has the rest of the deadline.
 
 use crate::call::caller::{CALLER_BRANCH, Gained, OpenCall};
 use crate::call::table::Calls;
@@ -21,20 +22,20 @@ use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
-/// Joining is given no more than this part of a call's time, however long it is said to take.
+/// Joining gets at most one part in this many of a call's time, for any expected cost.
 const JOINING_PART: u64 = 4;
 
-/// What has come of a sliced call.
+/// The results of a sliced call.
 #[derive(Debug)]
 pub(crate) struct Gathered<P> {
-    /// By slice; `None` is still to come, or has come without a value.
+    /// By slice; `None` if the slice has not arrived, or has arrived without a value.
     values: Vec<Option<P>>,
     came: usize,
-    /// In every slice that has come.
+    /// The partitions that are in every slice so far.
     contributed: PartitionSet,
     missing: Vec<Missing>,
     reports: Vec<Report>,
-    /// What went wrong on the way, mended or not.
+    /// Everything that went wrong, repaired or not.
     losses: Vec<Missing>,
     given_up: Vec<NodeId>,
     joining: Option<JobId>,
@@ -60,7 +61,7 @@ impl<P: Payload> Gathered<P> {
         }
     }
 
-    /// Takes a slice in.
+    /// Adds a slice.
     fn take(&mut self, wave: &mut Wave<P>, missing: Vec<Missing>, missing_max: usize) {
         self.came += 1;
         self.values[wave.ask.slice.index() as usize] =
@@ -78,20 +79,20 @@ impl<P: Payload> Gathered<P> {
         trouble.noted.into_iter().for_each(|loss| note(&mut self.losses, loss, missing_max));
     }
 
-    /// The value of every slice, if all have one.
+    /// The value of every slice; `None` if one has no value.
     fn take_values(&mut self) -> Option<Vec<P>> {
         core::mem::take(&mut self.values).into_iter().collect()
     }
 }
 
 impl<P: Payload> Context<P> {
-    /// Refuses slices of what can't be cut here, or not joined.
+    /// Rejects slices if the aggregation cannot be cut, or if this front cannot join them.
     pub(crate) fn check_slices(&self, name: &str, slices: u32) -> Result<(), CallError> {
         let limit = match self.kind_of(name).map(|kind| self.config.kinds[kind as usize].is_sliceable) {
             _ if slices == 1 => return Ok(()),
             Some(true) => return Ok(()),
             Some(false) => "1, since the aggregation does not split its partials",
-            None => "1 at a front that does not have the aggregation, and so can't join them",
+            None => "1, since this front lacks the aggregation and cannot join slices",
         };
         Err(CallError::bad_field("slices", slices, limit))
     }
@@ -172,12 +173,12 @@ impl<P: Payload> Calls<P> {
         }
     }
 
-    /// The deadline has passed while the slices of a call were being joined.
+    /// The deadline has passed while a call's slices were being joined.
     pub(crate) fn give_up_joining(&mut self, cx: &mut Context<P>, now: Instant, call: OpenCall<P>) {
         self.end_unjoined(cx, now, call, Reason::Late);
     }
 
-    /// Ends a call whose slices all came, and whose value did not.
+    /// Ends a call whose slices have all arrived but could not be joined.
     fn end_unjoined(&mut self, cx: &mut Context<P>, now: Instant, mut call: OpenCall<P>, reason: Reason) {
         if let Some(gathered) = call.gathered.as_deref_mut() {
             let partitions = core::mem::take(&mut gathered.contributed);
@@ -217,7 +218,7 @@ impl<P: Payload> Calls<P> {
 }
 
 impl<P: Payload> Desk<'_, P> {
-    /// Gives up the slices of a call that are still on their way.
+    /// Abandons the slices of a call that are still open.
     pub(crate) fn drop_slices(&mut self, first: WaveId, of: u32) {
         for (_, wave) in slice::waves(first, of) {
             if let Some(mut own) = self.waves.open.remove(&Tag { wave, branch: CALLER_BRANCH }) {
@@ -228,7 +229,7 @@ impl<P: Payload> Desk<'_, P> {
 }
 
 impl<P: Payload> OpenCall<P> {
-    /// What a call's slices must leave of its time.
+    /// The part of a call's time that its slices must leave for joining.
     pub(crate) fn joining_time(&self, cx: &Context<P>) -> Duration {
         let slices = self.options.slices;
         let fold = cx.reduce_estimate(cx.kind_of(&self.name), &self.name);

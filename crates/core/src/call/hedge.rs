@@ -1,14 +1,16 @@
-//! Hedging: asking a replica too, before the first asked is given up (Dean and Barroso, The Tail at Scale, 2013).
+//! Hedging: a parent asks a replica too, before it abandons the node that it asked first (Dean and Barroso,
+//! The Tail at Scale, 2013).
 //!
-//! Repair is for the silent; a hedge is for the slow. When a call asks for it, and a leaf has been at work for longer
-//! than nineteen of twenty leaves of that aggregation take here, its parent asks replicas for what the leaf has not
-//! given; and a node that has children asks them for its own partitions. The first answer wins and the other's sender
-//! gets `Cancel`. A replica is asked as in a retry, by a branch of its own, and it counts as a try; that nothing
-//! counts twice is the business of [`crate::wave::contributors`].
+//! Repair is for silent nodes; a hedge is for slow ones. If the call asks for it, and a leaf has been at work
+//! for longer than 95 % of that aggregation's leaves take here, its parent asks replicas for the partitions
+//! that the leaf has not given. A node that has children asks replicas for its own partitions. The first
+//! answer wins, and the other node gets `Cancel`. A replica is asked as in a retry, by a separate branch, and
+//! this counts as a try. [`crate::wave::contributors`] ensures that no partition counts twice.
 //!
-//! Inner children are not hedged: their time is their children's, who are watched by them. How many hedges there
-//! may be is bounded to `Tuning::hedge_share` of the leaves asked ([`crate::schedule::retry_budget`]), so that
-//! in a rush, when all are slow, the work is not done twice.
+//! Inner children are not hedged: their time depends on their children, which they watch themselves. The
+//! number of hedges is bounded to `Tuning::hedge_share` of the leaves asked
+//! ([`crate::schedule::retry_budget`]), so that under overload, when all nodes are slow, work is not done
+//! twice.
 
 use crate::id::{NodeId, Tag};
 use crate::message::{Message, Payload};
@@ -22,7 +24,8 @@ use crate::wave::table::Desk;
 use alloc::vec::Vec;
 
 impl<P: Payload> Wave<P> {
-    /// When replicas of a child that is asked now shall be asked too. Who stands in for another is not hedged.
+    /// When replicas of a child that is asked now must be asked too. A child that replaces another one is not
+    /// hedged.
     pub(crate) fn hedge_at(&self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) -> Option<Instant> {
         if !self.ask.hedge || tree.root().size > 1 {
             return None;
@@ -33,21 +36,22 @@ impl<P: Payload> Wave<P> {
         self.unusual_at(desk, now)
     }
 
-    /// When replicas of this node itself shall be asked. A leaf leaves that to its parent, or both would ask.
+    /// Sets the time at which replicas of this node's partitions are asked. A leaf leaves that to its parent,
+    /// because otherwise both would ask.
     pub(crate) fn plan_own_hedge(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
         if self.ask.hedge && !self.locals.open.is_empty() && !self.seat.children.is_empty() {
             self.locals.hedge_at = self.unusual_at(desk, now);
         }
     }
 
-    /// From when on work that begins now takes unusually long.
+    /// The time from which work that begins now takes unusually long.
     fn unusual_at(&self, desk: &mut Desk<'_, P>, now: Instant) -> Option<Instant> {
         desk.waves.hedge_budget.earn();
         let usual = desk.cx.loads.child_times.leaf_p95(&self.ask.name)?;
         Some(now + usual).filter(|&at| at < self.clock.answer_at)
     }
 
-    /// Asks replicas for what has become unusually late.
+    /// Asks replicas for partitions that are unusually late.
     pub(crate) fn hedge_late(&mut self, desk: &mut Desk<'_, P>, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_due(self.locals.hedge_at) {
@@ -79,8 +83,8 @@ impl<P: Payload> Wave<P> {
         desk.cx.counters.waves.hedges += self.ask_replicas(desk, now, &open);
     }
 
-    /// Of `partitions`, which did not come from `node`, those that nobody else is at work on: a hedge may still
-    /// give what its rival did not.
+    /// The part of `partitions` that no other node is working on. They did not come from `node`, but a hedge
+    /// may still give them.
     pub(crate) fn unpromised(&mut self, partitions: &PartitionSet, node: NodeId) -> PartitionSet {
         if !self.ask.hedge {
             return partitions.clone();
@@ -93,7 +97,7 @@ impl<P: Payload> Wave<P> {
         others.fold(rest, |rest, child| rest.difference(&child.promises()))
     }
 
-    /// Whoever is at work on nothing but what has come by another way need not be any more.
+    /// Cancels children that work only on partitions that have arrived by another way.
     pub(crate) fn dismiss_rivals(&mut self, cx: &mut Context<P>, now: Instant) {
         if !self.losses.have_rivals {
             return;
@@ -108,9 +112,13 @@ impl<P: Payload> Wave<P> {
         let is_beaten = |child: &Child| {
             child.is_open() && !child.answers_for.is_empty() && child.answers_for.is_subset(claimed)
         };
-        // All children are looked through only if one of them is for something of what has come since the last time.
+        // All children are scanned only if one of them may be responsible for partitions that have arrived
+        // since the last scan.
         if settled.is_some_and(|settled| !self.seat.children.is_any_for(&settled)) {
-            debug_assert!(!self.seat.children.iter().any(is_beaten), "it is for nothing that has come");
+            debug_assert!(
+                !self.seat.children.iter().any(is_beaten),
+                "a child answers only for partitions that have arrived"
+            );
             return;
         }
         let places = (0..self.seat.children.len()).filter(|&at| is_beaten(&self.seat.children[at]));

@@ -1,12 +1,13 @@
-//! Operator work: what is queued, what runs, and what comes of it.
+//! Operator work: the queued and running jobs, and their results.
 //!
-//! Folds and locals of pooled aggregations wait for one of the node's processors; inline ones are handed out at
-//! once. A job's outcome finds its wave by tag, and is of no use when the wave has been answered meanwhile.
-//! A local that outlives its deadline by `Tuning::stuck_after` is given up: the driver replaces its worker, up
-//! to `Limits::stuck_jobs_max` times, so that a partition that hangs costs a thread and not the node.
+//! Folds and locals of pooled aggregations wait for one of the node's processors; inline jobs are handed out
+//! at once. A job's result finds its wave by tag, and is dropped if the wave has been answered in the
+//! meantime. If a local runs past its deadline by `Tuning::stuck_after`, it is abandoned: the driver replaces
+//! its worker, up to `Limits::stuck_jobs_max` times, so that a hanging partition costs a thread and not the
+//! node.
 //!
-//! Two kinds of work are of sliced calls: a local that makes slices for several waves ([`crate::call::slices`]), and the
-//! joining of slices, which belongs to no wave ([`crate::call::gather`]).
+//! Two kinds of work belong to sliced calls: locals that make slices for several waves
+//! ([`crate::call::slices`]), and the joining of slices, which belongs to no wave ([`crate::call::gather`]).
 
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::slices::{LocalKey, reason_of};
@@ -26,18 +27,18 @@ use crate::wave::state::Wave;
 use crate::wave::table::Desk;
 use alloc::collections::BTreeMap;
 
-/// What a job does, and for whom.
+/// The work of a job, and the owner of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// It computes one partition's partial.
+    /// Computes one partition's partial.
     Local(PartitionId),
-    /// It computes the slices of one partition's partial, for several waves.
+    /// Computes the slices of one partition's partial, for several waves.
     Slices(PartitionId),
-    /// It folds two parts of a wave.
+    /// Folds two parts of a wave.
     Fold(PairNumber),
-    /// It folds two results of one worker that pushes.
+    /// Folds two results of one worker that pushes.
     Chain(PartitionId),
-    /// It joins the slices of a call.
+    /// Joins the slices of a call.
     Join,
 }
 
@@ -51,55 +52,55 @@ impl What {
     }
 }
 
-/// A job in the driver's hands.
+/// A job that the driver is running.
 ///
-/// Eleven fields, because the end of a job needs all of them: the wave and the partials that it was for, and the
-/// processor, time and charge that it held.
+/// Eleven fields, because the end of a job needs all of them: its wave and partials, and the processor, time
+/// and charge that it held.
 #[derive(Debug)]
 pub(crate) struct OpenJob {
     pub(crate) tag: Tag,
     pub(crate) kind: u32,
     pub(crate) what: What,
-    /// Which local it is, when it makes slices.
+    /// The local, if the job makes slices.
     pub(crate) local: Option<LocalKey>,
     pub(crate) place: Place,
-    /// The epoch of its wave (`Locals::epoch`) when it was handed out.
+    /// The epoch of its wave (`Locals::epoch`) when the job was handed out.
     pub(crate) epoch: u64,
     pub(crate) holds_processor: bool,
-    /// What its application has been charged; `None` for one that only waits, or has no turn to wait for.
+    /// The charge to its application; `None` for a job that only waits, or that needs no turn.
     charge: Option<Charge>,
     pub(crate) started_at: Instant,
     pub(crate) is_stuck: bool,
     pub(crate) armed: Option<Instant>,
 }
 
-/// Operator work that is out: jobs of waves and runs of streams' filters.
+/// Operator work that was handed out: jobs of waves and runs of streams' filters.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     pub(crate) open: BTreeMap<JobId, OpenJob>,
     pub(crate) started: u64,
     pub(crate) epochs: u64,
     pub(crate) stuck: usize,
-    /// Counts the runs of all filters.
+    /// The number of filter runs started.
     pub(crate) runs_started: u64,
-    /// Runs that were given up and have not ended.
+    /// Runs that were abandoned and have not ended.
     pub(crate) runs_abandoned: BTreeMap<u64, RunAbandoned>,
     pub(crate) processors_busy: u32,
-    /// Processors that locals hold, which may hang.
+    /// Processors held by locals, which may hang.
     pub(crate) locals_busy: u32,
 }
 
-/// A run of a filter that was given up and has not ended.
+/// A filter's run that was abandoned and has not ended.
 #[derive(Debug)]
 pub(crate) struct RunAbandoned {
-    /// Whether another worker was started in the place of its.
+    /// True if another worker was started in place of the run's worker.
     pub(crate) is_replaced: bool,
-    /// What its application was charged for it.
+    /// The charge to its application.
     pub(crate) charge: Option<Charge>,
 }
 
 impl<P: Payload> Wave<P> {
-    /// Queues the local of one partition, or hands it out at once when it takes microseconds.
+    /// Queues the local of one partition, or hands it out at once if it takes microseconds.
     pub(crate) fn enqueue_local(
         &mut self,
         cx: &mut Context<P>,
@@ -122,7 +123,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A local finds its application's line full.
+    /// Refuses a local because its application's queue is full.
     pub(crate) fn refuse_local(&mut self, cx: &mut Context<P>, partition: PartitionId) {
         cx.queue.lanes.note_refused(self.ask.lane, 1);
         let service = cx.queue.lanes.name(self.ask.lane);
@@ -144,7 +145,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Queues a fold, or hands it out at once when it takes microseconds.
+    /// Queues a fold, or hands it out at once if it takes microseconds.
     pub(crate) fn queue_fold(&mut self, cx: &mut Context<P>, now: Instant, job: Pending<P>) {
         match cx.place_of(&job) {
             Place::Inline => self.hand_out(cx, now, job, Place::Inline),
@@ -193,7 +194,8 @@ impl<P: Payload> Wave<P> {
         cx.jobs.open.insert(id, open);
         let run = Effect::Run(Job { id, kind, work, place });
         if is_inline_fold {
-            // Folds outrank locals: before the next inline local runs, what the last one gave is folded away.
+            // Folds go before locals: the result of an inline local is folded before the next inline local
+            // runs.
             cx.effects.push_front(run);
         } else {
             cx.effects.push_back(run);
@@ -236,12 +238,12 @@ impl<P: Payload> Wave<P> {
                 desk.cx.counters.waves.locals_failed += 1;
                 self.lose_own(desk.cx, PartitionSet::alone(partition), reason_of(error));
             }
-            // It belongs to no wave.
+            // The job belongs to no wave.
             (What::Join, _) => {}
         }
     }
 
-    /// Nothing waits for the wave's jobs any more.
+    /// Abandons the wave's jobs: nothing waits for them any longer.
     pub(crate) fn forget_jobs(&mut self, cx: &mut Context<P>) {
         self.locals.inline = 0;
         let chains = self.pushed.iter().flat_map(|pushed| pushed.chains.values());
@@ -259,7 +261,7 @@ impl<P: Payload> Wave<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// Where a job runs.
+    /// The place where a job runs.
     pub(crate) fn place_of(&self, job: &Pending<P>) -> Place {
         match self.config.kinds[job.kind as usize].placement {
             Placement::Inline => Place::Inline,
@@ -279,7 +281,7 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// Takes a job off the books.
+    /// Removes a job that has ended, and returns its processor and charge.
     pub(crate) fn end_job(
         &mut self,
         now: Instant,
@@ -320,7 +322,7 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// Puts the joining of a call's slices on the books: it begins at once, since all else about the call is done.
+    /// Registers the job that joins a call's slices. It begins at once, because the call waits only for it.
     pub(crate) fn begin_join(
         &mut self,
         now: Instant,
@@ -352,13 +354,13 @@ impl<P: Payload> Context<P> {
         id
     }
 
-    /// Threads that locals and filters hold which were given up, and in whose place others were started.
+    /// Threads held by abandoned locals and filter runs that were replaced by other threads.
     pub(crate) fn workers_lost(&self) -> usize {
         self.jobs.stuck + self.jobs.runs_abandoned.values().filter(|run| run.is_replaced).count()
     }
 
-    /// Tells jobs of a wave from those that were handed out before it gave up its jobs, or before it was dropped
-    /// and began anew under the same tag.
+    /// A new epoch. It separates a wave's jobs from jobs that were handed out before the wave abandoned its
+    /// jobs, or before it was dropped and began again under the same tag.
     pub(crate) fn next_jobs_epoch(&mut self) -> u64 {
         self.jobs.epochs += 1;
         self.jobs.epochs
@@ -375,7 +377,7 @@ impl<P: Payload> Context<P> {
     }
 }
 
-/// True when something waits for what comes of the job.
+/// True if something waits for the result of the job.
 pub(crate) fn is_wanted<P: Payload>(wave: &Wave<P>, job: &Pending<P>) -> bool {
     wave.locals.epoch == job.epoch
         && match job.what {

@@ -1,4 +1,4 @@
-//! Calls: what a caller asks for, and how it went.
+//! Calls: their options and outcomes.
 
 mod books;
 pub(crate) mod caller;
@@ -27,29 +27,30 @@ use crate::wave::wait::Waiting;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What a caller asks for besides the aggregation and its parameters.
+/// The options of a call, besides the aggregation and its parameters.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallOptions {
-    /// The answer is wanted within this; above zero.
+    /// The answer must come within this time; above zero.
     pub deadline: Duration,
     /// The least coverage that makes an answer, from 0 to 1.
     pub min_coverage: f64,
     /// The tree's shape.
     pub shape: Shape,
-    /// How replicas are picked; `None` for the front's own policy.
+    /// The policy for picking replicas; `None` for the front's policy.
     pub policy: Option<ReplicaPolicy>,
     /// How nodes wait for their children.
     pub waiting: Waiting,
-    /// True when replicas of leaves that take unusually long shall be asked as well.
+    /// True if replicas of unusually slow leaves must be asked as well.
     pub hedge: bool,
     /// The partitions to ask; `None` for all of the service.
     pub partitions: Option<PartitionSet>,
-    /// True when the outcome shall say how the time was spent at each node.
+    /// True if the outcome must report how the time was spent at each node.
     pub explain: bool,
-    /// Into how many [slices](crate::wave::slice) the partials are cut, each with a tree of its own; 1 leaves them whole.
+    /// The number of [slices](crate::wave::slice) that the partials are cut into, each with a separate tree.
+    /// With 1, the partials are left whole.
     pub slices: u32,
-    /// Set when the locals are not run but pushed by the workers that are `partitions`.
+    /// Set if workers push the locals' results; the `partitions` are the workers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub push: Option<PushRequest>,
 }
@@ -71,27 +72,28 @@ impl Default for CallOptions {
     }
 }
 
-/// How a call went. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
+/// The outcome of a call. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Outcome<P> {
     /// The verdict.
     pub status: Status,
-    /// The folded partial; there only for [`Status::Full`] and [`Status::Partial`], and not when nobody was asked.
+    /// The folded partial. Present only for [`Status::Full`] and [`Status::Partial`], and absent if no
+    /// partition was asked.
     pub value: Option<P>,
     /// The partitions asked.
     pub asked: PartitionSet,
     /// The partitions folded into the value.
     pub contributed: PartitionSet,
-    /// The others, with reasons.
+    /// The missing partitions, with reasons.
     pub missing: Vec<Missing>,
-    /// True when all of the service was asked and no member declares how many partitions that is: the front asked as
-    /// many as it has ever seen.
+    /// True if all partitions of the service were asked and no member declares their number. The front then
+    /// asked as many as it has ever seen.
     #[cfg_attr(feature = "serde", serde(default))]
     pub total_is_guess: bool,
     /// From the call's arrival at the front to its end.
     pub elapsed: Duration,
-    /// How the time was spent, when asked for.
+    /// How the time was spent, if the call asked for it.
     pub report: Option<Box<Report>>,
 }
 
@@ -101,11 +103,11 @@ pub struct Outcome<P> {
 pub enum Status {
     /// Every partition asked has contributed.
     Full,
-    /// Not every one, but at least the minimum coverage.
+    /// Not every partition has contributed, but at least the minimum coverage.
     Partial,
-    /// Less than the minimum coverage; there is no value.
+    /// Less than the minimum coverage has contributed; there is no value.
     Insufficient,
-    /// Turned away; nobody was asked.
+    /// The call was rejected, and no partition was asked.
     Rejected(CallError),
 }
 
@@ -122,12 +124,12 @@ impl Status {
 }
 
 impl<P> Outcome<P> {
-    /// Contributed ÷ asked partitions; 1 when none were asked.
+    /// Contributed ÷ asked partitions; 1 if no partition was asked.
     pub fn coverage(&self) -> f64 {
         coverage(self.contributed.len(), self.asked.len())
     }
 
-    /// The outcome of a call that was turned away.
+    /// The outcome of a rejected call.
     pub fn rejected(error: CallError) -> Self {
         Self {
             status: Status::Rejected(error),
@@ -142,7 +144,7 @@ impl<P> Outcome<P> {
     }
 }
 
-/// Contributed ÷ asked; 1 when none were asked.
+/// Contributed ÷ asked; 1 if `asked` is 0.
 pub fn coverage(contributed: usize, asked: usize) -> f64 {
     if asked == 0 { 1.0 } else { contributed as f64 / asked as f64 }
 }

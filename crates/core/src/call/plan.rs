@@ -1,10 +1,10 @@
-//! What a call's options mean in whole numbers, and which of them make no sense.
+//! Validates a call's options, and converts them to whole numbers.
 
 use crate::call::CallOptions;
 use crate::error::CallError;
 use crate::limits::Limits;
 
-/// Refuses options outside their limits, naming field and limit.
+/// Rejects options outside their limits, naming the field and the limit.
 pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<(), CallError> {
     let deadline = options.deadline;
     if deadline.is_zero() || deadline > limits.deadline_max {
@@ -28,9 +28,9 @@ pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<()
     Ok(())
 }
 
-/// How many of `asked` partitions may be lost while coverage stays at or above `min_coverage`.
+/// How many of `asked` partitions may be lost while the coverage stays at or above `min_coverage`.
 ///
-/// A coverage like 0.9 of ten is meant as nine, though nine tenths is a little less than 0.9 in binary.
+/// A coverage of 0.9 of ten partitions means nine, although 0.9 in binary is slightly more than nine tenths.
 pub fn losses_max(asked: usize, min_coverage: f64) -> u32 {
     let needed = libm::ceil(asked as f64 * min_coverage - 1e-9).max(0.0) as usize;
     u32::try_from(asked.saturating_sub(needed)).unwrap_or(u32::MAX)

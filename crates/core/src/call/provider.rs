@@ -9,8 +9,8 @@
 //!                  settle ◀── JobDone ──▶ fold pairs ──▶ ready, or time is up ──▶ answer ──▶ kept
 //! ```
 //!
-//! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the one place that
-//! decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
+//! Every input about a wave takes it out of the table, changes it, and ends in `settle`, the only function
+//! that decides whether to fold, to answer or to wait. Source: DAC §4.3–4.4.
 
 use crate::call::children::own_and_child;
 use crate::call::waiting::spare_of;
@@ -37,11 +37,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// An application that holds so many times its room takes part in no further waves.
+/// If an application holds this many times its room, it takes part in no further waves.
 const HELD_ROOMS_MAX: usize = 2;
 impl<P: Payload> Desk<'_, P> {
-    /// A parent asks this node to take part in a wave, or, for one it knows, to answer to another parent or for
-    /// another subtree.
+    /// A parent asks this node to take part in a wave. If the node knows the wave, the call changes its
+    /// parent or its subtree.
     pub(crate) fn handle_call(&mut self, now: Instant, from: NodeId, call: Call<P>) {
         if call.tree.root().node != self.cx.me {
             return self.cx.note_bad_message(from, "call.tree: its root is another node");
@@ -50,7 +50,7 @@ impl<P: Payload> Desk<'_, P> {
             return self.cx.note_bad_message(from, &alloc::format!("call.tree: {error}"));
         }
         if !call.slice.is_of(call.tag.wave) {
-            return self.cx.note_bad_message(from, "call.slice: no call has such waves");
+            return self.cx.note_bad_message(from, "call.slice: it does not fit the number of the wave");
         }
         if let Some(wave) = self.waves.open.remove(&call.tag) {
             return wave.reparent(self, now, from, &call);
@@ -91,8 +91,8 @@ impl<P: Payload> Desk<'_, P> {
         Box::new(Wave::open(now, opening, ask)).start(self, now, &tree);
     }
 
-    /// The parent wants nothing any more of this part of the wave; neither does this node of its children.
-    /// Whoever is no longer its parent has no say in it.
+    /// The parent no longer wants this part of the wave, so this node cancels its children too. A `Cancel`
+    /// from a former parent is ignored.
     pub(crate) fn handle_cancel(&mut self, from: NodeId, tag: Tag) {
         if let Some(mut wave) = self.waves.open.remove(&tag) {
             if wave.seat.parent.is(from) {
@@ -121,7 +121,8 @@ impl<P: Payload> Waves<P> {
         if cx.kind_of(&call.name).is_none() {
             return Err(Reason::UnknownAggregation);
         }
-        // What is large waits for room; what is small comes unasked, and is bounded by taking part in no more.
+        // Large partials wait for room. Small ones are sent without asking, so they are bounded by taking
+        // part in no more waves.
         let lane = cx.lane_of(&call.name);
         if cx.credit.held_of(lane) / HELD_ROOMS_MAX > cx.credit.room_of(lane) {
             let service = cx.queue.lanes.name(lane);
@@ -132,8 +133,8 @@ impl<P: Payload> Waves<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// Answers at once for this node's own partitions. The subtree is left to the parent: whatever a child
-    /// neither gives nor accounts for, its parent takes over.
+    /// Answers at once for this node's partitions. The subtree is left to the parent, which takes over all
+    /// partitions that a child neither gives nor accounts for.
     fn refuse(&mut self, parent: NodeId, call: &Call<P>, reason: Reason) {
         self.counters.waves.refused += 1;
         let partitions = call.tree.root().partitions.clone();
@@ -142,7 +143,7 @@ impl<P: Payload> Context<P> {
         self.send(parent, Message::Partial(Box::new(partial)));
     }
 
-    /// A partial of this node, which says how busy it is and what the aggregation costs here.
+    /// A partial of this node, with its load and the costs of the aggregation here.
     pub(crate) fn partial(
         &self,
         tag: Tag,
@@ -160,14 +161,14 @@ impl<P: Payload> Context<P> {
         Partial { tag, payload, contributors, missing, last, load, loads, cost, given_up, report }
     }
 
-    /// Tells those of whom nothing more is expected that a wave is over.
+    /// Notifies nodes from which nothing more is expected that a wave has ended.
     pub(crate) fn tell_deposed(&mut self, tag: Tag, deposed: &[(NodeId, u32)]) {
         for &(node, branch) in deposed {
             self.send(node, Message::Cancel { tag: Tag { branch, ..tag } });
         }
     }
 
-    /// The patience of a wave that has until then.
+    /// The patience of a wave that must answer at `answer_at`.
     pub(crate) fn patience_until(&self, answer_at: Instant) -> Patience {
         let Tuning { hop_margin, sign_of_life: sign, patience: silence, .. } = self.config.tuning;
         Patience::Shares { answer_at, hop_margin, sign, silence }
@@ -182,7 +183,7 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Wave<P> {
-    /// Starts a wave: children first, since they can work while this node does.
+    /// Starts a wave: calls the children first, because they can work while this node does.
     fn start(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree) {
         let children: Vec<Tree> = tree.children().collect();
         let branch = self.tag.branch;
@@ -199,7 +200,7 @@ impl<P: Payload> Wave<P> {
         if trees.is_empty() {
             return;
         }
-        // Whoever is asked again takes its own former place: a child is named by node and branch.
+        // A child that is asked again takes its former place, because a child is named by node and branch.
         let nodes = trees.iter().map(|tree| tree.root().node);
         let again: BTreeSet<NodeId> =
             nodes.filter(|&node| self.seat.children.find(node, branch).is_some()).collect();
@@ -208,7 +209,7 @@ impl<P: Payload> Wave<P> {
         }
         self.watch_children(desk.cx, trees);
         let reduce = desk.cx.reduce_estimate(self.ask.kind, &self.ask.name);
-        // A caller that gave its root all of its own time would hear of it too late, whatever the rule below.
+        // If a caller gave its root all of its time, the answer would come too late under any rule.
         let waiting = if self.seat.parent == Parent::Top { Waiting::Staged } else { self.ask.waiting };
         let mut by_size: Vec<usize> = (0..trees.len()).collect();
         by_size.sort_by_key(|&at| trees[at].root().size);
@@ -228,7 +229,7 @@ impl<P: Payload> Wave<P> {
         self.seat.children.extend(children, Asked::due_at);
     }
 
-    /// Forgets children, and what they have offered: nothing more will come of it.
+    /// Forgets children and their offers: nothing more will come from them.
     pub(crate) fn forget_children(&mut self, cx: &mut Context<P>, goes: impl Fn(&Child) -> bool) {
         let tag = self.tag;
         self.seat.children.remove_if(goes, |child| {
@@ -236,7 +237,7 @@ impl<P: Payload> Wave<P> {
         });
     }
 
-    /// Sends a child its call; without parameters when it has them already.
+    /// Sends a child its call, without parameters if it has them already.
     pub(crate) fn send_call(
         &mut self,
         cx: &mut Context<P>,
@@ -265,7 +266,7 @@ impl<P: Payload> Wave<P> {
         cx.send(tree.root().node, Message::Call(Box::new(call)));
     }
 
-    /// Queues this node's own partitions, unless they are not here or would not be done in time.
+    /// Queues this node's partitions, except those that are not here or would be late.
     fn start_locals(&mut self, desk: &mut Desk<'_, P>, now: Instant, own: &PartitionSet) {
         if own.is_empty() {
             return;
@@ -297,8 +298,8 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Notes own partitions as lost. The parent hears of it at once if the wave stays open (see `settle`): it
-    /// may know a replica.
+    /// Notes partitions of this node as lost. If the wave stays open, the parent is told at once (see
+    /// `settle`), because it may know a replica.
     pub(crate) fn lose_own(&mut self, cx: &mut Context<P>, partitions: PartitionSet, reason: Reason) {
         if partitions.is_empty() {
             return;
@@ -309,7 +310,8 @@ impl<P: Payload> Wave<P> {
         self.losses.note(loss, cx.config.limits.missing_max);
     }
 
-    /// The one place that decides what a wave does next; the wave goes back into the table if it lives on.
+    /// Decides what a wave does next; no other function does. The wave goes back into the table if it stays
+    /// open.
     pub(crate) fn settle(mut self: Box<Self>, desk: &mut Desk<'_, P>, now: Instant) {
         if self.is_open() {
             self.dismiss_rivals(desk.cx, now);
@@ -343,7 +345,7 @@ impl<P: Payload> Wave<P> {
                 answered.keep(desk);
             }
             Phase::Open => {
-                // An inline job comes back before anything else does, and the timer is seen to then.
+                // An inline job comes back before any other input, and the timer is set then.
                 if self.locals.inline == 0 {
                     let at = self.wake_at(now);
                     desk.cx.timers.rearm(&mut self.clock.armed, Some(at), Wake::Wave(self.tag));
@@ -353,8 +355,8 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// True when too much is lost for the call's minimum coverage. What this node lost of its own is for its
-    /// parent to judge, who may know a replica.
+    /// True if too much is lost for the call's minimum coverage. Losses of this node's partitions do not
+    /// count unless it is the caller, because its parent may know a replica.
     fn is_pointless(&mut self) -> bool {
         let losses_max = self.ask.losses_max as usize;
         if self.losses.noted.is_empty() || losses_max >= self.asked.len() {
@@ -366,7 +368,7 @@ impl<P: Payload> Wave<P> {
             && (is_judge || lost - self.losses.for_good.common_len(&self.locals.own) > losses_max)
     }
 
-    /// Tells the parent of own losses while the wave is still open.
+    /// Reports losses of this node's partitions to the parent while the wave is still open.
     fn say_losses(&mut self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.seat.parent else { return };
         if self.losses.unsaid.is_empty() {
@@ -382,8 +384,8 @@ impl<P: Payload> Wave<P> {
         cx.send(parent, Message::Partial(Box::new(partial)));
     }
 
-    /// Gives the parent what is there while the wave waits in vain: the last word will have to hurry, and should
-    /// it come too late, it costs only those of whom nothing came.
+    /// Sends the parent the parts that are here while the wave waits in vain. If the last partial comes too
+    /// late, only the partitions that never arrived are lost.
     fn give_early(&mut self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.seat.parent else { return };
         let bytes: usize = self.parts.resting().iter().map(|part| part.payload.len()).sum();
@@ -396,7 +398,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Gives the wave's answer: sends it up, or ends the call.
+    /// Ends the wave with an answer: for the parent, or for the call.
     pub(crate) fn answer(&mut self, desk: &mut Desk<'_, P>, now: Instant, otherwise: &Reason) {
         self.release(desk.cx);
         self.learn_from_wave(desk.cx, now);
@@ -435,7 +437,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A call came for a wave that is known: parent and subtree change, what was done stays done.
+    /// A call came for a known wave: the parent and the subtree change, and work that was done is kept.
     pub(crate) fn reparent(
         mut self: Box<Self>,
         desk: &mut Desk<'_, P>,
@@ -472,7 +474,7 @@ impl<P: Payload> Wave<P> {
         self.settle(desk, now);
     }
 
-    /// Retries of partitions that are no longer this node's to answer for are its new parent's business.
+    /// Drops retries of partitions for which this node must no longer answer. They are up to its new parent.
     fn drop_foreign(&mut self, cx: &mut Context<P>) {
         let Self { tag, asked, seat, .. } = self;
         let is_foreign = |child: &Child| child.is_open() && !child.answers_for.intersects(asked);
@@ -482,7 +484,8 @@ impl<P: Payload> Wave<P> {
         });
     }
 
-    /// A relay that lives and yet has not answered by its time is slow: by then it was to pass on what it had.
+    /// Abandons relays that are alive but have not answered by their time: by then a relay must pass on what
+    /// it has.
     fn give_up_slow_relays(&mut self, cx: &mut Context<P>, now: Instant) {
         let most = cx.config.limits.missing_max;
         let is_slow = |child: &&Child| child.more.answer_at <= now && child.tree().root().is_relay();
@@ -491,7 +494,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// Children that are still at work need not be any more.
+    /// Cancels children that are still at work.
     fn cancel_children(&self, cx: &mut Context<P>) {
         for child in self.seat.children.iter_open() {
             cx.send(child.node, Message::Cancel { tag: Tag { branch: child.branch, ..self.tag } });
@@ -499,7 +502,7 @@ impl<P: Payload> Wave<P> {
         cx.tell_deposed(self.tag, &self.seat.deposed);
     }
 
-    /// Ends a wave without an answer, and its subtree with it.
+    /// Ends a wave and its subtree without an answer.
     pub(crate) fn drop_wave(&mut self, desk: &mut Desk<'_, P>) {
         self.release(desk.cx);
         self.remember_done();

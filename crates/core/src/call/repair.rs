@@ -1,17 +1,19 @@
-//! Repair: what a parent does about a child that is lost or late (DAC §4.4, NetAgg §3.1).
+//! Repair: a parent's handling of a child that is lost or late (DAC §4.4, NetAgg §3.1).
 //!
-//! The parent holds its child's whole subtree. It sends the child's call to the grandchildren, who then answer
-//! to it, and, where the child still lives, tells it to answer for itself alone. The child's own partitions are
-//! retried on a replica. One mechanism serves crash, straggler and pruning; that nothing counts twice is the
-//! business of [`crate::wave::contributors`].
+//! The parent holds its child's whole subtree. It sends the child's call to the grandchildren, which then
+//! answer to it. If the child is still alive, the parent tells it to answer for itself alone. The child's
+//! partitions are retried on a replica. One mechanism handles crashes, stragglers and pruning.
+//! [`crate::wave::contributors`] ensures that no partition counts twice.
 //!
-//! Slow is not dead. A node whose wave is still open after a good part of its time tells its parent so, by an
-//! empty partial, and again after the same part of what is left. Late is a child that has not even done that:
-//! it is stopped, cut off, or so overwhelmed that it makes no difference. A child that is merely slow keeps its
-//! place in the tree, and staged waiting sees to it that it costs nobody else.
+//! A slow child is not a dead child. If a node's wave is still open after a set share of its time, the node
+//! tells its parent so with an empty partial, and again after the same share of the rest. A child is late if
+//! it has not even done that: it is stopped, cut off, or so overloaded that the difference does not matter. A
+//! child that is only slow keeps its place in the tree, and staged waiting ensures that it costs no other
+//! node's partitions.
 //!
-//! A caller does not fold, so it mends the loss of its root otherwise: it *promotes* the largest of the root's
-//! subtrees, whose head becomes the root over the others and over the old root's seat, and mends the rest.
+//! A caller does not fold, so it repairs the loss of its root in another way: it *promotes* the largest of
+//! the root's subtrees. The head of this subtree becomes the root over the other subtrees and over the old
+//! root's seat.
 
 use crate::call::caller::CALLER_BRANCH;
 use crate::call::children::own_and_child;
@@ -31,7 +33,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 impl<P: Payload> Desk<'_, P> {
-    /// A wave's timer rang: its time is up, or patience with some children has ended.
+    /// A wave's timer has fired: its time is over, or patience with some children has ended.
     pub(crate) fn handle_wave_timeout(&mut self, now: Instant, tag: Tag) {
         let Some(mut wave) = self.waves.open.remove(&tag) else { return };
         wave.clock.armed = None;
@@ -55,7 +57,7 @@ impl<P: Payload> Desk<'_, P> {
         wave.settle(self, now);
     }
 
-    /// A peer is gone: its connection broke, or the cluster holds it for dead.
+    /// A peer is gone: its connection broke, or the cluster considers it dead.
     pub(crate) fn handle_peer_gone(&mut self, now: Instant, peer: NodeId) {
         let touched = |wave: &Wave<P>| {
             !wave.seat.children.open_of(peer).is_empty() || (peer.is_client() && wave.seat.parent.is(peer))
@@ -77,8 +79,9 @@ impl<P: Payload> Desk<'_, P> {
         }
     }
 
-    /// Who was root before another was promoted answers after all. If it does for everyone, that ends the call; who
-    /// took its place gives more than any less.
+    /// A former root answers although another node was promoted in its place. If its answer covers all
+    /// partitions, it ends the call. Otherwise it is dropped, because the promoted root gives at least as
+    /// much.
     pub(crate) fn take_from_deposed(&mut self, now: Instant, from: NodeId, partial: Partial<P>) {
         let Partial { tag, payload, contributors, report, .. } = partial;
         let own_tag = Tag { branch: CALLER_BRANCH, ..tag };
@@ -89,7 +92,7 @@ impl<P: Payload> Desk<'_, P> {
             self.cx.counters.waves.partials_late += 1;
             return;
         };
-        let mut wave = self.waves.open.remove(&own_tag).expect("it was just found");
+        let mut wave = self.waves.open.remove(&own_tag).expect("invariant: the wave was found above");
         wave.claim(Part { payload, contributors });
         wave.tale.reports.extend(report.map(|report| *report));
         wave.answer(self, now, &Reason::Late);
@@ -98,7 +101,7 @@ impl<P: Payload> Desk<'_, P> {
 }
 
 impl<P: Payload> Waves<P> {
-    /// True when some open wave waits for `peer` or is for it.
+    /// True if some open wave waits for `peer` or answers to it.
     pub(crate) fn works_with(&self, peer: NodeId) -> bool {
         let of_peer =
             |wave: &Wave<P>| wave.seat.parent.is(peer) || !wave.seat.children.open_of(peer).is_empty();
@@ -124,7 +127,8 @@ impl<P: Payload> Wave<P> {
                 return;
             }
             if !is_lost {
-                // Everyone below was given up before it. It stays, and may answer yet.
+                // All nodes below the child lost patience before this one did. The child stays, and may still
+                // answer.
                 self.seat.children.set_standing(at, Standing::Hopeless);
                 return;
             }
@@ -136,8 +140,9 @@ impl<P: Payload> Wave<P> {
             desk.cx.credit.forget(own_and_child(self.tag, node, branch));
         }
         self.adopt(desk, now, branch, &orphans);
-        // Whoever has nobody below is asked once more too: a parent that was stopped passes its call on when it wakes,
-        // and may have made it answer there. What it has offered is on its way.
+        // A child without children is also asked once more: a stopped parent passes its calls on when it
+        // wakes, and may have made the child answer there. If the child has made an offer, its partial is on
+        // its way here.
         let has_offered = desk.cx.credit.knows(own_and_child(self.tag, node, branch));
         let owes_its_own = !own.is_empty() && !has_offered;
         if !is_lost && (owes_its_own || !orphans.is_empty()) {
@@ -154,7 +159,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// A child's silence has been seen to.
+    /// Silence of a child has been handled.
     fn lose_patience(&mut self, at: usize) {
         let asked = &mut self.seat.children[at].more;
         asked.repair_at = None;
@@ -162,11 +167,11 @@ impl<P: Payload> Wave<P> {
         self.seat.children.set_due(at, due_at);
     }
 
-    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat; false
-    /// when there is no fit one.
+    /// Makes the head of the root's largest subtree the root, over its siblings and over the old root's seat.
+    /// Returns false if no head is eligible.
     ///
-    /// Who was root before is none: two that are both gone would be promoted in turns, as fast as connections to
-    /// them are refused, and every refusal would be met by as many calls as are open.
+    /// A former root is not eligible. Otherwise two roots that are both gone would be promoted in turns, as
+    /// fast as connections to them are refused, and each refusal would cause as many calls as are open.
     fn promote(&mut self, desk: &mut Desk<'_, P>, now: Instant, tree: &Tree, branch: u32) -> bool {
         let old = tree.root();
         let mut heirs: Vec<Tree> = tree.children().collect();
@@ -201,7 +206,7 @@ impl<P: Payload> Wave<P> {
         partitions: &PartitionSet,
         failed: NodeId,
     ) {
-        // Who was hedged before it failed counts once.
+        // A node that was hedged before it failed counts once.
         if !self.losses.tries.knows(partitions, failed) {
             self.losses.note_try(partitions, Some(failed));
         }
@@ -209,9 +214,9 @@ impl<P: Payload> Wave<P> {
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 
-    /// Asks once more for partitions whose partial came, but in a part that overlapped. Nobody has failed: the
-    /// same node may be asked, and answers for itself then. It counts as a try, or two ways that keep crossing
-    /// would be asked for ever.
+    /// Asks once more for partitions whose partial came in a part that overlapped. No node has failed: the
+    /// same node may be asked, and then answers for these alone. This counts as a try, because otherwise two
+    /// ways that keep overlapping would be asked without end.
     pub(crate) fn ask_again(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -224,7 +229,7 @@ impl<P: Payload> Wave<P> {
         desk.cx.counters.waves.retries += self.ask_replicas(desk, now, &partitions);
     }
 
-    /// Asks a replica for each of the partitions that is not here; gives how many trees were asked.
+    /// Asks a replica for each of the partitions that is not here. Returns how many trees were asked.
     pub(crate) fn ask_replicas(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -242,7 +247,7 @@ impl<P: Payload> Wave<P> {
                 chosen.entry(node).or_default().insert(partition);
             }
         }
-        // A caller can't fold: several replicas come as one tree.
+        // A caller that cannot fold asks several replicas as one tree.
         let mut trees: Vec<Tree> = chosen.into_iter().map(|(node, set)| Tree::leaf(node, set)).collect();
         if self.ask.kind.is_none() && trees.len() > 1 {
             let head = trees.swap_remove(0);
@@ -256,8 +261,8 @@ impl<P: Payload> Wave<P> {
         asked
     }
 
-    /// A replica of `partition` that has not failed this wave: the least loaded one in sight, and one that keeps
-    /// failing (and so looks idle) only if there is no other.
+    /// A replica of `partition` that has not failed in this wave: the least loaded one in sight. An ejected
+    /// node, which looks idle because it fails, is chosen only if there is no other.
     fn next_replica(&self, cx: &Context<P>, now: Instant, partition: u32) -> Option<NodeId> {
         let failed = self.losses.tries.of(partition);
         if failed.len() >= cx.config.tuning.tries_max as usize {
@@ -308,7 +313,7 @@ mod tests {
         card
     }
 
-    /// Node 0, which knows of three replicas of the one partition: 1, 2 and 3.
+    /// Node 0, which knows three replicas of the one partition: 1, 2 and 3.
     fn front() -> Node<Bytes> {
         let config = NodeConfig {
             card: card(0, PartitionSet::new()),
@@ -326,7 +331,7 @@ mod tests {
         front
     }
 
-    /// A wave in which those replicas have failed.
+    /// A wave in which these replicas have failed.
     fn wave(failed: &[u8]) -> Wave<Bytes> {
         let later = NOW + Duration::from_secs(1);
         let opening = Opening {
@@ -359,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_asks_who_keeps_failing_only_if_there_is_no_other() {
+    fn retries_ask_ejected_nodes_only_if_there_is_no_other() {
         let mut front = front();
         assert_eq!(
             wave(&[3]).next_replica(&front.cx, NOW, 0),
             Some(name_of(1)),
-            "as good as the other, and first"
+            "as good as the other, and first by id"
         );
         let reason = Reason::LocalFailed("at once".into());
         let failure = Missing { partitions: PartitionSet::first(1), node: Some(name_of(1)), reason };
@@ -374,10 +379,6 @@ mod tests {
         assert_eq!(wave(&[3]).next_replica(&front.cx, NOW, 0), Some(name_of(2)));
         assert_eq!(wave(&[2, 3]).next_replica(&front.cx, NOW, 0), Some(name_of(1)), "there is no other");
         let later = NOW + Duration::from_secs(2);
-        assert_eq!(
-            wave(&[3]).next_replica(&front.cx, later, 0),
-            Some(name_of(1)),
-            "it is given another chance"
-        );
+        assert_eq!(wave(&[3]).next_replica(&front.cx, later, 0), Some(name_of(1)), "it is tried again");
     }
 }

@@ -1,9 +1,9 @@
-//! The locals of sliced calls: one run makes a partition's partial for all slices.
+//! The locals of sliced calls: one run computes a partition's partial for all slices.
 //!
-//! A node has a wave for each slice that it is asked for, and all of them want a slice of the same partial. So the first
-//! queues the local, and whoever comes meanwhile waits for what it makes; a slice for which nobody has asked yet is kept
-//! until somebody does, or until the call's deadline. What is kept counts as held, and is not kept where there is no room:
-//! the local is then run again.
+//! A node has a wave for each slice that it is asked for, and all of them need a slice of the same partial.
+//! So the first wave queues the local, and waves that arrive in the meantime wait for its result. A slice
+//! that no wave has asked for yet is kept until a wave asks, or until the call's deadline. Kept slices count
+//! as held bytes. If there is no room, they are not kept, and the local runs again.
 //!
 //! ```text
 //!   Call, slice 0 ──▶ want ──▶ Run(slices of 7) ─────────────▶ made ──▶ slice 0 of 7, a part of its wave
@@ -28,13 +28,13 @@ use crate::wave::table::{Desk, Waves};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The call, by its first slice's wave, and the partition.
+/// The call, named by its first slice's wave, and the partition.
 pub(crate) type LocalKey = (WaveId, PartitionId);
 
-/// A partial that is made for several waves.
+/// A partial that is computed for several waves.
 #[derive(Debug)]
 pub(crate) struct SlicedLocal<P> {
-    /// The slices that nobody has fetched; `None` while they are being made.
+    /// The slices that no wave has fetched; `None` while they are being computed.
     made: Option<Vec<Option<P>>>,
     of: u32,
     lane: Lane,
@@ -52,7 +52,8 @@ impl<P: Payload> SlicedLocal<P> {
 }
 
 impl<P: Payload> Wave<P> {
-    /// A wave wants its slice of a partition's partial: it is here, is being made, or is queued now.
+    /// A wave needs its slice of a partition's partial. It takes the slice, waits for it, or queues the
+    /// local.
     pub(crate) fn want_slice(
         &mut self,
         desk: &mut Desk<'_, P>,
@@ -86,7 +87,7 @@ impl<P: Payload> Wave<P> {
         desk.waves.sliced.insert(key, local);
     }
 
-    /// A partial of one of the node's own partitions.
+    /// Adds the partial of one of this node's partitions.
     pub(crate) fn take_own(&mut self, cx: &mut Context<P>, partition: PartitionId, payload: P) {
         let contributors = PartitionSet::alone(partition);
         self.close_locals(&contributors);
@@ -121,8 +122,8 @@ impl<P: Payload> Waves<P> {
         Some(slice)
     }
 
-    /// Finds the wave for which a queued sliced local is run by now; `None`, and the local is forgotten, when nobody wants
-    /// it any more.
+    /// Finds a wave that still needs a queued sliced local, and assigns the job to it. Returns `None`, and
+    /// forgets the local, if no wave needs it any longer.
     pub(crate) fn claim_slices(&mut self, cx: &mut Context<P>, job: &mut Pending<P>) -> Option<()> {
         let Work::Slices { partition, of, .. } = job.work else { return Some(()) };
         let WaveId { origin, sequence } = job.tag.wave;
@@ -140,7 +141,7 @@ impl<P: Payload> Waves<P> {
         Some(())
     }
 
-    /// Open waves of the call that have not got their slice of the partition.
+    /// Open waves of the call that do not have their slice of the partition yet.
     fn who_wants(&self, (first, partition): LocalKey, of: u32) -> Vec<Tag> {
         let last = WaveId { sequence: first.sequence.wrapping_add(u64::from(of) - 1), ..first };
         let waves = Tag { wave: first, branch: 0 }..=Tag { wave: last, branch: u32::MAX };
@@ -148,7 +149,7 @@ impl<P: Payload> Waves<P> {
         self.open.range(waves).filter(|(_, wave)| wants(wave)).map(|(&tag, _)| tag).collect()
     }
 
-    /// Slices that nobody has asked for yet stay if there is room.
+    /// Keeps slices that no wave has asked for yet, if there is room.
     fn keep_unfetched(&mut self, cx: &mut Context<P>, key: LocalKey) {
         let are_many = self.sliced.len() > cx.config.limits.waves_open_max;
         let is_too_much = |local: &SlicedLocal<P>| {
@@ -162,7 +163,7 @@ impl<P: Payload> Waves<P> {
 }
 
 impl<P: Payload> Desk<'_, P> {
-    /// A sliced local is over: each wave that waits gets its slice, or learns why there is none.
+    /// A sliced local has ended: each waiting wave gets its slice, or the reason why there is none.
     pub(crate) fn take_slices(&mut self, now: Instant, job: &OpenJob, result: Result<Vec<P>, JobError>) {
         let Some(key) = job.local else { return };
         let Some(of) = self.waves.sliced.get(&key).filter(|local| local.made.is_none()).map(|local| local.of)
@@ -198,7 +199,8 @@ impl<P: Payload> Desk<'_, P> {
                 Some(error) => wave.lose_own(self.cx, PartitionSet::alone(key.1), reason_of(error.clone())),
                 None => match self.waves.fetch_slice(self.cx, key, wave.ask.slice.index()) {
                     Some(slice) => wave.take_own(self.cx, key.1, slice),
-                    // Another branch of the same wave has it: rare, and made once more.
+                    // Another branch of the same wave has taken the slice. This is rare, and the local runs
+                    // again.
                     None => wave.want_slice(self, now, job.kind, key.1),
                 },
             }
@@ -208,7 +210,7 @@ impl<P: Payload> Desk<'_, P> {
     }
 }
 
-/// Why a local gave nothing.
+/// The reason for a local without a result.
 pub(crate) fn reason_of(error: JobError) -> Reason {
     match error {
         JobError::Failed(text) => Reason::LocalFailed(text),

@@ -1,20 +1,20 @@
-//! The calls that this node is the front of.
+//! The calls of which this node is the front.
 
 use super::caller::{OpenCall, Requester};
 use crate::id::WaveId;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 
-/// The calls that this node is the front of.
+/// The calls of which this node is the front.
 #[derive(Debug)]
 pub(crate) struct Calls<P> {
     pub(crate) open: BTreeMap<WaveId, OpenCall<P>>,
-    /// One for each open call, and for each slice of one.
+    /// The number of waves: one for each open call, or one for each slice of a sliced call.
     pub(crate) waves: usize,
     pub(crate) requests: BTreeMap<Requester, WaveId>,
     /// Calls and slices of calls since the node's start.
     pub(crate) started: u64,
-    /// When a call last asked for the loads of those who answer.
+    /// When a call last asked for the loads of the nodes that answer.
     pub(crate) news_asked_at: Option<Instant>,
 }
 

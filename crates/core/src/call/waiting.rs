@@ -1,7 +1,7 @@
-//! A waiting rule at work in a wave: what it is told, and what is learned for the next.
+//! The waiting rule of a wave: its inputs, and the data learned for later calls.
 //!
-//! The rules themselves are plain values ([`crate::wave::wait`]). Here is what a node knows that they need: how
-//! far the wave has come, the times by which it is bound, and what children's times have been.
+//! The rules themselves are plain values ([`crate::wave::wait`]). This module collects the data that they
+//! need: the wave's progress, the times that bound it, and the times of earlier children.
 
 use crate::message::Payload;
 use crate::node::context::Context;
@@ -13,9 +13,9 @@ use crate::wave::wait::Waiting;
 use crate::wave::wait::stop::{Bounds, Progress, share_of_spare};
 
 impl<P: Payload> Wave<P> {
-    /// True when the waiting rule gives up what is still open, and may.
+    /// True if the waiting rule abandons the partitions that are still open, and the wave may do so.
     pub(crate) fn stops_early(&mut self, cx: &Context<P>, now: Instant) -> bool {
-        // A caller that can't fold has one child, and no use for half of what that gives.
+        // A caller that cannot fold has one child, and cannot use half of its partials.
         if self.clock.stop.spare == 0 || self.ask.kind.is_none() || self.seat.children.open() == 0 {
             return false;
         }
@@ -25,7 +25,8 @@ impl<P: Payload> Wave<P> {
         is_over && progress.is_covered() && self.parts.is_settled()
     }
 
-    /// What the levels above need varies as the folds do that are measured here; above a caller there are none.
+    /// The times that bound the wave. The time that the levels above need is assumed to vary like the folds
+    /// measured here. There are no levels above a caller.
     fn bounds(&self, cx: &Context<P>) -> Bounds {
         let reduce = self.ask.kind.map(|kind| cx.loads.costs.of(kind).reduce);
         let varies = |mean_ms: f64, deviation_ms: f64| (mean_ms > 0.0).then(|| deviation_ms / mean_ms);
@@ -38,7 +39,7 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// The children that a *learned* wave starts with are those whose times it learns from.
+    /// A *learned* wave learns from the times of the children that it starts with.
     pub(crate) fn watch_children(&mut self, cx: &Context<P>, trees: &[Tree]) {
         if self.ask.waiting == Waiting::Learned && self.seat.children.is_empty() {
             let height = 1 + trees.iter().map(Tree::height).max().unwrap_or(0);
@@ -47,7 +48,8 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// The wave is about to be answered: remembers its children's times, and how long the others were silent.
+    /// Called before the wave is answered: remembers its children's times, and how long the others were
+    /// silent.
     pub(crate) fn learn_from_wave(&self, cx: &mut Context<P>, now: Instant) {
         if let Some(watched) = &self.clock.stop.watched
             && let Some(times) = watched.arrivals.estimate(None)
@@ -60,7 +62,7 @@ impl<P: Payload> Wave<P> {
     }
 }
 
-/// What a child may give up: its share of what this wave may, less what is lost already.
+/// The spare of a child: its share of this wave's spare, less the partitions that are lost already.
 pub(crate) fn spare_of<P: Payload>(wave: &mut Wave<P>, tree: &Tree) -> u32 {
     if wave.clock.stop.spare == 0 {
         return 0;

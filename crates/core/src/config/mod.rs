@@ -1,4 +1,4 @@
-//! What a node is told once, at its start.
+//! The configuration of a node at its start.
 
 use crate::id::NodeId;
 use crate::limits::Limits;
@@ -10,30 +10,31 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Everything a node is told at its start.
+/// The configuration of a node at its start.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeConfig {
-    /// Who it is and what it holds. A client's card has no services, and its id no port.
+    /// The node's identity and partitions. A client's card has no services, and its id has no port.
     pub card: MemberCard,
-    /// The aggregations it can run; a job names them by their place here.
+    /// The aggregations that the node can run. A job names one by its index here.
     pub kinds: Vec<Kind>,
-    /// How it behaves.
+    /// Times, shares and policies.
     pub tuning: Tuning,
-    /// What it may hold.
+    /// Bounds on its tables and queues.
     pub limits: Limits,
-    /// What each service gets where several want the node, by name; where nothing is said, a share of 1 among those that
-    /// go first. See [`share`](crate::schedule::share).
+    /// The share of each service when several compete for the node, by name. A service that is not listed has
+    /// a share of 1 in the class that goes first. See [`share`](crate::schedule::share).
     pub shares: BTreeMap<String, ServiceShare>,
-    /// The services whose partitions are an application's workers, which attach here and push ([`crate::push`]).
+    /// Services whose partitions are an application's workers, which attach to this node and push
+    /// ([`crate::push`]).
     #[cfg_attr(feature = "serde", serde(default))]
     pub pushed: BTreeSet<String>,
-    /// Seeds its random choices.
+    /// The seed of the node's random choices.
     pub seed: u64,
 }
 
 impl NodeConfig {
-    /// Whose configuration it is.
+    /// The id of the configured node.
     pub fn node(&self) -> NodeId {
         self.card.node
     }
@@ -47,7 +48,7 @@ pub struct Kind {
     pub name: String,
     /// Where its jobs run.
     pub placement: Placement,
-    /// True when its partials can be cut into slices and joined again.
+    /// True if its partials can be cut into slices and joined again.
     pub is_sliceable: bool,
 }
 
@@ -55,21 +56,22 @@ pub struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Placement {
-    /// On workers.
+    /// On worker threads.
     #[default]
     Pool,
-    /// On the driver's loop, on the author's word that they take microseconds.
+    /// On the driver's loop. The author of the aggregation promises that a job takes microseconds.
     Inline,
-    /// Locals on workers; reductions on the loop while they measure below [`Tuning::inline_cost_max`].
+    /// Locals on workers. Reductions on the driver's loop, as long as they measure below
+    /// [`Tuning::inline_cost_max`].
     Measured,
     /// As futures.
     Async {
-        /// True when a running future counts as a busy processor.
+        /// True if a running future counts as a busy processor.
         holds_processor: bool,
     },
 }
 
-/// How a node behaves; presets below.
+/// A node's tuning. [`Tuning::LAN`] and [`Tuning::WAN`] are presets.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -77,59 +79,63 @@ pub enum Placement {
     serde(default, deny_unknown_fields)
 )]
 pub struct Tuning {
-    /// How membership keeps time.
+    /// The timing of membership.
     pub membership: crate::membership::MembershipConfig,
-    /// Picks replicas for calls that don't name a policy.
+    /// The replica policy for calls that do not name one.
     pub replica_policy: ReplicaPolicy,
     /// ε of the staged waiting rule: time kept for one hop, per level.
     pub hop_margin: Duration,
-    /// What the front keeps of the deadline to get its answer out.
+    /// The part of the deadline that the front keeps for sending its answer.
     pub reply_margin: Duration,
-    /// The share of its time after which a wave that is still open gives its parent a sign of life. At 1 and
-    /// above: never.
+    /// The share of its time after which an open wave sends its parent a sign of life. At 1 and above, it
+    /// never does.
     pub sign_of_life: f64,
-    /// The share of its time that a silent leaf is given before its parent turns to a replica; above
-    /// [`Tuning::sign_of_life`]. A child over `h` levels is given `1 + h/(h+2)` times as much, so that of all
-    /// who wait for a fault to mend itself, the one nearest to it loses patience first. Where that makes 1 and
-    /// above nobody is ever late: with `patience` at 1 silence is never repaired, and with [`Tuning::tries_max`]
-    /// at 1 too nothing is asked twice. What is left of repair is the takeover from those who are lost.
+    /// The share of its time that a silent leaf is given before its parent turns to a replica. It must be
+    /// above [`Tuning::sign_of_life`].
+    ///
+    /// A child over `h` levels is given `1 + h/(h+2)` times as much. Of all nodes that wait for a faulty one,
+    /// the nearest therefore loses patience first. If the product is 1 or above, the child is never late.
+    ///
+    /// With `patience` at 1, silence is never repaired. If [`Tuning::tries_max`] is 1 as well, no partition
+    /// is asked for twice. The only repair that remains is the takeover from lost nodes.
     pub patience: f64,
-    /// Calls bring back the load of each node that answers, borne upward on their waves. Off, partials are not
-    /// looked at for loads, and a front knows the others' by gossip, announcements and polls alone.
+    /// True if a call's waves carry the load of each node that answers. If false, loads on partials are
+    /// ignored, and a front learns loads only from gossip, announcements and polls.
     pub waves_bear_loads: bool,
-    /// A reduction measured below this runs on the driver's loop.
+    /// A reduction that measures below this runs on the driver's loop.
     pub inline_cost_max: Duration,
     /// Weight of the newest measurement in the cost averages.
     pub cost_weight: f64,
-    /// How long past its deadline a running local is given before its worker is replaced.
+    /// How long a running local may run past its deadline before its worker is replaced.
     pub stuck_after: Duration,
-    /// Replicas tried for one partition of one call, the first one included.
+    /// Replicas tried for one partition of one call, including the first.
     pub tries_max: u32,
-    /// How long a call waits for the answers of the replicas that it asked how busy they are. Later ones are
-    /// dropped.
+    /// How long a call waits for answers to its polls. Later answers are dropped.
     pub poll_timeout: Duration,
-    /// The mean time between two announcements of a node's load; each wait is drawn from 0.5 to 1.5 of it.
+    /// The mean time between two announcements of a node's load. Each wait is drawn from 0.5 to 1.5 times
+    /// this.
     pub announce_every: Duration,
-    /// True when a node tells its load to every member it knows by a datagram each, changed or not, instead of
-    /// leaving it to gossip. For comparison: a cluster of n nodes sends n² datagrams for it.
+    /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
+    /// instead of leaving it to gossip. For comparison: in a cluster of n nodes this costs n² datagrams.
     pub announce_directly: bool,
-    /// True when a front adds what it has just placed on a node to what that node last said of its load.
+    /// True if a front adds the work that it has just placed on a node to that node's last load figure.
     pub anticipate: bool,
-    /// A node with nothing to say about a stream tells its parent so this often.
+    /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
     pub stream_beat: Duration,
-    /// A child of a stream that has been silent for longer is given up until it is heard again.
+    /// A child of a stream that is silent for longer than this is abandoned until its parent hears from it
+    /// again.
     pub stream_patience: Duration,
-    /// How long a node whose parent in a stream is lost waits for another before it gives up its share.
+    /// How long a node waits for a new parent in a stream after it lost its parent. Then it drops its share
+    /// of the stream.
     pub orphan_patience: Duration,
     /// How long a filter may take for one wave.
     pub filter_patience: Duration,
-    /// Of the leaves asked in calls that are hedged, the share that may be asked of a replica too; from 0 (none)
-    /// to 1.
+    /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
     pub hedge_share: f64,
 }
 
 impl Tuning {
-    /// One machine room.
+    /// The preset for one machine room.
     pub const LAN: Self = Self {
         membership: crate::membership::MembershipConfig::lan(),
         replica_policy: ReplicaPolicy::DEFAULT,
@@ -152,7 +158,7 @@ impl Tuning {
         filter_patience: Duration::from_secs(1),
         hedge_share: 0.05,
     };
-    /// Between machine rooms.
+    /// The preset for several machine rooms.
     pub const WAN: Self = Self {
         membership: crate::membership::MembershipConfig::wan(),
         hop_margin: Duration::from_millis(50),

@@ -1,26 +1,27 @@
-//! What work takes here, learned from what it took (DAC §4.5: `s` and `a`).
+//! The cost of work on this node, learned from measurements (DAC §4.5: `s` and `a`).
 //!
-//! An [`Ewma`] keeps a mean and a variance that forget: each new measurement weighs a fixed share, older ones
-//! ever less, so that a node that slows down is known to be slow after some dozen jobs. The first
-//! measurements are averaged evenly, since the very first must not count like a long past. The variance
-//! (West's incremental form) says how late is *unusually* late.
+//! An [`Ewma`] keeps a mean and a variance that forget. Each new measurement weighs a fixed share and older
+//! ones ever less, so that a node that slows down is known to be slow after some dozen jobs. The first
+//! measurements are averaged evenly, because the very first must not weigh as much as a long history. The
+//! variance (West's incremental form) tells how late is *unusually* late.
 //!
-//! A [`CostTable`] holds the pair of a local (per partition) and a reduction for each kind of work. Nothing
-//! is known of a kind at first, and the table says so; a caller that needs a number then takes the priors.
+//! A [`CostTable`] holds a pair for each kind of work: a local (per partition) and a reduction. At first the
+//! cost of a kind is unknown, and the table reports it as such. A caller that needs a number then uses the
+//! priors.
 
 use crate::time::Duration;
 use alloc::vec::Vec;
 
-/// What a local is taken to cost per partition, in ms, before any was measured.
+/// The assumed cost of a local per partition, in ms, before any was measured.
 pub const LOCAL_MS_PRIOR: f64 = 1.0;
 
-/// What a reduction is taken to cost, in ms, before any was measured.
+/// The assumed cost of a reduction, in ms, before any was measured.
 pub const REDUCE_MS_PRIOR: f64 = 0.05;
 
-/// How many kinds of work one table keeps apart. What is measured of further ones is not kept.
+/// The number of kinds of work that a table keeps. Measurements of further kinds are dropped.
 pub const KINDS_MAX: u32 = 4_096;
 
-/// Mean and variance of durations, the newer weighing more.
+/// Mean and variance of durations. Newer measurements weigh more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ewma {
@@ -28,18 +29,18 @@ pub struct Ewma {
     weight: f64,
     mean_ms: f64,
     variance: f64,
-    /// Measurements so far; stops counting when it no longer matters.
+    /// The number of measurements so far; saturates.
     count: u32,
 }
 
 impl Ewma {
-    /// Nothing measured yet; each measurement will weigh `weight`, kept within 0.001 and 1.
+    /// An average without measurements. Each measurement will weigh `weight`, clamped to 0.001 to 1.
     pub fn new(weight: f64) -> Self {
         let weight = if weight.is_nan() { 1.0 } else { weight.clamp(0.001, 1.0) };
         Self { weight, mean_ms: 0.0, variance: 0.0, count: 0 }
     }
 
-    /// Takes one measurement in.
+    /// Adds one measurement.
     pub fn observe(&mut self, took: Duration) {
         self.count = self.count.saturating_add(1);
         let weight = self.weight.max(1.0 / f64::from(self.count));
@@ -49,24 +50,24 @@ impl Ewma {
         self.variance = (1.0 - weight) * (self.variance + off * step);
     }
 
-    /// The mean in ms, once something was measured.
+    /// The mean in ms, if there is a measurement.
     pub fn mean_ms(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean_ms)
     }
 
-    /// The standard deviation in ms, once two were measured.
+    /// The standard deviation in ms, if there are at least two measurements.
     pub fn deviation_ms(&self) -> Option<f64> {
         (self.count > 1).then(|| libm::sqrt(self.variance.max(0.0)))
     }
 
-    /// The mean plus so many standard deviations, in ms: past it, a measurement is unusually late. Unknown
-    /// until two were measured.
+    /// The mean plus this many standard deviations, in ms: a longer time is unusually late. `None` before two
+    /// measurements.
     pub fn late_after_ms(&self, deviations: f64) -> Option<f64> {
         self.deviation_ms().map(|deviation_ms| self.mean_ms + deviations * deviation_ms)
     }
 }
 
-/// What one kind of work takes.
+/// The cost of one kind of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KindCost {
@@ -92,35 +93,35 @@ impl KindCost {
     }
 }
 
-/// The costs of each kind of work, named by a small index.
+/// The costs of each kind of work. A kind is a small index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostTable {
     weight: f64,
-    /// Up to the largest kind that was measured, [`KINDS_MAX`] at most.
+    /// Has entries up to the largest kind that was measured, at most [`KINDS_MAX`].
     kinds: Vec<KindCost>,
 }
 
 impl CostTable {
-    /// A table that knows nothing; each measurement will weigh `weight`.
+    /// An empty table. Each measurement will weigh `weight`.
     pub fn new(weight: f64) -> Self {
         Self { weight, kinds: Vec::new() }
     }
 
-    /// Takes in what the local of one partition took.
+    /// Adds the measured time of one partition's local.
     pub fn observe_local(&mut self, kind: u32, took: Duration) {
         if let Some(cost) = self.slot(kind) {
             cost.local.observe(took);
         }
     }
 
-    /// Takes in what one reduction took.
+    /// Adds the measured time of one reduction.
     pub fn observe_reduce(&mut self, kind: u32, took: Duration) {
         if let Some(cost) = self.slot(kind) {
             cost.reduce.observe(took);
         }
     }
 
-    /// What is known of `kind`.
+    /// The cost of `kind`, as far as it is known.
     pub fn of(&self, kind: u32) -> KindCost {
         self.kinds.get(kind as usize).copied().unwrap_or_else(|| KindCost::new(self.weight))
     }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_few_count_alike() {
+    fn the_first_measurements_weigh_the_same() {
         let average = after(0.1, [1, 2, 3, 4]);
         assert!((average.mean_ms().unwrap() - 2.5).abs() < 1e-9);
         assert!((average.deviation_ms().unwrap() - 1.25_f64.sqrt()).abs() < 1e-9);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn late_is_what_lies_outside_the_usual_spread() {
+    fn late_means_outside_the_usual_spread() {
         let steady = after(0.1, core::iter::repeat_n(10, 50));
         let spread = after(0.1, (0..50).map(|i| 5 + i % 11));
         assert!((steady.late_after_ms(3.0).unwrap() - 10.0).abs() < 1e-6);
@@ -198,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_mean_lies_within_what_was_measured(
+        fn the_mean_lies_within_the_measurements(
             weight: f64,
             millis in prop::collection::vec(0_u64..10_000, 1..99),
         ) {

@@ -1,9 +1,9 @@
-//! The load figure that travels.
+//! The load figure that nodes send each other.
 
 use crate::id::NodeId;
 use crate::time::Duration;
 
-/// How much work waits at a node.
+/// How busy a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LoadFigure {
@@ -11,40 +11,40 @@ pub struct LoadFigure {
     pub queued: Duration,
     /// Waves in flight.
     pub in_flight: u32,
-    /// Jobs the node runs at a time.
+    /// The number of jobs that the node runs at a time.
     pub processors: u32,
-    /// How long a request that comes now can expect to wait for its locals here, by those that lately found the
-    /// node as busy; zero when there were none ([`super::latency`]).
+    /// The expected time until a new request's locals are done here, from recent requests that found the node
+    /// about as busy; zero if there were none ([`super::latency`]).
     pub latency: Duration,
 }
 
 impl LoadFigure {
-    /// The load index: predicted ms of queued work per processor. A node that did not say how many processors
-    /// it has counts as having one.
+    /// The load index: predicted ms of queued work per processor. A node that did not report its number of
+    /// processors counts as having one.
     pub fn load_ms(&self) -> f64 {
         self.queued.as_millis_f64() / f64::from(self.processors.max(1))
     }
 }
 
-/// A node's load as a third has passed it on.
+/// A node's load, passed on by another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LoadNews {
-    /// Whose.
+    /// The node.
     pub node: NodeId,
-    /// What it said.
+    /// Its load figure.
     pub figure: LoadFigure,
-    /// How long ago.
+    /// The age of the figure.
     pub age: Duration,
 }
 
-/// What an aggregation has been costing a node: averages of measured processor time.
+/// The measured costs of an aggregation at a node: averages of processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CostFigure {
-    /// One partition's local; `None` when it has run none.
+    /// One partition's local; `None` if the node has run none.
     pub local: Option<Duration>,
-    /// One binary reduction; `None` when it has run none.
+    /// One binary reduction; `None` if the node has run none.
     pub reduce: Option<Duration>,
 }
 

@@ -1,52 +1,53 @@
-//! The work that waits at this node, predicted (DAC §4.5).
+//! The predicted work that waits at this node (DAC §4.5).
 //!
-//! A request weighs `s + δ·a`: its locals, and the δ reductions that its place in the tree gives the node.
-//! The load index is the sum over all that wait, divided by the processors. The sum is kept in whole
-//! nanoseconds, and each request holds the [`Weight`] it was entered with: what is taken off is exactly what
-//! was put on, though the estimates have moved since, and an idle node's index is exactly zero.
+//! A request weighs `s + δ·a`: its locals, and the δ reductions that the node's place in the tree requires.
+//! The load index is the sum over all waiting requests, divided by the processors. The sum is kept in whole
+//! nanoseconds, and each request holds the [`Weight`] that it was added with. A request therefore subtracts
+//! exactly what it added, even if the estimates have changed since, and an idle node's index is exactly zero.
 
 use super::figure::LoadFigure;
 use crate::time::Duration;
 use alloc::vec::Vec;
 
-/// What one request still weighs. It can be handed back once, which the index relies on.
+/// The remaining weight of one request. It can be returned to the index only once, and the index relies on
+/// that.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a weight that is not handed back stays in the load index for ever"]
+#[must_use = "a weight that is not returned stays in the load index forever"]
 pub struct Weight {
     lane: usize,
     left: Duration,
 }
 
 impl Weight {
-    /// The predicted work that is left of it.
+    /// The predicted work that is left.
     pub fn left(&self) -> Duration {
         self.left
     }
 }
 
-/// The sum of the weights that wait here.
+/// The sum of the weights of all waiting requests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadIndex {
     queued: Duration,
-    /// What of it is each lane's.
+    /// Each lane's part of `queued`.
     lanes: Vec<Duration>,
     in_flight: u32,
     processors: u32,
 }
 
 impl LoadIndex {
-    /// An idle node of so many processors, at least one, and so many lanes.
+    /// An idle node with this many processors, at least one, and this many lanes.
     pub fn new(processors: u32, lanes: usize) -> Self {
         let lanes = alloc::vec![Duration::ZERO; lanes];
         Self { queued: Duration::ZERO, lanes, in_flight: 0, processors: processors.max(1) }
     }
 
-    /// Enters a request of one lane of weight `s + δ·a`: `local_ms` for all its locals together, and `reductions` of
-    /// `reduce_ms` each. Figures that make no sense weigh nothing.
+    /// Adds a request of one lane with weight `s + δ·a`: `local_ms` for all its locals together, and
+    /// `reductions` of `reduce_ms` each. NaN and negative costs weigh nothing.
     pub fn add(&mut self, lane: usize, local_ms: f64, reductions: u32, reduce_ms: f64) -> Weight {
         let local = Duration::from_millis_f64(local_ms);
         let weight = local + Duration::from_millis_f64(f64::from(reductions) * reduce_ms);
-        // What would not fit is not entered, so that as much can be taken off again.
+        // If the sum would overflow, only the rest is added, so that the same amount can be subtracted later.
         let left = weight.min(Duration::MAX.saturating_sub(self.queued));
         self.queued += left;
         self.lanes[lane] += left;
@@ -54,7 +55,7 @@ impl LoadIndex {
         Weight { lane, left }
     }
 
-    /// A part of a request is done: it weighs less by `part_ms`, the prediction of that part.
+    /// Part of a request is done. The request now weighs less by `part_ms`, the prediction for that part.
     pub fn lighten(&mut self, weight: &mut Weight, part_ms: f64) {
         let part = Duration::from_millis_f64(part_ms).min(weight.left);
         weight.left = weight.left.saturating_sub(part);
@@ -62,13 +63,13 @@ impl LoadIndex {
         self.lanes[weight.lane] = self.lanes[weight.lane].saturating_sub(part);
     }
 
-    /// A request is done, or given up.
-    #[expect(clippy::needless_pass_by_value, reason = "a weight that is taken can't be handed back twice")]
+    /// A request is done, or abandoned.
+    #[expect(clippy::needless_pass_by_value, reason = "a weight that is moved in cannot be returned twice")]
     pub fn remove(&mut self, weight: Weight) {
         let Weight { lane, left } = weight;
         assert!(
             left <= self.queued && self.in_flight > 0,
-            "a weight is handed back to the index that gave it"
+            "a weight must be returned to the index that issued it"
         );
         self.queued = self.queued.saturating_sub(left);
         self.lanes[lane] = self.lanes[lane].saturating_sub(left);
@@ -85,12 +86,12 @@ impl LoadIndex {
         self.lanes[lane]
     }
 
-    /// How many requests are entered.
+    /// The number of requests in the index.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// The index as it travels; of latencies it knows nothing.
+    /// The load figure of this node, without a latency, which the index does not know.
     pub fn figure(&self) -> LoadFigure {
         let Self { queued, in_flight, processors, .. } = *self;
         LoadFigure { queued, in_flight, processors, latency: Duration::ZERO }

@@ -1,53 +1,55 @@
-//! How long a request takes here, by how busy it finds the node (Prequal, NSDI'24, §4).
+//! How long requests take on this node, by how busy they found it (Prequal, NSDI'24, §4).
 //!
-//! A caller that compares replicas by latency wants to know what *its* request would take, and that depends on
-//! how many are there already. So a node keeps what its requests took apart by the number in flight that each
-//! found when it came, and reports the median of those that found about as many as there are now. A median,
-//! because one partition that is slow by nature should not colour the whole node.
+//! A caller that compares replicas by latency needs to know how long its request would take, which depends on
+//! the number of requests that are already here. So a node groups the durations of its requests by the number
+//! in flight that each found on arrival. It reports the median of the requests that found about as many as
+//! there are now. It reports a median because one slow partition should not determine the figure of the whole
+//! node.
 //!
-//! What counts is the time from a call's arrival until the last of its own locals here was done: queueing is in
-//! it, the network and the children are not. A request that lost a local says nothing: failing is quick.
+//! The duration is the time from a call's arrival until the last of its locals on this node was done. It
+//! includes queueing, but not the network and the children. A request that lost a local is not counted,
+//! because failures are fast.
 //!
 //! * Numbers in flight are grouped by half octaves: 0, 1, 2, 3, 4–5, 6–7, 8–11, 12–15, 16–23, …
-//! * Each group keeps its last [`SAMPLES_MAX`]; a group that none of the last [`STALE_AFTER`] requests fell
-//!   into is out of date, and its nearest neighbour answers in its place.
-//! * So it is bounded, and knows no clock: what an idle node last knew stays its best guess.
+//! * Each group keeps its last [`SAMPLES_MAX`] samples. If none of the last [`STALE_AFTER`] requests fell
+//!   into a group, the group is stale, and its nearest fresh neighbour is used instead.
+//! * The structure is bounded and needs no clock: on an idle node, the last figures remain the best guess.
 
 use crate::time::Duration;
 use alloc::vec::Vec;
 
-/// How many of its latest requests a group remembers.
+/// The number of recent requests that a group keeps.
 pub const SAMPLES_MAX: usize = 15;
 
-/// After this many requests to other groups, what a group remembers is out of date.
+/// A group is stale after this many requests to other groups.
 pub const STALE_AFTER: u64 = 1_024;
 
-/// How many groups are kept apart; the last holds everything from 3,072 in flight.
+/// The number of groups. The last one holds everything from 3,072 in flight.
 pub const GROUPS_MAX: usize = 24;
 
-/// What requests have lately taken, by the number in flight that they found.
+/// Durations of recent requests, by the number in flight that they found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Up to the highest group that a request fell into.
+    /// Has entries up to the highest group that a request fell into.
     groups: Vec<Group>,
-    /// Requests so far.
+    /// The number of requests so far.
     completions: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Group {
     samples: [Duration; SAMPLES_MAX],
-    /// How many of the samples are there.
+    /// The number of valid samples.
     filled: usize,
-    /// Whose place the next one takes.
+    /// The index of the sample that is replaced next.
     next: usize,
     median: Duration,
-    /// [`Latencies::completions`] when the newest came.
+    /// The value of [`Latencies::completions`] when the newest sample was added.
     newest: u64,
 }
 
 impl Latencies {
-    /// Nothing known yet.
+    /// No requests yet.
     pub const fn new() -> Self {
         Self { groups: Vec::new(), completions: 0 }
     }
@@ -59,11 +61,11 @@ impl Latencies {
             self.groups.resize_with(at + 1, Group::default);
         }
         self.completions += 1;
-        // Zero says that nothing is known.
+        // Zero would mean that the latency is unknown.
         self.groups[at].put(took.max(Duration::from_nanos(1)), self.completions);
     }
 
-    /// What a request that finds `in_flight` others can expect; zero when there has been none at all.
+    /// The expected duration of a request that finds `in_flight` others; zero if there are no samples at all.
     pub fn expected(&self, in_flight: u32) -> Duration {
         let at = group_of(in_flight);
         let groups = self.groups.iter().enumerate();
@@ -88,7 +90,7 @@ impl Group {
     }
 }
 
-/// Half octaves: two groups for each doubling.
+/// The group of half octaves: two groups for each doubling.
 fn group_of(in_flight: u32) -> usize {
     let group = match in_flight.checked_ilog2() {
         None => 0,
@@ -125,21 +127,21 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_partition_does_not_colour_the_node() {
+    fn one_slow_partition_does_not_change_the_median() {
         let mut latencies = Latencies::new();
         (0..10).for_each(|i| latencies.observe(0, if i == 4 { ms(900) } else { ms(5) }));
         assert_eq!(latencies.expected(0), ms(5));
     }
 
     #[test]
-    fn what_is_long_ago_no_longer_counts() {
+    fn stale_groups_and_old_samples_no_longer_count() {
         let mut latencies = Latencies::new();
         latencies.observe(0, ms(900));
         (0..STALE_AFTER).for_each(|_| latencies.observe(4, ms(5)));
         assert_eq!(latencies.expected(0), ms(5));
         latencies.observe(0, ms(3));
         (0..SAMPLES_MAX).for_each(|_| latencies.observe(0, ms(2)));
-        assert_eq!(latencies.expected(0), ms(2), "what a group saw last pushes out what it saw first");
+        assert_eq!(latencies.expected(0), ms(2), "new samples replace old ones");
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! How busy a node is: measured, summed up, told, and remembered of others (DAC §4.5).
+//! How busy a node is: load figures are measured, summed up, sent to other nodes, and stored there (DAC
+//! §4.5).
 //!
-//! * [`cost`]: what a local and a reduction take here, learned from what they took.
-//! * [`index`]: the work that waits here, predicted by those costs.
+//! * [`cost`]: the cost of a local and of a reduction here, learned from measurements.
+//! * [`index`]: the work that waits here, predicted from those costs.
 //! * [`latency`]: how long requests have been taking here, by how busy they found the node.
-//! * [`figure`]: that as it travels: on partials, in gossip, in answer to a poll.
-//! * [`announce`]: when a figure is worth telling, and what a stale one is worth.
-//! * [`table`]: the last figure of each other node, and what has been placed there since.
+//! * [`figure`]: the load figure that partials, gossip and answers to polls carry.
+//! * [`announce`]: when a figure is worth announcing, and how a stale figure is corrected.
+//! * [`table`]: the last figure of each other node, and the work placed there since.
 
 pub mod announce;
 pub mod cost;
@@ -26,23 +27,23 @@ use index::LoadIndex;
 use latency::Latencies;
 use table::LoadTable;
 
-/// Aggregations whose costs are remembered from others' partials.
+/// Aggregations whose costs are remembered from other nodes' partials.
 pub(crate) const COSTS_HEARD_MAX: usize = 1_024;
 
-/// What a node knows of how busy, how costly and how fit itself and others are.
+/// A node's knowledge of load, costs and failures, for itself and for other nodes.
 pub(crate) struct Loads {
-    /// Others' figures.
+    /// Other nodes' load figures.
     pub(crate) table: LoadTable,
-    /// This node's own.
+    /// The load index of this node.
     pub(crate) index: LoadIndex,
     pub(crate) costs: CostTable,
-    /// Costs of aggregations as those report them that ran them, for a caller that runs none itself.
+    /// Costs of aggregations as other nodes report them, for a caller that does not run them itself.
     pub(crate) costs_heard: BTreeMap<Arc<str>, CostFigure>,
     pub(crate) latencies: Latencies,
-    /// How long children take.
+    /// The times that children took.
     pub(crate) child_times: ChildTimes,
     pub(crate) replicas: Replicas,
-    /// Relays that calls had to do without.
+    /// Relays that failed in calls.
     pub(crate) relays_ejected: Ejection,
 }
 

@@ -1,11 +1,13 @@
-//! What this node knows of the others' load, and what it makes of it.
+//! The load figures of other nodes, and how this node brings them up to date.
 //!
-//! The last figure of each is kept with the time at which it was true. It may have come on a partial, borne upward by
-//! a wave, by gossip or in answer to a poll; the newer replaces the older.
+//! For each node, the table keeps the last figure and the time at which it was true. The figure may come on a
+//! partial, on another node's partial, by gossip or in the answer to a poll. A newer figure replaces an older
+//! one.
 //!
-//! A figure is a tenth of a second old when it is used, and in that time a queue of fine-grained work is another: a
-//! tree formed by figures at their word is worse than one formed by lot (`treefold sim run calls-homogeneous`, series
-//! `adaptive:gossip`). So a figure is brought *up to date*, by what is known for certain:
+//! A figure is about a tenth of a second old when it is used, and by then the queue of a node with
+//! fine-grained work has changed: trees formed from uncorrected figures are worse than random ones
+//! (`treefold sim run calls-homogeneous`, series `adaptive:gossip`). So a figure is brought *up to date* with
+//! the facts that this node knows:
 //!
 //! ```text
 //!   queued │╲            placed here: the queue grows
@@ -16,14 +18,15 @@
 //!          as of           now
 //! ```
 //!
-//! What this node has placed since the figure was true is in it from then on; what was placed before, the figure has
-//! counted. What others have placed is not known; for that the figure is
-//! [corrected at random](super::announce::corrected), by more the older it is, so that callers do not flock.
+//! Work that this node has placed since the figure was true is added from then on. The figure already
+//! includes work placed before. Work placed by other nodes is unknown. For that, the figure is [corrected at
+//! random](super::announce::corrected), more strongly the older it is, so that callers do not flock.
 //!
-//! The table is bounded by the number of peers, and when a stranger comes to a full table, what was heard longest ago
-//! goes: it says the least. A root may hear of more nodes than the table holds, each once a wave; so a walk through the
-//! table finds a whole share of the oldest rows, and those that are not heard again meanwhile go one by one. Of one node
-//! the last [`PLACED_MAX`] placings are kept.
+//! The table is bounded by the number of peers. If a new node comes to a full table, the row that was updated
+//! longest ago is evicted, because it says the least. A root may learn of more nodes than the table holds,
+//! each once a wave. So one walk through the table collects a share of the oldest rows, and later evictions
+//! take them one by one, unless they were updated in between. For each node, the last [`PLACED_MAX`]
+//! placements are kept.
 
 use super::announce::corrected;
 use super::figure::LoadFigure;
@@ -33,36 +36,36 @@ use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// Placings remembered of one node.
+/// The number of placements that are remembered for a node.
 pub const PLACED_MAX: usize = 64;
 
-/// One walk through a full table finds the oldest row of so many.
+/// One walk through a full table collects one row in this many.
 const OLDEST_IN: usize = 16;
 
-/// A figure and when it was true.
+/// A figure and the time at which it was true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// What the node said.
+    /// The node's figure.
     pub figure: LoadFigure,
-    /// When it was true, by this node's clock.
+    /// The time at which it was true, by this node's clock.
     pub as_of: Instant,
 }
 
-/// What this node knows of another: what that said last, and the work that was placed there since.
+/// One node's last figure, and the work placed there since.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 struct Row {
     known: Option<Known>,
     /// Oldest first.
     placed: VecDeque<(Instant, Duration)>,
-    /// For what is placed where nothing was heard.
+    /// The node's number of processors, for a node without a figure.
     processors: u32,
 }
 
-/// The last figure of each other node, and what has been placed there since.
+/// The last figure of each other node, and the work placed there since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadTable {
     rows: BTreeMap<NodeId, Row>,
-    /// Rows that were the oldest when the table was last walked through, with the time of each; the oldest at the end.
+    /// The oldest rows at the last walk through the table, with the time of each; the oldest is at the end.
     oldest: Vec<(Option<Instant>, NodeId)>,
     peers_max: usize,
     keeps_up: bool,
@@ -74,13 +77,13 @@ impl LoadTable {
         Self { rows: BTreeMap::new(), oldest: Vec::new(), peers_max: peers_max.max(1), keeps_up: true }
     }
 
-    /// The same, which takes figures as they were told and brings nothing up to date.
+    /// The same table, but without bringing figures up to date.
     #[must_use]
     pub fn as_told(self) -> Self {
         Self { keeps_up: false, ..self }
     }
 
-    /// Takes in what was heard of `node`; something older than what is known changes nothing.
+    /// Stores a figure of `node`. A figure that is older than the stored one changes nothing.
     pub fn learn(&mut self, node: NodeId, figure: LoadFigure, as_of: Instant) {
         let row = self.row(node);
         if row.known.is_none_or(|known| known.as_of <= as_of) {
@@ -91,7 +94,7 @@ impl LoadTable {
         }
     }
 
-    /// This node has just placed a wave of so much predicted `work` on `node`, which has so many processors.
+    /// This node has placed a wave with this predicted `work` on `node`, which has this many processors.
     pub fn anticipate(&mut self, node: NodeId, work: Duration, processors: u32, now: Instant) {
         if !self.keeps_up {
             return;
@@ -111,7 +114,7 @@ impl LoadTable {
         self.rows.entry(node).or_default()
     }
 
-    /// Removes a row that was heard of longest ago.
+    /// Evicts one of the rows that were updated longest ago.
     fn evict(&mut self) {
         while let Some((as_of, node)) = self.oldest.pop() {
             if self.rows.get(&node).is_some_and(|row| row.as_of() == as_of) {
@@ -138,20 +141,20 @@ impl LoadTable {
         self.rows.remove(&node);
     }
 
-    /// What `node` said last, and when.
+    /// The last figure of `node`, and its time.
     pub fn of(&self, node: NodeId) -> Option<Known> {
         self.rows.get(&node)?.known
     }
 
-    /// What `node` is taken to be loaded with by now. `None` when it never said anything, and what was placed
-    /// there has run off.
+    /// The load of `node`, brought up to date. `None` if there is no figure and all work placed there is done
+    /// by now.
     pub fn figure(&self, node: NodeId, now: Instant) -> Option<LoadFigure> {
         let row = self.rows.get(&node)?;
         if self.keeps_up { row.by_now(row.known, now) } else { row.known.map(|known| known.figure) }
     }
 
-    /// As [`LoadTable::figure`], with what the node said corrected at random for its age. What this node has
-    /// placed it knows at first hand: that is not corrected.
+    /// Like [`LoadTable::figure`], with the node's figure corrected at random for its age. Work that this
+    /// node has placed is known exactly and is not corrected.
     pub fn corrected_figure(&self, node: NodeId, now: Instant, random: &mut Random) -> Option<LoadFigure> {
         let row = self.rows.get(&node)?;
         let known = row.known.map(|Known { figure, as_of }| {
@@ -167,12 +170,12 @@ impl LoadTable {
         self.corrected_figure(node, now, random).map(|figure| figure.load_ms())
     }
 
-    /// How many nodes are known.
+    /// The number of nodes in the table.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True when nothing is known of anybody.
+    /// True if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -184,7 +187,7 @@ impl Row {
         self.known.map(|known| known.as_of)
     }
 
-    /// What was `known`, brought up to date: see the module's essay.
+    /// `known`, brought up to date; see the module's essay.
     fn by_now(&self, known: Option<Known>, now: Instant) -> Option<LoadFigure> {
         let first = self.placed.front().map_or(now, |&(at, _)| at);
         let processors = self.processors.max(1);
@@ -202,7 +205,7 @@ impl Row {
     }
 }
 
-/// What is left after the node has worked on it for `time`. An empty queue has nothing in flight.
+/// The rest of a figure after the node has worked for `time`. An empty queue has nothing in flight.
 fn run_off(figure: LoadFigure, time: Duration) -> LoadFigure {
     let done = time.mul_f64(f64::from(figure.processors.max(1)));
     let queued = figure.queued.saturating_sub(done);
@@ -242,18 +245,22 @@ mod tests {
         assert_eq!(
             table.load_ms(node(1), at(6), &mut Random::new(1)),
             Some(10.0),
-            "fresh, so taken at its word"
+            "a fresh figure is not corrected"
         );
         let stale = table.load_ms(node(1), at(8), &mut Random::new(1));
-        assert_ne!(stale, Some(8.0), "stale, so corrected");
-        assert_eq!(table.load_ms(node(1), at(900), &mut Random::new(1)), Some(0.0), "run off long since");
+        assert_ne!(stale, Some(8.0), "a stale figure is corrected");
+        assert_eq!(
+            table.load_ms(node(1), at(900), &mut Random::new(1)),
+            Some(0.0),
+            "the queue has emptied by then"
+        );
         table.forget(node(1));
         assert!(table.is_empty());
         assert_eq!(table.load_ms(node(1), at(6), &mut Random::new(1)), None);
     }
 
     #[test]
-    fn a_stranger_takes_the_place_of_who_was_silent_longest() {
+    fn a_new_node_evicts_the_row_that_was_updated_longest_ago() {
         let mut table = LoadTable::new(2);
         table.learn(node(1), figure(1), at(1));
         table.learn(node(2), figure(2), at(2));
@@ -264,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_in_a_row_take_the_places_of_the_oldest_rows_that_were_not_heard_again() {
+    fn evictions_in_a_row_spare_rows_that_were_updated() {
         let mut table = LoadTable::new(64);
         for number in 0..64 {
             table.learn(node(number), figure(1), at(u64::from(number)));
@@ -281,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_runs_off_and_what_is_placed_goes_on_top() {
+    fn queued_work_drains_and_placed_work_is_added() {
         let mut table = LoadTable::new(8);
         table.learn(node(1), figure(40), at(0));
         assert_eq!(queued_ms(&table, 5), 30, "two processors");
@@ -289,12 +296,16 @@ mod tests {
         assert_eq!((queued_ms(&table, 5), queued_ms(&table, 10)), (50, 40));
         assert_eq!(queued_ms(&table, 90), 0);
         table.anticipate(node(1), Duration::from_millis(20), 2, at(90));
-        assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero in the meantime");
-        assert_eq!(table.of(node(1)).map(|known| known.figure), Some(figure(40)), "what it said is kept");
+        assert_eq!(queued_ms(&table, 95), 10, "an idle queue does not fall below zero");
+        assert_eq!(
+            table.of(node(1)).map(|known| known.figure),
+            Some(figure(40)),
+            "the figure itself is kept"
+        );
     }
 
     #[test]
-    fn a_figure_has_in_it_what_was_placed_before_and_nothing_that_was_placed_after() {
+    fn a_figure_includes_only_work_placed_before_it() {
         let mut table = LoadTable::new(8);
         table.learn(node(1), figure(10), at(0));
         table.anticipate(node(1), Duration::from_millis(20), 2, at(2));
@@ -304,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_take_figures_as_they_were_told() {
+    fn a_table_as_told_does_not_update_figures() {
         let mut table = LoadTable::new(8).as_told();
         table.learn(node(1), figure(40), at(0));
         table.anticipate(node(1), Duration::from_millis(20), 2, at(5));
@@ -312,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_said_anything_is_unknown_again_when_what_was_placed_is_done() {
+    fn a_node_without_figure_is_unknown_again_after_its_work() {
         let mut table = LoadTable::new(8);
         table.anticipate(node(1), Duration::from_millis(20), 1, at(0));
         assert_eq!(table.load_ms(node(1), at(5), &mut Random::new(1)), Some(15.0));

@@ -1,4 +1,5 @@
-//! What all rooms of a node share: who it is, its limits, its clock's timers, what it knows of others, and what it wants done.
+//! The state that all modules of a node share: its identity, limits, timers, knowledge of other nodes, and
+//! effects.
 
 use crate::call::jobs::Jobs;
 use crate::call::repair::service_of;
@@ -21,13 +22,13 @@ use crate::wave::credit::Credit;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 
-/// What all rooms of a node share.
+/// The state that all modules of a node share.
 ///
-/// Fourteen fields, because each is a value of its own that several books change, and none belongs to one of them.
+/// Fourteen fields, because several books change each of these values, and no single book owns one.
 pub(crate) struct Context<P> {
     pub(crate) me: NodeId,
     pub(crate) config: NodeConfig,
-    /// The aggregations that this node can run, by name: their places in [`NodeConfig::kinds`].
+    /// The index in [`NodeConfig::kinds`] of each aggregation that this node can run, by name.
     kinds: BTreeMap<String, u32>,
     pub(crate) random: Random,
     pub(crate) timers: Timers,
@@ -43,7 +44,7 @@ pub(crate) struct Context<P> {
     pub(crate) to_self: VecDeque<Message<P>>,
 }
 
-/// Whether the node is on its way out.
+/// Whether the node is leaving the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
     No,
@@ -96,7 +97,7 @@ impl<P: Payload> Context<P> {
         self.leaving != Leaving::No
     }
 
-    /// The members in sight and what they hold.
+    /// The members in sight and the partitions that they hold.
     pub(crate) fn view(&self) -> &View {
         self.sight.view()
     }
@@ -105,13 +106,13 @@ impl<P: Payload> Context<P> {
         self.kinds.get(name).copied()
     }
 
-    /// The partitions of an aggregation's service that live here.
+    /// The partitions of an aggregation's service that this node holds.
     pub(crate) fn hosted(&self, name: &str) -> PartitionSet {
         let service = self.config.card.services.get(service_of(name));
         service.map(|card| card.partitions.clone()).unwrap_or_default()
     }
 
-    /// How busy this node is, as it tells others.
+    /// How busy this node is, as it reports it to others.
     pub(crate) fn load_figure(&self) -> LoadFigure {
         let latency = self.loads.latencies.expected(self.loads.index.in_flight());
         LoadFigure { latency, ..self.loads.index.figure() }
@@ -125,14 +126,14 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// What one reduction is expected to cost.
+    /// The expected cost of one reduction.
     pub(crate) fn reduce_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
         let own = self.cost_figure(kind).reduce;
         let heard = || self.loads.costs_heard.get(name).and_then(|cost| cost.reduce);
         own.or_else(heard).unwrap_or(Duration::from_millis_f64(crate::load::cost::REDUCE_MS_PRIOR))
     }
 
-    /// What one partition's local is expected to cost.
+    /// The expected cost of one partition's local.
     pub(crate) fn local_estimate(&self, kind: Option<u32>, name: &str) -> Duration {
         let own = self.cost_figure(kind).local;
         let heard = || self.loads.costs_heard.get(name).and_then(|cost| cost.local);

@@ -1,7 +1,7 @@
-//! What goes on between calls: membership, load figures, polls.
+//! Background traffic: membership, load figures, polls.
 //!
-//! Datagrams of core bear one byte that says which they are; the rest is membership's own, or a poll. A poll is
-//! the question of one caller to one node how busy it is, and is answered at once from the load index.
+//! The first byte of a core datagram names its kind: gossip, which membership encodes, a poll, or the answer
+//! to a poll. In a poll a caller asks one node how busy it is. The node answers at once from its load index.
 
 use super::{Leaving, Node};
 use crate::call::choosing::UNASKED;
@@ -26,24 +26,24 @@ use core::net::SocketAddr;
 const GOSSIP: u8 = 0;
 const POLL: u8 = 1;
 const POLL_ANSWER: u8 = 2;
-/// A poll answer's sequence number and load figure.
+/// The bytes of a poll answer's sequence number and load figure.
 const POLL_FIGURE_BYTES: usize = 32;
-/// The longest name of a node, that of one with an IPv6 address.
+/// The bytes of the longest encoded node id, which has an IPv6 address.
 const NODE_BYTES_MAX: usize = 27;
 
-/// What a node keeps of its talk with others between calls.
+/// A node's state for its background traffic.
 #[derive(Debug, Default)]
 pub(super) struct Gossip {
-    /// Peers that this node is connected with.
+    /// Peers that this node is connected to.
     pub(super) peers: BTreeSet<NodeId>,
-    /// The load figure that was announced last.
+    /// The load figure that was last announced.
     announced: LoadFigure,
     announce_armed: Option<Instant>,
     exchange_armed: Option<Instant>,
 }
 
 impl Gossip {
-    /// Arms what happens by itself.
+    /// Arms the timers that repeat without input.
     pub(super) fn start<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         let (wake, wait) = if cx.me.is_client() {
             (Wake::Exchange, EXCHANGE_EVERY)
@@ -59,8 +59,8 @@ impl Gossip {
         cx.timers.rearm(slot, Some(at), wake);
     }
 
-    /// Tells the others of this node's load: in gossip when it has changed enough to matter, or each of them
-    /// directly whether it has or not.
+    /// Announces this node's load: in gossip, if it has changed enough to matter, or directly to each member,
+    /// whether it has changed or not.
     pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         let wait = next_announcement_in(cx.config.tuning.announce_every, &mut cx.random);
         self.arm(cx, Wake::Announce, now + wait);
@@ -77,7 +77,7 @@ impl Gossip {
         }
     }
 
-    /// An observer looks again at who is there.
+    /// An observer asks a random peer for its cards.
     pub(super) fn exchange_cards<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
         self.arm(cx, Wake::Exchange, now + EXCHANGE_EVERY);
         if self.peers.is_empty() {
@@ -91,7 +91,7 @@ impl Gossip {
 }
 
 impl<P: Payload> Context<P> {
-    /// Finds the cluster: a node by calling on the addresses, an observer by connecting to them.
+    /// Finds the cluster. A node sends datagrams to the addresses; an observer connects to them.
     pub(super) fn join(&mut self, now: Instant, addrs: Vec<SocketAddr>) {
         for addr in addrs {
             if self.me.is_client() {
@@ -105,7 +105,8 @@ impl<P: Payload> Context<P> {
     /// Asks a node how busy it is.
     pub(crate) fn send_poll(&mut self, to: NodeId, sequence: u64) {
         if to == self.me {
-            // Known without asking; the answer is on its way like any other.
+            // The node knows its figure, but the answer still goes out as a datagram, like every other
+            // answer.
             let bytes = encode_poll_answer(self.me, sequence, self.load_figure());
             return self.effects.push_back(Effect::Datagram { to: self.me.addr, bytes });
         }
@@ -120,8 +121,8 @@ impl<P: Payload> Context<P> {
         self.effects.push_back(Effect::Datagram { to: from, bytes });
     }
 
-    /// Puts the totals that are agreed for services without a declaration here on this node's card, so that nodes that
-    /// join later learn the highest that was ever seen.
+    /// Updates this node's card with the agreed totals of services whose total no card declares. Nodes that
+    /// join later then learn the highest total that was ever seen.
     fn share_totals(&mut self, now: Instant) {
         let mut is_changed = false;
         for (name, service) in &mut self.config.card.services {
@@ -152,7 +153,7 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Node<P> {
-    /// Goodbye: new work is refused from now on, what is open is finished.
+    /// Leaves the cluster: new work is refused from now on, and open work is finished.
     pub(super) fn leave(&mut self, now: Instant) {
         if self.cx.leaving == Leaving::No {
             self.cx.leaving = Leaving::Draining;
@@ -169,7 +170,7 @@ impl<P: Payload> Node<P> {
             },
             [POLL, rest @ ..] => match <[u8; 8]>::try_from(rest) {
                 Ok(sequence) => return self.cx.answer_poll(from, sequence),
-                Err(_) => "poll: not 8 bytes".into(),
+                Err(_) => "poll: expected 8 bytes".into(),
             },
             [POLL_ANSWER, rest @ ..] => match decode_poll_answer(rest) {
                 Some((node, sequence, figure)) => {
@@ -178,15 +179,15 @@ impl<P: Payload> Node<P> {
                         Err(problem) => alloc::format!("poll answer: {problem}").into(),
                     }
                 }
-                None => "poll answer: not 32 bytes and a node's name".into(),
+                None => "poll answer: expected 32 bytes and a node's id".into(),
             },
-            _ => "datagram kind: unknown".into(),
+            _ => "datagram: expected kind 0, 1 or 2".into(),
         };
         self.cx.counters.bad_messages += 1;
         self.cx.effects.push_back(Effect::Trace(TracePoint::BadDatagram { from, problem }));
     }
 
-    /// Passes on what membership wants sent, and acts on what it has found out.
+    /// Passes on the datagrams that membership wants to send, and handles its events.
     pub(super) fn drain_sight(&mut self, now: Instant) {
         while let Some((to, gossip)) = self.cx.sight.poll_transmit() {
             let mut bytes = Vec::with_capacity(gossip.len() + 1);
@@ -228,8 +229,8 @@ impl<P: Payload> Node<P> {
                 self.cx.loads.replicas.forget(node);
                 self.cx.loads.relays_ejected.forget(node);
                 self.cx.effects.push_back(Effect::Deliver(Event::MemberDown(node)));
-                // Who leaves in good order still answers what it has open, and closes the connection itself; who
-                // is dead stops giving signs of life.
+                // A node that leaves in good order still answers its open waves and closes the connection
+                // itself. A dead node stops sending signs of life.
                 if !(self.gossip.peers.contains(&node) && self.waves.works_with(node)) {
                     self.cx.effects.push_back(Effect::Disconnect { peer: node });
                     self.streams.handle_stream_peer_gone(&mut self.cx, now, node);
@@ -238,7 +239,7 @@ impl<P: Payload> Node<P> {
             }
             MembershipEvent::CardWanted(node) => self.cx.send(node, Message::WantCards),
             MembershipEvent::Load { node, figure, as_of } => {
-                // A rumour has been on its way for a round or two, which nobody has measured.
+                // The rumour has travelled for a round or two, a time that no node has measured.
                 let on_its_way = self.cx.config.tuning.membership.load_interval;
                 self.cx.loads.table.learn(node, figure, as_of - on_its_way);
             }
@@ -246,8 +247,9 @@ impl<P: Payload> Node<P> {
     }
 }
 
-/// Kind, sequence, queued nanoseconds, waves in flight, processors, latency nanoseconds, integers little-endian; then the
-/// name of the node that answers: the address that a datagram comes from may be another.
+/// Encodes kind, sequence number, queued nanoseconds, waves in flight, processors, latency nanoseconds
+/// (integers little-endian), and then the id of the answering node, whose datagram may come from another
+/// address.
 fn encode_poll_answer(node: NodeId, sequence: u64, figure: LoadFigure) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + POLL_FIGURE_BYTES + NODE_BYTES_MAX);
     bytes.push(POLL_ANSWER);
@@ -278,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poll_answer_is_read_as_it_was_written() {
+    fn poll_answer_round_trips() {
         let figure = LoadFigure {
             queued: Duration::from_millis(7),
             in_flight: 3,

@@ -1,4 +1,4 @@
-//! Where processors are given work, and where jobs that have ended find their wave, call or stream.
+//! Gives work to processors, and passes ended jobs on to their wave, call or stream.
 
 use super::Node;
 use crate::call::jobs::{What, is_wanted};
@@ -38,7 +38,7 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// Keeps jobs of waves that have ended from piling up before processors that hang.
+    /// Removes jobs of ended waves, which would otherwise pile up while processors hang.
     pub(crate) fn sweep_queue(&mut self) {
         let Self { cx, waves, streams, .. } = self;
         cx.queue.sweep(|turn| match turn {
@@ -49,7 +49,7 @@ impl<P: Payload> Node<P> {
         });
     }
 
-    /// A job is over.
+    /// A job has ended.
     pub(crate) fn handle_job_done(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl<P: Payload> Node<P> {
         self.dispatch(now);
     }
 
-    /// A job that makes slices is over.
+    /// A job that makes slices has ended.
     pub(crate) fn handle_slices_done(
         &mut self,
         now: Instant,
@@ -87,14 +87,14 @@ impl<P: Payload> Node<P> {
         self.dispatch(now);
     }
 
-    /// A job has run far past its deadline. Its processor is given to others as long as the node can afford
-    /// to lose a thread.
+    /// A job has run far past its deadline. Its processor is given to other jobs, as long as the node can
+    /// afford to lose a thread.
     pub(crate) fn handle_stuck(&mut self, now: Instant, id: JobId) {
         let affords_one = self.cx.workers_lost() < self.cx.config.limits.stuck_jobs_max;
         let Some(job) = self.cx.jobs.open.get_mut(&id) else { return };
         job.armed = None;
         if job.place == Place::Async {
-            // A future can be dropped: nothing of it stays behind.
+            // A future can be dropped; it leaves nothing behind.
             if let Some(job) = self.cx.jobs.open.remove(&id) {
                 self.cx.vacate(&job);
             }

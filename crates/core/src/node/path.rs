@@ -1,8 +1,9 @@
-//! On-path trees as a node forms them: where members and relays stand is on their cards.
+//! On-path trees as a node forms them. The cards give the rack and zone of members and relays.
 //!
-//! A relay that was lost, silent or slow in call after call is treated as failed (NetAgg §3.1): passed over for a second,
-//! then for two, up to half a minute, each time until a call shows it to be well. What the front's own child did it sees
-//! itself; what a relay further down did, whoever took its place tells by `Partial::given_up`.
+//! A relay that is lost, silent or slow in several calls in succession is treated as failed (NetAgg §3.1). It
+//! is passed over for one second, then for two, up to half a minute, until a call shows that it works again.
+//! The front observes its direct children itself. If a relay further down fails, the node that takes its
+//! place reports it in `Partial::given_up`.
 
 use crate::id::NodeId;
 use crate::membership::card::MemberCard;
@@ -15,19 +16,19 @@ use crate::tree::shape::{Candidate, Shape};
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// What is folded, and so which relays fold it.
+/// The call or stream whose results are folded, which determines the relays that fold them.
 pub(crate) struct Key<'a> {
-    /// Whose operators a relay must know; empty where every node knows them.
+    /// The service whose operators a relay must know; empty if every node knows them.
     pub(crate) service: &'a str,
-    /// What ranks relays.
+    /// The name by which relays are ranked.
     pub(crate) application: &'a str,
-    /// What chooses among them.
+    /// The number by which a call or stream chooses among them.
     pub(crate) tag: u64,
 }
 
 impl<P: Payload> Context<P> {
-    /// The trees that come to this node on their paths, largest first; `None` where the shape is another, or is left open
-    /// and no relay is in sight. Candidates stand by node ascending.
+    /// The trees that reach this node on their network paths, largest first. `None` if the shape is another
+    /// one, or if the shape is `Auto` and no relay is in sight. The candidates must be sorted by node.
     pub(crate) fn form_on_path(
         &self,
         now: Instant,
@@ -60,15 +61,15 @@ impl<P: Payload> Context<P> {
     }
 }
 
-/// The relays that a call is to come by.
+/// The relays in the trees of a call.
 pub(crate) fn relays_of(trees: &[Tree]) -> SmallVec<[NodeId; 4]> {
     let seats = trees.iter().flat_map(Tree::seats);
     seats.filter(|seat| seat.is_relay()).map(|seat| seat.node).collect()
 }
 
 impl<P: Payload> Context<P> {
-    /// A call is over that was to come by `relays`, and had to do without those `given_up`. The others have done well if
-    /// all came of it that was asked.
+    /// Judges the relays of a call that has ended. The relays in `given_up` have failed. If the call is full,
+    /// the others have succeeded.
     pub(crate) fn judge_relays(
         &mut self,
         now: Instant,

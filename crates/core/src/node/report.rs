@@ -1,4 +1,4 @@
-//! What the node says of itself.
+//! A node's reports about itself.
 
 use super::Node;
 use crate::id::WaveId;
@@ -32,7 +32,8 @@ impl<P: Payload> Node<P> {
         }
     }
 
-    /// The total of each service that members provide, and who differs: of the first [`SERVICES_MAX`] by name.
+    /// The total of each service that members provide, and the members that differ: for the first
+    /// [`SERVICES_MAX`] services by name.
     fn totals(&self) -> Vec<TotalStatus> {
         let status = |(name, index): (&str, &ServiceIndex)| {
             let refused =
@@ -42,7 +43,7 @@ impl<P: Payload> Node<P> {
         self.view().services().take(SERVICES_MAX).map(status).collect()
     }
 
-    /// The waves that this node takes part in and has not answered; one that it has two parts in comes twice.
+    /// The open waves that this node takes part in. A wave in which the node has two parts appears twice.
     pub fn open_waves(&self) -> impl Iterator<Item = WaveId> + '_ {
         self.waves.open.keys().map(|tag| tag.wave)
     }

@@ -1,4 +1,4 @@
-//! What the node's applications are to have of it, set and told while it runs.
+//! The shares of applications in a node, set and reported while it runs.
 
 use crate::call::repair::service_of;
 use crate::config::NodeConfig;
@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
-/// A lane for each service that there is something of here, or that a share is set for.
+/// One lane for each service that this node runs, holds or has a share for.
 pub(crate) fn lanes_of(config: &NodeConfig) -> Lanes {
     let kinds = config.kinds.iter().map(|kind| service_of(&kind.name));
     let others = config.card.services.keys().chain(config.shares.keys()).chain(&config.pushed);
@@ -21,19 +21,19 @@ pub(crate) fn lanes_of(config: &NodeConfig) -> Lanes {
 }
 
 impl<P: Payload> Context<P> {
-    /// Whose a call of this name is.
+    /// The lane of calls with this name.
     pub(crate) fn lane_of(&self, name: &str) -> Lane {
         self.queue.lanes.of_service(service_of(name))
     }
 
-    /// An application holds bytes here, or is about to: it has its part of their room from now on.
+    /// An application holds bytes here, or is about to. From now on it has its share of the room for bytes.
     pub(crate) fn note_held(&mut self, lane: Lane) {
         if self.queue.lanes.note_held(lane) {
             self.part_rooms();
         }
     }
 
-    /// Parts all room anew among the applications.
+    /// Divides all room anew among the applications.
     pub(crate) fn part_rooms(&mut self) {
         self.queue.part_room();
         for lane in 0..self.queue.lanes.len() {
@@ -43,7 +43,7 @@ impl<P: Payload> Context<P> {
         }
     }
 
-    /// Other shares from now on.
+    /// Sets other shares, and reports all shares.
     pub(crate) fn set_shares(
         &mut self,
         now: Instant,
@@ -56,7 +56,7 @@ impl<P: Payload> Context<P> {
         Ok(Box::new(self.shares_report(now)))
     }
 
-    /// Somebody over a connection sets shares, or asks for them.
+    /// A client or a peer sets shares, or asks for them.
     pub(super) fn handle_shares_request(
         &mut self,
         now: Instant,
@@ -69,7 +69,7 @@ impl<P: Payload> Context<P> {
         self.send(from, Message::SharesReply { id, result });
     }
 
-    /// The node's own user does.
+    /// The driver's user sets shares, or asks for them.
     pub(super) fn set_shares_for_user(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl<P: Payload> Context<P> {
 }
 
 impl<P: Payload> Context<P> {
-    /// What each application is to have of the node, and what it has had.
+    /// Each application's share of the node, and what it has used.
     pub(crate) fn shares_report(&self, now: Instant) -> SharesReport {
         let with_what_waits = |(lane, account): (Lane, ServiceAccount)| ServiceAccount {
             jobs_queued: self.queue.len_of(lane),

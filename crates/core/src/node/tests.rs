@@ -1,4 +1,4 @@
-//! What a wave counts as lost while it goes on, beside a count that looks at all children.
+//! A wave's running count of losses, checked against a scan of all children.
 
 use super::Node;
 use crate::config::{Kind, NodeConfig, Placement, Tuning};
@@ -24,7 +24,7 @@ use proptest::prelude::*;
 const CHILDREN: u32 = 20;
 const ROOT: u32 = 1;
 const FIRST_CHILD: u32 = 2;
-/// Two replicas of all partitions, which are no children at first.
+/// Two replicas of all partitions. They are not children at first.
 const REPLICAS: [u32; 2] = [100, 101];
 const TAG: Tag = Tag { wave: WaveId { origin: 1, sequence: 1 }, branch: 0 };
 
@@ -41,7 +41,7 @@ fn card(number: u32) -> MemberCard {
     card
 }
 
-/// The partitions of a child: two that are not beside each other.
+/// The partitions of a child: two that are not adjacent.
 fn held(child: u32) -> PartitionSet {
     [child, CHILDREN + child].into_iter().collect()
 }
@@ -61,7 +61,7 @@ fn partial(branch: u32, contributors: PartitionSet, missing: Vec<Missing>, last:
     }
 }
 
-/// A root whose children are asked, and whom it has asked since.
+/// A root, its children, and the replicas that it has asked since.
 struct Root {
     node: Node<Bytes>,
     now: Instant,
@@ -150,16 +150,18 @@ impl Root {
         }
     }
 
-    /// Those that are lost for good by the short way and by a look at all children, and what the wave's rule is told.
+    /// The partitions lost for good by the running count and by a scan of all children, and the number in the
+    /// wave's progress.
     fn lost(&mut self) -> Option<(PartitionSet, PartitionSet, usize)> {
         let wave = self.node.waves.open.get_mut(&TAG)?;
         Some((wave.lost_for_good().clone(), wave.not_in_hand(), wave.progress().lost))
     }
 }
 
-/// A child that lost one partition and gave the other has nothing more to give once a replica gives the first.
+/// A child lost one partition and gave the other. Once a replica gives the first, the child has nothing more
+/// to give.
 #[test]
-fn a_child_whose_losses_came_from_elsewhere_is_not_waited_for() {
+fn child_is_not_awaited_once_a_replica_gave_its_losses() {
     let mut root = Root::new(1, 1, false, 1);
     let (child, branch, of) = root.asked[0].clone();
     let lost = PartitionSet::alone(of.least().expect("it has partitions"));
@@ -175,9 +177,10 @@ fn a_child_whose_losses_came_from_elsewhere_is_not_waited_for() {
 }
 
 proptest! {
-    /// Whatever children, replicas and time do, what is counted as lost is what a look at all children finds.
+    /// The running count of losses equals a scan of all children, in any order of messages, failures and
+    /// timeouts.
     #[test]
-    fn lost_partitions_are_those_that_no_child_is_at_work_on(
+    fn lost_partitions_match_a_scan_of_all_children(
         spare in 0..2 * CHILDREN,
         losses_max in 0..2 * CHILDREN,
         hedge in any::<bool>(),
@@ -196,7 +199,7 @@ proptest! {
                 0..3 => Some(partial(branch, of, Vec::new(), true)),
                 3 => Some(partial(branch, of.difference(&first), failed(&first), true)),
                 4 => Some(partial(branch, PartitionSet::new(), failed(&first), false)),
-                // It neither gives all nor says what it lacks.
+                // The child neither gives all its partitions nor reports the others as missing.
                 5 => Some(partial(branch, first, Vec::new(), true)),
                 _ => None,
             };

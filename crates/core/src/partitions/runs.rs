@@ -1,44 +1,45 @@
 //! The runs of a set: half-open ranges, ascending, disjoint and not adjacent.
 //!
-//! Nearly every set has one run or two. They lie in the set itself, which is as small as it can be for it: packets, partials
-//! and waves have several sets each, and are moved often. More runs lie in chunks. A root over ten thousand children holds
-//! thousands for a while, and adds one run for each partial. In one row that would move half of them each time; a change in
-//! chunks searches for its chunk and moves no more than the runs of that chunk.
+//! Nearly every set has one or two runs. These are stored in the set itself, which is kept small, because
+//! packets, partials and waves have several sets each and are moved often. More runs are stored in chunks. A
+//! root over ten thousand children holds thousands of runs for a while, and adds one run for each partial. In
+//! a single row each insertion would move half of the runs. With chunks, a change searches for its chunk and
+//! moves at most the runs of that chunk.
 //!
-//! Invariants: chunks hold more than [`FEW_MAX`] runs, and no chunk is empty. How runs are laid out in chunks does not matter
-//! to what the set is.
+//! Invariants: sets with chunks have more than [`FEW_MAX`] runs, and no chunk is empty. The division of runs
+//! into chunks does not affect the set's value.
 
 use crate::id::PartitionId;
 use alloc::boxed::Box;
 use smallvec::SmallVec;
 
-/// A run, from its first partition to the one after its last.
+/// A run, as its first partition and the one after its last.
 pub(super) type Run = (PartitionId, PartitionId);
 
-/// Runs side by side.
+/// Runs in one array.
 pub(super) type Row = SmallVec<[Run; 8]>;
 
-/// So many runs lie in the set itself.
+/// Sets with at most this many runs store them in the set itself.
 const FEW_MAX: usize = 2;
-/// Two sets of so many runs together are passed run by run.
+/// If two sets together have at most this many runs, they are compared run by run.
 const SHORT_MAX: usize = 48;
-/// More runs than this do not lie in one chunk.
+/// The maximum number of runs in one chunk.
 const CHUNK_MAX: usize = 256;
 
 #[derive(Clone)]
 enum Layout {
-    /// So many of these.
+    /// The number of runs, and the array whose first elements they are.
     Few(u8, [Run; FEW_MAX]),
     Many(Box<Chunks>),
 }
 
-/// More runs than lie in the set itself.
+/// The runs of a set that has too many to store in the set itself.
 #[derive(Clone)]
 struct Chunks {
     chunks: SmallVec<[Row; 1]>,
-    /// How many runs all chunks hold.
+    /// The number of runs in all chunks.
     count: usize,
-    /// How many partitions all runs hold.
+    /// The number of partitions in all runs.
     len: usize,
 }
 
@@ -57,7 +58,7 @@ impl Runs {
         Self(Layout::Few(0, [(0, 0); FEW_MAX]))
     }
 
-    /// These, which are ascending, disjoint and not adjacent.
+    /// From runs that are ascending, disjoint and not adjacent.
     pub(super) fn of(row: Row) -> Self {
         let mut all = Self::new();
         if row.len() <= CHUNK_MAX {
@@ -68,7 +69,7 @@ impl Runs {
         all
     }
 
-    /// How many there are.
+    /// The number of runs.
     #[inline]
     pub(super) fn count(&self) -> usize {
         match &self.0 {
@@ -77,7 +78,7 @@ impl Runs {
         }
     }
 
-    /// How many partitions they hold.
+    /// The number of partitions.
     #[inline]
     pub(super) fn len(&self) -> usize {
         match &self.0 {
@@ -86,7 +87,7 @@ impl Runs {
         }
     }
 
-    /// All of them, ascending.
+    /// All runs, ascending.
     #[inline]
     pub(super) fn iter(&self) -> RunsIter<'_> {
         match &self.0 {
@@ -95,7 +96,7 @@ impl Runs {
         }
     }
 
-    /// All of them, where they lie side by side.
+    /// All runs as one slice, if they are in one array.
     #[inline]
     fn row(&self) -> Option<&[Run]> {
         match &self.0 {
@@ -107,7 +108,7 @@ impl Runs {
         }
     }
 
-    /// Both in a row, when they are so few together that passing all of them takes less than any search.
+    /// Both sets' runs as slices, if they are so few that passing all of them takes less than a search.
     #[inline]
     pub(super) fn short_rows<'a>(&'a self, other: &'a Self) -> Option<(&'a [Run], &'a [Run])> {
         let (a, b) = (self.row()?, other.row()?);
@@ -134,7 +135,7 @@ impl Runs {
         row[..row.partition_point(|&(start, _)| start <= partition)].last().copied()
     }
 
-    /// Adds a run behind all others, which it does not touch.
+    /// Adds a run behind all others. It must not touch them.
     pub(super) fn push(&mut self, run: Run) {
         match &mut self.0 {
             Layout::Few(count, few) if usize::from(*count) < FEW_MAX => {
@@ -150,7 +151,7 @@ impl Runs {
         }
     }
 
-    /// Adds a run to others that begin no later.
+    /// Adds a run that begins no earlier than any other.
     pub(super) fn append(&mut self, (start, end): Run) {
         let Some(last) = self.last().filter(|&(_, last_end)| last_end >= start) else {
             return self.push((start, end));
@@ -162,7 +163,7 @@ impl Runs {
         }
     }
 
-    /// Adds the partitions of a run that is not empty; gives how many of them are new.
+    /// Adds the partitions of a run that is not empty. Returns how many of them are new.
     pub(super) fn insert(&mut self, run: Run) -> usize {
         match &mut self.0 {
             Layout::Few(count, few) => {
@@ -187,7 +188,7 @@ impl Runs {
         }
     }
 
-    /// Removes the partitions of a run; gives how many there were.
+    /// Removes the partitions of a run. Returns how many of them were in the set.
     pub(super) fn remove(&mut self, run: Run) -> usize {
         match &mut self.0 {
             Layout::Few(count, few) => {
@@ -208,7 +209,7 @@ impl Runs {
         }
     }
 
-    /// These runs instead.
+    /// Replaces all runs with these.
     #[inline]
     pub(super) fn lay(&mut self, row: Row) {
         if row.len() <= FEW_MAX {
@@ -223,7 +224,7 @@ impl Runs {
         }
     }
 
-    /// Lays runs in the set itself when few are left.
+    /// Moves the runs into the set itself if few are left.
     fn lie_in_the_set(&mut self) {
         if self.count() <= FEW_MAX {
             self.lay(self.iter().copied().collect());
@@ -256,7 +257,7 @@ impl Chunks {
         }
     }
 
-    /// The last run ends later.
+    /// Moves the end of the last run to `end`, which is later.
     fn prolong_last(&mut self, end: PartitionId) {
         if let Some(last) = self.chunks.last_mut().and_then(|chunk| chunk.last_mut()) {
             self.len += (end - last.1) as usize;
@@ -294,7 +295,7 @@ impl Chunks {
         let (mut joined, mut before) = absorb(chunk, from, run);
         self.count = self.count + chunk.len() - many;
         let is_last_of_chunk = from + 1 == chunk.len();
-        // What it touches may go on in the chunks behind.
+        // The runs that it touches may continue in the following chunks.
         let mut emptied = at + 1;
         while is_last_of_chunk
             && let Some(behind) = self.chunks.get_mut(emptied)
@@ -331,7 +332,7 @@ impl Chunks {
         if to == from {
             return 0;
         }
-        // Of these chunks only the first and the last may have runs left.
+        // Of these chunks, only the first and the last may have runs left.
         let first = from + usize::from(!self.chunks[from].is_empty());
         let emptied = self.chunks[first..to].iter().take_while(|chunk| chunk.is_empty()).count();
         self.chunks.drain(first..first + emptied);
@@ -351,8 +352,8 @@ impl Chunks {
     }
 }
 
-/// Makes the last run of a row longer by another that begins within it or behind it, where the two touch. Gives how many
-/// partitions are new; `None` if the other begins elsewhere.
+/// Extends the last run of a row by another run that begins within it or directly behind it. Returns how many
+/// partitions are new, or `None` if the other run begins elsewhere.
 #[inline]
 fn prolong(last: Option<&mut Run>, (start, end): Run) -> Option<usize> {
     let last = last.filter(|last| last.0 <= start && start <= last.1)?;
@@ -361,7 +362,7 @@ fn prolong(last: Option<&mut Run>, (start, end): Run) -> Option<usize> {
     Some(gained as usize)
 }
 
-/// Adds the partitions of a run to a row; gives how many of them are new. Most come at the end.
+/// Adds the partitions of a run to a row. Returns how many of them are new. Most runs are added at the end.
 #[inline]
 fn insert_in(row: &mut Row, run: Run) -> usize {
     if row.last().is_none_or(|last| last.1 < run.0) {
@@ -376,8 +377,8 @@ fn insert_in(row: &mut Row, run: Run) -> usize {
     length(&joined) - before
 }
 
-/// Puts a run into a row at `from`, in the place of those that it touches. Gives what they have become together, and how
-/// many partitions were there before.
+/// Merges a run into a row at `from`, in place of the runs that it touches. Returns the merged run, and how
+/// many of its partitions were in the row before.
 fn absorb(row: &mut Row, from: usize, (mut start, mut end): Run) -> (Run, usize) {
     let (mut to, mut before) = (from, 0);
     while let Some(run) = row.get(to)
@@ -399,7 +400,7 @@ fn absorb(row: &mut Row, from: usize, (mut start, mut end): Run) -> (Run, usize)
     ((start, end), before)
 }
 
-/// Removes the partitions of a run from a row; gives how many there were.
+/// Removes the partitions of a run from a row. Returns how many of them were in the row.
 fn cut(row: &mut Row, (start, end): Run) -> usize {
     let from = row.partition_point(|&(_, old_end)| old_end <= start);
     let many = row[from..].partition_point(|&(old_start, _)| old_start < end);
@@ -410,12 +411,12 @@ fn cut(row: &mut Row, (start, end): Run) -> usize {
     let (reused, inserted) = kept.split_at(kept.len().min(many));
     row[from..from + reused.len()].copy_from_slice(reused);
     row.drain(from + reused.len()..=last);
-    // A run that is cut in two needs one place more.
+    // A run that is cut in two needs one more place.
     inserted.iter().for_each(|&run| row.insert(from + reused.len(), run));
     before - kept.iter().map(length).sum::<usize>()
 }
 
-/// True when some partition is in a run of both rows.
+/// True if the rows have a partition in common.
 pub(super) fn rows_intersect(mut a: &[Run], mut b: &[Run]) -> bool {
     while let (Some(one), Some(two)) = (a.first(), b.first()) {
         if one.1 <= two.0 {
@@ -449,12 +450,12 @@ pub(super) fn union_of_rows<'a>(mut a: &'a [Run], mut b: &'a [Run]) -> Row {
     }
 }
 
-/// Where the last run of a chunk ends.
+/// The end of a chunk's last run.
 fn end_of(chunk: &Row) -> PartitionId {
     chunk[chunk.len() - 1].1
 }
 
-/// How many partitions a run holds.
+/// The number of partitions in a run.
 pub(super) fn length(&(start, end): &Run) -> usize {
     (end - start) as usize
 }
@@ -462,14 +463,14 @@ pub(super) fn length(&(start, end): &Run) -> usize {
 /// The runs of a set, ascending, as half-open `(start, end)` pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunsIter<'a> {
-    /// What is left of the row that is being passed.
+    /// The rest of the row that is being read.
     row: &'a [Run],
-    /// Those behind it.
+    /// The chunks after that row.
     chunks: &'a [Row],
 }
 
 impl RunsIter<'_> {
-    /// Passes the runs that end at `start` or before.
+    /// Skips the runs that end at `start` or before.
     #[inline]
     pub(super) fn skip_to(&mut self, start: PartitionId) {
         if !self.chunks.is_empty() && self.row.last().is_none_or(|&(_, end)| end <= start) {
@@ -483,7 +484,7 @@ impl RunsIter<'_> {
         self.row = after(self.row, start);
     }
 
-    /// The next run, which stays the next.
+    /// The next run, without removing it.
     #[inline]
     pub(super) fn peek(mut self) -> Option<Run> {
         self.next().copied()
@@ -517,7 +518,8 @@ impl<'a> Iterator for RunsIter<'a> {
 
 impl ExactSizeIterator for RunsIter<'_> {}
 
-/// The runs that end after `start`: found near the beginning, where they mostly are, or else by halving.
+/// The runs that end after `start`. The first of them is mostly near the beginning, so the search doubles its
+/// step before it halves.
 fn after(runs: &[Run], start: PartitionId) -> &[Run] {
     if runs.first().is_none_or(|&(_, end)| end > start) {
         return runs;

@@ -1,15 +1,15 @@
-//! The least loaded by what the nodes themselves have announced (random polling paper §2.1; DESIGN 4.2).
+//! The least loaded replica by announced load figures (random polling paper §2.1; DESIGN 4.2).
 //!
-//! It asks nobody and waits for nobody: every figure that came for nothing, on partials and in gossip, is taken
-//! for what it is worth. What it is worth falls with its age, and there are two readings of that:
-//! * `announced` corrects a figure at random for its age ([`crate::load::announce`]), so that callers who have
-//!   heard the same do not all turn to the same node;
-//! * `announced_raw` takes figures at their word, as the paper's broadcast policy does. Between two
-//!   announcements every caller runs to the node that was idle last, until it is not: it flocks. It is here to
-//!   be measured.
+//! The policy sends no polls and does not wait. It uses every figure that came at no cost, on partials and in
+//! gossip. The value of a figure falls with its age, and there are two ways to deal with that:
+//! * `announced` corrects a figure at random for its age ([`crate::load::announce`]), so that callers with
+//!   the same figures do not all choose the same node.
+//! * `announced_raw` uses figures as they are, like the paper's broadcast policy. Between two announcements,
+//!   every caller chooses the node that was idle last, until it is no longer idle (flocking). The policy
+//!   exists for comparison.
 //!
-//! A node that has never told anything is idle: idle nodes have nothing to announce. What this front has placed
-//! on a node since is in the figure with either reading, unless `Tuning::anticipate` is off.
+//! A node without a figure counts as idle, because idle nodes have nothing to announce. Both policies add the
+//! work that this front has placed on a node since, unless `Tuning::anticipate` is off.
 
 use super::choice::{Choice, Wanted};
 use super::least_loaded::{Among, Cost, choose as choose_least};
@@ -19,28 +19,28 @@ use crate::load::table::LoadTable;
 use crate::random::Random;
 use crate::time::{Duration, Instant};
 
-/// What a front knows of loads without asking.
+/// The loads that a front knows without polling.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
-    /// What the others have said.
+    /// The figures of other nodes.
     pub loads: &'a LoadTable,
-    /// The front itself, which may hold replicas too, and its own figure, which is never stale.
+    /// The front itself, which may hold replicas too, and its figure, which is never stale.
     pub own: (NodeId, LoadFigure),
-    /// What time it is.
+    /// The present time.
     pub now: Instant,
 }
 
 /// How a figure is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As it was told.
+    /// As it was announced.
     Raw,
     /// Corrected at random for its age.
     Corrected,
 }
 
 impl Announced<'_> {
-    /// What `node` is taken to be loaded with.
+    /// The load of `node`, as the policy reads it.
     pub fn figure(&self, node: NodeId, reading: Reading, random: &mut Random) -> LoadFigure {
         let Self { loads, own, now } = *self;
         if node == own.0 {
@@ -53,7 +53,7 @@ impl Announced<'_> {
         figure.unwrap_or_default()
     }
 
-    /// The latency that `node` reports of itself; zero when it has reported none.
+    /// The latency that `node` reports of itself; zero if it has reported none.
     pub fn latency(&self, node: NodeId) -> Duration {
         if node == self.own.0 {
             return self.own.1.latency;
@@ -61,7 +61,7 @@ impl Announced<'_> {
         self.loads.of(node).map_or(Duration::ZERO, |known| known.figure.latency)
     }
 
-    /// For each partition the replica of least load; see [`choose_least`].
+    /// Chooses for each partition the replica with the least load; see [`choose_least`].
     pub fn choose<'w>(
         &self,
         wanted: impl Wanted<'w>,
@@ -91,7 +91,7 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// Who is chosen for one partition by callers of different fortunes.
+    /// The nodes chosen for one partition by callers with different seeds.
     fn chosen(loads: &LoadTable, replicas: &[u8], reading: Reading, millis: u64) -> BTreeSet<NodeId> {
         let service: Service = vec![(0, replicas.iter().map(|&number| node(number)).collect())];
         let announced = Announced { loads, own: (node(99), busy(0)), now: at(millis) };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_figures_are_taken_at_their_word() {
+    fn fresh_figures_are_not_corrected() {
         assert_eq!(chosen(&three(), &[1, 2, 3], Reading::Corrected, 0), [node(1)].into());
     }
 
@@ -122,12 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn who_never_told_anything_is_idle() {
+    fn a_node_without_figure_counts_as_idle() {
         assert_eq!(chosen(&three(), &[1, 2, 7], Reading::Raw, 0), [node(7)].into());
     }
 
     #[test]
-    fn what_was_just_placed_counts() {
+    fn work_that_was_just_placed_counts() {
         let mut loads = three();
         loads.anticipate(node(1), Duration::from_millis(5), 1, at(0));
         assert_eq!(chosen(&loads, &[1, 2], Reading::Raw, 0), [node(2)].into());

@@ -1,8 +1,8 @@
-//! What every policy is asked, and what it answers.
+//! The input and output of every policy.
 //!
-//! The common service has one replica per partition, and its partitions lie in runs on its nodes. So a policy
-//! walks the partitions once, and a run that goes to one node is entered as one range: ten thousand
-//! partitions on fifty nodes cost fifty map entries and no allocation per partition.
+//! A typical service has one replica per partition, and each node holds a run of partitions. So a policy
+//! walks the partitions once, and a run that goes to one node is added as one range: ten thousand partitions
+//! on fifty nodes cost fifty map entries and no allocation per partition.
 
 use crate::id::{NodeId, PartitionId};
 use crate::partitions::PartitionSet;
@@ -10,31 +10,32 @@ use crate::random::Random;
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
-/// The partitions that a call asks, ascending, each with the nodes that hold it; walked more than once.
+/// The partitions that a call asks for, ascending, each with the nodes that hold it. Policies may iterate it
+/// more than once.
 pub trait Wanted<'a>: Iterator<Item = (PartitionId, &'a [NodeId])> + Clone {}
 
 impl<'a, W: Iterator<Item = (PartitionId, &'a [NodeId])> + Clone> Wanted<'a> for W {}
 
-/// Who takes part in a call, and with what.
+/// The nodes that take part in a call, and their partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Choice {
-    /// Node → the partitions it was chosen for; none of the sets is empty.
+    /// The partitions chosen for each node. No set is empty.
     pub by_node: BTreeMap<NodeId, PartitionSet>,
-    /// The partitions that nobody holds.
+    /// The partitions that no node holds.
     pub unplaced: PartitionSet,
 }
 
-/// A [`Choice`] in the making.
+/// A [`Choice`] under construction.
 #[derive(Default)]
 pub(super) struct Placing {
     choice: Choice,
-    /// The run that is still growing, and whose it is; `None` for the unplaced.
+    /// The run that is still growing, and its node; `None` for unplaced partitions.
     run: Range<PartitionId>,
     owner: Option<NodeId>,
 }
 
 impl Placing {
-    /// Gives `partition` to `node`, or to nobody.
+    /// Gives `partition` to `node`, or to no node.
     pub(super) fn place(&mut self, partition: PartitionId, node: Option<NodeId>) {
         if node != self.owner || partition != self.run.end {
             self.enter_run();
@@ -63,7 +64,7 @@ impl Placing {
     }
 }
 
-/// Chooses for each partition by `pick`, which is given the replicas when there are several.
+/// Chooses for each partition. Calls `pick` with the replicas if there are several.
 pub(super) fn choose_each<'a>(
     wanted: impl Wanted<'a>,
     mut pick: impl FnMut(PartitionId, &'a [NodeId]) -> NodeId,
@@ -80,7 +81,7 @@ pub(super) fn choose_each<'a>(
     placing.finish()
 }
 
-/// Of equals any by lot: the node of the least weight. Weights that do not compare count as equal.
+/// The node of the least weight; ties are broken at random. Weights that do not compare count as equal.
 pub(super) fn least_by_lot<W: PartialOrd + Copy>(
     weighed: impl Iterator<Item = (W, NodeId)>,
     random: &mut Random,
@@ -91,7 +92,8 @@ pub(super) fn least_by_lot<W: PartialOrd + Copy>(
         match least {
             Some((least, _)) if weight > least => {}
             Some((best, _)) if weight >= best => {
-                // The k-th of k equals takes the place with probability 1/k: each is equally likely in the end.
+                // The k-th of k equals replaces the choice with probability 1/k, so all are equally likely in
+                // the end.
                 equals += 1;
                 if random.below(equals) == 0 {
                     least = Some((weight, node));
@@ -115,14 +117,14 @@ pub(super) mod tests {
         NodeId::new(([10, 0, 0, number], 7700).into(), 1)
     }
 
-    /// A service as (partition, its replicas), in no order but that of the partitions.
+    /// A service as (partition, its replicas), sorted by partition.
     pub(in super::super) type Service = Vec<(PartitionId, Vec<NodeId>)>;
 
     pub(in super::super) fn wanted(service: &Service) -> impl Wanted<'_> {
         service.iter().map(|(partition, replicas)| (*partition, replicas.as_slice()))
     }
 
-    /// Up to 60 partitions, some of them not asked, with 0 to 5 replicas each on nodes 0..12.
+    /// Up to 60 partitions of 80, with 0 to 4 replicas each on nodes 0..12.
     pub(in super::super) fn services() -> impl Strategy<Value = Service> {
         let replicas = prop::collection::btree_set(0_u8..12, 0..5);
         prop::collection::btree_map(0_u32..80, replicas, 0..60).prop_map(|service| {
@@ -131,7 +133,7 @@ pub(super) mod tests {
         })
     }
 
-    /// What must hold of a choice whatever the policy.
+    /// Asserts the properties that every policy's choice must have.
     pub(in super::super) fn assert_honours(choice: &Choice, service: &Service) {
         let mut placed = PartitionSet::new();
         for (node, partitions) in &choice.by_node {
@@ -148,7 +150,7 @@ pub(super) mod tests {
         assert_eq!(
             placed.len() + choice.unplaced.len(),
             service.len(),
-            "nothing is lost, nothing is invented"
+            "every partition is placed or unplaced"
         );
     }
 
@@ -166,7 +168,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_one_replica_there_is_no_choice() {
+    fn a_single_replica_is_chosen_without_picking() {
         let service = vec![(0, vec![node(1)]), (1, vec![]), (2, vec![node(1)])];
         let choice = choose_each(wanted(&service), |_, _| unreachable!("there is nothing to pick from"));
         assert_eq!(choice.by_node[&node(1)].to_string(), "0,2");

@@ -1,14 +1,14 @@
-//! Nodes that keep failing are left alone for a while (Envoy's outlier ejection; Prequal, NSDI'24, §4).
+//! Nodes that fail repeatedly are passed over for a while (Envoy's outlier ejection; Prequal, NSDI'24, §4).
 //!
-//! A node that fails fast looks idle: it has nothing queued, nothing in flight, and answers in no time. Every
-//! policy that compares nodes would send it everything. So a front counts each node's errors in a row, and after
-//! [`ERRORS_MAX`] the node is *ejected*: passed over for a second, then, if it goes on so, for two, four, up to
-//! half a minute. The first success after an ejection ends the row; what the next ejection would last is
-//! forgotten when the node has done well for [`EJECTED_MAX`].
+//! A node that fails fast looks idle: it has nothing queued, nothing in flight, and answers at once. Every
+//! policy that compares nodes would send it everything. So a front counts each node's consecutive errors, and
+//! after [`ERRORS_MAX`] errors the node is *ejected*: passed over for one second, then, if it continues to
+//! fail, for two, four, up to half a minute. The first success after an ejection resets the error count. The
+//! number of ejections is forgotten once the node has worked well for [`EJECTED_MAX`].
 //!
-//! The fault may be the front's own (a parameter that every local refuses, a network cut in two). So of one
-//! partition's replicas at most half are passed over, whoever has failed: those ejected for longest go first.
-//! A partition's only replica is always asked.
+//! The front itself may be at fault (a parameter that every local rejects, a partitioned network). So of the
+//! replicas of one partition at most half are passed over: those with the longest remaining ejection. A
+//! partition's only replica is always asked.
 
 use super::choice::Wanted;
 use crate::id::{NodeId, PartitionId};
@@ -18,26 +18,26 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// So many errors in a row eject a node.
+/// The number of consecutive errors that eject a node.
 pub const ERRORS_MAX: u32 = 5;
 
-/// How long a node's first ejection lasts; each further one lasts twice as long.
+/// The duration of a node's first ejection. Each further one lasts twice as long.
 pub const EJECTED_FIRST: Duration = Duration::from_secs(1);
 
-/// How long an ejection lasts at most.
+/// The longest duration of an ejection.
 pub const EJECTED_MAX: Duration = Duration::from_secs(30);
 
-/// How many times the duration is doubled before it is [`EJECTED_MAX`] in any case.
+/// The number of doublings after which the duration is [`EJECTED_MAX`] in any case.
 const DOUBLINGS_MAX: u32 = 5;
 
-/// Who has failed, and who is passed over for it.
+/// Nodes that have failed, and nodes that are passed over for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    /// Only nodes that have something against them.
+    /// Only nodes with errors or ejections.
     records: BTreeMap<NodeId, Record>,
-    /// When the last ejection ends: past it there is nothing to look up.
+    /// The end of the last ejection. After it, no lookups are necessary.
     all_clear_at: Instant,
-    /// The errors that whoever comes back from an ejection still has against it.
+    /// The number of errors that a node keeps when its ejection ends.
     errors_kept: u32,
     peers_max: usize,
 }
@@ -51,7 +51,7 @@ struct Record {
 }
 
 impl Ejection {
-    /// Nobody has failed yet; up to `peers_max` nodes are remembered.
+    /// No failures yet. Up to `peers_max` nodes are remembered.
     pub fn new(peers_max: usize) -> Self {
         Self {
             records: BTreeMap::new(),
@@ -61,17 +61,18 @@ impl Ejection {
         }
     }
 
-    /// The same, but whoever comes back is ejected again for its first error, until it has done well once.
+    /// Like [`Ejection::new`], but a node that returns is ejected again at its first error, until it has
+    /// succeeded once.
     pub fn with_probation(peers_max: usize) -> Self {
         Self { errors_kept: ERRORS_MAX - 1, ..Self::new(peers_max) }
     }
 
-    /// How many nodes are remembered.
+    /// The number of nodes that are remembered.
     pub fn remembered(&self) -> usize {
         self.records.len()
     }
 
-    /// `node` has failed. True when it is ejected for it.
+    /// Records that `node` has failed. Returns true if this ejects it.
     pub fn note_error(&mut self, node: NodeId, now: Instant) -> bool {
         if !self.records.contains_key(&node) && self.records.len() >= self.peers_max {
             let oldest = self.records.iter().min_by_key(|(_, record)| record.last_at).map(|(&node, _)| node);
@@ -81,7 +82,8 @@ impl Ejection {
         let record = self.records.entry(node).or_insert(fresh);
         record.last_at = now;
         if now < record.ejected_until {
-            // It was asked all the same, as half of the replicas are: it is out already.
+            // The node was asked although it is ejected, because at most half of the replicas are passed
+            // over.
             return false;
         }
         record.errors += 1;
@@ -96,7 +98,7 @@ impl Ejection {
         true
     }
 
-    /// `node` has done what it was asked.
+    /// Records that `node` has succeeded.
     pub fn note_success(&mut self, node: NodeId, now: Instant) {
         let Some(record) = self.records.get_mut(&node) else { return };
         record.errors = 0;
@@ -115,8 +117,8 @@ impl Ejection {
         self.ejected_until(node, now).is_some()
     }
 
-    /// The partitions with those of their replicas that are not passed over; `None` while nobody is ejected, which
-    /// is nearly always, and then it looks at nothing.
+    /// The partitions with their replicas, without the replicas that are passed over. `None` while no node is
+    /// ejected, which is nearly always; then no partition is looked at.
     pub fn spare<'a>(&self, wanted: impl Wanted<'a>, now: Instant) -> Option<Spared> {
         if now >= self.all_clear_at {
             return None;
@@ -131,7 +133,7 @@ impl Ejection {
         Some(spared)
     }
 
-    /// Takes out of `nodes[start..]` who is ejected, half of them at most.
+    /// Removes ejected nodes from `nodes[start..]`, at most half of them.
     fn pass_over(&self, nodes: &mut Vec<NodeId>, start: usize, now: Instant) {
         let replicas = &nodes[start..];
         let mut out: Vec<(Instant, NodeId)> =
@@ -156,16 +158,16 @@ impl Ejection {
     }
 }
 
-/// Partitions and their replicas without those that are passed over.
+/// Partitions and their replicas, without the replicas that are passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spared {
-    /// All rows' replicas, one row behind the other.
+    /// The replicas of all partitions, one row after the other.
     nodes: Vec<NodeId>,
     rows: Vec<(PartitionId, Range<usize>)>,
 }
 
 impl Spared {
-    /// What a policy is asked instead.
+    /// The input for a policy.
     pub fn wanted(&self) -> impl Wanted<'_> {
         self.rows.iter().map(|(partition, row)| (*partition, &self.nodes[row.clone()]))
     }
@@ -182,12 +184,12 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// Fails until it is ejected.
+    /// Reports errors until the node is ejected.
     fn eject(ejection: &mut Ejection, number: u8, millis: u64) {
         while !ejection.note_error(node(number), at(millis)) {}
     }
 
-    /// How long an ejection at that time lasts.
+    /// How long an ejection at this time lasts.
     fn lasts(ejection: &Ejection, number: u8, millis: u64) -> Duration {
         at(millis).until(ejection.ejected_until(node(number), at(millis)).expect("it is ejected"))
     }
@@ -199,7 +201,7 @@ mod tests {
         assert!(ejection.note_error(node(1), at(1_001)), "it came back after a second, and failed at once");
         assert_eq!(lasts(&ejection, 1, 1_001), EJECTED_FIRST.mul_f64(2.0));
         ejection.note_success(node(1), at(3_002));
-        assert!(!ejection.note_error(node(1), at(3_003)), "it has done well in between");
+        assert!(!ejection.note_error(node(1), at(3_003)), "it has succeeded in between");
     }
 
     #[test]
@@ -227,14 +229,18 @@ mod tests {
         }
         ejection.note_success(node(1), at(millis + 1_000));
         eject(&mut ejection, 1, millis + 2_000);
-        assert_eq!(lasts(&ejection, 1, millis + 2_000), EJECTED_MAX, "one success is no proof");
+        assert_eq!(
+            lasts(&ejection, 1, millis + 2_000),
+            EJECTED_MAX,
+            "one success does not shorten the next ejection"
+        );
         ejection.note_success(node(1), at(millis + 70_000));
         eject(&mut ejection, 1, millis + 71_000);
-        assert_eq!(lasts(&ejection, 1, millis + 71_000), EJECTED_FIRST, "half a minute of them is");
+        assert_eq!(lasts(&ejection, 1, millis + 71_000), EJECTED_FIRST, "half a minute of success does");
     }
 
     #[test]
-    fn of_several_that_are_out_those_that_are_out_longest_are_passed_over() {
+    fn the_longest_ejections_are_passed_over_first() {
         let mut ejection = Ejection::new(8);
         eject(&mut ejection, 1, 0);
         eject(&mut ejection, 2, 100);
@@ -245,16 +251,16 @@ mod tests {
             (3, vec![node(3), node(4)]),
             (4, vec![]),
         ];
-        let spared = ejection.spare(wanted(&service), at(200)).expect("some are out");
+        let spared = ejection.spare(wanted(&service), at(200)).expect("some nodes are ejected");
         let rows: Vec<Vec<NodeId>> = spared.wanted().map(|(_, row)| row.to_vec()).collect();
         let expected: [&[u8]; 5] = [&[1], &[1], &[3, 4], &[3, 4], &[]];
         assert_eq!(rows, expected.map(|row| row.iter().map(|&number| node(number)).collect::<Vec<_>>()));
-        assert_eq!(ejection.spare(wanted(&service), at(5_000)), None, "nobody is out any more");
+        assert_eq!(ejection.spare(wanted(&service), at(5_000)), None, "no node is ejected any longer");
     }
 
     proptest! {
         #[test]
-        fn never_are_more_than_half_passed_over(
+        fn at_most_half_of_the_replicas_are_passed_over(
             service in services(),
             failing in prop::collection::vec((0_u8..12, 0_u64..900), 0..12),
         ) {
@@ -269,7 +275,7 @@ mod tests {
                 prop_assert!(left.len() >= replicas.len().div_ceil(2));
                 prop_assert!(left.iter().all(|node| replicas.contains(node)));
                 let healthy = replicas.iter().filter(|node| !ejection.is_ejected(**node, at(900)));
-                prop_assert!(healthy.into_iter().all(|node| left.contains(node)), "only who is out goes out");
+                prop_assert!(healthy.into_iter().all(|node| left.contains(node)), "only ejected nodes are passed over");
             }
         }
 

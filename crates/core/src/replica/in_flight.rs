@@ -1,29 +1,29 @@
-//! What this front has open with whom.
+//! The requests of this front that are in flight, by node.
 //!
-//! A front sees its own requests at once, the others' only by hearsay. What it counts is partitions asked and
-//! not yet answered, by node, of the calls that had a choice. The count is exact: what a call puts in when it is
-//! launched it holds as a list, and takes out again when it ends, however it ends.
+//! A front knows its requests at once, and those of other fronts only from figures. It counts partitions
+//! asked and not yet answered, by node, for calls that had a choice of replicas. The count is exact: a call
+//! keeps a list of what it added at its launch, and subtracts it when it ends, for any reason.
 
 use crate::id::NodeId;
 use crate::replica::choice::Choice;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What one call has placed: whom it asked for how many partitions.
+/// The partitions that one call has placed, counted by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "what is not taken out again stays in flight for ever"]
+#[must_use = "a call that is not subtracted stays in flight forever"]
 pub struct PlacedCall {
     nodes: Vec<(NodeId, u32)>,
 }
 
 impl PlacedCall {
-    /// Whom it asked.
+    /// The nodes that it asked.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().map(|&(node, _)| node)
     }
 }
 
-/// Partitions in flight by node; no entry is zero.
+/// Partitions in flight, by node. No entry is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
     by_node: BTreeMap<NodeId, u32>,
@@ -35,7 +35,7 @@ impl InFlight {
         Self { by_node: BTreeMap::new() }
     }
 
-    /// A call is launched.
+    /// Counts the partitions of a call that is launched.
     pub fn enter(&mut self, choice: &Choice) -> PlacedCall {
         let nodes = choice.by_node.iter().map(|(&node, partitions)| (node, partitions.len() as u32));
         let nodes: Vec<(NodeId, u32)> = nodes.collect();
@@ -45,24 +45,24 @@ impl InFlight {
         PlacedCall { nodes }
     }
 
-    /// The call has ended.
-    #[expect(clippy::needless_pass_by_value, reason = "what is taken can't be taken out twice")]
+    /// Subtracts the partitions of a call that has ended.
+    #[expect(clippy::needless_pass_by_value, reason = "a call that is moved in cannot be subtracted twice")]
     pub fn leave(&mut self, call: PlacedCall) {
         for (node, count) in &call.nodes {
-            let open = self.by_node.get_mut(node).expect("what leaves was entered");
-            *open = open.checked_sub(*count).expect("what leaves was entered");
+            let open = self.by_node.get_mut(node).expect("a call subtracts only what it added");
+            *open = open.checked_sub(*count).expect("a call subtracts only what it added");
             if *open == 0 {
                 self.by_node.remove(node);
             }
         }
     }
 
-    /// How many partitions are in flight at `node`.
+    /// The number of partitions in flight at `node`.
     pub fn of(&self, node: NodeId) -> u32 {
         self.by_node.get(&node).copied().unwrap_or(0)
     }
 
-    /// True when nothing is.
+    /// True if no partition is in flight.
     pub fn is_empty(&self) -> bool {
         self.by_node.is_empty()
     }
@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_in_flight_is_counted_by_partition() {
+    fn in_flight_counts_partitions_by_node() {
         let mut in_flight = InFlight::new();
         let by_node = [(node(1), PartitionSet::first(3)), (node(2), PartitionSet::first(1))].into();
         let choice = Choice { by_node, ..Choice::default() };

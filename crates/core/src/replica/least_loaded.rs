@@ -1,13 +1,13 @@
-//! For each partition its cheapest replica: what all policies that compare nodes have in common.
+//! Chooses for each partition its cheapest replica: the part that all policies that compare nodes share.
 //!
-//! A policy says what a node would cost one more partition, and this walks the partitions and chooses. Each
-//! choice raises the chosen node's cost by what one partition adds, beginning with the partitions that leave no
-//! choice, so that one call does not pile all of its own work on the node that happened to be idle. Of equals
-//! any is taken by lot; of replicas of which nothing is known, any of all.
+//! A policy gives the cost of one more partition at a node, and this module walks the partitions and chooses.
+//! Each choice raises the chosen node's cost by the cost of one partition, so that one call does not pile all
+//! its work on a node that happened to be idle. Partitions with a single replica are counted first. Ties are
+//! broken at random. If none of a partition's replicas has a known cost, one of them is chosen at random.
 //!
-//! Comparing all replicas is right when the figures are this call's own (a poll) or are spread at random
-//! (announced ones). Where many callers look at figures that differ little from caller to caller, each compares
-//! [`Among::Two`] at random, and the herd is broken up (power of two choices).
+//! Comparing all replicas is right if the figures belong to this call (a poll) or are spread at random
+//! (corrected announcements). If many callers use figures that differ little between callers, each compares
+//! [`Among::Two`] random replicas instead, which prevents flocking (power of two choices).
 
 use super::choice::{Choice, Placing, Wanted, least_by_lot};
 use crate::id::NodeId;
@@ -15,33 +15,33 @@ use crate::load::figure::LoadFigure;
 use crate::random::Random;
 use alloc::collections::BTreeMap;
 
-/// What a node would cost; lower is better.
+/// The cost of a node; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Of one more partition now.
+    /// The cost of one more partition now.
     pub now: f64,
-    /// By how much each partition that it is given raises it.
+    /// The increase of `now` for each partition that the node is given.
     pub step: f64,
 }
 
 impl Cost {
-    /// A node's load in ms per processor, of partitions whose local takes one processor `local_ms`.
+    /// The cost by load in ms per processor, for partitions whose local takes one processor `local_ms`.
     pub fn of_load(figure: LoadFigure, local_ms: f64) -> Self {
         Self { now: figure.load_ms(), step: local_ms / f64::from(figure.processors.max(1)) }
     }
 }
 
-/// Which replicas of a partition are compared.
+/// The replicas of a partition that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Among {
-    /// Each of which something is known.
+    /// All replicas with a known cost.
     All,
-    /// Two, drawn for each partition.
+    /// Two replicas, drawn for each partition.
     Two,
 }
 
-/// For each partition its replica of least cost by `cost`, which is asked once per node and is `None` for who is
-/// not known.
+/// Chooses for each partition the replica with the least `cost`. `cost` is called once per node, and returns
+/// `None` if the cost is unknown.
 pub fn choose<'a>(
     wanted: impl Wanted<'a>,
     among: Among,
@@ -73,17 +73,17 @@ pub fn choose<'a>(
     placing.finish()
 }
 
-/// Two different ones of at least two replicas, each pair equally likely.
+/// Two different nodes of at least two replicas, each pair equally likely.
 fn two_of(replicas: &[NodeId], random: &mut Random) -> [NodeId; 2] {
     let first = random.below(replicas.len());
     let second = (first + 1 + random.below(replicas.len() - 1)) % replicas.len();
     [replicas[first], replicas[second]]
 }
 
-/// The cost of each node that has come up, with what this call has laid on it.
+/// The cost of each node seen so far, including the partitions that this call has given it.
 struct Costs<F> {
     cost: F,
-    /// `None` for who is not known.
+    /// `None` if the cost is unknown.
     by_node: BTreeMap<NodeId, Option<Cost>>,
 }
 
@@ -126,7 +126,7 @@ mod tests {
         (0..partitions).map(|p| (p, replicas.iter().map(|&n| node(n)).collect())).collect()
     }
 
-    /// Chooses among all by load, of locals of 1 ms.
+    /// Chooses among all replicas by load, for locals of 1 ms.
     fn by_load(service: &Service, load: impl Fn(NodeId) -> LoadFigure) -> Choice {
         let cost = |node, _: &mut Random| Some(Cost::of_load(load(node), 1.0));
         choose(wanted(service), Among::All, cost, &mut Random::new(1))
@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn one_call_does_not_pile_up_on_the_idle_node() {
-        // Node 1 has nothing to do, node 2 has 20 ms; 60 partitions of 1 ms: 40 to the first evens it out.
+        // Node 1 has nothing to do, node 2 has 20 ms of work. Of 60 partitions of 1 ms, 40 on node 1 even it
+        // out.
         let choice = by_load(&alike(60, &[1, 2]), |who| if who == node(1) { busy(0) } else { busy(20) });
         assert_eq!((choice.by_node[&node(1)].len(), choice.by_node[&node(2)].len()), (40, 20));
     }
@@ -147,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn partitions_that_leave_no_choice_are_reckoned_with_first() {
-        // Partitions 1..11 lie on node 1 only, so partition 0 goes to node 2, though it comes first.
+    fn partitions_without_choice_are_counted_first() {
+        // Partitions 1..11 are on node 1 only, so partition 0 goes to node 2, although it comes first.
         let mut service = alike(1, &[1, 2]);
         service.extend((1..11).map(|partition| (partition, vec![node(1)])));
         let choice = by_load(&service, |_| busy(0));
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_at_random_the_worst_is_never_taken_and_the_others_both_are() {
+    fn of_two_random_replicas_the_worst_is_never_chosen() {
         let costs = [(node(1), 1.0), (node(2), 2.0), (node(3), 3.0)];
         let cost = |who, _: &mut Random| {
             costs.iter().find(|(node, _)| *node == who).map(|&(_, now)| Cost { now, step: 0.0 })

@@ -1,20 +1,21 @@
-//! Which of a partition's replicas takes part in a call (random polling paper §2; DESIGN 4.3).
+//! Policies that choose which replica of a partition takes part in a call (random polling paper §2; DESIGN
+//! 4.3).
 //!
 //! A policy is a plain value, one file each:
-//! * [`random`]: any, by lot. Knows nothing, costs nothing.
-//! * [`round_robin`]: each in its turn.
-//! * [`announced`]: the least loaded by what nodes have said of themselves.
-//! * [`polled`]: ask a few at random how busy they are, wait 10 ms at most, take the least loaded.
+//! * [`random`]: any replica, at random. It uses no figures and costs nothing.
+//! * [`round_robin`]: the replicas in turn.
+//! * [`announced`]: the least loaded by announced figures.
+//! * [`polled`]: polls a few random replicas, waits 10 ms at most, and takes the least loaded.
 //! * [`peak_ewma`]: latency × in flight, the better of two.
-//! * [`prequal`]: requests in flight first, latency second, by probes; off the critical path or in line.
+//! * [`prequal`]: requests in flight first, latency second, by probes; outside the critical path or inline.
 //!
-//! What they share: [`choice`] is what each is asked and answers, [`least_loaded`] compares costs, [`ejection`] keeps
-//! off who keeps failing, [`in_flight`] counts what this front has open. [`policies`] holds what a front remembers
-//! for all of them.
+//! Shared parts: [`choice`] is the input and output of every policy, [`least_loaded`] compares costs,
+//! [`ejection`] passes over nodes that fail repeatedly, and [`in_flight`] counts this front's open requests.
+//! [`policies`] holds the state that a front keeps for all policies.
 //!
-//! All read the same [`Wanted`] and make the same [`Choice`]: node → its partitions of this call. A node that
-//! is chosen for several partitions appears once. A partition without a living replica is not an error here:
-//! it is handed back, and becomes a loss in the coverage.
+//! All policies take the same [`Wanted`] and make the same [`Choice`]: the partitions of this call for each
+//! node. A node that is chosen for several partitions appears once. A partition without a living replica is
+//! not an error here: it is returned as unplaced, and becomes a loss in the coverage.
 
 use alloc::string::String;
 use core::fmt;
@@ -34,43 +35,44 @@ pub mod round_robin;
 
 pub use choice::{Choice, Wanted};
 
-/// How many replicas of one partition can be polled at most.
+/// The greatest number of replicas of one partition that can be polled.
 pub const POLLS_PER_PARTITION_MAX: u32 = 16;
 
-/// What [`ReplicaPolicy`]s are called, for people who have misspelt one.
+/// The names of all [`ReplicaPolicy`]s, for error messages.
 pub const POLICY_NAMES: &str =
     "random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal and prequal_inline";
 
-/// How replicas are picked. Written as `random`, `round_robin`, `announced`, `announced_raw`, `polled:D`,
-/// `peak_ewma`, `prequal` and `prequal_inline`.
+/// The policy for picking replicas. Written as `random`, `round_robin`, `announced`, `announced_raw`,
+/// `polled:D`, `peak_ewma`, `prequal` and `prequal_inline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ReplicaPolicy {
-    /// By lot.
+    /// At random.
     Random,
     /// In turn.
     RoundRobin,
-    /// The least loaded of so many asked at random.
+    /// The least loaded of a few replicas polled at random.
     Polled {
-        /// How many replicas of each partition are asked.
+        /// The number of replicas of each partition that are polled.
         polls: u32,
     },
     /// The least loaded by announcements, corrected at random for their age.
     Announced,
-    /// The least loaded by announcements, taken at their word: for comparison, since it flocks.
+    /// The least loaded by announcements, uncorrected. For comparison: this policy flocks.
     AnnouncedRaw,
-    /// Least latency × in flight of two.
+    /// The least latency × in flight of two.
     PeakEwma,
-    /// Requests in flight and latency, by probes of earlier calls.
+    /// By requests in flight and latency, from probes of earlier calls.
     Prequal,
-    /// Requests in flight and latency, by probes of this call.
+    /// By requests in flight and latency, from polls of this call.
     PrequalInline,
 }
 
 impl ReplicaPolicy {
-    /// Three polls: the best of all that were compared, in mean and 99th percentile, whatever the servers; where
-    /// polls are as costly as on the random polling paper's machines, more lose again (docs/evaluation.md).
+    /// Three polls: the best of all policies that were compared, in mean and 99th percentile, on all servers.
+    /// If polls cost as much as on the random polling paper's machines, more polls lose again
+    /// (docs/evaluation.md).
     pub const DEFAULT: Self = Self::Polled { polls: 3 };
 
     /// One of each, for tests and comparisons.
@@ -92,18 +94,18 @@ impl Default for ReplicaPolicy {
     }
 }
 
-/// Why a text names no [`ReplicaPolicy`].
+/// Why a text is not a [`ReplicaPolicy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplicaPolicyError {
-    /// No policy is called so.
+    /// No policy has this name.
     Unknown {
-        /// What was written.
+        /// The text that was given.
         text: String,
     },
-    /// The D of `polled:D` is no number, or out of bounds.
+    /// The D of `polled:D` is not a number, or is out of bounds.
     Polls {
-        /// What was written for D.
+        /// The text that was given for D.
         text: String,
     },
 }
@@ -162,7 +164,7 @@ impl FromStr for ReplicaPolicy {
 }
 
 fn parse_polls(text: &str) -> Result<u32, ReplicaPolicyError> {
-    // `u32::from_str` would also take a leading `+`, and one policy should have one spelling.
+    // `u32::from_str` would also accept a leading `+`, and each policy should have one spelling only.
     let polls = if text.starts_with(|first: char| first.is_ascii_digit()) { text.parse().ok() } else { None };
     let within = polls.filter(|polls| (1..=POLLS_PER_PARTITION_MAX).contains(polls));
     within.ok_or_else(|| ReplicaPolicyError::Polls { text: text.into() })
@@ -174,7 +176,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn a_policy_is_written_as_it_is_read() {
+    fn policies_round_trip_through_text() {
         for (text, policy) in [
             ("random", ReplicaPolicy::Random),
             ("round_robin", ReplicaPolicy::RoundRobin),
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_told_what_is() {
+    fn errors_name_the_allowed_policies_and_bounds() {
         let unknown = "nearest".parse::<ReplicaPolicy>().unwrap_err().to_string();
         assert_eq!(
             unknown,

@@ -1,21 +1,22 @@
-//! Latency times what is in flight, the better of two (finagle's and tower's *peak EWMA*, power of two choices).
+//! Latency times requests in flight, the better of two (finagle's and tower's *peak EWMA*, power of two
+//! choices).
 //!
-//! A node that has become slow must be left at once, and one that has become quick again may be found out
-//! slowly. So the average of a node's latencies is *sensitive to peaks*: a higher sample is taken as it is, a
-//! lower one only draws the average down, the more the longer ago the last one was:
+//! A node that has become slow must be avoided at once. A node that has become fast again may be discovered
+//! slowly. So the average of a node's latencies is *sensitive to peaks*: a higher sample replaces it, and a
+//! lower one only pulls the average down, the more so the more time has passed since the last sample:
 //!
 //! ```text
 //!   sample above the average:  average = sample
 //!   else:                      average = average·w + sample·(1 − w),  w = exp(−elapsed / 10 s)
 //! ```
 //!
-//! The cost of a node is that average × (what this front has in flight there + 1), and of two random replicas
-//! of a partition the cheaper is taken.
+//! The cost of a node is this average × (this front's partitions in flight there + 1). Of two random replicas
+//! of a partition, the cheaper is chosen.
 //!
-//! A front times the nodes that answer it directly and for themselves alone. The head of a tree answers for its
-//! whole subtree, which says little about the head, and the others answer to the head: of these the front takes
-//! the latency that each node reports of itself. That is also what counts when its own last sample is older than
-//! [`DECAY`]; of a node of which neither is known, what the call's local is expected to cost.
+//! A front measures only nodes that answer it directly and only for themselves. The head of a tree answers
+//! for its whole subtree, so its time says little about the head, and the other nodes answer to the head. For
+//! these nodes the front uses the latency that each node reports of itself. It also does so if the node's
+//! last sample is older than [`DECAY`]. If neither is known, it uses the expected cost of the call's local.
 
 use super::choice::{Choice, Wanted};
 use super::in_flight::InFlight;
@@ -25,13 +26,13 @@ use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
 
-/// In this time the weight of what was known falls to 1/e; a node's own samples older than it don't count.
+/// In this time the weight of the average falls to 1/e. A node's samples that are older do not count.
 pub const DECAY: Duration = Duration::from_secs(10);
 
-/// No latency is taken for less, so that what is in flight always makes a difference.
+/// The least latency that is assumed, so that the number in flight always makes a difference.
 const LATENCY_MS_MIN: f64 = 0.001;
 
-/// What a front has observed of the nodes' latencies.
+/// The latencies that a front has observed, by node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeakEwma {
     observed: BTreeMap<NodeId, Peak>,
@@ -45,17 +46,17 @@ struct Peak {
 }
 
 impl PeakEwma {
-    /// Nothing observed, of up to `peers_max` nodes.
+    /// No observations, for up to `peers_max` nodes.
     pub fn new(peers_max: usize) -> Self {
         Self { observed: BTreeMap::new(), peers_max: peers_max.max(1) }
     }
 
-    /// How many nodes are remembered.
+    /// The number of nodes that are remembered.
     pub fn remembered(&self) -> usize {
         self.observed.len()
     }
 
-    /// `node` has answered after `took`.
+    /// Records that `node` has answered after `took`.
     pub fn observe(&mut self, node: NodeId, took: Duration, now: Instant) {
         let sample_ms = took.as_millis_f64();
         if let Some(peak) = self.observed.get_mut(&node) {
@@ -83,8 +84,8 @@ impl PeakEwma {
         self.observed.remove(&node);
     }
 
-    /// For each partition the cheaper of two random replicas. `reported` is what a node says of its own latency,
-    /// zero when it does not; `prior_ms` stands in where nothing is known.
+    /// Chooses for each partition the cheaper of two random replicas. `reported` is the latency that a node
+    /// reports of itself, or zero. `prior_ms` is used if neither latency is known.
     pub fn choose<'a>(
         &self,
         wanted: impl Wanted<'a>,
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_jumps_up_at_once_and_comes_down_with_time() {
+    fn the_average_rises_at_once_and_falls_with_time() {
         let mut policy = PeakEwma::new(8);
         policy.observe(node(1), ms(10), at(0));
         policy.observe(node(1), ms(90), at(1));
@@ -130,7 +131,7 @@ mod tests {
         policy.observe(node(1), ms(10), at(2));
         assert!(
             policy.observed_ms(node(1), at(2)).unwrap() > 89.9,
-            "a quick answer right after proves little"
+            "a fast answer right after a slow one changes little"
         );
         policy.observe(node(1), ms(10), at(10_002));
         let later = policy.observed_ms(node(1), at(10_002)).unwrap();
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(policy.observed_ms(node(1), at(99_999)), None, "too long ago to count");
     }
 
-    /// Who gets how many of 100 partitions that lie on nodes 1 and 2.
+    /// How many of 100 partitions on nodes 1 and 2 each node gets.
     fn shares(
         policy: &PeakEwma,
         in_flight: &InFlight,
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_observed_is_taken_from_the_nodes_own_report() {
+    fn unobserved_latency_is_taken_from_the_nodes_report() {
         let policy = PeakEwma::new(8);
         let reported = |who| if who == node(1) { ms(10) } else { ms(40) };
         assert_eq!(shares(&policy, &InFlight::new(), reported), (80, 20));
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_much_in_flight_gets_less() {
+    fn a_node_with_much_in_flight_gets_less() {
         let mut in_flight = InFlight::new();
         let by_node = [(node(1), crate::partitions::PartitionSet::first(40))].into();
         let call = in_flight.enter(&Choice { by_node, ..Choice::default() });

@@ -1,4 +1,4 @@
-//! All policies and what they remember, behind three questions.
+//! All policies and their state, behind three questions.
 //!
 //! ```text
 //!   a call comes ──▶ poll ──▶ (answers) ──▶ choose ──▶ launched ──▶ …  ended
@@ -6,9 +6,9 @@
 //!                    prequal_inline                     probes
 //! ```
 //!
-//! A front asks them only about calls that have a choice: where every partition has one replica there is nothing
-//! to poll, to choose or to remember. `random` and `round_robin` learn nothing; the others pass over who is
-//! ejected ([`super::ejection`]), be it in polling or in choosing.
+//! A front asks them only about calls that have a choice. If every partition has one replica, there is
+//! nothing to poll, choose or remember. `random` and `round_robin` learn nothing. The other policies pass
+//! over ejected nodes ([`super::ejection`]), both in polls and in choices.
 
 use super::ReplicaPolicy;
 use super::announced::{Announced, Reading};
@@ -27,7 +27,7 @@ use crate::time::{Duration, Instant};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// What a front keeps of its calls to choose replicas by.
+/// The state that a front keeps of its calls to choose replicas.
 #[derive(Clone, Debug)]
 pub struct Replicas {
     round_robin: RoundRobin,
@@ -40,18 +40,18 @@ pub struct Replicas {
 /// A call that chooses its replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct Choosing<'a> {
-    /// By which policy.
+    /// The policy.
     pub policy: ReplicaPolicy,
-    /// Of which service.
+    /// The service.
     pub service: &'a str,
-    /// What the local of one partition is expected to take one processor.
+    /// The expected time of one partition's local on one processor.
     pub local_ms: f64,
-    /// What is known without asking, and what time it is.
+    /// The loads that are known without polling, and the present time.
     pub announced: Announced<'a>,
 }
 
 impl Replicas {
-    /// Nothing remembered, of up to `peers_max` nodes.
+    /// No state, for up to `peers_max` nodes.
     pub fn new(peers_max: usize) -> Self {
         Self {
             round_robin: RoundRobin::new(),
@@ -62,12 +62,12 @@ impl Replicas {
         }
     }
 
-    /// Nodes in the larger of the tables that remember something of each.
+    /// The number of nodes in the larger of the tables that keep one entry per node.
     pub fn remembered(&self) -> usize {
         self.peak_ewma.remembered().max(self.ejection.remembered())
     }
 
-    /// Whom the policy wants asked before it chooses, and waited for; `None` when nobody.
+    /// The poll that the policy needs before it chooses; `None` if it needs none.
     pub fn poll<'w>(
         &self,
         policy: ReplicaPolicy,
@@ -89,7 +89,7 @@ impl Replicas {
         (!poll.is_complete()).then_some(poll)
     }
 
-    /// Chooses, by the answers to the poll if there was one.
+    /// Chooses, using the answers to the poll if there was one.
     pub fn choose<'w>(
         &mut self,
         call: Choosing<'_>,
@@ -120,7 +120,7 @@ impl Replicas {
             (ReplicaPolicy::Announced, _) => announced.choose(wanted, Reading::Corrected, local_ms, random),
             (ReplicaPolicy::AnnouncedRaw, _) => announced.choose(wanted, Reading::Raw, local_ms, random),
             (ReplicaPolicy::PeakEwma, _) => {
-                // What a node says of its latency is taken as said, and lots play no part in it.
+                // A reported latency is used as it is, without a random correction.
                 let reported = |node| announced.latency(node);
                 self.peak_ewma.choose(wanted, &self.in_flight, reported, local_ms, now, random)
             }
@@ -136,12 +136,13 @@ impl Replicas {
         }
     }
 
-    /// A call that had a choice is on its way: what it has placed, to be handed back when it ends.
+    /// A call that had a choice was launched. Returns its placement, which must be passed back when the call
+    /// ends.
     pub fn launched(&mut self, choice: &Choice) -> PlacedCall {
         self.in_flight.enter(choice)
     }
 
-    /// Whom to probe now that a call is on its way; none of the answers is waited for.
+    /// The nodes to probe after a call was launched. The call does not wait for their answers.
     pub fn probe<'w>(
         &mut self,
         policy: ReplicaPolicy,
@@ -169,13 +170,14 @@ impl Replicas {
         self.prequal.handle_answer(node, figure, now, random);
     }
 
-    /// `node` has answered a call directly, and for itself alone.
+    /// `node` has answered a call directly, and only for itself.
     pub fn observe(&mut self, node: NodeId, took: Duration, now: Instant) {
         self.peak_ewma.observe(node, took, now);
     }
 
-    /// A call has ended: `losses` is what went wrong on the way, mended or not, and `missing` what is missing in
-    /// the end. Whoever is at fault in either has erred; whoever is named in neither has done well.
+    /// A call has ended. `losses` are all failures during the call, repaired or not, and `missing` are the
+    /// final ones. A node that is at fault in either has failed; a node that appears in neither has
+    /// succeeded.
     pub fn ended<'m>(
         &mut self,
         placed: PlacedCall,
@@ -199,24 +201,24 @@ impl Replicas {
         self.in_flight.leave(placed);
     }
 
-    /// A call was given up: nobody is to blame.
+    /// A call was cancelled: no node is at fault.
     pub fn cancelled(&mut self, placed: PlacedCall) {
         self.in_flight.leave(placed);
     }
 
-    /// Forgets a node that has left or died. What calls have in flight there is theirs to take out.
+    /// Forgets a node that has left or died. Partitions in flight there are subtracted when their calls end.
     pub fn forget(&mut self, node: NodeId) {
         self.peak_ewma.forget(node);
         self.prequal.drop_answers(node);
         self.ejection.forget(node);
     }
 
-    /// Who is ejected.
+    /// The ejected nodes.
     pub fn ejection(&self) -> &Ejection {
         &self.ejection
     }
 
-    /// What is in flight.
+    /// The partitions in flight.
     pub fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
@@ -239,7 +241,7 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// One call from poll to choice, in which everybody polled answers that it is idle.
+    /// Runs one call from poll to choice, in which every polled node answers that it is idle.
     fn choose(
         replicas: &mut Replicas,
         policy: ReplicaPolicy,
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_failing_is_passed_over_by_every_policy_that_learns() {
+    fn failing_nodes_are_passed_over_by_policies_that_learn() {
         let service: Service = (0..60).map(|p| (p, vec![node(1), node(2)])).collect();
         for policy in POLICIES {
             let (mut replicas, mut random) = (Replicas::new(8), Random::new(1));
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_ends_the_row_and_a_call_given_up_says_nothing() {
+    fn a_success_resets_errors_and_a_cancelled_call_does_not() {
         let service: Service = vec![(0, vec![node(1), node(2)])];
         let mut replicas = Replicas::new(8);
         let launch = |replicas: &mut Replicas| {

@@ -1,21 +1,21 @@
-//! The least loaded of a few that were asked (random polling paper §2.2, §3.2; DESIGN 4.3).
+//! The least loaded of a few polled replicas (random polling paper §2.2, §3.2; DESIGN 4.3).
 //!
-//! Before a call sets out, d random replicas of each partition are asked how busy they are: two choices take most of
-//! what there is to gain over none, and each further poll costs more than it brings. One answer serves every
-//! partition that the node holds, so the polls of a call are shared, and bounded. An answer that is not there after
-//! `Tuning::poll_timeout` (10 ms) is not waited for: it would be stale, and it comes from a node that is busy, or it
-//! would have come.
+//! Before a call starts, it polls d random replicas of each partition. Two choices bring most of the possible
+//! gain over none, and each further poll costs more than it brings. One answer serves every partition that
+//! the node holds, so a call's polls are shared, and their number is bounded. A call does not wait for an
+//! answer longer than `Tuning::poll_timeout` (10 ms): it would be stale, and it comes from a busy node,
+//! because an idle one would have answered.
 //!
 //! ```text
 //! begin ──► targets asked ──► handle_answer … ──► is_complete, or now past give_up_at ──► choose
 //! ```
 //!
-//! The choice is [`least_loaded`](super::least_loaded)'s. When a call has so many partitions that the bound on polls
-//! leaves some of their replicas unasked, these are reckoned with by what they have announced: else whoever
-//! happened to be asked would be preferred to an idle neighbour who was not. Within the bound, who was not asked
-//! is not chosen: comparing d at random is the policy.
+//! [`least_loaded`](super::least_loaded) makes the choice. If a call has so many partitions that the bound on
+//! polls leaves some of their replicas unpolled, their announced figures are used. Otherwise a polled node
+//! would be preferred to an idle neighbour that was not polled. Within the bound, a replica that was not
+//! polled is not chosen: comparing d random ones is the policy.
 //!
-//! A call whose partitions have one replica each polls nobody and is complete as it begins.
+//! A call whose partitions have one replica each sends no polls and is complete from the start.
 
 use super::choice::{Choice, Wanted};
 use super::least_loaded::{Among, Cost, choose as choose_least};
@@ -25,21 +25,21 @@ use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::BTreeMap;
 
-/// How many nodes one call polls at most.
+/// The greatest number of nodes that one call polls.
 pub const POLLS_PER_CALL_MAX: usize = 64;
 
 /// The polls of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// Whom was asked, and what was answered.
+    /// The polled nodes, and their answers.
     answers: BTreeMap<NodeId, Asked>,
-    /// How many have neither answered nor been lost.
+    /// The number of nodes that have neither answered nor been lost.
     waiting: usize,
-    /// How many of them need not be waited for.
+    /// The number of these answers that the call need not wait for.
     waived: usize,
-    /// Which of those to be asked, in the order of their names, is asked first.
+    /// The index of the node that is polled first; the others follow in the order of their ids.
     first: usize,
-    /// True when the bound left replicas unasked that would have been asked.
+    /// True if the bound left replicas unpolled that would have been polled.
     is_cut: bool,
     give_up_at: Instant,
     late: u32,
@@ -52,20 +52,20 @@ enum Asked {
     Lost,
 }
 
-/// What became of an answer.
+/// The treatment of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It counts.
+    /// The answer counts.
     Taken,
     /// It came after [`Poll::give_up_at`] and was dropped.
     Late,
-    /// It was not asked for, or came a second time, and was dropped.
+    /// The answer was not asked for, or came a second time, and was dropped.
     Unasked,
 }
 
 impl Poll {
-    /// Draws whom to ask: of each partition with several replicas, `polls` of them, counting those already
-    /// drawn for another partition. Answers count until `timeout` from now.
+    /// Draws the nodes to poll: for each partition with several replicas, `polls` of them, including nodes
+    /// already drawn for another partition. Answers count until `timeout` from now.
     pub fn begin<'a>(
         wanted: impl Wanted<'a>,
         polls: u32,
@@ -76,7 +76,7 @@ impl Poll {
         let mut answers = BTreeMap::new();
         let several = wanted.filter(|(_, replicas)| replicas.len() > 1);
         let count = several.clone().count();
-        // Beginning anywhere: should the bound bite, it is not always the same partitions that go unpolled.
+        // The start is random, so that the bound does not always leave the same partitions unpolled.
         let first = if count > 0 { random.below(count) } else { 0 };
         let around = several.clone().skip(first).chain(several.take(first));
         let mut is_cut = false;
@@ -91,10 +91,10 @@ impl Poll {
         Self { answers, waiting, waived: 0, first: 0, is_cut, give_up_at: now + timeout, late: 0 }
     }
 
-    /// Does not wait for the last answer, as long as two are waited for.
+    /// Lets the call start without the last answer, as long as it waits for at least two.
     ///
-    /// Where all are equally near, the last to answer is the last that was asked, and in a fixed order that would be
-    /// the same few nodes over and over, which then would get no work: it begins with any by lot.
+    /// If all nodes are equally near, the last to answer is the last that was polled. In a fixed order the
+    /// same few nodes would always be last and would get no work, so the order begins at a random node.
     #[must_use]
     pub fn without_the_last(mut self, random: &mut Random) -> Self {
         if self.answers.len() > 2 {
@@ -104,12 +104,12 @@ impl Poll {
         self
     }
 
-    /// Whom to ask: each node once, [`POLLS_PER_CALL_MAX`] at most.
+    /// The nodes to poll: each once, at most [`POLLS_PER_CALL_MAX`].
     pub fn targets(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.answers.keys().skip(self.first).chain(self.answers.keys().take(self.first)).copied()
     }
 
-    /// Takes in an answer.
+    /// Handles an answer.
     pub fn handle_answer(&mut self, node: NodeId, figure: LoadFigure, now: Instant) -> Verdict {
         match self.answers.get_mut(&node) {
             Some(asked @ Asked::Waiting) if now <= self.give_up_at => {
@@ -125,7 +125,7 @@ impl Poll {
         }
     }
 
-    /// No answer will come from `node`: it is known to be gone, or could not be asked.
+    /// No answer will come from `node`: it is gone, or could not be reached.
     pub fn handle_lost(&mut self, node: NodeId) {
         if let Some(asked @ Asked::Waiting) = self.answers.get_mut(&node) {
             *asked = Asked::Lost;
@@ -133,22 +133,22 @@ impl Poll {
         }
     }
 
-    /// True when there is nobody left to wait for.
+    /// True if the call waits for no more answers.
     pub fn is_complete(&self) -> bool {
         self.waiting <= self.waived
     }
 
-    /// Until when answers are waited for.
+    /// The time until which the call waits for answers.
     pub fn give_up_at(&self) -> Instant {
         self.give_up_at
     }
 
-    /// How many answers came too late.
+    /// The number of answers that came too late.
     pub fn late(&self) -> u32 {
         self.late
     }
 
-    /// What `node` answered, in time.
+    /// The answer of `node`, if it came in time.
     pub fn answer_of(&self, node: NodeId) -> Option<LoadFigure> {
         match self.answers.get(&node) {
             Some(Asked::Answered(figure)) => Some(*figure),
@@ -164,8 +164,8 @@ impl Poll {
         })
     }
 
-    /// For each partition the replica of least load by the answers that are in. `announced` says what those are
-    /// loaded with that the bound left unasked.
+    /// Chooses for each partition the replica with the least load by the answers. `announced` gives the load
+    /// of replicas that the bound left unpolled.
     pub fn choose<'a>(
         &self,
         wanted: impl Wanted<'a>,
@@ -183,8 +183,8 @@ impl Poll {
     }
 }
 
-/// Adds to `answers` as many random ones of `replicas` as are missing to `polls` (Knuth's selection sampling:
-/// one pass, no copy, every subset equally likely).
+/// Adds random `replicas` to `answers` until `polls` of them are included (Knuth's selection sampling: one
+/// pass, no copy, every subset equally likely).
 fn draw_targets(
     replicas: &[NodeId],
     polls: usize,

@@ -1,13 +1,13 @@
-//! Any replica, by lot.
+//! Any replica, at random.
 //!
-//! It needs no word from anybody and never flocks, but it also never notices that a node is busy: the paper's
-//! lower bound, what an unknown load falls back to, and the right policy where all replicas are equal and
+//! The policy needs no information and never flocks, but it also never notices that a node is busy. It is the
+//! paper's lower bound, the fallback for unknown loads, and the right policy if all replicas are equal and
 //! idle.
 
 use super::choice::{Choice, Wanted, choose_each};
 use crate::random::Random;
 
-/// For each partition one of its replicas, each equally likely.
+/// Chooses for each partition one of its replicas, each equally likely.
 pub fn choose<'a>(wanted: impl Wanted<'a>, random: &mut Random) -> Choice {
     choose_each(wanted, |_, replicas| replicas[random.below(replicas.len())])
 }

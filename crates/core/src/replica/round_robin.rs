@@ -1,31 +1,31 @@
-//! Each replica in its turn.
+//! The replicas in turn.
 //!
-//! A cursor per service moves on by one with each call. Partition p of the call goes to replica number
-//! `cursor + p`, so that one call spreads over the replicas too when neighbours lie on the same nodes.
-//! Cursors start at a random place: callers that started together would else walk in step and meet at the
-//! same nodes.
+//! Each service has a cursor that advances by one with each call. Partition p of a call goes to replica
+//! number `cursor + p`, so that one call also spreads over the replicas if neighbouring partitions are on the
+//! same nodes. Cursors start at random: otherwise callers that started together would walk in step and meet
+//! at the same nodes.
 
 use super::choice::{Choice, Wanted, choose_each};
 use crate::random::Random;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-/// How many services' cursors are kept. Past it, one of the others starts again at a random place.
+/// The number of services whose cursors are kept. Beyond it, one of the others restarts at random.
 pub const SERVICES_MAX: usize = 1_024;
 
-/// The cursors of all services this node calls.
+/// The cursors of all services that this node calls.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
     cursors: BTreeMap<String, u64>,
 }
 
 impl RoundRobin {
-    /// No service called yet.
+    /// No cursors yet.
     pub const fn new() -> Self {
         Self { cursors: BTreeMap::new() }
     }
 
-    /// For each partition the replica whose turn it is.
+    /// Chooses for each partition the replica whose turn it is.
     pub fn choose<'a>(&mut self, service: &str, wanted: impl Wanted<'a>, random: &mut Random) -> Choice {
         let turn = self.turn(service, random);
         choose_each(wanted, |partition, replicas| {
@@ -42,7 +42,7 @@ impl RoundRobin {
         if self.cursors.len() >= SERVICES_MAX {
             self.cursors.pop_first();
         }
-        // Well below the wrap, where the remainders would jump.
+        // The start is well below the wrap-around, where the remainders would jump.
         let start = random.next_u64() >> 32;
         self.cursors.insert(service.into(), start);
         start

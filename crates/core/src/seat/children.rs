@@ -1,6 +1,6 @@
 //! The children of a seat, in the order in which they were asked.
 //!
-//! A seat with few children, which is nearly every one, looks through them. One with many has an [`Index`].
+//! A seat with few children, which is nearly every seat, scans them. A seat with many has an [`Index`].
 
 use super::index::Index;
 use super::owed::Owed;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops;
 use smallvec::SmallVec;
 
-/// Up to so many children are looked through; more are indexed.
+/// With more children than this, the seat has an index.
 const SCAN_MAX: usize = 16;
 
 /// The children of a seat.
@@ -22,23 +22,23 @@ const SCAN_MAX: usize = 16;
 pub(crate) struct Children<X> {
     /// Ascending by number.
     row: Vec<Child<X>>,
-    /// None while the row is short.
+    /// `None` while the row is short.
     index: Option<Box<Index>>,
     numbers: u32,
     open: usize,
     hopeless: usize,
-    /// The place of the child that [`Children::any_again`] found last.
+    /// The place of the child that the last [`Children::any_again`] found.
     found: usize,
-    /// What open children owe; kept from when it is first asked.
+    /// The partitions that open children owe; maintained from the first query on.
     owed: Option<Box<Owed>>,
 }
 
-/// What a lost child leaves.
+/// The part of a tree that remains when a child is lost.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// Its own partitions.
+    /// The child's partitions.
     pub(crate) own: PartitionSet,
-    /// Its children, with what lies below them.
+    /// The child's children, with their subtrees.
     pub(crate) orphans: Vec<Tree>,
 }
 
@@ -57,12 +57,12 @@ impl<X> Children<X> {
         self.row.is_empty()
     }
 
-    /// How many are open.
+    /// The number of open children.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
 
-    /// True when all that are open are hopeless.
+    /// True if all open children are hopeless.
     pub(crate) fn are_hopeless(&self) -> bool {
         self.open == self.hopeless
     }
@@ -71,13 +71,14 @@ impl<X> Children<X> {
         self.row.iter()
     }
 
-    /// Those of whom an answer may come.
+    /// The open children.
     pub(crate) fn iter_open(&self) -> impl Iterator<Item = &Child<X>> {
         self.row.iter().filter(|child| child.is_open())
     }
 
-    /// True if some child meets a condition. The search begins at the child that the last one found. If each child ceases
-    /// to meet it once, all searches together look at each child about twice, and not at all children each time.
+    /// True if a child meets a condition. The search begins at the child that the last search found. If each
+    /// child ceases to meet the condition once, all searches together look at each child about twice, instead
+    /// of at all children each time.
     pub(crate) fn any_again(&mut self, is_met: impl Fn(&Child<X>) -> bool) -> bool {
         let (before, from) = self.row.split_at(self.found.min(self.row.len()));
         let after = from.iter().position(&is_met).map(|at| before.len() + at);
@@ -86,7 +87,7 @@ impl<X> Children<X> {
         found.is_some()
     }
 
-    /// The place of a child by its name.
+    /// The place of a child, by its name.
     pub(crate) fn find(&self, node: NodeId, branch: u32) -> Option<usize> {
         match &self.index {
             Some(index) => index.find(&self.row, (node, branch)),
@@ -94,7 +95,7 @@ impl<X> Children<X> {
         }
     }
 
-    /// The place of an open child by its name.
+    /// The place of an open child, by its name.
     pub(crate) fn find_open(&self, node: NodeId, branch: u32) -> Option<usize> {
         self.find(node, branch).filter(|&at| self.row[at].is_open())
     }
@@ -110,7 +111,7 @@ impl<X> Children<X> {
         places
     }
 
-    /// Adds children that are asked now, each to be looked at when `due_at` says. None has the name of one that is here.
+    /// Adds children that are asked now, each with the time from `due_at`. Their names must be new.
     pub(crate) fn extend(
         &mut self,
         children: impl IntoIterator<Item = Child<X>>,
@@ -140,7 +141,7 @@ impl<X> Children<X> {
         self.index.iter_mut().for_each(|index| index.note_due(&self.row, at));
     }
 
-    /// A child is lost or given up: it keeps a place for its own partitions, and others must take what was below it.
+    /// A child is lost or abandoned: it keeps only its partitions, and its children must get another parent.
     pub(crate) fn lose(&mut self, at: usize, standing: Standing) -> Lost {
         let child = &self.row[at];
         let own = child.tree.root().partitions.intersection(&child.answers_for);
@@ -153,13 +154,14 @@ impl<X> Children<X> {
         Lost { own, orphans }
     }
 
-    /// A child says that it won't give these.
+    /// A child reports that it will not give these.
     pub(crate) fn withdraw(&mut self, at: usize, partitions: &PartitionSet) {
         self.owed.iter_mut().for_each(|owed| owed.note_withdrawn(partitions));
         self.change_what_it_owes(at, |child| child.withdrawn.union_with(partitions));
     }
 
-    /// False when no open child is to account for any of these. True for what a child was for and is no more, too.
+    /// True if an open child owes one of these, or if any child has withdrawn one of them. False guarantees
+    /// that no open child answers for any of them.
     pub(crate) fn is_any_for(&mut self, partitions: &PartitionSet) -> bool {
         let owed = self.owed();
         owed.withdrawn().intersects(partitions) || owed.by_any().intersects(partitions)
@@ -172,7 +174,8 @@ impl<X> Children<X> {
         self.owed.iter_mut().for_each(|owed| owed.add(&child.owes()));
     }
 
-    /// What open children owe. All changes are noted from the first time on; until then nothing is kept.
+    /// The partitions that open children owe. They are computed at the first call, and every later change is
+    /// recorded.
     pub(crate) fn owed(&mut self) -> &mut Owed {
         let row = &self.row;
         self.owed.get_or_insert_with(|| {
@@ -185,18 +188,19 @@ impl<X> Children<X> {
         })
     }
 
-    /// All of them, to be changed in everything but their standing and what they owe, once it was asked what is owed.
+    /// All children, for changes. Once [`Children::owed`] was called, the caller must not change their
+    /// standing or the partitions that they owe.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Child<X>> {
         self.row.iter_mut()
     }
 
-    /// Adds a child that is asked now; gives its place. None that is here has its name.
+    /// Adds a child that is asked now; returns its place. Its name must be new.
     pub(crate) fn push(&mut self, child: Child<X>) -> usize {
         self.extend([child], |_| None);
         self.row.len() - 1
     }
 
-    /// A child stands elsewhere now.
+    /// Changes the standing of a child.
     pub(crate) fn set_standing(&mut self, at: usize, standing: Standing) {
         let child = &mut self.row[at];
         let before = child.standing;
@@ -216,7 +220,7 @@ impl<X> Children<X> {
         }
     }
 
-    /// When this child is to be looked at again, while it is open.
+    /// Sets the time at which this child must be looked at again, while it is open.
     pub(crate) fn set_due(&mut self, at: usize, due_at: Option<Instant>) {
         if self.row[at].due_at != due_at {
             self.row[at].due_at = due_at;
@@ -224,7 +228,7 @@ impl<X> Children<X> {
         }
     }
 
-    /// When the next open child is to be looked at.
+    /// The earliest time at which an open child must be looked at.
     pub(crate) fn next_due(&mut self) -> Option<Instant> {
         match &mut self.index {
             Some(index) => index.next_due(&self.row),
@@ -232,7 +236,7 @@ impl<X> Children<X> {
         }
     }
 
-    /// The places of open children whose time has come, ascending. Their times stand until they are set anew.
+    /// The places of open children that are due, ascending. Their times remain until they are set again.
     pub(crate) fn all_due(&mut self, now: Instant) -> SmallVec<[usize; 4]> {
         if let Some(index) = &mut self.index {
             return index.all_due(&self.row, now);
@@ -244,7 +248,7 @@ impl<X> Children<X> {
         (0..self.row.len()).filter(is_due).collect()
     }
 
-    /// Removes children; `gone` is given each of them.
+    /// Removes children, and calls `gone` with each of them.
     pub(crate) fn remove_if(&mut self, goes: impl Fn(&Child<X>) -> bool, mut gone: impl FnMut(Child<X>)) {
         if !self.row.iter().any(&goes) {
             return;

@@ -1,9 +1,10 @@
-//! Where a seat with many children finds one by its name, and the next that it is to look at.
+//! Index of a seat with many children: by name, and by the time at which a child must be looked at.
 //!
-//! A root over ten thousand children does work for each child once, not once for each answer. Entries of the heap go stale
-//! when a child's time changes; they are told by the child's present time.
+//! A root over ten thousand children does work for each child once, and not once for each answer. An entry of
+//! the heap becomes stale when its child's time changes; it is recognised by comparison with the child's
+//! present time.
 //!
-//! A place is that of a child in its seat's row, and the row is ascending by the children's numbers.
+//! A place is the index of a child in its seat's row, which is sorted by the children's numbers.
 
 use super::Child;
 use crate::id::NodeId;
@@ -13,14 +14,14 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use smallvec::SmallVec;
 
-/// The heap is made anew when so many times more entries are in it than there are children.
+/// The heap is rebuilt when it has this many times more entries than there are children.
 const STALE_FACTOR: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    /// Places in the row, ascending by name.
+    /// Places in the row, sorted by name.
     by_name: Vec<u32>,
-    /// Times and numbers of open children, some of them stale.
+    /// Times and numbers of open children. Some entries are stale.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
@@ -31,7 +32,7 @@ impl Index {
         Self { by_name, due: all_times(row) }
     }
 
-    /// The row has one child more, its last.
+    /// The row has a new last child.
     pub(super) fn add_last<X>(&mut self, row: &[Child<X>]) {
         let at = row.len() - 1;
         let name = row[at].name();
@@ -40,7 +41,7 @@ impl Index {
         self.note_due(row, at);
     }
 
-    /// The place of a child by its name.
+    /// The place of a child, by its name.
     pub(super) fn find<X>(&self, row: &[Child<X>], name: (NodeId, u32)) -> Option<usize> {
         let found = self.by_name.binary_search_by_key(&name, |&at| row[at as usize].name()).ok()?;
         Some(self.by_name[found] as usize)
@@ -64,7 +65,7 @@ impl Index {
         }
     }
 
-    /// When the next open child is to be looked at.
+    /// The earliest time at which an open child must be looked at.
     pub(super) fn next_due<X>(&mut self, row: &[Child<X>]) -> Option<Instant> {
         while let Some(&Reverse((due_at, number))) = self.due.peek() {
             if place_due(row, due_at, number).is_some() {
@@ -75,7 +76,7 @@ impl Index {
         None
     }
 
-    /// The places of open children whose time has come, ascending. Their times stand until they are set anew.
+    /// The places of open children that are due, ascending. Their times remain until they are set again.
     pub(super) fn all_due<X>(&mut self, row: &[Child<X>], now: Instant) -> SmallVec<[usize; 4]> {
         let mut places = SmallVec::new();
         while let Some(&Reverse((due_at, number))) = self.due.peek()
@@ -96,7 +97,7 @@ fn all_times<X>(row: &[Child<X>]) -> BinaryHeap<Reverse<(Instant, u32)>> {
     open.filter_map(|child| Some(Reverse((child.due_at?, child.number)))).collect()
 }
 
-/// The place of an open child whose time this still is.
+/// The place of an open child, if this is still its time.
 fn place_due<X>(row: &[Child<X>], due_at: Instant, number: u32) -> Option<usize> {
     let at = row.binary_search_by_key(&number, |child| child.number).ok()?;
     (row[at].is_open() && row[at].due_at == Some(due_at)).then_some(at)

@@ -1,8 +1,9 @@
 //! A node's place in a tree: the same for a call, a stream and a push wave.
 //!
-//! A node answers to a parent, and its children answer to it. The parent holds each child's whole subtree, and that is all
-//! that it needs to mend the loss of one: the child's children become its own. What a use keeps of a child besides is the
-//! child's `more`, and nothing here looks at it.
+//! A node answers to a parent, and its children answer to it. The parent holds each child's whole subtree,
+//! which is all it needs to repair the loss of a child: the child's children become the parent's. A use
+//! (call, stream or push wave) keeps further data about a child in the child's `more`, which this module
+//! never reads.
 //!
 //! ```text
 //!                parent
@@ -13,8 +14,9 @@
 //!        its subtree    its subtree
 //! ```
 //!
-//! Invariants: a child is named by its node and branch, and no two have the same name; the counts of open and hopeless
-//! children are those of the row. No operation on one child visits all of them, except a removal.
+//! Invariants: a child is named by its node and branch, and names are unique within a seat. The counts of
+//! open and hopeless children match the row. An operation on one child never visits all children, except a
+//! removal.
 
 mod children;
 mod index;
@@ -30,12 +32,12 @@ use crate::time::Instant;
 use crate::tree::Tree;
 use smallvec::SmallVec;
 
-/// The node that this one answers to.
+/// A node's parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
     /// Another node.
     Node(NodeId),
-    /// None: this node is the caller, or the front-end.
+    /// No parent: this node is the caller or the front-end.
     Top,
 }
 
@@ -46,18 +48,20 @@ impl Parent {
     }
 }
 
-/// Where a child stands.
+/// The state of a child, as its parent knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It was asked, and has yet to answer. In a stream it does not count before it has said that it takes part.
+    /// The child was asked and has not answered yet. In a stream it does not count until it reports that it
+    /// takes part.
     Asked,
-    /// It has said that it takes part.
+    /// The child has reported that it takes part.
     There,
-    /// It is open, and nothing more is expected: it is silent, or it gave what it had and waits for a silent child.
+    /// The child is open, but nothing more is expected: it is silent, or it gave what it had and waits for a
+    /// silent child.
     Hopeless,
-    /// It has given its last answer.
+    /// The child has given its last answer.
     Done,
-    /// It is lost, or was given up.
+    /// The child is lost, or was abandoned.
     Gone,
 }
 
@@ -70,28 +74,28 @@ impl Standing {
 
 /// A child as its parent knows it.
 ///
-/// Twelve fields, because its partitions and its height are kept apart from its tree, so that no answer makes the parent
-/// walk the subtree. The others name it and say where it stands and until when.
+/// Twelve fields, because its partitions and its height are stored apart from its tree, so that no answer
+/// makes the parent walk the subtree. The other fields hold its name, its standing and its times.
 #[derive(Clone, Debug)]
 pub(crate) struct Child<X> {
     pub(crate) node: NodeId,
     pub(crate) branch: u32,
-    /// Counts the children of this seat; never used again.
+    /// The child's number within this seat; never reused.
     number: u32,
-    /// Its subtree, itself at the root.
+    /// The child's subtree, with the child at the root.
     tree: Tree,
-    /// The partitions that it is to account for.
+    /// The partitions that the child must account for.
     pub(crate) answers_for: PartitionSet,
-    /// Those of them of which it has said that it won't give them.
+    /// The partitions of `answers_for` that the child has reported it will not give.
     withdrawn: PartitionSet,
-    /// Levels below it.
+    /// The number of levels below the child.
     height: usize,
     standing: Standing,
     pub(crate) asked_at: Instant,
     pub(crate) heard_at: Instant,
-    /// When its parent is to look at it again, while it is open.
+    /// When its parent must look at it again, while it is open.
     due_at: Option<Instant>,
-    /// What its use keeps of it.
+    /// Further data of the use.
     pub(crate) more: X,
 }
 
@@ -114,12 +118,12 @@ impl<X> Child<X> {
         }
     }
 
-    /// No two children of a seat have the same.
+    /// The child's name, unique within a seat.
     pub(crate) fn name(&self) -> (NodeId, u32) {
         (self.node, self.branch)
     }
 
-    /// Where it stands.
+    /// The child's state.
     pub(crate) fn standing(&self) -> Standing {
         self.standing
     }
@@ -129,7 +133,7 @@ impl<X> Child<X> {
         self.standing.is_open()
     }
 
-    /// What it is still to account for: nothing, when it is not open.
+    /// The partitions that the child still has to account for; empty if it is not open.
     pub(crate) fn owes(&self) -> PartitionSet {
         if !self.is_open() {
             return PartitionSet::new();
@@ -137,22 +141,22 @@ impl<X> Child<X> {
         self.answers_for.difference(&self.withdrawn)
     }
 
-    /// Its subtree.
+    /// The child's subtree.
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Levels below it.
+    /// The number of levels below the child.
     pub(crate) fn height(&self) -> usize {
         self.height
     }
 
-    /// True when nobody is below it.
+    /// True if the child has no children.
     pub(crate) fn is_leaf(&self) -> bool {
         self.tree.root().size == 1
     }
 
-    /// Others sit below it now. What it is to account for stays.
+    /// Replaces the child's subtree. The partitions that it must account for do not change.
     pub(crate) fn seat_below(&mut self, tree: Tree) {
         self.height = tree.height();
         self.tree = tree;
@@ -164,8 +168,9 @@ impl<X> Child<X> {
 pub(crate) struct Seat<X> {
     pub(crate) parent: Parent,
     pub(crate) children: Children<X>,
-    /// Who is to hear of the end though nothing more is expected of them: former roots in whose place another was promoted,
-    /// and children that have answered but whose workers keep what they pushed.
+    /// Nodes that must be notified of the wave's end, although nothing more is expected of them: former roots
+    /// that were replaced by a promoted node, and children that have answered but whose workers keep the data
+    /// that they pushed.
     pub(crate) deposed: SmallVec<[(NodeId, u32); 1]>,
 }
 

@@ -1,7 +1,8 @@
-//! The partitions that open children are to account for, with how many children owe each.
+//! The partitions that open children must account for, with the number of children that owe each.
 //!
-//! A parent that would learn what nobody owes any more by a look at all of its children would do work that grows with the
-//! square of them: it asks after each loss. Here each change of a child costs as much as that child's partitions.
+//! A parent asks after each loss which partitions no child owes any longer. If it scanned all its children
+//! each time, its work would grow with the square of their number. With this structure, each change of a
+//! child costs as much as that child has partitions.
 
 use crate::id::PartitionId;
 use crate::partitions::PartitionSet;
@@ -11,38 +12,38 @@ use alloc::vec::Vec;
 /// The partitions that open children owe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owed {
-    /// What is owed by one child at least.
+    /// Partitions that at least one child owes.
     by_any: PartitionSet,
-    /// By how many more, where that is not none.
+    /// The number of further children that owe a partition, if there are any.
     more: BTreeMap<PartitionId, u32>,
-    /// What a child has begun or ceased to owe since that was last asked.
+    /// Partitions that a child has begun or ceased to owe since the last query.
     changed: PartitionSet,
-    /// What some child has said it won't give.
+    /// Partitions that a child has reported it will not give.
     withdrawn: PartitionSet,
 }
 
 impl Owed {
-    /// What is owed by one child at least.
+    /// Partitions that at least one child owes.
     pub(crate) fn by_any(&self) -> &PartitionSet {
         &self.by_any
     }
 
-    /// What a child has begun or ceased to owe since that was last asked.
+    /// Removes and returns the partitions that a child has begun or ceased to owe since the last query.
     pub(crate) fn take_changed(&mut self) -> PartitionSet {
         core::mem::take(&mut self.changed)
     }
 
-    /// What some child has said it won't give.
+    /// Partitions that a child has reported it will not give.
     pub(super) fn withdrawn(&self) -> &PartitionSet {
         &self.withdrawn
     }
 
-    /// A child says that it won't give these.
+    /// A child reports that it will not give these.
     pub(super) fn note_withdrawn(&mut self, partitions: &PartitionSet) {
         self.withdrawn.union_with(partitions);
     }
 
-    /// One child more owes these.
+    /// One more child owes these.
     pub(super) fn add(&mut self, partitions: &PartitionSet) {
         self.changed.union_with(partitions);
         if self.by_any.intersects(partitions) {
@@ -53,7 +54,7 @@ impl Owed {
         self.by_any.union_with(partitions);
     }
 
-    /// One child less owes these.
+    /// One child fewer owes these.
     pub(super) fn remove(&mut self, partitions: &PartitionSet) {
         self.changed.union_with(partitions);
         if self.more.is_empty() {

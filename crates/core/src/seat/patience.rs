@@ -1,44 +1,45 @@
-//! How long a parent bears with a silent child, and how often a node says that it is alive.
+//! How long a parent waits for a silent child, and how often a node sends a sign of life.
 //!
-//! Slow is not dead. A node that has no answer yet speaks all the same: in a call after a share of its time, in a stream with
-//! every beat. A child that has not even done that is stopped, cut off, or so overwhelmed that it makes no difference.
+//! A slow child is not a dead child. A node that has no answer yet still sends signs of life: in a call after
+//! a share of its time, in a stream at every beat. If a child does not send even these, it is stopped, cut
+//! off, or so overloaded that the difference does not matter.
 
 use crate::time::{Duration, Instant};
 
-/// With less than this many hops' margin left, a repair would come too late.
+/// If less time than this many hop margins is left, a repair would come too late.
 const MENDING_HOPS: f64 = 8.0;
-/// No patience is shorter than this. A share of what is left, and again of what is left then, comes to an end only because
-/// of it.
+/// The least patience. Patience is a share of the remaining time, again and again; without a minimum the
+/// series would never end.
 const PATIENCE_MIN: Duration = Duration::from_micros(100);
 
-/// How long a parent bears with a silent child, and how often a node says that it is alive.
+/// How long a parent waits for a silent child, and how often a node sends a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Patience {
-    /// In a call: shares of the time that is left until the answer is due.
+    /// In a call: shares of the time left until the answer must be sent.
     Shares {
         answer_at: Instant,
         /// Time kept for one hop.
         hop_margin: Duration,
-        /// After this share a node that is still at work speaks.
+        /// The share after which a node that is still at work sends a sign of life.
         sign: f64,
-        /// After this share a silent leaf is late.
+        /// The share after which a silent leaf is late.
         silence: f64,
     },
-    /// In a stream: the same at all times.
+    /// In a stream: constant times.
     Beats {
-        /// A node that has nothing to say speaks so often.
+        /// The interval at which a node that has nothing to send sends a sign of life.
         every: Duration,
-        /// A child that is silent for longer is given up.
+        /// The silence after which a child is abandoned.
         silence: Duration,
     },
 }
 
 impl Patience {
-    /// When a child over `height` levels that is heard now has been silent for too long. `None` when too little time is
-    /// left for a repair to be of use.
+    /// When a child over `height` levels, heard from now, will have been silent for too long. `None` if too
+    /// little time is left for a repair to be useful.
     ///
-    /// In a call a child over `h` levels is given `1 + h/(h+2)` times as much as a leaf, so that of all who wait for a fault
-    /// to mend itself, the one nearest to it loses patience first.
+    /// In a call, a child over `h` levels is given `1 + h/(h+2)` times as much time as a leaf. Of all nodes
+    /// that wait for a faulty one, the nearest therefore loses patience first.
     pub(crate) fn silent_at(self, now: Instant, height: usize) -> Option<Instant> {
         match self {
             Self::Shares { answer_at, hop_margin, silence, .. } => {
@@ -49,7 +50,8 @@ impl Patience {
         }
     }
 
-    /// When a node that speaks now is to speak again. `None` when it need not before its answer.
+    /// When a node that sends something now must send a sign of life. `None` if it need not before its
+    /// answer.
     pub(crate) fn speaks_at(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Shares { answer_at, hop_margin, sign, .. } => after_share(now, answer_at, hop_margin, sign),
@@ -58,7 +60,7 @@ impl Patience {
     }
 }
 
-/// When `share` of the time until `answer_at` has passed, if that leaves time to mend anything.
+/// When `share` of the time until `answer_at` has passed; `None` if no repair could succeed then.
 fn after_share(now: Instant, answer_at: Instant, hop_margin: Duration, share: f64) -> Option<Instant> {
     let left = now.until(answer_at);
     let is_worth_mending = left > hop_margin.mul_f64(MENDING_HOPS);
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_repair_would_come_too_late_there_is_none() {
+    fn patience_never_ends_when_a_repair_would_be_too_late() {
         assert_eq!(call(32).silent_at(at_ms(0), 0), None);
         assert!(call(33).silent_at(at_ms(0), 0).is_some());
     }

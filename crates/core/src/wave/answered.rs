@@ -1,7 +1,8 @@
-//! A wave that this node has answered: what its parent, or another one, may ask for again before the deadline.
+//! A wave that this node has answered, kept because a parent may ask for it again before the deadline.
 //!
-//! Should a parent die after its child has answered, the grandparent asks the child again, and the child must still have its
-//! partial (DESIGN 4.6). What is asked again is sent again; what is asked besides opens the wave once more.
+//! If a parent dies after its child has answered, the grandparent asks the child again, and the child must
+//! still have its partial (DESIGN 4.6). Partitions that are asked for again are sent again. A request for
+//! further partitions reopens the wave.
 
 use crate::error::{Missing, Reason};
 use crate::id::{NodeId, Tag};
@@ -25,28 +26,28 @@ use smallvec::SmallVec;
 
 /// A wave that this node has answered.
 ///
-/// Eleven fields, because a repair may still ask for all that the wave was, less what only an open one needs, and for
-/// its answer.
+/// Eleven fields, because a repair may still need the answer and everything about the wave except the state
+/// of an open one.
 #[derive(Debug)]
 pub(crate) struct Answered<P> {
     pub(crate) tag: Tag,
     asked: PartitionSet,
     pub(crate) ask: Ask<P>,
     pub(crate) parent: Parent,
-    /// Who is to hear of the end.
+    /// Nodes that must be notified of the wave's end.
     deposed: SmallVec<[(NodeId, u32); 1]>,
     own: PartitionSet,
     pub(crate) parts: Parts<P>,
     losses: Losses,
     tale: Tale,
-    /// What was missing from the answer.
+    /// The partitions missing from the answer.
     missing: Vec<Missing>,
-    /// What waits for the parent's grant.
+    /// The partials that wait for the parent's grant.
     pub(crate) offered: Vec<Partial<P>>,
 }
 
 impl<P: Payload> Answered<P> {
-    /// A wave has been answered with these missing.
+    /// From a wave that was answered with these missing partitions.
     pub(crate) fn of(wave: Wave<P>, missing: Vec<Missing>) -> Self {
         Self {
             tag: wave.tag,
@@ -63,8 +64,8 @@ impl<P: Payload> Answered<P> {
         }
     }
 
-    /// Sends what there is to the parent: one partial, or several disjoint ones when time ran out before they could be
-    /// folded. A large answer is offered first.
+    /// Sends the answer to the parent: one partial, or several disjoint ones if time ran out before they
+    /// could be folded. A large answer is offered first.
     pub(crate) fn send(&mut self, cx: &mut Context<P>, now: Instant) {
         let Parent::Node(parent) = self.parent else { return };
         let (tag, kind) = (self.tag, self.ask.kind);
@@ -80,7 +81,8 @@ impl<P: Payload> Answered<P> {
             last.missing.clone_from(&self.missing);
             last.given_up.clone_from(&self.losses.given_up);
             last.report = report;
-            // Told once: a kept wave that is asked again is no news, and holds none meanwhile.
+            // Loads are reported once: a kept wave that is asked again has no news, and holds none in
+            // between.
             let heard = core::mem::take(&mut self.tale.heard);
             last.loads = heard.iter().map(|heard| heard.passed_on(now)).collect();
         }
@@ -93,8 +95,8 @@ impl<P: Payload> Answered<P> {
         }
     }
 
-    /// What was offered to the parent had to make room before it was fetched: the parent hears that it won't come,
-    /// and may ask a replica, rather than wait for it until its time is up.
+    /// Tells the parent that an offered partial had to make room before the parent fetched it. The parent can
+    /// then ask a replica instead of waiting until its time is over.
     fn withdraw_offer(&self, cx: &mut Context<P>) {
         let Parent::Node(parent) = self.parent else { return };
         let mut partitions = PartitionSet::new();
@@ -122,7 +124,8 @@ impl<P: Payload> Answered<P> {
         }
     }
 
-    /// A parent asks again. What it wants more than there is opens the wave once more, if this node may take part.
+    /// A parent asks again. If it wants partitions that are not here, the wave is reopened, provided that
+    /// this node may take part.
     pub(crate) fn reparent(
         mut self: Box<Self>,
         desk: &mut Desk<'_, P>,
@@ -141,7 +144,7 @@ impl<P: Payload> Answered<P> {
         if !extra.is_empty() || !call.tree.children().all(is_here) {
             match desk.waves.may_take_part(desk.cx, call) {
                 Ok(()) => return self.reopen(desk.cx, now, call).reparent(desk, now, from, call),
-                // What it has it gives; new work for an old wave is refused as it is for a new one.
+                // This node sends what it has. It refuses new work for an old wave as it does for a new wave.
                 Err(reason) => {
                     desk.cx.counters.waves.refused += 1;
                     let refused = Missing { partitions: extra, node: Some(desk.cx.me), reason };
@@ -153,7 +156,7 @@ impl<P: Payload> Answered<P> {
         self.keep(desk);
     }
 
-    /// The same wave, open: what was done stays done.
+    /// The same wave, open again. Work that was done is kept.
     fn reopen(self, cx: &mut Context<P>, now: Instant, call: &Call<P>) -> Box<Wave<P>> {
         let answer_at = (now + call.answer_left).min(self.ask.deadline_at);
         Box::new(Wave {
@@ -171,7 +174,7 @@ impl<P: Payload> Answered<P> {
         })
     }
 
-    /// The parent wants nothing any more of this wave.
+    /// The parent no longer wants anything from this wave.
     pub(crate) fn cancel(&self, desk: &mut Desk<'_, P>) {
         desk.cx.tell_deposed(self.tag, &self.deposed);
         desk.end_pushes(self.tag, &self.ask);

@@ -1,4 +1,4 @@
-//! What a wave was asked: the terms of its call, which never change.
+//! The terms of the call that a wave belongs to. They never change.
 
 use crate::push::PushRequest;
 use crate::time::Instant;
@@ -8,25 +8,25 @@ use alloc::sync::Arc;
 
 /// The terms of a wave, the same at every node of its tree.
 ///
-/// Twelve fields, because they are what one message says, and nothing changes any of them afterwards.
+/// Twelve fields, because all of them come from one message and none changes afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask<P> {
     pub(crate) slice: Slice,
     pub(crate) name: Arc<str>,
-    /// The aggregation's place in the node's table; `None` at a caller that does not have it.
+    /// The aggregation's index in the node's table; `None` at a caller that does not have the aggregation.
     pub(crate) kind: Option<u32>,
-    /// Its application's.
+    /// The lane of its application.
     pub(crate) lane: usize,
     pub(crate) params: P,
     pub(crate) deadline_at: Instant,
     pub(crate) waiting: Waiting,
-    /// How many partitions may be lost before the call is pointless.
+    /// The number of lost partitions above which the call is pointless.
     pub(crate) losses_max: u32,
-    /// True when replicas of what is late shall be asked as well.
+    /// True if replicas of late nodes must be asked too.
     pub(crate) hedge: bool,
     pub(crate) explain: bool,
-    /// True when the answer shall bear the loads of those below.
+    /// True if the answer must carry the loads of the nodes below.
     pub(crate) loads_wanted: bool,
-    /// Set when locals are not run but pushed.
+    /// Set if workers push the locals' results, instead of this node running locals.
     pub(crate) push: Option<PushRequest>,
 }

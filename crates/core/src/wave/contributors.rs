@@ -1,13 +1,14 @@
-//! Who has contributed, and the one rule about it: nobody counts twice (DAC §3.2; NetAgg §3.1 on recovery).
+//! The contributors of a wave, and the rule that no partition counts twice (DAC §3.2; NetAgg §3.1 on
+//! recovery).
 //!
-//! A wave at a node holds parts: partials that wait to be folded, each with its contributors. The parts at rest,
-//! the pairs being folded and whatever came before are disjoint at all times. When repair makes a subtree answer
-//! by two ways, a part may come that overlaps what is here. It is dropped, unless every part and every pair that it
-//! overlaps lies within it: then the larger takes the place of the smaller ones, and nothing is lost. What becomes of a
-//! pair that gave way is of no use.
+//! A wave at a node holds parts: partials that wait to be folded, each with its contributors. The parts at
+//! rest, the pairs being folded, and the parts already given are disjoint at all times. If repair makes a
+//! subtree answer by two ways, a part may arrive that overlaps the parts here. It is dropped, unless every
+//! part and every pair that it overlaps lies within it. In that case the larger part replaces the smaller
+//! ones, and nothing is lost. The result of a pair that was replaced is dropped.
 //!
-//! Each pair has a number, and what has become of it comes back under that number: to find it by its contributors would
-//! compare sets of thousands of runs at a root over ten thousand children.
+//! Each pair has a number, and its result comes back with that number. A search by contributors would compare
+//! sets of thousands of runs at a root over ten thousand children.
 
 use crate::message::Payload;
 use crate::partitions::PartitionSet;
@@ -15,17 +16,17 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// A partial at rest, and whose it is.
+/// A partial at rest, and its contributors.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<P> {
     pub(crate) payload: P,
     pub(crate) contributors: PartitionSet,
 }
 
-/// The number of a pair that is folded, within the parts of its wave. It is never used again.
+/// The number of a pair being folded, unique among the parts of its wave.
 pub(crate) type PairNumber = u64;
 
-/// Two parts that are out to be folded into one.
+/// Two parts that are being folded into one.
 #[derive(Debug)]
 struct Pair<P> {
     number: PairNumber,
@@ -40,7 +41,7 @@ impl<P: Payload> Pair<P> {
 
     fn contributors(self) -> PartitionSet {
         let (a, b) = (self.a.contributors, self.b.contributors);
-        // What is small is added to what is large.
+        // The smaller set is added to the larger one.
         let (mut larger, smaller) = if a.runs().len() < b.runs().len() { (b, a) } else { (a, b) };
         larger.union_with(&smaller);
         larger
@@ -52,25 +53,25 @@ impl<P: Payload> Pair<P> {
 pub(crate) struct Parts<P> {
     resting: SmallVec<[Part<P>; 2]>,
     claimed: PartitionSet,
-    /// Parts that the parent has been given before the wave was answered.
+    /// Parts that were given to the parent before the wave was answered.
     given: Vec<Part<P>>,
-    /// The pairs that are out to be folded. They come back to rest when time runs out before their fold is done.
-    /// Folds end about in the order they began; the numbers ascend.
+    /// The pairs being folded. They come back to rest if time runs out before their fold is done. The numbers
+    /// ascend. Folds end roughly in the order in which they began.
     folding: VecDeque<Pair<P>>,
-    /// Pairs that were taken out so far. It numbers them.
+    /// The number of pairs taken out so far, which numbers the next pair.
     paired: u64,
-    /// Bytes of all parts: at rest, given, and in pairs that are out to be folded.
+    /// Bytes of all parts: at rest, given, and in pairs being folded.
     bytes: usize,
 }
 
-/// What became of a part that came in.
+/// The result of adding a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It rests here now.
+    /// The part rests here now.
     Added,
-    /// It took the place of smaller ones, which are gone.
+    /// The part has replaced smaller ones.
     Replaced,
-    /// It overlaps what can't be taken apart, and was dropped.
+    /// The part overlaps parts that cannot be separated, and was dropped.
     Overlaps,
 }
 
@@ -86,7 +87,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Everyone whose partial is here, at rest or being folded.
+    /// All partitions with a partial here, at rest or being folded.
     pub(crate) fn claimed(&self) -> &PartitionSet {
         &self.claimed
     }
@@ -96,24 +97,24 @@ impl<P: Payload> Parts<P> {
         &self.resting
     }
 
-    /// Bytes of all parts that this node holds: those at rest, those given to the parent, and both parts of every pair
-    /// that waits for its fold or is being folded. Every change keeps the sum up to date; nothing recounts it.
+    /// Bytes of all parts that this node holds: at rest, given to the parent, and both parts of every pair
+    /// that waits for its fold or is being folded. Every change updates the sum; nothing recounts it.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// True when nothing more can be folded and nothing is being folded.
+    /// True if nothing more can be folded and nothing is being folded.
     pub(crate) fn is_settled(&self) -> bool {
         self.folding.is_empty() && self.resting.len() <= 1
     }
 
-    /// Takes in a part from outside.
+    /// Adds a part from outside.
     pub(crate) fn take_in(&mut self, part: Part<P>) -> Taken {
         self.take_in_for(part, |_| {}).unwrap_or(Taken::Overlaps)
     }
 
-    /// The same; `gone` is given the parts at rest in whose place it comes. A part that overlaps what can't be taken apart is
-    /// given back.
+    /// Adds a part from outside. Calls `gone` with each part at rest that it replaces. Returns the part if it
+    /// overlaps parts that cannot be separated.
     pub(crate) fn take_in_for(
         &mut self,
         part: Part<P>,
@@ -144,7 +145,8 @@ impl<P: Payload> Parts<P> {
         Ok(if overlaps { Taken::Replaced } else { Taken::Added })
     }
 
-    /// True when all of `newcomer` that is claimed is of parts at rest, and of pairs being folded, that lie within it.
+    /// True if every claimed partition in `newcomer` belongs to a part at rest, or a pair being folded, that
+    /// lies within it.
     fn can_give_way_to(&self, newcomer: &PartitionSet) -> bool {
         let lies_within = |part: &&Part<P>| part.contributors.is_subset(newcomer);
         let pairs = self.folding.iter().filter(|pair| lies_within(&&pair.a) && lies_within(&&pair.b));
@@ -155,7 +157,7 @@ impl<P: Payload> Parts<P> {
         !self.claimed.difference(&covered).intersects(newcomer)
     }
 
-    /// Takes out two parts to be folded into one. Oldest first, so that every part is folded about log n times.
+    /// Takes out two parts to be folded. The oldest go first, so that every part is folded about log n times.
     pub(crate) fn take_pair(&mut self) -> Option<(PairNumber, P, P)> {
         if self.resting.len() < 2 {
             return None;
@@ -168,7 +170,7 @@ impl<P: Payload> Parts<P> {
         Some((number, payloads.0, payloads.1))
     }
 
-    /// True while a pair is out to be folded.
+    /// True while this pair is being folded.
     pub(crate) fn is_folding(&self, number: PairNumber) -> bool {
         self.place_of(number).is_some()
     }
@@ -177,13 +179,13 @@ impl<P: Payload> Parts<P> {
         self.folding.binary_search_by_key(&number, |pair| pair.number).ok()
     }
 
-    /// How many are.
+    /// The number of pairs being folded.
     pub(crate) fn open_folds(&self) -> usize {
         self.folding.len()
     }
 
-    /// A pair has become one, which rests here last. Returns false if a larger part has replaced the pair meanwhile:
-    /// what it has become is dropped.
+    /// Puts the result of a pair at rest, as the last part. If a larger part has replaced the pair in the
+    /// meantime, drops the result and returns false.
     pub(crate) fn put_folded(&mut self, number: PairNumber, payload: P) -> bool {
         let Some(pair) = self.end_fold(number) else { return false };
         self.bytes += payload.len();
@@ -191,40 +193,40 @@ impl<P: Payload> Parts<P> {
         true
     }
 
-    /// The fold of a pair failed: its contributors, which are given, are no longer here. `None` if a larger part has
-    /// replaced the pair meanwhile: then they are.
+    /// Removes a pair whose fold failed, and returns its contributors, which are no longer claimed. Returns
+    /// `None` if a larger part has replaced the pair in the meantime; the contributors then stay claimed.
     pub(crate) fn forget_folded(&mut self, number: PairNumber) -> Option<PartitionSet> {
         let contributors = self.end_fold(number)?.contributors();
         self.claimed.subtract(&contributors);
         Some(contributors)
     }
 
-    /// Removes a pair from those that are out to be folded, if it is one.
+    /// Removes a pair from the pairs being folded, if it is one of them.
     fn end_fold(&mut self, number: PairNumber) -> Option<Pair<P>> {
         let pair = self.folding.remove(self.place_of(number)?)?;
         self.bytes -= pair.bytes();
         Some(pair)
     }
 
-    /// Hands over the one part at rest, before the wave is answered. This node keeps it, and counts it, in case the
-    /// parent is lost.
+    /// Returns the last part at rest, to be sent before the wave is answered. This node keeps and counts a
+    /// copy, in case the parent is lost.
     pub(crate) fn give(&mut self) -> Option<Part<P>> {
         let part = self.resting.pop()?;
         self.given.push(part.clone());
         Some(part)
     }
 
-    /// What was given went to a parent that is no longer the parent: it rests here again.
+    /// The parent has changed: parts given to the former parent rest here again.
     pub(crate) fn take_back(&mut self) {
         self.resting.extend(self.given.drain(..));
     }
 
-    /// The time for folding is over: pairs whose fold is not done come back to rest as they were.
+    /// Ends folding: pairs whose fold is not done come back to rest as they were.
     pub(crate) fn close(&mut self) {
         self.resting.extend(self.folding.drain(..).flat_map(|pair| [pair.a, pair.b]));
     }
 
-    /// Drops all but the part with most contributors: for a caller that can't fold.
+    /// Drops all parts but the one with the most contributors, for a caller that cannot fold.
     pub(crate) fn keep_largest(&mut self) {
         let Some(at) = (0..self.resting.len()).max_by_key(|&at| self.resting[at].contributors.len()) else {
             return;

@@ -1,18 +1,21 @@
-//! Credit: how many bytes of partials may be on their way to this node.
+//! Credit: bounds the bytes of partials in flight to this node.
 //!
-//! A node folds as partials come, so a wave holds about two of them. When partials are large and come faster
-//! than they are folded, children must wait, and it is bytes that count, not partials. Small ones are sent
-//! unasked; a large one is offered first (a rendezvous, as message-passing libraries have it) and sent when the
-//! parent grants it. What is held and what is granted together stay within `Limits::held_bytes_max`, parted among the
-//! applications by their shares as the queue is: whoever floods the node fills its own room, and its own children wait.
+//! A node folds partials as they arrive, so a wave holds about two of them. If partials are large and arrive
+//! faster than they are folded, children must wait. The bound counts bytes, not partials. Small partials are
+//! sent without asking. A large one is offered first (a rendezvous, as in message-passing libraries) and sent
+//! when the parent grants it. Held and granted bytes together stay within `Limits::held_bytes_max`. This
+//! limit is divided among the applications by their shares, like the queue: an application that floods the
+//! node fills only its room, and only its children wait.
 //!
-//! - **What has begun is finished first.** A wave that has been granted something may have all of the room, one that has
-//!   not only the first half. A room in which every wave holds one partial and waits for a second would never empty.
-//! - **One wave may have more.** Partials grow where folds put them together, and one may be larger than all the room. So
-//!   of those that have begun and find none, the first is granted one partial all the same whenever it has nothing to
-//!   fold, until it is over; no other is meanwhile. An application has more than its room by what one wave folds at a
-//!   time, however many are open and however many children they have. A wave means all of this node's parts in it: a
-//!   caller waits for its own node's part as for any other, and that one must be granted what it needs.
+//! - **Waves that have begun are finished first.** A wave that has been granted something may use all of the
+//!   room, a new wave only the first half. If every wave in a room held one partial and waited for a second,
+//!   the room would never empty.
+//! - **One wave may exceed the room.** Folded partials grow, and one may be larger than the whole room. So
+//!   among the waves that have begun and find no room, the first one is still granted one partial whenever it
+//!   has nothing to fold, until it ends. No other wave gets this in the meantime. An application therefore
+//!   exceeds its room by the bytes that one wave folds at a time, for any number of open waves and children.
+//!   Here a wave means all parts of this node in it: a caller waits for the part of the same node like for
+//!   any other child, and that part must be granted what it needs.
 
 use crate::id::{NodeId, Tag, WaveId};
 use crate::schedule::lanes::Lane;
@@ -22,7 +25,7 @@ use alloc::vec::Vec;
 /// This node's part in a wave, the child that offers, and the child's branch.
 pub(crate) type OfferKey = (Tag, NodeId, u32);
 
-/// One application's bytes.
+/// One application's room.
 #[derive(Debug, Default)]
 struct Room {
     bytes_max: usize,
@@ -30,9 +33,9 @@ struct Room {
     granted_bytes: usize,
     /// Waves that have been granted something.
     begun: BTreeSet<Tag>,
-    /// The wave that may have more than there is room for.
+    /// The wave that may exceed the room.
     privileged: Option<WaveId>,
-    /// Offers to waves that have begun, and to those that have not.
+    /// Offers to waves that have begun; `to_new` has the offers to waves that have not.
     to_begun: VecDeque<(OfferKey, usize)>,
     to_new: VecDeque<(OfferKey, usize)>,
 }
@@ -46,7 +49,7 @@ impl Room {
         self.used_bytes() == 0 || self.used_bytes() + bytes <= bytes_max
     }
 
-    /// The offer that is granted next, if one is.
+    /// Removes and returns the offer that is granted next, if any.
     fn take_next(
         &mut self,
         has_grant_out: impl Fn(Tag) -> bool,
@@ -66,9 +69,10 @@ impl Room {
         let offers_to =
             |wave: WaveId| self.to_begun.iter().chain(&self.to_new).any(move |(key, _)| key.0.wave == wave);
         let needs_it = |wave: WaveId| offers_to(wave) || has_grant_in(wave);
-        // Who waits for something else keeps it while there is more here than there is room for.
+        // A wave that waits for other input keeps the privilege while the room is exceeded.
         if self.privileged.is_none_or(|wave| !needs_it(wave) && self.used_bytes() <= self.bytes_max) {
-            // Where none has begun, what is here came unasked, and waves may wait for each other with that as well.
+            // If no wave has begun, the bytes here came without an offer, and waves may wait for each other
+            // because of these too.
             let first =
                 self.to_begun.front().or(if self.begun.is_empty() { self.to_new.front() } else { None });
             self.privileged = first.map(|(key, _)| key.0.wave);
@@ -98,49 +102,49 @@ impl Room {
     }
 }
 
-/// Offers that wait and grants that are out.
+/// Waiting offers and open grants.
 #[derive(Debug)]
 pub(crate) struct Credit {
     rooms: Vec<Room>,
     granted: BTreeMap<OfferKey, (Lane, usize)>,
-    /// Offers that wait, in all rooms.
+    /// The number of waiting offers in all rooms.
     waiting: usize,
 }
 
 impl Credit {
-    /// As many rooms as there are lanes, with nothing in them.
+    /// One empty room for each lane.
     pub(crate) fn new(lanes: usize) -> Self {
         let rooms = core::iter::repeat_with(Room::default).take(lanes).collect();
         Self { rooms, granted: BTreeMap::new(), waiting: 0 }
     }
 
-    /// What a lane may hold from now on.
+    /// Sets the size of a lane's room.
     pub(crate) fn set_room(&mut self, lane: Lane, bytes_max: usize) {
         self.rooms[lane].bytes_max = bytes_max;
     }
 
-    /// What a lane may hold.
+    /// The size of a lane's room.
     pub(crate) fn room_of(&self, lane: Lane) -> usize {
         self.rooms[lane].bytes_max
     }
 
-    /// A lane's waves hold so many bytes where they held so many before.
+    /// The bytes held by a lane's waves change by `bytes` − `before`.
     pub(crate) fn hold(&mut self, lane: Lane, before: usize, bytes: usize) {
         let held = &mut self.rooms[lane].held_bytes;
         *held = *held + bytes - before;
     }
 
-    /// What a lane's waves hold.
+    /// The bytes held by a lane's waves.
     pub(crate) fn held_of(&self, lane: Lane) -> usize {
         self.rooms[lane].held_bytes
     }
 
-    /// What all waves hold.
+    /// The bytes held by all waves.
     pub(crate) fn held_bytes(&self) -> usize {
         self.rooms.iter().map(|room| room.held_bytes).sum()
     }
 
-    /// A child offers `bytes` to a wave of this lane; [`Credit::grant_next`] says when they may come.
+    /// A child offers `bytes` to a wave of this lane. [`Credit::grant_next`] tells when to grant it.
     pub(crate) fn offered(&mut self, lane: Lane, key: OfferKey, bytes: usize) {
         self.forget(key);
         let room = &mut self.rooms[lane];
@@ -150,14 +154,14 @@ impl Credit {
         self.waiting += 1;
     }
 
-    /// True when an offer waits for room or is on its way.
+    /// True if the offer waits for room or was granted.
     pub(crate) fn knows(&self, key: OfferKey) -> bool {
         let waits =
             |room: &Room| room.to_begun.iter().chain(&room.to_new).any(|&(waiting, _)| waiting == key);
         self.granted.contains_key(&key) || self.rooms.iter().any(waits)
     }
 
-    /// An offer that may come now; to be asked until there is none. A wave is starved that has nothing to fold.
+    /// An offer to grant now; call it until it returns `None`. A wave is starved if it has nothing to fold.
     pub(crate) fn grant_next(&mut self, is_starved: impl Fn(Tag) -> bool) -> Option<OfferKey> {
         if self.waiting == 0 {
             return None;
@@ -180,7 +184,7 @@ impl Credit {
         Some(key)
     }
 
-    /// Some of what was granted is here.
+    /// Some of the granted bytes have arrived.
     pub(crate) fn arrived(&mut self, key: OfferKey, bytes: usize) {
         if let Some((lane, left)) = self.granted.get_mut(&key) {
             let arrived = bytes.min(*left);
@@ -189,7 +193,7 @@ impl Credit {
         }
     }
 
-    /// Nothing more will come of an offer.
+    /// Nothing more will come of this offer.
     pub(crate) fn forget(&mut self, key: OfferKey) {
         if let Some((lane, bytes)) = self.granted.remove(&key) {
             self.rooms[lane].granted_bytes -= bytes;
@@ -211,7 +215,7 @@ impl Credit {
         }
     }
 
-    /// A wave of this lane is over.
+    /// A wave of this lane has ended.
     pub(crate) fn forget_wave(&mut self, lane: Lane, tag: Tag) {
         let room = &mut self.rooms[lane];
         room.begun.remove(&tag);

@@ -1,14 +1,15 @@
-//! What was answered is kept until its deadline, within bounds.
+//! Answered waves, kept until their deadline, within bounds.
 //!
-//! Should a parent die after its child has answered, the grandparent asks the child again, and the child must
-//! still have its partial (DESIGN 4.6). Kept waves are bounded in number and bytes; the oldest go first, since
-//! they are the least likely to be asked for: the oldest of the application that has most of its part of the room, so
-//! that one which floods the node makes room for itself and nobody else has to. A wave that is gone is simply run again
-//! when asked.
+//! If a parent dies after its child has answered, the grandparent asks the child again, and the child must
+//! still have its partial (DESIGN 4.6). Kept waves are bounded in number and bytes. The oldest are dropped
+//! first, because they are the least likely to be asked for. They are taken from the application that uses
+//! most of its part of the room, so that an application that floods the node makes room only from its kept
+//! waves. If a dropped wave is asked for, it runs again.
 //!
-//! They lie apart from the open ones: there are a hundred times as many, and the open ones are looked up with
-//! every message. Those of an application stand in the order of their answers and are looked through for expired ones
-//! from the front, so one with a late deadline keeps those behind it a little longer, at most until the bounds bite.
+//! Kept waves are stored apart from open ones: there are a hundred times as many, and every message looks up
+//! open ones. Each application's waves are stored in the order of their answers and are searched for expired
+//! ones from the front. A wave with a late deadline therefore keeps the waves behind it a little longer, at
+//! most until the bounds apply.
 
 use crate::id::Tag;
 use crate::message::Payload;
@@ -22,7 +23,7 @@ use alloc::vec::Vec;
 /// One application's answered waves, oldest first.
 #[derive(Debug)]
 struct Row<P> {
-    /// `None` where a wave was taken out again.
+    /// `None` if the wave was removed.
     waves: VecDeque<Option<Box<Answered<P>>>>,
     /// The number of the row's first wave, counted since the start.
     first: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Kept<P> {
     rows: Vec<Row<P>>,
     places: BTreeMap<Tag, (Lane, u64)>,
     bytes: usize,
-    /// Places in all rows, empty ones included.
+    /// The number of places in all rows, including empty ones.
     stands: usize,
     waves_max: usize,
     bytes_max: usize,
@@ -48,18 +49,18 @@ impl<P: Payload> Kept<P> {
         Self { rows, places: BTreeMap::new(), bytes: 0, stands: 0, waves_max, bytes_max }
     }
 
-    /// How many waves are kept.
+    /// The number of kept waves.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Bytes of their partials.
+    /// Bytes of the waves' partials.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Keeps a wave; the oldest ones make room, each lane for its part (`part_of`, from 0 to 1). Gives back those that made
-    /// room while their answer was offered to the parent and not fetched yet.
+    /// Keeps a wave and drops the oldest waves to make room, by each lane's part of the room (`part_of`, from
+    /// 0 to 1). Returns the dropped waves whose answer was offered to the parent but not fetched yet.
     pub(crate) fn push(
         &mut self,
         wave: Box<Answered<P>>,
@@ -82,16 +83,16 @@ impl<P: Payload> Kept<P> {
         unfetched
     }
 
-    /// The lane that has most of something for its part.
+    /// The lane that has the most of a resource in relation to its part.
     fn who_makes_room(&self, part_of: impl Fn(Lane) -> f64, of: impl Fn(&Row<P>) -> usize) -> Lane {
         let relative = |lane: Lane, row: &Row<P>| of(row) as f64 / part_of(lane).max(f64::MIN_POSITIVE);
         let candidates = self.rows.iter().enumerate().filter(|(_, row)| of(row) > 0);
         let most =
             candidates.max_by(|(a, row_a), (b, row_b)| relative(*a, row_a).total_cmp(&relative(*b, row_b)));
-        most.map(|(lane, _)| lane).expect("invariant: what is beyond a bound is in some row")
+        most.map(|(lane, _)| lane).expect("invariant: if a bound is exceeded, some row has a wave")
     }
 
-    /// Takes a wave out again.
+    /// Removes and returns a wave.
     pub(crate) fn take(&mut self, tag: &Tag) -> Option<Box<Answered<P>>> {
         let (lane, place) = self.places.remove(tag)?;
         let row = &mut self.rows[lane];
@@ -101,14 +102,14 @@ impl<P: Payload> Kept<P> {
         Some(wave)
     }
 
-    /// A kept wave, to be changed in everything but its parts.
+    /// A kept wave, for changes. Its parts must not be changed.
     pub(crate) fn find_mut(&mut self, tag: &Tag) -> Option<&mut Answered<P>> {
         let &(lane, place) = self.places.get(tag)?;
         let row = &mut self.rows[lane];
         row.waves.get_mut((place - row.first) as usize)?.as_deref_mut()
     }
 
-    /// Drops what has expired; tells when to look again.
+    /// Drops expired waves. Returns when to look again.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let mut next_at: Option<Instant> = None;
         for lane in 0..self.rows.len() {

@@ -1,4 +1,4 @@
-//! What a wave has lost, what it has asked in vain, and how that is listed.
+//! A wave's losses and failed attempts, and how they are listed.
 
 use crate::error::{Missing, Reason};
 use crate::id::NodeId;
@@ -8,29 +8,31 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-/// What has gone wrong in a wave so far, mended or not. In nearly every wave nothing has, and none takes room: thousands of
-/// waves are kept.
+/// Everything that has gone wrong in a wave so far, repaired or not. Empty in nearly every wave, and then it
+/// uses no memory, because thousands of waves are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(Option<Box<Trouble>>);
 
-/// The same, where something has.
+/// The losses of a wave that has any.
 #[derive(Debug)]
 pub(crate) struct Trouble {
-    /// Losses with their reasons, each partition's in the order they were noted.
+    /// Losses with their reasons. Each partition's losses are in the order in which they were noted.
     pub(crate) noted: Vec<Missing>,
-    /// Own partitions lost of which the parent has not been told.
+    /// Lost partitions of this node that have not been reported to the parent.
     pub(crate) unsaid: PartitionSet,
     pub(crate) tries: Tries,
-    /// Relays that were lost, silent or too slow. They have no partitions, so no loss tells of them.
+    /// Relays that were lost, silent or too slow. They have no partitions, so no loss reports them.
     pub(crate) given_up: Vec<NodeId>,
-    /// What is lost for good, as of when the wave last looked.
+    /// The partitions lost for good, as of the wave's last check.
     pub(crate) for_good: PartitionSet,
-    /// Partitions that may have come or been lost since; `None` while the wave has not looked, as most never do.
+    /// Partitions that may have arrived or been lost since; `None` before the first check, which most waves
+    /// never need.
     pub(crate) unsure: Option<PartitionSet>,
-    /// True when something was asked in vain, or came that had been: some child may have nothing more to give.
+    /// True if something was asked for in vain, or arrived although it had been asked for in vain: some child
+    /// may have nothing more to give.
     pub(crate) have_rivals: bool,
-    /// What has come, or is all that a lost child still owes, since it was last looked for such children; `None` while the
-    /// wave has not looked.
+    /// Partitions that have arrived, or that a lost child still owes and nothing else, since the last search
+    /// for such children; `None` before the first search.
     pub(crate) settled: Option<PartitionSet>,
 }
 
@@ -59,12 +61,12 @@ impl Deref for Losses {
 }
 
 impl Losses {
-    /// To be changed.
+    /// The losses, for changes.
     pub(crate) fn trouble(&mut self) -> &mut Trouble {
         self.0.get_or_insert_with(|| Box::new(Trouble::new()))
     }
 
-    /// All of it; nothing is left.
+    /// Removes and returns all losses.
     pub(crate) fn take(&mut self) -> Trouble {
         self.0.take().map_or(Trouble::new(), |trouble| *trouble)
     }
@@ -74,7 +76,7 @@ impl Losses {
         note(&mut self.trouble().noted, loss, missing_max);
     }
 
-    /// The wave is asked for other partitions now: what of them is lost is to be looked for anew.
+    /// The wave is now asked for other partitions: the check for lost ones starts anew.
     pub(crate) fn look_anew(&mut self) {
         if let Some(trouble) = &mut self.0 {
             trouble.for_good = PartitionSet::new();
@@ -82,35 +84,35 @@ impl Losses {
         }
     }
 
-    /// These may have come or been lost.
+    /// These partitions may have arrived or been lost.
     pub(crate) fn look_again(&mut self, partitions: &PartitionSet) {
         if let Some(unsure) = self.0.as_mut().and_then(|trouble| trouble.unsure.as_mut()) {
             unsure.union_with(partitions);
         }
     }
 
-    /// Notes that a relay was of no use to this wave. At most `most` are told of.
+    /// Notes that a relay was of no use to this wave. At most `most` relays are reported.
     pub(crate) fn give_up(&mut self, relay: NodeId, most: usize) {
         if self.given_up.len() < most && !self.given_up.contains(&relay) {
             self.trouble().given_up.push(relay);
         }
     }
 
-    /// Notes that partitions were asked of somebody in vain.
+    /// Notes that partitions were asked for in vain. `failed` is the node, if one failed.
     pub(crate) fn note_try(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
         let trouble = self.trouble();
         trouble.have_rivals = true;
         trouble.tries.note(partitions, failed);
     }
 
-    /// A part has come with these contributors.
+    /// A part with these contributors has arrived.
     pub(crate) fn note_part(&mut self, contributors: &PartitionSet) {
         if let Some(trouble) = &mut self.0 {
             trouble.have_rivals |= trouble.tries.partitions().intersects(contributors);
         }
     }
 
-    /// A child that owes these, and no others, may have nothing more to give.
+    /// A child that owes these partitions, and no others, may have nothing more to give.
     pub(crate) fn note_settled(&mut self, partitions: &PartitionSet) {
         if let Some(settled) = self.0.as_mut().and_then(|trouble| trouble.settled.as_mut()) {
             settled.union_with(partitions);
@@ -118,21 +120,21 @@ impl Losses {
     }
 }
 
-/// Losses as they are told: each partition's by the first reason that there is for it.
+/// Losses as they are reported: each partition with the first reason that is found for it.
 pub(crate) struct Tally {
-    /// Partitions for which there is no reason yet.
+    /// Partitions without a reason so far.
     pub(crate) rest: PartitionSet,
     pub(crate) missing: Vec<Missing>,
     losses_max: usize,
 }
 
 impl Tally {
-    /// All of `missing` is to be explained, by `losses_max` losses at most.
+    /// Starts with all of `missing` unexplained. At most `losses_max` losses are listed.
     pub(crate) fn of(missing: PartitionSet, losses_max: usize) -> Self {
         Self { rest: missing, missing: Vec::new(), losses_max }
     }
 
-    /// Those of these partitions that have no reason yet have this one.
+    /// Gives this reason to those of the partitions that have none yet.
     pub(crate) fn take(&mut self, partitions: &PartitionSet, node: Option<NodeId>, reason: &Reason) {
         if !self.rest.intersects(partitions) {
             return;
@@ -143,7 +145,7 @@ impl Tally {
     }
 }
 
-/// Adds a loss to those noted: to a like one, if there is one.
+/// Adds a loss to the list, or to an entry with the same node and reason.
 pub(crate) fn note(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
     if loss.partitions.is_empty() {
         return;
@@ -155,7 +157,7 @@ pub(crate) fn note(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize)
     }
 }
 
-/// Lists a loss, or adds it to the last when there is no room for more.
+/// Adds a loss to the list, or to the last entry if the list is full.
 pub(crate) fn list(losses: &mut Vec<Missing>, loss: Missing, missing_max: usize) {
     let is_full = losses.len() >= missing_max;
     match losses.last_mut().filter(|_| is_full) {

@@ -1,15 +1,16 @@
 //! Slices: a wave that carries one part of every partial.
 //!
-//! Where partials are bulky and can be cut by key (the words of a count, the entries of a vector), a call may be as many
-//! waves as it has slices: each folds the same slice of everybody's partial, over a tree of its own. So one call uses
-//! several relays of a place at once (NetAgg §3.1, multiple aggregation trees), a node folds several slices at a time, and
-//! folds one while the next is still on its way: a pipeline, which the credit of each wave holds back where it must.
+//! If partials are large and can be cut by key (the words of a count, the entries of a vector), a call may
+//! use one wave for each slice. Each wave folds the same slice of every partial, over a separate tree. One
+//! call therefore uses several relays of a place at once (NetAgg §3.1, multiple aggregation trees), and a
+//! node folds several slices at a time. A node also folds one slice while the next is in flight. The credit
+//! of each wave limits this pipeline if necessary.
 //!
-//! The waves of a call have consecutive numbers, and its first slice's is the call's own.
+//! The waves of a call have consecutive numbers. The number of the first slice's wave is the call's number.
 
 use crate::id::WaveId;
 
-/// Which part of the partials a wave carries.
+/// The part of the partials that a wave carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slice {
@@ -21,17 +22,17 @@ impl Slice {
     /// The only slice of a call that is not sliced.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Slice `index` of so many; `None` when there is none of that number.
+    /// Slice `index` of `of` slices; `None` if there is no such slice.
     pub fn new(index: u32, of: u32) -> Option<Self> {
         (index < of).then_some(Self { index, of })
     }
 
-    /// Its number, from 0.
+    /// The slice's number, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many the call has.
+    /// The number of slices of the call.
     pub fn of(self) -> u32 {
         self.of
     }
@@ -41,13 +42,13 @@ impl Slice {
         self.of == 1
     }
 
-    /// True when a call may have waves of such numbers: none of them is below zero, or beyond what there is.
+    /// True if the numbers of the call's waves are in range: none is below zero or above the greatest number.
     pub(crate) fn is_of(self, wave: WaveId) -> bool {
         let first = wave.sequence.checked_sub(self.index.into());
         first.is_some_and(|first| first.checked_add(self.of.into()).is_some())
     }
 
-    /// The wave of the call's first slice, which names the call, if `wave` carries this one.
+    /// The wave of the call's first slice, which names the call, if `wave` carries this slice.
     pub(crate) fn first(self, wave: WaveId) -> WaveId {
         WaveId { sequence: wave.sequence.wrapping_sub(self.index.into()), ..wave }
     }

@@ -1,12 +1,12 @@
 //! One node's part in a wave: *local running* → *waiting for children* → *ready* (DAC §4.3, figure 11).
 //!
-//! No thread waits: locals, folds and children's partials come in as inputs, in any order. The wave is answered
-//! when nothing is open any more, or when its time is up, with what there is. What is missing is never counted
-//! along the way: it is what was asked less the contributors, explained by the losses noted meanwhile, so that
-//! contributors and missing partition the asked set whatever happened.
+//! No thread waits: locals, folds and children's partials arrive as inputs, in any order. The wave is
+//! answered when nothing is open, or when its time is over, with the parts that it has. Missing partitions
+//! are never counted along the way. They are the asked partitions minus the contributors, explained by the
+//! losses noted so far. Contributors and missing partitions therefore always partition the asked set.
 //!
-//! A `Wave` is open. When it has answered its parent it becomes an [`Answered`](crate::wave::answered::Answered), which
-//! holds what may be asked for again and nothing else.
+//! A `Wave` is open. When it has answered its parent it becomes an
+//! [`Answered`](crate::wave::answered::Answered), which keeps only the data that may be asked for again.
 
 use crate::error::{Missing, Reason};
 use crate::id::{JobId, NodeId, Tag};
@@ -25,29 +25,31 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
 
-/// Where a wave stands.
+/// The phase of a wave.
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// Locals, folds or children are open.
     Open,
-    /// It answers its parent, with these missing; it is kept until the deadline in case the parent is lost.
+    /// The wave answers its parent, with these partitions missing. It is kept until the deadline in case the
+    /// parent is lost.
     Answered(Vec<Missing>),
-    /// The caller's wave is over, with these missing.
+    /// The caller's wave has ended, with these partitions missing.
     Ended(Vec<Missing>),
 }
 
-/// What a wave keeps of a child.
+/// A wave's data about a child.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) answer_at: Instant,
-    /// When patience with it ends; `None` once it has been repaired, or when no time is left to mend anything.
+    /// When patience with the child ends; `None` once it has been repaired, or if no time is left for a
+    /// repair.
     pub(crate) repair_at: Option<Instant>,
-    /// When a replica is asked as well, if the call is hedged and the child a leaf.
+    /// When a replica is asked too, if the call is hedged and the child is a leaf.
     pub(crate) hedge_at: Option<Instant>,
 }
 
 impl Asked {
-    /// When the child is to be looked at again.
+    /// When the child must be looked at again.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         match (self.repair_at, self.hedge_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -60,28 +62,28 @@ impl Asked {
 pub(crate) type Child = seat::Child<Asked>;
 
 impl Child {
-    /// The partitions that may still come of it.
+    /// The partitions that may still come from the child.
     pub(crate) fn promises(&self) -> PartitionSet {
         if self.standing() == Standing::Hopeless { PartitionSet::new() } else { self.owes() }
     }
 }
 
-/// A wave's own work, and what the node's books are charged for it.
+/// A wave's work on this node, and the resources that it is charged for.
 #[derive(Debug, Default)]
 pub(crate) struct Locals {
     /// Partitions to run here.
     pub(crate) own: PartitionSet,
-    /// Those of them whose local has neither given a part nor failed.
+    /// The partitions of `own` whose local has neither given a part nor failed.
     pub(crate) open: PartitionSet,
-    /// When replicas are asked for the own partitions that are still open then.
+    /// When replicas are asked for the partitions of `own` that are still open then.
     pub(crate) hedge_at: Option<Instant>,
-    /// Futures that are to be dropped when the wave is over.
+    /// Futures to drop when the wave ends.
     pub(crate) futures: SmallVec<[JobId; 2]>,
-    /// Rises whenever the wave gives up its jobs, so that what comes of them later is told from what is awaited.
+    /// Increases whenever the wave abandons its jobs, so that their late results are recognised.
     pub(crate) epoch: u64,
-    /// Inline jobs that are out, and so back before anything else happens.
+    /// Inline jobs that were handed out. They come back before any other input.
     pub(crate) inline: u32,
-    /// Predicted work charged to the load index for this wave.
+    /// Predicted work of this wave in the load index.
     pub(crate) weight: Option<Weight>,
     /// Bytes of this wave's parts that are charged to the node's budget.
     pub(crate) charged_bytes: usize,
@@ -90,19 +92,19 @@ pub(crate) struct Locals {
 /// A wave's times.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// By when this node must have answered its parent.
+    /// When this node must have answered its parent.
     pub(crate) answer_at: Instant,
-    /// When the parent is to get a sign of life, if the wave is still open by then.
+    /// When the parent must get a sign of life, if the wave is still open then.
     pub(crate) sign_at: Option<Instant>,
-    /// The waiting rule at work.
+    /// The state of the waiting rule.
     pub(crate) stop: Stop,
     pub(crate) armed: Option<Instant>,
 }
 
 /// A node's part in a wave.
 ///
-/// Eleven fields, because each is a part with methods of its own, and a wave is all of them: what was asked, who takes
-/// part, what is here, and what has become of it.
+/// Eleven fields, because each is a part with methods of its own: the terms, the participants, the parts that
+/// are here, and the losses.
 #[derive(Debug)]
 pub(crate) struct Wave<P> {
     pub(crate) tag: Tag,
@@ -113,32 +115,32 @@ pub(crate) struct Wave<P> {
     pub(crate) locals: Locals,
     pub(crate) parts: Parts<P>,
     pub(crate) losses: Losses,
-    /// Where locals are pushed.
+    /// Set if workers push the locals' results.
     pub(crate) pushed: Option<Box<Pushed<P>>>,
     pub(crate) clock: Clock,
     pub(crate) tale: Tale,
     pub(crate) phase: Phase,
 }
 
-// Each call makes one at each node. Allocators take longer over what is larger than a kilobyte.
+// Each call creates one at each node. Allocators take longer for objects above one kilobyte.
 const _: () = assert!(size_of::<Wave<bytes::Bytes>>() <= 1024);
 
-/// Who asks a wave, and how much of it this node may give up.
+/// The start of a wave: its parent, its partitions, and how many of them this node may abandon.
 pub(crate) struct Opening {
     pub(crate) tag: Tag,
     pub(crate) parent: Parent,
     pub(crate) asked: PartitionSet,
     pub(crate) answer_at: Instant,
-    /// How many of its partitions its waiting rule may give up.
+    /// How many of its partitions its waiting rule may abandon.
     pub(crate) spare: u32,
     pub(crate) jobs_epoch: u64,
 }
 
-/// No worker is absent where none pushes.
+/// If no workers push, no worker is absent.
 static NOBODY: PartitionSet = PartitionSet::new();
 
 impl<P: Payload> Wave<P> {
-    /// A wave of which nothing has been done yet.
+    /// A wave on which no work has been done yet.
     pub(crate) fn open(now: Instant, from: Opening, ask: Ask<P>) -> Self {
         let Opening { tag, parent, asked, answer_at, spare, jobs_epoch } = from;
         Self {
@@ -161,22 +163,22 @@ impl<P: Payload> Wave<P> {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Partitions whose worker is nowhere to be found, and is waited for.
+    /// Partitions whose worker is attached nowhere and is waited for.
     pub(crate) fn absent(&self) -> &PartitionSet {
         self.pushed.as_ref().map_or(&NOBODY, |pushed| &pushed.absent)
     }
 
-    /// True when the answer can be given before its time is up.
+    /// True if the wave can be answered before its time is over.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_own_over() && self.parts.is_settled() && self.seat.children.open() == 0
     }
 
-    /// True when all that is open is open with children of which nothing is to be hoped for.
+    /// True if the wave waits only for children from which nothing more is expected.
     pub(crate) fn waits_in_vain(&self) -> bool {
         self.is_own_over() && self.parts.is_settled() && self.seat.children.are_hopeless()
     }
 
-    /// Of `partitions`, those that no child is at work on.
+    /// The part of `partitions` that no child is working on.
     pub(crate) fn without_promised(&self, partitions: PartitionSet) -> PartitionSet {
         let mut rest = partitions;
         let mut children = self.seat.children.iter_open();
@@ -188,12 +190,12 @@ impl<P: Payload> Wave<P> {
         rest
     }
 
-    /// True when nothing is awaited but children.
+    /// True if the wave waits for nothing but children.
     pub(crate) fn is_own_over(&self) -> bool {
         self.locals.open.is_empty() && self.absent().is_empty()
     }
 
-    /// Notes who is to hear of the end of an announced call though nothing more is expected of them.
+    /// Remembers the children that have answered, which must be notified of the end of an announced call.
     pub(crate) fn remember_done(&mut self) {
         if self.ask.push.is_none() {
             return;
@@ -203,9 +205,9 @@ impl<P: Payload> Wave<P> {
         self.seat.deposed.extend(done);
     }
 
-    /// When the wave next wants to be woken.
+    /// When the wave must be woken next.
     pub(crate) fn wake_at(&mut self, now: Instant) -> Instant {
-        // A stop that has passed waits for folds, and their end is an input.
+        // If the rule's stop time has passed, the wave waits for folds, whose end is an input.
         let stop_at = self.clock.stop.at().filter(|&at| at > now);
         let absent_until = self.pushed.as_ref().and_then(|pushed| pushed.absent_until);
         let others = [self.clock.sign_at, self.locals.hedge_at, absent_until, stop_at];
@@ -213,8 +215,8 @@ impl<P: Payload> Wave<P> {
         others.into_iter().chain([children]).flatten().fold(self.clock.answer_at, Instant::min)
     }
 
-    /// How far the wave has come, for its waiting rule. A wave that was asked for less after its parent was lost may
-    /// hold what nobody wants of it any more: that has not come.
+    /// The wave's progress, for its waiting rule. If a wave's parent was lost and the new parent asked for
+    /// less, the wave may hold partitions that are no longer wanted. These do not count as arrived.
     pub(crate) fn progress(&mut self) -> Progress {
         Progress {
             asked: self.asked.len(),
@@ -224,8 +226,9 @@ impl<P: Payload> Wave<P> {
         }
     }
 
-    /// What has been asked, has not contributed, and is not open with anyone any more. Only what something has happened to
-    /// since the last look is looked at: a root over ten thousand children looks after each loss.
+    /// The asked partitions that have not contributed and that no child, local or worker still owes. Only
+    /// partitions that have changed since the last check are looked at, because a root over ten thousand
+    /// children checks after each loss.
     pub(crate) fn lost_for_good(&mut self) -> &PartitionSet {
         let owed = self.seat.children.owed();
         let trouble = self.losses.trouble();
@@ -250,34 +253,34 @@ impl<P: Payload> Wave<P> {
         &self.losses.for_good
     }
 
-    /// The same, by a look at everything.
+    /// The same, by a scan of everything.
     pub(crate) fn not_in_hand(&self) -> PartitionSet {
         let owed: Vec<PartitionSet> = self.seat.children.iter_open().map(Child::owes).collect();
         let here = [self.parts.claimed(), &self.locals.open, self.absent()];
         self.asked.difference(&PartitionSet::union_of(here.into_iter().chain(&owed)))
     }
 
-    /// Takes a part in.
+    /// Adds a part.
     pub(crate) fn claim(&mut self, part: Part<P>) -> Taken {
         self.losses.look_again(&part.contributors);
         self.losses.note_settled(&part.contributors);
         self.parts.take_in(part)
     }
 
-    /// Own work begins on these.
+    /// Local work on these partitions begins.
     pub(crate) fn open_locals(&mut self, partitions: &PartitionSet) {
         self.losses.look_again(partitions);
         self.locals.open.union_with(partitions);
     }
 
-    /// Own work on these is over.
+    /// Local work on these partitions has ended.
     pub(crate) fn close_locals(&mut self, partitions: &PartitionSet) {
         self.losses.look_again(partitions);
         self.locals.open.subtract(partitions);
     }
 
-    /// What is missing from an answer given now, each partition with the last reason noted for it; `otherwise`
-    /// is the reason of those still open. At most `missing_max` losses are listed.
+    /// The partitions missing from an answer given now, each with the last reason noted for it. Partitions
+    /// that are still open get the reason `otherwise`. At most `missing_max` losses are listed.
     pub(crate) fn missing(&self, me: NodeId, otherwise: &Reason, missing_max: usize) -> Vec<Missing> {
         let mut tally = Tally::of(self.asked.difference(self.parts.claimed()), missing_max);
         for loss in self.losses.noted.iter().rev() {

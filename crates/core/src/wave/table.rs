@@ -1,4 +1,4 @@
-//! The waves that this node takes part in, and what a wave may borrow while it changes.
+//! The waves that this node takes part in, and the state that a wave may borrow while it changes.
 
 use crate::call::slices::{LocalKey, SlicedLocal};
 use crate::config::NodeConfig;
@@ -20,11 +20,12 @@ pub(crate) struct Waves<P> {
     pub(crate) open: BTreeMap<Tag, Box<Wave<P>>>,
     pub(crate) kept: Kept<P>,
     pub(crate) kept_armed: Option<Instant>,
-    /// Locals that are run once for all slices of a call.
+    /// Locals that run once for all slices of a call.
     pub(crate) sliced: BTreeMap<LocalKey, SlicedLocal<P>>,
     pub(crate) retry_budget: RetryBudget,
     pub(crate) hedge_budget: RetryBudget,
-    /// Callers' waves that have ended, for [`Calls`](crate::call::table::Calls) to judge before the next input.
+    /// Callers' waves that have ended, which [`Calls`](crate::call::table::Calls) judges before the next
+    /// input.
     pub(crate) ended: Vec<Box<Wave<P>>>,
 }
 
@@ -43,7 +44,8 @@ impl<P: Payload> Waves<P> {
     }
 }
 
-/// What a wave may borrow while it is out of its table and changes. Input about waves arrives here.
+/// The state that a wave may borrow while it is out of its table and changes. Input about waves is handled
+/// here.
 pub(crate) struct Desk<'n, P> {
     pub(crate) cx: &'n mut Context<P>,
     pub(crate) waves: &'n mut Waves<P>,

@@ -1,4 +1,4 @@
-//! How a wave's time went, and what those below said of themselves.
+//! How a wave spent its time, and the loads that the nodes below have reported.
 
 use crate::id::NodeId;
 use crate::load::figure::{LoadFigure, LoadNews};
@@ -7,7 +7,7 @@ use crate::partitions::PartitionSet;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// How busy a node below was, by this node's clock.
+/// The load of a node below, by this node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     pub(crate) node: NodeId,
@@ -21,13 +21,14 @@ impl Heard {
     }
 }
 
-/// How the time went, for the report and the load index.
+/// How the time was spent, for the report and the load index.
 #[derive(Clone, Debug)]
 pub(crate) struct Timing {
     pub(crate) arrived_at: Instant,
     pub(crate) first_job_at: Option<Instant>,
     pub(crate) own_done_at: Option<Instant>,
-    /// How many others it found in flight when its first locals were queued; `None` when it had none.
+    /// The number of other waves in flight when this wave's first locals were queued; `None` if it had no
+    /// locals.
     pub(crate) in_flight_found: Option<u32>,
     pub(crate) local: Duration,
     pub(crate) reduce: Duration,
@@ -46,13 +47,13 @@ impl Timing {
     }
 }
 
-/// How a wave's time went, and what those below said of themselves.
+/// How a wave spent its time, and the loads that the nodes below have reported.
 #[derive(Debug)]
 pub(crate) struct Tale {
     pub(crate) timing: Timing,
-    /// Children's reports, when the call asked for them.
+    /// The children's reports, if the call asked for them.
     pub(crate) reports: Vec<Report>,
-    /// How busy those below were, when that is wanted.
+    /// The loads of the nodes below, if the call wants them.
     pub(crate) heard: Vec<Heard>,
 }
 
@@ -61,8 +62,8 @@ impl Tale {
         Self { timing: Timing::starting(now), reports: Vec::new(), heard: Vec::new() }
     }
 
-    /// Notes what a child says of its own load and of those below it; nobody below has more to say than there are
-    /// seats.
+    /// Notes the loads of a child and of the nodes below it. Entries beyond the number of seats in the
+    /// child's subtree are ignored.
     pub(crate) fn hear(
         &mut self,
         now: Instant,
@@ -80,10 +81,11 @@ impl Tale {
         }));
     }
 
-    /// How this node spent its time on the wave, and its children theirs. `own` are its own partitions.
+    /// How this node and its children spent their time on the wave. `own` are this node's partitions.
     pub(crate) fn report(&self, now: Instant, me: NodeId, rack: &str, own: &PartitionSet) -> Report {
         let arrived_at = self.timing.arrived_at;
-        // A node without a local of its own queues for nothing: its first job is a fold of what it has waited for.
+        // A node without partitions has no queueing time: its first job is a fold of partials that it has
+        // waited for.
         let first_local_at = self.timing.first_job_at.filter(|_| !own.is_empty());
         Report {
             node: me,

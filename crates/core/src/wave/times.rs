@@ -1,20 +1,21 @@
-//! What children's times have been, for those who decide how long is too long.
+//! How long children have taken, for the rules that decide how long is too long.
 //!
-//! Kept per aggregation, at the node that waited. Of leaves the 95th percentile, past which a replica is asked
-//! too ([`crate::call::hedge`]). Of all children the log-normal distribution within a call, one for each number
-//! of levels below the node, since a child over more levels waits and folds more: the past of *learned* waiting
-//! ([`crate::wave::wait::learned`]). Everything forgets, and everything is a few numbers.
+//! The times are kept per aggregation, at the node that waited. For leaves this is the 95th percentile, after
+//! which a replica is asked too ([`crate::call::hedge`]). For all children it is the log-normal distribution
+//! within a call, separately for each number of levels below the node, because a child over more levels waits
+//! and folds more. These distributions are the past of *learned* waiting ([`crate::wave::wait::learned`]).
+//! Old times fade, and each entry is a few numbers.
 
 use crate::time::Duration;
 use crate::wave::wait::learned::LogNormal;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
-/// Aggregations whose times are remembered.
+/// The number of aggregations whose times are kept.
 const NAMES_MAX: usize = 1_024;
-/// Numbers of levels that are told apart; what lies over more counts with the last.
+/// The number of heights that are kept apart. Greater heights count with the last.
 const LEVELS_MAX: usize = 8;
-/// The newest call's share in what is known of earlier ones.
+/// The weight of the newest call.
 const CALL_WEIGHT: f64 = 0.1;
 
 /// Children's times, by aggregation.
@@ -37,26 +38,26 @@ impl ChildTimes {
         Some(self.by_name.entry(name.clone()).or_default())
     }
 
-    /// A leaf has answered.
+    /// A leaf has answered after `took`.
     pub(crate) fn observe_leaf(&mut self, name: &Arc<str>, took: Duration) {
         if let Some(known) = self.known(name) {
             known.leaves.observe(took.as_millis_f64());
         }
     }
 
-    /// A leaf had not answered after so long, when it was no longer waited for.
+    /// A leaf had not answered after `took`, when its parent stopped waiting for it.
     pub(crate) fn observe_silence(&mut self, name: &Arc<str>, took: Duration) {
         if let Some(known) = self.by_name.get_mut(name) {
             known.leaves.observe_more_than(took.as_millis_f64());
         }
     }
 
-    /// What nineteen of twenty leaves take at most, once enough have answered.
+    /// The time within which 95 % of leaves answer, once enough have answered.
     pub(crate) fn leaf_p95(&self, name: &str) -> Option<Duration> {
         self.by_name.get(name)?.leaves.value_ms().map(Duration::from_millis_f64)
     }
 
-    /// How the children's times of one call of this many levels were distributed.
+    /// Adds the distribution of the children's times in one call at a node of this height.
     pub(crate) fn observe_call(&mut self, name: &Arc<str>, height: usize, times: LogNormal) {
         let Some(known) = self.known(name) else { return };
         let level = &mut known.levels[height.min(LEVELS_MAX - 1)];
@@ -67,29 +68,31 @@ impl ChildTimes {
         };
     }
 
-    /// How they were distributed in earlier calls.
+    /// The distribution of the children's times in earlier calls.
     pub(crate) fn distribution(&self, name: &str, height: usize) -> Option<LogNormal> {
         self.by_name.get(name)?.levels[height.min(LEVELS_MAX - 1)]
     }
 }
 
-/// The 95th percentile of a row of times, in one number that forgets.
+/// The 95th percentile of a series of times, in one number that forgets.
 ///
-/// Of the first twenty it is the greatest. From then on each time above it raises it by 4.75 %, and each below
-/// lowers it by 0.25 %, which balances where one of twenty lies above (stochastic approximation, Robbins and
-/// Monro). All it asks of a time is on which side it lies, so it can learn from times that were cut short.
+/// For the first twenty times it is their maximum. After that, each time above it raises it by 4.75 %, and
+/// each time below lowers it by 0.25 %, which balances if one in twenty is above (stochastic approximation,
+/// Robbins and Monro). The update depends only on which side a time is on, so it can also learn from times
+/// that were cut short.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Percentile95 {
     value_ms: f64,
     count: u32,
 }
 
-/// How far a time may move it.
+/// The step of an update, as a share of the value.
 const STEP: f64 = 0.05;
-/// How many times it needs to begin with: the greatest of twenty is about the 95th percentile.
+/// The number of times at the start whose maximum is used: the maximum of twenty is about the 95th
+/// percentile.
 const BEGIN: u32 = 20;
 const SHARE: f64 = 0.95;
-/// It grows by a share of itself, and so must not begin at nothing.
+/// The least value. The value grows by a share of itself, so it must not start at zero.
 const MILLIS_LEAST: f64 = 1e-3;
 
 impl Percentile95 {
@@ -104,7 +107,7 @@ impl Percentile95 {
         }
     }
 
-    /// A time of which only a lower bound is known. It tells something when that lies above.
+    /// Adds a time of which only a lower bound is known. It is used only if the bound is above the value.
     fn observe_more_than(&mut self, millis: f64) {
         if millis > self.value_ms {
             self.observe(millis);
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_raises_it_and_never_lowers_it() {
+    fn a_time_cut_short_may_raise_but_never_lower_it() {
         let mut percentile = Percentile95::default();
         (0..BEGIN).for_each(|_| percentile.observe(10.0));
         percentile.observe_more_than(5.0);

@@ -1,21 +1,22 @@
-//! What a wave has asked in vain, so that it is asked elsewhere, and not for ever.
+//! The failed attempts of a wave, so that it asks other replicas, a limited number of times.
 
 use crate::id::{NodeId, PartitionId};
 use crate::partitions::PartitionSet;
 use alloc::collections::BTreeMap;
 use smallvec::SmallVec;
 
-/// Who was asked for a partition in vain, in their order; `None` when the answer came but could not be used.
+/// The nodes that were asked for a partition in vain, in order; `None` if the answer came but could not be
+/// used.
 type Failed = SmallVec<[Option<NodeId>; 2]>;
 
-/// So many tries of a partition are noted. Long before, nobody is asked for it any more.
+/// The number of failed attempts kept per partition. A wave stops asking long before.
 const NOTED_MAX: usize = 64;
 
-/// What was asked in vain.
+/// The failed attempts of a wave.
 #[derive(Debug)]
 pub(crate) struct Tries {
     by_partition: BTreeMap<PartitionId, Failed>,
-    /// All partitions that were.
+    /// All partitions with a failed attempt.
     partitions: PartitionSet,
 }
 
@@ -24,12 +25,12 @@ impl Tries {
         Self { by_partition: BTreeMap::new(), partitions: PartitionSet::new() }
     }
 
-    /// All partitions that were asked in vain.
+    /// All partitions with a failed attempt.
     pub(crate) fn partitions(&self) -> &PartitionSet {
         &self.partitions
     }
 
-    /// Notes that partitions were asked of somebody in vain.
+    /// Notes that partitions were asked for in vain. `failed` is the node, if one failed.
     pub(crate) fn note(&mut self, partitions: &PartitionSet, failed: Option<NodeId>) {
         self.partitions.union_with(partitions);
         for partition in partitions.iter() {
@@ -40,12 +41,12 @@ impl Tries {
         }
     }
 
-    /// Who was asked for a partition in vain.
+    /// The nodes that were asked for a partition in vain.
     pub(crate) fn of(&self, partition: PartitionId) -> &[Option<NodeId>] {
         self.by_partition.get(&partition).map_or(&[], SmallVec::as_slice)
     }
 
-    /// True when each of these was asked of this node in vain.
+    /// True if this node was asked for each of these partitions in vain.
     pub(crate) fn knows(&self, partitions: &PartitionSet, failed: NodeId) -> bool {
         partitions.is_subset(&self.partitions)
             && partitions.iter().all(|partition| self.of(partition).contains(&Some(failed)))

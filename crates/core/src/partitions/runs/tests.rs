@@ -1,17 +1,17 @@
-//! Runs beside a row of marked numbers, with sets large enough to lie in many chunks.
+//! Runs compared with a row of marked numbers, for sets large enough to need many chunks.
 
 use super::*;
 use crate::partitions::PartitionSet;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// Numbers below this are partitions here: room for some chunks of runs.
+/// Partitions in these tests are below this number, which leaves room for some chunks of runs.
 const SPACE: u32 = 6_000;
 
-/// What is done to a set.
+/// A change of a set.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Every other of so many from one on, so that runs become many.
+    /// Inserts every other partition of a range, so that runs become many.
     Scatter(u32, u32),
     Insert(u32, u32),
     Remove(u32, u32),
@@ -61,9 +61,9 @@ fn check_layout(runs: &Runs) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is inserted and removed, the runs and the counts are those of a row of marks.
+    /// After any insertions and removals, the runs and the counts match the marks.
     #[test]
-    fn runs_are_those_of_marked_numbers(steps in proptest::collection::vec(step(), 1..60)) {
+    fn runs_match_marked_numbers(steps in proptest::collection::vec(step(), 1..60)) {
         let (mut runs, mut marked) = (Runs::new(), alloc::vec![false; SPACE as usize]);
         for step in steps {
             match step {
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// Sets of thousands of runs behave as marks do, whichever of two sets has more.
+    /// Sets of thousands of runs behave as marks do, whichever of the two sets has more runs.
     #[test]
     fn large_sets_behave_as_marked_numbers(
         a in proptest::collection::vec((0..SPACE, 1u32..8), 1..1_500),
@@ -142,7 +142,7 @@ fn layout_does_not_matter_to_equality_and_order() {
     let few = scattered(2, 40);
     shrunk.subtract(&PartitionSet::from_range(80..6_000));
     assert_eq!(shrunk, few);
-    // A set that was built backwards lies in other chunks.
+    // A set that was built backwards has other chunks.
     let backwards: PartitionSet = (0..3_000).rev().map(|at| at * 2).collect();
     assert_eq!((&backwards, backwards.cmp(&many)), (&many, core::cmp::Ordering::Equal));
     assert!(few < many && many < PartitionSet::from_range(0..2));
@@ -161,7 +161,7 @@ fn a_change_of_one_run_among_many_moves_one_chunk() {
     assert_eq!(
         rows(&runs).iter().filter(|row| !before.contains(row)).count(),
         0,
-        "it lies beside its neighbour"
+        "the run touches its neighbour"
     );
     runs.remove((15_000, 15_001));
     assert_eq!(rows(&runs), before);

@@ -1,4 +1,4 @@
-//! Whom a call polls, what it makes of the answers, and what it does without any.
+//! Which nodes a call polls, how it uses the answers, and how it chooses without any.
 
 use super::super::choice::tests::{Service, assert_honours, node, services, wanted};
 use super::*;
@@ -25,7 +25,7 @@ fn begin(service: &Service, polls: u32, seed: u64) -> Poll {
     Poll::begin(wanted(service), polls, Duration::from_millis(10), at(100), &mut Random::new(seed))
 }
 
-/// Chooses by the answers, of locals of 1 ms, where nobody has announced anything.
+/// Chooses by the answers, for locals of 1 ms, without announced figures.
 fn choose(poll: &Poll, service: &Service, seed: u64) -> Choice {
     poll.choose(wanted(service), |_, _| LoadFigure::default(), 1.0, &mut Random::new(seed))
 }
@@ -35,7 +35,7 @@ fn alike(partitions: u32, replicas: &[u8]) -> Service {
 }
 
 #[test]
-fn one_replica_each_polls_nobody() {
+fn single_replicas_are_not_polled() {
     let service = alike(10_000, &[1]);
     let poll = begin(&service, 2, 1);
     assert!(poll.is_complete());
@@ -66,7 +66,7 @@ fn the_least_loaded_that_answered_in_time_is_taken() {
 }
 
 #[test]
-fn who_is_lost_is_not_waited_for() {
+fn a_poll_does_not_wait_for_a_lost_node() {
     let mut poll = begin(&alike(1, &[1, 2]), 2, 1);
     poll.handle_lost(node(1));
     poll.handle_lost(node(1));
@@ -77,7 +77,7 @@ fn who_is_lost_is_not_waited_for() {
 }
 
 #[test]
-fn without_any_answer_the_lot_decides_among_all() {
+fn without_any_answer_the_choice_is_random() {
     let service = alike(1, &[1, 2, 3]);
     let chosen: BTreeSet<NodeId> = (0..100)
         .flat_map(|seed| choose(&begin(&service, 2, 1), &service, seed).by_node.into_keys())
@@ -96,9 +96,9 @@ fn the_bound_on_polls_leaves_other_partitions_out_each_time() {
 }
 
 #[test]
-fn who_the_bound_left_unasked_is_reckoned_with_by_what_it_announced() {
+fn unpolled_replicas_beyond_the_bound_use_announced_figures() {
     let busy_pair = |p: u32| vec![NodeId::new(([10, 2, 0, p as u8], 7700).into(), 1), node(1)];
-    // Node 1 is in every pair and answers that it is busy; most of the others are not asked.
+    // Node 1 is in every pair and answers that it is busy. Most other nodes are not polled.
     let service: Service = (0..100).map(|p| (p, busy_pair(p))).collect();
     let mut poll = begin(&service, 2, 1);
     assert_eq!(poll.targets().count(), POLLS_PER_CALL_MAX);
@@ -109,7 +109,7 @@ fn who_the_bound_left_unasked_is_reckoned_with_by_what_it_announced() {
     assert_eq!(
         announced.by_node.len(),
         1 + 100 - (POLLS_PER_CALL_MAX - 1),
-        "each unasked one is less loaded"
+        "each unpolled node is less loaded"
     );
     let few = alike(1, &[1, 2, 3]);
     let mut poll = begin(&few, 2, 1);
@@ -119,12 +119,12 @@ fn who_the_bound_left_unasked_is_reckoned_with_by_what_it_announced() {
     let choice = choose(&poll, &few, 1);
     assert!(
         choice.by_node.keys().all(|who| poll.answer_of(*who).is_some()),
-        "within the bound only the asked"
+        "within the bound, only polled nodes are chosen"
     );
 }
 
 #[test]
-fn who_is_asked_last_and_waived_is_nobody_in_particular() {
+fn the_waived_node_is_random() {
     let last = |seed| {
         let poll = begin(&alike(1, &[1, 2, 3]), 3, 1).without_the_last(&mut Random::new(seed));
         poll.targets().last()
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn a_choice_honours_where_the_partitions_lie_and_who_answered(
+    fn a_choice_honours_placement_and_prefers_answers(
         service in services(),
         answers in prop::collection::btree_map(0_u8..12, 0_u64..50, 0..12),
         seed: u64,
@@ -182,7 +182,7 @@ proptest! {
             let known = replicas.iter().filter(|node| poll.answer_of(**node).is_some()).count();
             let chosen = choice.by_node.iter().find(|(_, set)| set.contains(*partition));
             let (chosen, _) = chosen.expect("it has replicas");
-            prop_assert!(known == 0 || poll.answer_of(*chosen).is_some(), "an answer beats none");
+            prop_assert!(known == 0 || poll.answer_of(*chosen).is_some(), "a node with an answer is preferred");
         }
     }
 }

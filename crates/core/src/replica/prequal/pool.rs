@@ -1,14 +1,14 @@
 //! The pool of answers, and the choice by hot and cold.
 //!
-//! An answer is the better the fresher and the less often it was used: a pool that is kept too long is stale,
-//! and one whose best entry is used by every call makes that node the worst. Hence, besides the choice, rules to
-//! get rid of entries: too old, used up, the oldest when a place is wanted, and with each call one more,
-//! alternately the oldest and the *worst*: were only good entries used, the bad ones would stay and fill the
-//! pool.
+//! An answer is the more useful the fresher it is and the less it was used. A pool that keeps answers for too
+//! long is stale. If every call used the best entry, its node would become the worst. So rules remove
+//! entries: entries that are too old or used up, the oldest entry if a place is needed, and one more entry
+//! with each call, in turn the oldest and the *worst*. If only good entries were used, the bad ones would
+//! stay and fill the pool.
 //!
-//! A node has one entry at most; its newer answer takes the older one's place. Each partition that a node is
-//! chosen for counts as one more in flight there, so that what this front does shows before the node can say
-//! it. A call uses an entry once, for however many partitions.
+//! A node has at most one entry; a newer answer replaces the older one. Each partition that a node is chosen
+//! for counts as one more in flight there, so that this front's requests show before the node can report
+//! them. A call uses an entry once, for any number of partitions.
 
 use super::super::choice::{Choice, Wanted, choose_each, least_by_lot};
 use super::AGE_MAX;
@@ -18,11 +18,11 @@ use crate::random::Random;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// The answers that a choice is made by.
+/// The answers by which nodes are chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     entries: BTreeMap<NodeId, Entry>,
-    /// Which rule removes the next entry: the oldest goes when false, the worst when true.
+    /// The rule that removes the next entry: the oldest if false, the worst if true.
     is_worst_next: bool,
 }
 
@@ -34,7 +34,8 @@ struct Entry {
     uses_left: u32,
 }
 
-/// Lower is better: cold before hot, then latency among the cold and numbers in flight among the hot.
+/// The order of entries, lower is better: cold before hot, then by latency among the cold and by number in
+/// flight among the hot.
 type Weight = (bool, u64);
 
 impl Entry {
@@ -53,7 +54,7 @@ impl Pool {
         Self { entries: BTreeMap::new(), is_worst_next: false }
     }
 
-    /// Takes an answer in. When all `places` are taken, the oldest goes.
+    /// Adds an answer. If all `places` are taken, the oldest is dropped.
     pub fn put(&mut self, node: NodeId, figure: LoadFigure, uses: u32, places: usize, now: Instant) {
         let LoadFigure { in_flight, latency, .. } = figure;
         self.entries.remove(&node);
@@ -63,17 +64,17 @@ impl Pool {
         self.entries.insert(node, Entry { in_flight, latency, heard_at: now, uses_left: uses.max(1) });
     }
 
-    /// Drops what is too old.
+    /// Drops answers that are too old.
     pub fn expire(&mut self, now: Instant) {
         self.entries.retain(|_, entry| entry.heard_at.until(now) <= AGE_MAX);
     }
 
-    /// Drops what `node` said.
+    /// Drops the answer of `node`.
     pub fn remove(&mut self, node: NodeId) {
         self.entries.remove(&node);
     }
 
-    /// Drops one entry: the oldest, next time the worst, and so on in turn.
+    /// Drops one entry: in turn the oldest and the worst.
     pub fn remove_one(&mut self, hot_above: u32) {
         if self.is_worst_next {
             let worst = self.entries.iter().max_by_key(|(_, entry)| entry.weight(hot_above));
@@ -90,20 +91,21 @@ impl Pool {
         oldest.map(|node| self.entries.remove(&node));
     }
 
-    /// Chooses for each partition, and notes what that does to the entries used.
+    /// Chooses for each partition, and updates the entries that were used.
     pub fn choose<'a>(&mut self, wanted: impl Wanted<'a>, hot_above: u32, random: &mut Random) -> Choice {
         let mut used = BTreeSet::new();
         let choice = choose_each(wanted, |_, replicas| {
             let Some(node) = self.best_of(replicas, hot_above, random) else {
                 return replicas[random.below(replicas.len())];
             };
-            let entry = self.entries.get_mut(&node).expect("the best of the entries is one of them");
+            let entry = self.entries.get_mut(&node).expect("invariant: best_of returns a node with an entry");
             entry.in_flight = entry.in_flight.saturating_add(1);
             used.insert(node);
             node
         });
         for node in used {
-            let entry = self.entries.get_mut(&node).expect("what was used is still there");
+            let entry =
+                self.entries.get_mut(&node).expect("invariant: a used entry stays until the choice is made");
             entry.uses_left -= 1;
             if entry.uses_left == 0 {
                 self.entries.remove(&node);
@@ -112,7 +114,7 @@ impl Pool {
         choice
     }
 
-    /// The best of the replicas that have an entry; `None` when there are not two of them to compare.
+    /// The best replica that has an entry; `None` if fewer than two replicas have one.
     fn best_of(&self, replicas: &[NodeId], hot_above: u32, random: &mut Random) -> Option<NodeId> {
         let entries =
             replicas.iter().filter_map(|node| Some((self.entries.get(node)?.weight(hot_above), *node)));
@@ -120,12 +122,12 @@ impl Pool {
         least_by_lot(entries, random)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True when there are none.
+    /// True if the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

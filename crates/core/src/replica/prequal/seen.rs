@@ -1,31 +1,31 @@
-//! How many requests in flight are many: what nodes have lately said, and its quantile.
+//! The numbers in flight of recent answers, and the quantile above which a node is hot.
 //!
-//! Hot is relative. In a busy hour every node has more in flight than the busiest had at night, and still some
-//! are better than others; so the threshold is a quantile of the last answers, whoever gave them.
+//! Hot is relative. In a busy hour every node has more in flight than the busiest one had at night, and some
+//! nodes are still better than others. So the threshold is a quantile of the last answers of all nodes.
 
 use alloc::vec::Vec;
 
-/// How many of the last answers are looked at.
+/// The number of last answers that are used.
 pub const SEEN_MAX: usize = 128;
 
-/// Above this quantile a node is hot. Prequal's experiments found 2^−0.25 good; 0.6 came close.
+/// A node above this quantile is hot. Prequal's experiments found 2^−0.25 good; 0.6 came close.
 pub const HOT_QUANTILE: f64 = 0.840_896_415_253_714_6;
 
 /// The numbers in flight of the last answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     numbers: Vec<u32>,
-    /// Whose place the next one takes, once there are [`SEEN_MAX`].
+    /// The index that is replaced next, once there are [`SEEN_MAX`].
     next: usize,
 }
 
 impl Seen {
-    /// Nothing seen.
+    /// No answers yet.
     pub const fn new() -> Self {
         Self { numbers: Vec::new(), next: 0 }
     }
 
-    /// A node has said how many it has in flight.
+    /// Records the number in flight of an answer.
     pub fn note(&mut self, in_flight: u32) {
         if self.numbers.len() < SEEN_MAX {
             self.numbers.push(in_flight);
@@ -35,7 +35,7 @@ impl Seen {
         }
     }
 
-    /// Who has more in flight than this is hot; nobody is while nothing was seen.
+    /// A node with more in flight than this is hot. Before the first answer no node is.
     pub fn hot_above(&self) -> u32 {
         if self.numbers.is_empty() {
             return u32::MAX;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_hot_among_equals() {
+    fn equal_nodes_are_never_hot() {
         assert_eq!(seen([3; 40]).hot_above(), 3);
         assert_eq!(Seen::new().hot_above(), u32::MAX);
     }

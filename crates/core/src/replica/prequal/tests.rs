@@ -1,4 +1,4 @@
-//! Whom a call probes, how long answers last, and what is chosen by them.
+//! Which nodes a call probes, how long answers last, and which nodes are chosen by them.
 
 use super::super::choice::tests::{Service, node, wanted};
 use super::*;
@@ -27,7 +27,7 @@ fn a_probe_brings_back_when_it_was_sent() {
 
 #[test]
 fn an_answer_lasts_as_the_paper_says() {
-    // 16 places, 100 nodes: 2 / (0.84·3 − 1).
+    // With 16 places and 100 nodes: 2 / (0.84·3 − 1).
     assert!((uses(16, 100) - 2.0 / 1.52).abs() < 1e-9);
     assert!(uses(16, 1_000_000) < 1.001 && uses(0, 16) >= 1.0, "never less than once");
     for few in [0, 1, 16, 24] {
@@ -51,7 +51,7 @@ fn three_are_probed_for_each_partition_as_far_as_there_are_nodes() {
 }
 
 #[test]
-fn who_has_no_choice_is_never_probed() {
+fn nodes_without_choice_are_never_probed() {
     let service = vec![(0, vec![node(1)]), (1, vec![])];
     assert!(Prequal::new().probe(wanted(&service), &mut Random::new(1)).is_empty());
 }
@@ -71,7 +71,7 @@ fn answers_of_earlier_probes_decide_and_errors_wipe_them_out() {
     answer(&mut prequal, &mut random);
     prequal.drop_answers(node(1));
     let choice = prequal.choose(wanted(&service), at(10), &mut random);
-    assert!(choice.by_node.contains_key(&node(2)), "what failed is not quick");
+    assert!(choice.by_node.contains_key(&node(2)), "a failed node is not preferred");
     prequal.choose(wanted(&service), at(9_999), &mut random);
     assert!(prequal.pool().is_empty(), "all were too old");
 }

@@ -1,4 +1,4 @@
-//! Whatever happens to the children of a seat, its index, heap and counts agree with the row.
+//! After any changes of a seat's children, its index, heap and counts agree with the row.
 
 use super::*;
 use crate::partitions::PartitionSet;
@@ -20,7 +20,7 @@ fn child(number: u16, branch: u32, due_ms: u64) -> Child<Option<Instant>> {
     Child::asked(Instant::START, branch, tree, Some(at_ms(due_ms)))
 }
 
-/// One thing that happens to a seat's children.
+/// A change of a seat's children.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Vec<(u16, u32, u64)>),
@@ -97,9 +97,9 @@ proptest! {
 }
 
 #[test]
-fn searching_again_looks_at_each_child_about_twice_in_whatever_order_they_cease_to_be_found() {
+fn any_again_looks_at_each_child_about_twice() {
     const CHILDREN: usize = 1_000;
-    // A step that shares no divisor with the number reaches every child.
+    // A step that shares no divisor with the number of children reaches every child.
     for step in [1, 383, CHILDREN - 1] {
         let mut children = Children::default();
         children.extend((0..CHILDREN).map(|number| child(number as u16, 0, 0)), |due_at| *due_at);

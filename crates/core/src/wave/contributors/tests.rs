@@ -1,4 +1,4 @@
-//! Nobody counts twice and nobody is lost, in examples and in whatever order parts come and folds end.
+//! No partition counts twice or is lost, in examples and in any order of parts and folds.
 
 use super::*;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ fn part(ids: &[u32]) -> Part<&'static str> {
 }
 
 #[test]
-fn what_overlaps_is_dropped() {
+fn overlapping_parts_are_dropped() {
     let mut parts = Parts::new();
     assert_eq!(parts.take_in(part(&[0, 1])), Taken::Added);
     assert_eq!(parts.take_in(part(&[1, 2])), Taken::Overlaps);
@@ -32,7 +32,7 @@ fn the_whole_takes_the_place_of_its_pieces_while_they_rest() {
 }
 
 #[test]
-fn what_is_being_folded_gives_way_to_nothing_that_has_half_of_it() {
+fn a_pair_being_folded_is_not_replaced_by_half_of_it() {
     let mut parts = Parts::new();
     parts.take_in(part(&[1]));
     parts.take_in(part(&[5]));
@@ -44,7 +44,7 @@ fn what_is_being_folded_gives_way_to_nothing_that_has_half_of_it() {
 }
 
 #[test]
-fn what_is_being_folded_gives_way_to_what_has_both() {
+fn a_pair_being_folded_is_replaced_by_a_superset() {
     let mut parts = Parts::new();
     for one in [1, 2, 5] {
         parts.take_in(part(&[one]));
@@ -52,13 +52,13 @@ fn what_is_being_folded_gives_way_to_what_has_both() {
     let (number, ..) = parts.take_pair().expect("three parts rest");
     assert!(parts.is_folding(number));
     assert_eq!(parts.take_in(part(&[0, 1, 2, 5])), Taken::Replaced);
-    assert!(parts.is_settled(), "the newcomer is all there is");
+    assert!(parts.is_settled(), "only the new part is left");
     assert!(!parts.is_folding(number) && !parts.put_folded(number, ""));
     assert_eq!(parts.forget_folded(number), None);
     assert_eq!(
         (parts.resting().len(), parts.claimed().len()),
         (1, 4),
-        "nobody counts twice, and nobody is lost"
+        "no partition counts twice or is lost"
     );
 }
 
@@ -78,20 +78,20 @@ fn bytes_counts_pairs_until_their_fold_is_done() {
     assert_eq!((pairs.len(), parts.bytes()), (32, 6_400));
     let (number, folded, _) = pairs.pop().expect("there are 32");
     assert!(parts.put_folded(number, folded));
-    assert_eq!(parts.bytes(), 6_300, "31 pairs and what became of one");
+    assert_eq!(parts.bytes(), 6_300, "31 pairs and the result of one");
     let (number, ..) = pairs.pop().expect("there are 31");
     assert_eq!(parts.forget_folded(number), Some(PartitionSet::from_range(60..62)));
     assert_eq!(parts.bytes(), 6_100, "a failed fold leaves nothing of its pair");
 }
 
-/// A payload that says whose it is.
+/// A payload that contains its contributors.
 fn named(contributors: &PartitionSet) -> bytes::Bytes {
     contributors.iter().map(|partition| partition as u8).collect()
 }
 
 proptest::proptest! {
-    /// Whatever happens to parts, and in whatever order their folds end: each payload is that of its contributors, nobody
-    /// counts twice, nobody who is claimed is lost, and the bytes that are kept are the sum of what is there.
+    /// For any order of parts and folds: each payload matches its contributors, no partition counts twice, no
+    /// claimed partition is lost, and the stored number of bytes is the sum of the parts.
     #[test]
     fn payloads_are_of_their_contributors(
         steps in proptest::collection::vec((0u32..24, 1u32..6, 0u8..10), 1..200),
@@ -139,7 +139,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_was_given_gives_way_to_nothing() {
+fn a_given_part_is_never_replaced() {
     let mut parts = Parts::new();
     parts.take_in(part(&[1]));
     parts.give().expect("one part rests");

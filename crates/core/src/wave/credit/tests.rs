@@ -1,4 +1,4 @@
-//! Credit by plain values: rooms in bytes, waves by number, children by branch.
+//! Credit with plain values: rooms in bytes, waves by number, children by branch.
 
 use super::*;
 use crate::id::WaveId;
@@ -12,21 +12,21 @@ fn key(sequence: u64, branch: u32) -> OfferKey {
     (tag(sequence), NodeId::LEAST, branch)
 }
 
-/// One application's room for each of these.
+/// One room of each of these sizes.
 fn credit(rooms: &[usize]) -> Credit {
     let mut credit = Credit::new(rooms.len());
     rooms.iter().enumerate().for_each(|(lane, &bytes_max)| credit.set_room(lane, bytes_max));
     credit
 }
 
-/// All that may come now.
+/// All offers that are granted now.
 fn granted(credit: &mut Credit) -> Vec<(u64, u32)> {
     core::iter::from_fn(|| credit.grant_next(|_| true))
         .map(|(tag, _, branch)| (tag.wave.sequence, branch))
         .collect()
 }
 
-/// What was granted is here, and held.
+/// Granted bytes have arrived and are held.
 fn arrives(credit: &mut Credit, lane: Lane, key: OfferKey, bytes: usize) {
     credit.arrived(key, bytes);
     credit.forget(key);
@@ -34,7 +34,7 @@ fn arrives(credit: &mut Credit, lane: Lane, key: OfferKey, bytes: usize) {
 }
 
 #[test]
-fn what_has_begun_may_have_all_of_the_room_and_what_has_not_half() {
+fn begun_waves_use_all_room_and_new_waves_half() {
     let mut credit = credit(&[100]);
     (0..3).for_each(|wave| (0..2).for_each(|branch| credit.offered(0, key(wave, branch), 25)));
     assert_eq!(granted(&mut credit), [(0, 0), (0, 1)], "half of the room");
@@ -66,23 +66,23 @@ fn what_has_begun_may_have_all_of_the_room_and_what_has_not_half() {
 }
 
 #[test]
-fn one_wave_at_a_time_may_have_more_than_there_is() {
+fn one_wave_at_a_time_may_exceed_the_room() {
     let mut credit = credit(&[100]);
     (0..2).for_each(|wave| (0..3).for_each(|branch| credit.offered(0, key(wave, branch), 500)));
     assert_eq!(granted(&mut credit), [(0, 0)], "an empty room takes any one");
     arrives(&mut credit, 0, key(0, 0), 500);
     assert_eq!(credit.grant_next(|_| false), None, "it has something to fold");
-    assert_eq!(granted(&mut credit), [(0, 1)], "and now it has not");
+    assert_eq!(granted(&mut credit), [(0, 1)], "now it has nothing to fold");
     arrives(&mut credit, 0, key(0, 1), 500);
     assert_eq!(granted(&mut credit), [(0, 2)]);
     arrives(&mut credit, 0, key(0, 2), 500);
-    assert_eq!(granted(&mut credit), [], "the other waits, however long the first does");
+    assert_eq!(granted(&mut credit), [], "the other wave waits as long as the first");
     credit.hold(0, 1_500, 0);
     credit.forget_wave(0, tag(0));
     assert_eq!(granted(&mut credit), [(1, 0)]);
 }
 
-/// A caller has a part of its own in its wave, and so has its node: the first waits for the second.
+/// A caller has a part in its wave, and the same node has another one. The first waits for the second.
 #[test]
 fn a_wave_may_have_more_in_all_of_its_parts_at_a_node() {
     let mut credit = credit(&[100]);
@@ -91,7 +91,7 @@ fn a_wave_may_have_more_in_all_of_its_parts_at_a_node() {
     assert_eq!(granted(&mut credit), [(0, 0)], "the caller's part may have more");
     arrives(&mut credit, 0, part(7, 0), 500);
     credit.offered(0, part(0, 1), 500);
-    assert_eq!(granted(&mut credit), [(0, 1)], "and what it waits for");
+    assert_eq!(granted(&mut credit), [(0, 1)], "and so may the part that it waits for");
     credit.offered(0, key(1, 0), 500);
     assert_eq!(granted(&mut credit), [], "no other wave");
     credit.forget_wave(0, Tag { branch: 7, ..tag(0) });
@@ -102,7 +102,7 @@ fn a_wave_may_have_more_in_all_of_its_parts_at_a_node() {
 }
 
 #[test]
-fn waves_that_hold_what_came_unasked_do_not_wait_for_each_other() {
+fn waves_holding_unoffered_partials_do_not_deadlock() {
     let mut credit = credit(&[100]);
     credit.hold(0, 0, 90);
     (0..2).for_each(|wave| credit.offered(0, key(wave, 0), 60));
@@ -112,21 +112,21 @@ fn waves_that_hold_what_came_unasked_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn who_floods_fills_a_room_of_its_own() {
+fn a_flooding_application_fills_only_its_room() {
     let mut credit = credit(&[100, 300]);
     (0..10).for_each(|wave| credit.offered(0, key(wave, 0), 30));
-    assert_eq!(granted(&mut credit), [(0, 0)], "of 100 bytes half");
+    assert_eq!(granted(&mut credit), [(0, 0)], "half of 100 bytes");
     (10..20).for_each(|wave| credit.offered(1, key(wave, 0), 30));
-    assert_eq!(granted(&mut credit).len(), 5, "of 300 bytes half, whatever the other has in line");
+    assert_eq!(granted(&mut credit).len(), 5, "half of 300 bytes, for any queue of the other");
     credit.forget_wave(1, tag(10));
-    assert_eq!(granted(&mut credit), [(15, 0)], "what one leaves free is its own and not the other's");
+    assert_eq!(granted(&mut credit), [(15, 0)], "room that one leaves free is not given to the other");
     credit.set_room(0, 200);
     assert_eq!(granted(&mut credit), [(1, 0), (2, 0)], "a larger share is more room");
 }
 
 proptest! {
-    /// However many waves of however many children are offered, all of them come to their end, and no more is held than
-    /// the room and what one wave needs.
+    /// For any number of offered waves and children, all waves end, and no more is held than the room and the
+    /// need of one wave.
     #[test]
     fn every_wave_ends_and_the_room_is_kept(
         waves in proptest::collection::vec(proptest::collection::vec(1usize..80, 1..5), 1..30),
@@ -150,7 +150,7 @@ proptest! {
             let bytes = waves[wave][branch as usize];
             arrives(&mut credit, 0, (tag, NodeId::LEAST, branch), bytes);
             prop_assert!(credit.held_bytes() <= room + most, "{} of {room}", credit.held_bytes());
-            // Two are folded as soon as they are there.
+            // Two partials are folded as soon as both are here.
             let folded = if grows { held[wave] + bytes } else { held[wave].max(bytes) };
             credit.hold(0, held[wave] + bytes, folded);
             held[wave] = folded;
@@ -162,8 +162,8 @@ proptest! {
         }
     }
 
-    /// The same where folds are slow: both parts of a pair count until the pair is folded, and pairs are folded in any
-    /// order. As soon as no fold is out, something can be granted: waves never wait for each other.
+    /// The same with slow folds: both parts of a pair count until the pair is folded, and folds end in any
+    /// order. If no fold is open, something can be granted, so waves never wait for each other.
     #[test]
     fn waves_with_slow_folds_end_and_the_room_is_kept(
         waves in proptest::collection::vec(proptest::collection::vec(1usize..80, 1..6), 1..20),
@@ -181,7 +181,7 @@ proptest! {
         let mut folding: Vec<Vec<(usize, usize)>> = alloc::vec![Vec::new(); waves.len()];
         let mut to_come: Vec<usize> = waves.iter().map(Vec::len).collect();
         let most: usize = waves.iter().map(|children| children.iter().sum()).max().unwrap_or(0);
-        // One turn at least lets something be granted.
+        // At least one turn must allow a grant.
         let mut turns = turns.into_iter().chain([1]).cycle();
         let next_to_fold = |folding: &[Vec<(usize, usize)>], turn: usize| {
             let busy = (0..folding.len()).filter(|&wave| !folding[wave].is_empty());

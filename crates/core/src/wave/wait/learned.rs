@@ -1,38 +1,42 @@
-//! Learned waiting: as long as the children's own times say is worth it (Cedar, EuroSys'16).
+//! Learned waiting: a wave waits as long as its children's times show is worth it (Cedar, EuroSys'16).
 //!
-//! An aggregator that waits longer hears of more children, and risks that what it has comes too late above. With
-//! F the distribution of the children's times, k children, D the time until the call's end, and `q(x)` the chance
-//! that an answer given with x left still counts, waiting from c to c + ε changes the expected quality by
+//! A node that waits longer gets partials from more children, but risks that its answer comes too late for
+//! the levels above. Let F be the distribution of the children's times, k the number of children, D the time
+//! until the call's end, and `q(x)` the probability that an answer given with x left still counts. Then
+//! waiting from c to c + ε changes the expected quality by
 //!
 //! ```text
 //!   [F(c+ε) − F(c)]·q(D−c−ε)  −  [F(c) − F(c)^k]·[q(D−c) − q(D−c−ε)]
 //! ```
 //!
-//! the children that come meanwhile, less those already here whose answer is put at risk, unless all were here
-//! and the aggregator long gone ([`best_wait`]). The wait is where the sum is greatest.
+//! These are the children that arrive in that time, minus the children already here whose answer is put at
+//! risk. If all k children have arrived, the node has answered already, so nothing is at risk. The wait is
+//! where the sum is greatest ([`best_wait`]).
 //!
-//! F is log-normal, and differs from call to call: that is where the gain lies, for were it always the same, any
-//! fixed split of D in proportion to the means would be as good. So it is estimated while children come. They
-//! come in order, so the i-th of k is an order statistic: with `mᵢ = Φ⁻¹((i − 0.375)/(k + 0.25))` (Blom's
-//! score), two neighbours give `σᵢ = (ln tᵢ₊₁ − ln tᵢ)/(mᵢ₊₁ − mᵢ)` and `μᵢ = ln tᵢ − σᵢ·mᵢ`, and the averages are
-//! the estimate ([`Arrivals`]). Nobody is misled by hearing of the quick ones first. What earlier calls were like
-//! counts for as much as [`PRIOR_PAIRS`] neighbours, and so fades as children come.
+//! F is log-normal and differs from call to call, and the gain comes from that difference: if it were always
+//! the same, a fixed split of D in proportion to the means would be as good. So F is estimated while children
+//! answer. They answer in order, so the i-th of k is an order statistic: with
+//! `mᵢ = Φ⁻¹((i − 0.375)/(k + 0.25))` (Blom's score), two neighbours give
+//! `σᵢ = (ln tᵢ₊₁ − ln tᵢ)/(mᵢ₊₁ − mᵢ)` and `μᵢ = ln tᵢ − σᵢ·mᵢ`, and the averages are the estimate
+//! ([`Arrivals`]). The estimate is not biased by the fact that fast children answer first. Earlier calls
+//! count for as much as [`PRIOR_PAIRS`] neighbours, so their weight falls as children answer.
 //!
-//! `q` is log-normal too ([`Upstream`]): its mean is the time that staged waiting kept for the levels above, its
-//! spread that of the folds measured here. When nothing is measured, or above is only the requester, it is a step
-//! at that time. Below [`CHILDREN_MIN`] children the estimate is noise, and the rule is *staged*.
+//! `q` is log-normal too ([`Upstream`]). Its mean is the time that staged waiting kept for the levels above,
+//! and its spread is that of the folds measured here. If nothing is measured, or only the requester is above,
+//! it is a step at that time. Below [`CHILDREN_MIN`] children the estimate is noise, and the rule is
+//! *staged*.
 
-/// With fewer children than this their times say nothing.
+/// With fewer children than this, their times are too few for an estimate.
 pub const CHILDREN_MIN: usize = 10;
-/// How many neighbouring arrivals the past counts for.
+/// The weight of earlier calls, in pairs of neighbouring arrivals.
 pub const PRIOR_PAIRS: f64 = 4.0;
-/// Neighbouring arrivals that must have come before an estimate is made without a past.
+/// The number of pairs that are necessary for an estimate without earlier calls.
 pub const PAIRS_MIN: f64 = 3.0;
-/// Steps in which the wait is looked for.
+/// The number of steps in which the best wait is searched for.
 pub const SCAN_STEPS: u32 = 128;
-/// The bounds of a log-normal's σ: narrower than any clock, and wider than any service.
+/// The bounds of a log-normal's σ: below the resolution of any clock, and above the spread of any service.
 const SIGMA_BOUNDS: (f64, f64) = (0.01, 4.0);
-/// Times are taken to be at least this, so that each has a logarithm.
+/// The least time that is assumed, so that each time has a logarithm.
 const MILLIS_LEAST: f64 = 1e-6;
 
 /// A log-normal distribution of milliseconds.
@@ -43,13 +47,13 @@ pub struct LogNormal {
 }
 
 impl LogNormal {
-    /// The distribution of `exp(N(mu, sigma²))`; none when either is not finite. σ is kept within 0.01 and 4.
+    /// The distribution of `exp(N(mu, sigma²))`; `None` if either is not finite. σ is clamped to 0.01 to 4.
     pub fn new(mu: f64, sigma: f64) -> Option<Self> {
         let (least, most) = SIGMA_BOUNDS;
         (mu.is_finite() && sigma.is_finite()).then(|| Self { mu, sigma: sigma.clamp(least, most) })
     }
 
-    /// The one with this mean and this ratio of deviation to mean.
+    /// The distribution with this mean and this ratio of deviation to mean.
     pub fn of_mean(mean_ms: f64, variation: f64) -> Option<Self> {
         let variance = libm::log(1.0 + variation * variation);
         Self::new(libm::log(mean_ms.max(MILLIS_LEAST)) - variance / 2.0, libm::sqrt(variance))
@@ -60,12 +64,12 @@ impl LogNormal {
         self.mu
     }
 
-    /// The deviation of the logarithms.
+    /// The standard deviation of the logarithms.
     pub fn sigma(&self) -> f64 {
         self.sigma
     }
 
-    /// The share that is at most `millis`.
+    /// The probability of a time of at most `millis`.
     pub fn at_most(&self, millis: f64) -> f64 {
         if millis <= 0.0 {
             return 0.0;
@@ -75,12 +79,12 @@ impl LogNormal {
     }
 }
 
-/// What the children that have come say of all of this call's.
+/// An estimate of all children's times in this call, from the children that have answered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
     expected: usize,
     came: usize,
-    /// The logarithm of the last one's time, and its score.
+    /// The logarithm of the last child's time, and its score.
     last: (f64, f64),
     pairs: f64,
     sigma_sum: f64,
@@ -88,17 +92,18 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nobody has come yet of the `expected`.
+    /// No child of the `expected` has answered yet.
     pub fn new(expected: usize) -> Self {
         Self { expected, came: 0, last: (0.0, 0.0), pairs: 0.0, sigma_sum: 0.0, mu_sum: 0.0 }
     }
 
-    /// How many were expected at the start.
+    /// The number of children expected at the start.
     pub fn expected(&self) -> usize {
         self.expected
     }
 
-    /// The next child has come, `millis` after it was asked. Children are told of in the order they come.
+    /// The next child has answered, `millis` after it was asked. Children must be added in the order in which
+    /// they answer.
     pub fn observe(&mut self, millis: f64) {
         if self.came >= self.expected {
             return;
@@ -117,7 +122,7 @@ impl Arrivals {
         self.last = (log, score);
     }
 
-    /// The distribution of this call's times, given what earlier calls were like.
+    /// The distribution of this call's times, given the distribution in earlier calls.
     pub fn estimate(&self, prior: Option<LogNormal>) -> Option<LogNormal> {
         let Some(prior) = prior else {
             let estimate = LogNormal::new(self.mu_sum / self.pairs, self.sigma_sum / self.pairs);
@@ -131,17 +136,17 @@ impl Arrivals {
     }
 }
 
-/// What the levels above still need once they have this node's answer.
+/// The time that the levels above still need after they have this node's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Upstream {
     /// This many milliseconds.
     Step(f64),
-    /// Now more, now less.
+    /// A time with this distribution.
     Spread(LogNormal),
 }
 
 impl Upstream {
-    /// The chance that an answer given with `left_ms` left still counts.
+    /// The probability that an answer given with `left_ms` left still counts.
     pub fn quality(&self, left_ms: f64) -> f64 {
         match self {
             Self::Step(need_ms) => f64::from(u8::from(left_ms >= *need_ms)),
@@ -150,8 +155,8 @@ impl Upstream {
     }
 }
 
-/// How long to wait for `children` children whose times are distributed as `times`, when the call's end is
-/// `total_ms` away: in milliseconds, to within a [`SCAN_STEPS`]th of that.
+/// How long to wait for `children` children with times distributed as `times`, if the call ends in
+/// `total_ms`. The result is in milliseconds, accurate to a [`SCAN_STEPS`]th of `total_ms`.
 pub fn best_wait(times: LogNormal, children: usize, upstream: Upstream, total_ms: f64) -> f64 {
     let step = total_ms / f64::from(SCAN_STEPS);
     let (mut came, mut counts) = (0.0, upstream.quality(total_ms));
@@ -169,9 +174,9 @@ pub fn best_wait(times: LogNormal, children: usize, upstream: Upstream, total_ms
     wait
 }
 
-/// Φ⁻¹: below which value a standard normal variable lies with probability `share`, in (0, 1).
+/// Φ⁻¹: the value below which a standard normal variable lies with probability `share`, in (0, 1).
 ///
-/// Acklam's rational approximation, off by 1.2e-9 of the value at most.
+/// Acklam's rational approximation, with a relative error of at most 1.2e-9.
 fn normal_quantile(share: f64) -> f64 {
     const TAIL: f64 = 0.02425;
     const A: [f64; 6] = [

@@ -1,14 +1,15 @@
 //! How long a node waits for its children (DAC §4.4; Vespa; Cedar, EuroSys'16).
 //!
-//! Two questions, answered apart. *By when must a child have answered?* is asked when the child is called, and
-//! [`staged`] says it for every rule but `uniform`. *Is it worth waiting on?* is asked again with every reply,
-//! once so much has come that the rest may be given up: [`slope`] and [`learned`] answer it, and may end a wave
-//! before its time. They only ever shorten the wait.
+//! A waiting rule answers two separate questions. *By when must a child have answered?* is asked when the
+//! child is called, and [`staged`] answers it for every rule but `uniform`. *Is it worth waiting longer?* is
+//! asked again after every reply, once so much has arrived that the rest may be abandoned. [`slope`] and
+//! [`learned`] answer it, and may end a wave before its time. They never lengthen the wait.
 //!
-//! What may be given up is a number of partitions, the wave's *spare*. At the caller it is what the minimum
-//! coverage leaves. Every parent shares its own among its children in proportion to their partitions, rounding
-//! down, and `stop` holds every wave to it. So however many nodes give up on someone, together they never give
-//! up what the minimum coverage needs. What else is lost meanwhile at the other end of the tree nobody can know.
+//! The wave's *spare* is the number of partitions that may be abandoned. At the caller it follows from the
+//! minimum coverage. Every parent divides its spare among its children in proportion to their partitions,
+//! rounded down, and `stop` holds every wave to its spare. So for any number of nodes that stop early,
+//! together they never abandon partitions that the minimum coverage needs. No node can know what else is lost
+//! at the same time elsewhere in the tree.
 
 pub mod learned;
 pub mod slope;
@@ -27,27 +28,28 @@ use core::str::FromStr;
 pub enum Waiting {
     /// Every node has the root's deadline. For comparison.
     Uniform,
-    /// A child has less time than its parent, the larger subtree less than the smaller.
+    /// A child has less time than its parent, and a larger subtree less than a smaller one.
     #[default]
     Staged,
-    /// The same with the order of siblings turned round. For comparison.
+    /// Like staged, with the order of siblings reversed. For comparison.
     StagedReversed,
-    /// Staged; and once the minimum coverage is in, the more is in, the less of what is left is waited for.
+    /// Staged. Once the minimum coverage has arrived, the wait shortens with each further arrival.
     Slope {
-        /// The share of the time left that is waited for the last one pending; from 0 to 1.
+        /// The share of the time left that the wave waits for the last pending partition, from 0 to 1.
         f_min: f64,
-        /// The share that is waited when the minimum has only just come; from `f_min` to 1.
+        /// The share of the time left that the wave waits when the minimum has just arrived: `f_min` to 1.
         f_max: f64,
     },
-    /// Staged; and once the minimum coverage is in, as long as the children's times say is worth it.
+    /// Staged. Once the minimum coverage has arrived, the wave waits as long as the children's times show is
+    /// worth it.
     Learned,
 }
 
 impl Waiting {
-    /// The slope with Vespa's own factors.
+    /// The slope with Vespa's default factors.
     pub const SLOPE: Self = Self::Slope { f_min: slope::F_MIN, f_max: slope::F_MAX };
 
-    /// True when its factors are shares, in order.
+    /// True if its factors are shares and in order.
     pub fn is_valid(self) -> bool {
         match self {
             Self::Slope { f_min, f_max } => 0.0 <= f_min && f_min <= f_max && f_max <= 1.0,
@@ -55,13 +57,13 @@ impl Waiting {
         }
     }
 
-    /// True when it may end a wave before its time.
+    /// True if it may end a wave before its time.
     pub fn may_stop_early(self) -> bool {
         matches!(self, Self::Slope { .. } | Self::Learned)
     }
 
-    /// When a child of `rank` must have answered, if its parent must answer at `parent_at`, one reduction takes
-    /// `reduce` and one hop `margin`.
+    /// When a child of `rank` must have answered, if its parent must answer at `parent_at`, one reduction
+    /// takes `reduce`, and one hop takes `margin`.
     pub fn child_answer_at(
         self,
         now: Instant,
@@ -112,7 +114,7 @@ impl FromStr for Waiting {
     }
 }
 
-/// The text names no waiting rule.
+/// The text is not a waiting rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownWaiting;
 
@@ -133,7 +135,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn every_rule_is_read_as_it_is_written() {
+    fn rules_round_trip_through_text() {
         let steep = Waiting::Slope { f_min: 0.1, f_max: 0.5 };
         let rules = [
             (Waiting::Uniform, "uniform"),
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_rule_is_refused() {
+    fn unknown_rules_are_rejected() {
         for text in [
             "",
             "forever",

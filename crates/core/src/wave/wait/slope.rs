@@ -1,31 +1,32 @@
-//! Sloped waiting: the more is in, the less is waited for the rest (Vespa's adaptive timeout).
+//! Sloped waiting: the more has arrived, the shorter the wait for the rest (Vespa's adaptive timeout).
 //!
-//! Nothing is given up until `n·min_coverage` are in. From then on, with T the time that was left at that
-//! moment, the wait after each reply is
+//! Nothing is abandoned until `n·min_coverage` partitions have arrived. From then on, with T the time left at
+//! that moment, the wait after each reply is
 //!
 //! ```text
 //!   T·f_min + (T·f_max − T·f_min) · (pending − 1) / (n·(1 − min_coverage) − 1)
 //! ```
 //!
-//! and just `T·f_min` for the last one pending: the whole `T·f_max` while all that may be given up is still
-//! pending, a straight line down from there. A reply may end the wait earlier, never later. Here n counts the
-//! partitions of the node's subtree, its own among them, and `n·(1 − min_coverage)` is what it may give up, its
-//! spare. What the subtree lost for good is no longer pending.
+//! For the last pending partition the wait is `T·f_min`. While everything that may be abandoned is still
+//! pending, it is the whole `T·f_max`, and it falls in a straight line from there. A reply may end the wait
+//! earlier, never later. Here n is the number of partitions of the node's subtree, including its own, and
+//! `n·(1 − min_coverage)` is its spare. Partitions that the subtree lost for good are not pending.
 //!
-//! Source: Vespa, `AdaptiveTimeoutHandler` and the `coverage` element of its services, factors and defaults too.
+//! Source: Vespa, `AdaptiveTimeoutHandler` and the `coverage` element of its services, including the factors
+//! and defaults.
 
 use crate::time::{Duration, Instant};
 use crate::wave::wait::stop::Progress;
 
-/// The least factor unless another is given: the last one pending is not waited for at all.
+/// The default for the least factor: the wave does not wait for the last pending partition.
 pub const F_MIN: f64 = 0.0;
-/// The greatest factor unless another is given: at first, all of the time left.
+/// The default for the greatest factor: at first, all of the time left.
 pub const F_MAX: f64 = 1.0;
 
-/// One wave's descent.
+/// The state of the rule in one wave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slope {
-    /// T: what was left when the minimum had come; nothing yet until it has.
+    /// T: the time left when the minimum had arrived; `None` until then.
     left: Option<Duration>,
     stop_at: Option<Instant>,
 }
@@ -35,7 +36,7 @@ impl Slope {
         Self { left: None, stop_at: None }
     }
 
-    /// A reply has come: when to stop now, if the hard end is at `answer_at`.
+    /// A reply has come. Returns when to stop now, if the wave must end at `answer_at`.
     pub(crate) fn handle_reply(
         &mut self,
         now: Instant,
@@ -52,7 +53,7 @@ impl Slope {
     }
 }
 
-/// The share of T that is waited for what is pending.
+/// The share of T that the wave waits for the pending partitions.
 fn share(f_min: f64, f_max: f64, progress: Progress) -> f64 {
     let miss_width = progress.spare as f64 - 1.0;
     let pending = progress.pending();
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_for_good_is_not_waited_for() {
+    fn partitions_lost_for_good_are_not_pending() {
         let progress = Progress { lost: 4, ..after(5) };
         let stop_at = Slope::new().handle_reply(at_ms(20), at_ms(100), (0.0, 1.0), progress);
         assert_eq!(stop_at, Some(at_ms(20)), "one is pending, and the last is not waited for");

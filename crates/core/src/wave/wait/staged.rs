@@ -1,13 +1,14 @@
-//! Staged waiting: a child is given less time than its parent (DAC §4.4).
+//! Staged waiting: a child has less time than its parent (DAC §4.4).
 //!
-//! `D_x = D_y − a·R_x − ε`, where `a` is the cost of one reduction and `R_x` the child's rank among its siblings
-//! by subtree size, ascending from 1. A slow node is then pruned by its own parent, which still has time to fold
-//! and pass on what the others gave: k slow nodes cost k nodes' partitions, where *uniform* waiting costs about
-//! twice as many. Reversed, the largest subtree has the most time, and the smallest is waited for the least.
+//! `D_x = D_y − a·R_x − ε`, where `a` is the cost of one reduction and `R_x` the child's rank among its
+//! siblings by subtree size, ascending from 1. A slow node is then pruned by its parent, which still has time
+//! to fold and send on the partials of the others. So k slow nodes cost k nodes' partitions, while *uniform*
+//! waiting costs about twice as many. In reversed order, the largest subtree has the most time and the
+//! smallest has the least.
 
 use crate::time::{Duration, Instant};
 
-/// Where a child stands among its siblings by the size of its subtree.
+/// The rank of a child among its siblings by the size of its subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     smaller: u32,
@@ -15,21 +16,21 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// A child with `smaller` siblings before it, of `siblings`, itself included.
+    /// A child with `smaller` siblings before it, of `siblings` including itself.
     ///
     /// # Panics
-    /// When it would stand behind the last.
+    /// If `smaller` is not less than `siblings`.
     pub fn new(smaller: u32, siblings: u32) -> Self {
-        assert!(smaller < siblings, "a child is one of its siblings");
+        assert!(smaller < siblings, "expected fewer smaller siblings than siblings");
         Self { smaller, siblings }
     }
 
-    /// Counted from the smallest, which is 1.
+    /// The rank counted from the smallest, which is 1.
     pub(crate) fn ascending(self) -> u32 {
         self.smaller + 1
     }
 
-    /// Counted from the largest, which is 1.
+    /// The rank counted from the largest, which is 1.
     pub(crate) fn descending(self) -> u32 {
         self.siblings - self.smaller
     }
@@ -37,8 +38,8 @@ impl Rank {
 
 /// When the child in `place` must have answered.
 ///
-/// Reductions are never given more than half of the parent's time: what a wild cost estimate may not do is take
-/// from children all the time they have.
+/// Reductions never get more than half of the parent's time, so that a wrong cost estimate cannot take all
+/// the time from the children.
 pub(crate) fn child_answer_at(
     now: Instant,
     parent_at: Instant,

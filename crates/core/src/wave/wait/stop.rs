@@ -1,8 +1,9 @@
-//! When a wave stops waiting before its time is up.
+//! When a wave stops waiting before its time is over.
 //!
-//! A [`Stop`] is a wave's own copy of its rule at work. It is told of every reply and says since when waiting on
-//! is not worth it. Whether the wave may act on that is the same for every rule: only while what is missing is
-//! within its spare. A wave also has its folds finish first: it is children that are given up, not what they gave.
+//! A [`Stop`] is the state of one wave's waiting rule. It is updated after every reply and returns the time
+//! from which further waiting is not worth it. For every rule, the wave may stop only while the missing
+//! partitions are within its spare. A wave also finishes its folds first: it abandons children, not the
+//! partials that they sent.
 
 use crate::time::{Duration, Instant};
 use crate::wave::wait::Waiting;
@@ -10,42 +11,44 @@ use crate::wave::wait::learned::{Arrivals, CHILDREN_MIN, LogNormal, Upstream, be
 use crate::wave::wait::slope::Slope;
 use alloc::boxed::Box;
 
-/// How often one wave works out its wait anew: with every arrival as long as there are no more than these.
+/// The number of times that one wave recomputes its wait. With up to this many children, it recomputes after
+/// each arrival.
 const SCANS_MAX: usize = 64;
 
-/// How far a wave has come, in partitions.
+/// A wave's progress, in partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// All of the subtree.
+    /// All partitions of the subtree.
     pub(crate) asked: usize,
-    /// Those whose partials are here.
+    /// The partitions that have arrived.
     pub(crate) came: usize,
-    /// Those that are certain not to come.
+    /// The partitions that certainly will not arrive.
     pub(crate) lost: usize,
-    /// How many the rule may give up, lost ones included.
+    /// How many the rule may abandon, including lost ones.
     pub(crate) spare: usize,
 }
 
 impl Progress {
-    /// Those that may still come.
+    /// The partitions that may still arrive.
     pub(crate) fn pending(self) -> usize {
         self.asked.saturating_sub(self.came + self.lost)
     }
 
-    /// True when there is something to give, and all that is not here may be given up.
+    /// True if something has arrived, and everything else may be abandoned.
     pub(crate) fn is_covered(self) -> bool {
         self.came > 0 && self.asked - self.came <= self.spare
     }
 }
 
-/// The times by which a wave is bound.
+/// The times that bound a wave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) started_at: Instant,
-    /// The hard end of the wait.
+    /// The time at which the wave must end.
     pub(crate) answer_at: Instant,
     pub(crate) deadline_at: Instant,
-    /// Deviation ÷ mean of what the levels above need; `None` when unknown, or when there are none.
+    /// Deviation ÷ mean of the time that the levels above need; `None` if unknown, or if there are no levels
+    /// above.
     pub(crate) variation: Option<f64>,
 }
 
@@ -61,10 +64,10 @@ impl Bounds {
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) arrivals: Arrivals,
-    /// Levels below the node: what tells one distribution from another.
+    /// The number of levels below the node, which selects the distribution.
     pub(crate) height: usize,
     prior: Option<LogNormal>,
-    /// Arrivals since the wait was worked out last.
+    /// Arrivals since the wait was last computed.
     unseen: usize,
     wait: Option<Duration>,
 }
@@ -83,13 +86,13 @@ impl Watched {
     }
 }
 
-/// A wave's rule at work.
+/// The state of a wave's waiting rule.
 #[derive(Debug)]
 pub(crate) struct Stop {
-    /// How many of its partitions the wave's rule may give up.
+    /// How many of its partitions the wave's rule may abandon.
     pub(crate) spare: u32,
     at: Option<Instant>,
-    /// What was here and what was lost at the last reply.
+    /// The partitions that had arrived and that were lost at the last reply.
     seen: (usize, usize),
     slope: Slope,
     pub(crate) watched: Option<Box<Watched>>,
@@ -100,12 +103,12 @@ impl Stop {
         Self { spare, at: None, seen: (0, 0), slope: Slope::new(), watched: None }
     }
 
-    /// Since when waiting on is not worth it.
+    /// The time from which further waiting is not worth it.
     pub(crate) fn at(&self) -> Option<Instant> {
         self.at
     }
 
-    /// Children are asked, of whom earlier calls say that their times are like `prior`.
+    /// Children are asked. In earlier calls their times were distributed as `prior`.
     pub(crate) fn watch(&mut self, children: usize, height: usize, prior: Option<LogNormal>) {
         if children >= CHILDREN_MIN {
             let arrivals = Arrivals::new(children);
@@ -121,7 +124,7 @@ impl Stop {
         }
     }
 
-    /// The wave has come so far: does it wait on?
+    /// Updates the stop time after progress.
     pub(crate) fn handle_progress(
         &mut self,
         now: Instant,
@@ -146,8 +149,8 @@ impl Stop {
     }
 }
 
-/// The part of `spare` that goes with `part` of `whole` partitions, rounded down: however a whole is divided, its
-/// parts get no more than it has.
+/// The part of `spare` for `part` of `whole` partitions, rounded down. For any division of a whole, the parts
+/// together get no more than the whole.
 pub(crate) fn share_of_spare(spare: u32, part: usize, whole: usize) -> u32 {
     let share = (u64::from(spare) * part as u64).checked_div(whole as u64).unwrap_or(0);
     u32::try_from(share).unwrap_or(u32::MAX)

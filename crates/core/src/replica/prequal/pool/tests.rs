@@ -1,4 +1,4 @@
-//! What a pool keeps, what it lets go, and whom it chooses.
+//! Which answers a pool keeps and drops, and which nodes it chooses.
 
 use super::super::super::choice::tests::{Service, assert_honours, node, services, wanted};
 use super::*;
@@ -14,7 +14,7 @@ fn at(millis: u64) -> Instant {
     Instant::START + Duration::from_millis(millis)
 }
 
-/// A pool of (node, in flight, latency in ms), the first heard first.
+/// A pool of (node, in flight, latency in ms), the oldest answer first.
 fn pool(entries: &[(u8, u32, u64)]) -> Pool {
     let mut pool = Pool::new();
     for (millis, &(number, in_flight, latency_ms)) in (0..).zip(entries) {
@@ -49,7 +49,7 @@ fn if_all_are_hot_the_one_with_least_in_flight_is_taken() {
 }
 
 #[test]
-fn with_fewer_than_two_answers_the_lot_decides() {
+fn with_fewer_than_two_answers_the_choice_is_random() {
     let all: BTreeSet<NodeId> =
         (0..100).map(|seed| chosen(&mut pool(&[(1, 0, 1), (9, 0, 1)]), &[1, 2, 3], 5, seed)).collect();
     assert_eq!(all.len(), 3);
@@ -61,7 +61,8 @@ fn being_chosen_shows_at_once() {
     let service: Service = (0..10).map(|p| (p, vec![node(1), node(2)])).collect();
     let choice = pool.choose(wanted(&service), 3, &mut Random::new(1));
     let share = |number| choice.by_node[&node(number)].len();
-    // Each is cold up to 3 in flight: four to the quicker, four to the other, and then they are equally hot.
+    // Each is cold up to 3 in flight: four partitions to the faster, four to the other, and then both are
+    // equally hot.
     assert_eq!((share(1), share(2)), (5, 5));
     assert_eq!((pool.entries[&node(1)].in_flight, pool.entries[&node(2)].in_flight), (5, 5));
 }
@@ -80,17 +81,17 @@ fn an_entry_is_used_up_once_per_call() {
 }
 
 #[test]
-fn entries_go_in_turn_the_oldest_and_the_worst() {
+fn removal_alternates_between_oldest_and_worst() {
     let mut pool = pool(&[(1, 0, 1), (2, 9, 1), (3, 0, 50), (4, 0, 2), (5, 0, 3)]);
     for left in [vec![2, 3, 4, 5], vec![3, 4, 5], vec![4, 5], vec![4]] {
-        // 1 is the oldest, 2 is hot and so the worst, 3 is the oldest, 5 is the slowest.
+        // Node 1 is the oldest, 2 is hot and so the worst, 3 is the oldest then, and 5 is the slowest.
         pool.remove_one(5);
         assert_eq!(nodes(&pool), left.into_iter().map(node).collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn what_is_older_than_a_second_is_dropped() {
+fn answers_older_than_a_second_are_dropped() {
     let mut pool = pool(&[(1, 0, 1), (2, 0, 1)]);
     pool.expire(at(1_000));
     assert_eq!(nodes(&pool), [node(1), node(2)]);

@@ -1,11 +1,12 @@
-//! Against what is known of the normal distribution, and against one aggregator simulated.
+//! Learned waiting, compared with known values of the normal distribution and with the simulation of one
+//! node.
 
 use super::*;
 use crate::random::Random;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// `count` times drawn from `exp(N(mu, sigma²))`, in the order in which they come.
+/// `count` times drawn from `exp(N(mu, sigma²))`, in ascending order.
 fn times(mu: f64, sigma: f64, count: usize, random: &mut Random) -> Vec<f64> {
     let mut times: Vec<f64> = (0..count).map(|_| libm::exp(mu + sigma * random.normal())).collect();
     times.sort_by(f64::total_cmp);
@@ -23,7 +24,7 @@ fn the_quantile_is_the_inverse_of_the_distribution() {
 }
 
 #[test]
-fn the_quick_ones_tell_what_the_slow_ones_will_be_like() {
+fn fast_children_predict_the_times_of_slow_ones() {
     let mut random = Random::new(1);
     for (mu, sigma) in [(3.0, 0.5), (0.0, 1.0), (5.0, 0.2)] {
         let (mut mu_sum, mut sigma_sum) = (0.0, 0.0);
@@ -58,7 +59,7 @@ fn with_a_step_above_the_wait_ends_before_it() {
 }
 
 #[test]
-fn when_nobody_more_is_to_be_expected_the_wait_ends() {
+fn the_wait_ends_when_no_more_children_are_expected() {
     let quick = LogNormal::new(1.0, 0.1).expect("finite");
     let wait = best_wait(quick, 20, Upstream::Step(20.0), 1_000.0);
     assert!(wait < 20.0, "all come within 5 ms, the scan's step is 8: {wait}");
@@ -73,7 +74,7 @@ fn the_more_needs_to_be_done_above_the_shorter_the_wait() {
     assert!(waits.is_sorted_by(|a, b| a > b), "{waits:?}");
 }
 
-/// One aggregator over 50 children, hundreds of calls. The levels above need a time of their own.
+/// One node over 50 children, in hundreds of calls. The levels above need a random time too.
 struct Aggregator {
     random: Random,
     total_ms: f64,
@@ -91,7 +92,7 @@ impl Aggregator {
         LogNormal::new(3.0, 0.6).expect("finite")
     }
 
-    /// The mean share of the children that count, if `wait` says how long to wait after each arrival.
+    /// The mean share of the children that count. `wait` returns how long to wait after each arrival.
     fn quality(&mut self, wait: impl Fn(&Arrivals) -> f64) -> f64 {
         let mut quality = 0.0;
         for _ in 0..CALLS {
@@ -152,7 +153,7 @@ fn where_calls_are_alike_or_time_is_ample_learning_costs_little() {
 
 proptest! {
     #[test]
-    fn whatever_comes_the_wait_is_a_time_within_the_call(
+    fn the_wait_is_always_within_the_call(
         millis in prop::collection::vec(any::<f64>(), 0..40),
         children in 1_usize..100,
         mean_ms: f64,
