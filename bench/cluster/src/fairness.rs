@@ -150,9 +150,9 @@ struct Charged {
 impl Charged {
     fn of(report: &SharesReport) -> Self {
         let account = |name: &str| report.services.iter().find(|account| *account.service == *name);
-        let used_ms = NAMES.map(|name| account(name).map_or(0.0, |account| account.used.as_millis_f64()));
+        let used_ms = NAMES.map(|name| account(name).map_or(0.0, |account| account.used.as_secs_f64() * 1e3));
         let jobs = NAMES.map(|name| account(name).map_or(0, |account| account.jobs_done));
-        Self { at_ms: report.uptime.as_millis_f64(), used_ms, jobs }
+        Self { at_ms: report.uptime.as_secs_f64() * 1e3, used_ms, jobs }
     }
 
     /// The long application's part of what both have had since `before`.

@@ -31,8 +31,13 @@ fn play(children: u32) -> Result<(), Failure> {
     let service = Service::new("fan").total(children).aggregation("sum", sum);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let node =
-            Node::builder().relay().workers(1).cluster(ClusterOptions::default().limits(limits(children))).service(service).start().await?;
+        let node = Node::builder()
+            .relay()
+            .workers(1)
+            .cluster(ClusterOptions::default().limits(limits(children)))
+            .service(service)
+            .start()
+            .await?;
         println!("{}", node.addr());
         tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
         Ok(())

@@ -156,7 +156,7 @@ fn up(tag: u64, child: u32) -> StreamMessage<Bytes> {
 
 fn open(pattern: Pattern, children: u32) -> StreamMessage<Bytes> {
     let synchronisation = match pattern {
-        Pattern::Late => Synchronisation::TimeOut(WAIT),
+        Pattern::Late => Synchronisation::TimeOut(WAIT.into()),
         _ => Synchronisation::WaitForAll,
     };
     let spec = StreamSpec {

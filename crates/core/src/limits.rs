@@ -1,6 +1,6 @@
 //! Every limit, by name. Each is finite, and each can be set.
 
-use crate::time::Duration;
+use core::time::Duration;
 
 /// The number of folds of ended waves that may wait for a processor.
 ///
@@ -68,6 +68,7 @@ pub struct Limits {
     /// Bytes of all these operators, as sent and as prepared to run.
     pub operators_bytes_max: usize,
     /// The longest deadline a call may ask for.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub deadline_max: Duration,
     /// Slices of one call.
     pub slices_max: u32,

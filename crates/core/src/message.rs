@@ -218,15 +218,20 @@ pub struct Report {
     /// The partitions that the node was given.
     pub partitions: PartitionSet,
     /// From the call's arrival until the node's first job ran; zero if it has no partitions.
-    pub queue: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub queue: core::time::Duration,
     /// Time in the node's locals, summed over partitions.
-    pub local: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub local: core::time::Duration,
     /// Time in the node's reductions, summed.
-    pub reduce: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub reduce: core::time::Duration,
     /// From the end of the node's last local until it answered.
-    pub wait: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub wait: core::time::Duration,
     /// From the call's arrival until the node answered.
-    pub total: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
+    pub total: core::time::Duration,
     /// The reports of the node's children that arrived.
     pub children: Vec<Report>,
 }

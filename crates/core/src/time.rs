@@ -156,6 +156,26 @@ impl From<Duration> for core::time::Duration {
     }
 }
 
+/// Serialises the standard library's durations as core's own: a number of nanoseconds.
+#[cfg(feature = "serde")]
+pub(crate) mod nanos {
+    use super::Duration;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &core::time::Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Duration::from(*duration).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<core::time::Duration, D::Error> {
+        Duration::deserialize(deserializer).map(Into::into)
+    }
+}
+
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "@{}", Duration(self.0))

@@ -116,9 +116,7 @@ impl ClientBuilder {
         if self.direct {
             return self.connect_direct().await;
         }
-        Ok(Client {
-            way: Way::Front(Front::connect(self.addrs, self.cluster).await?),
-        })
+        Ok(Client { way: Way::Front(Front::connect(self.addrs, self.cluster).await?) })
     }
 
     async fn connect_direct(self) -> Result<Client, Error> {

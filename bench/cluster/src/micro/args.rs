@@ -139,7 +139,7 @@ impl BenchMicro {
         self.emulation(least).check().map_err(|error| Failure::usage(error.to_string()))?;
         if self.local_ms + self.reduce_ms <= 0.0 {
             return Err(Failure::usage(
-                "work that takes no time can't be at any load; use `bench-cluster call`",
+                "work that takes no time can't be at any load; use `treefold bench call`",
             ));
         }
         if self.heterogeneous && least <= LARGE_NODES {

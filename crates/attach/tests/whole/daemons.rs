@@ -242,7 +242,11 @@ async fn a_stream_that_ends_makes_room_for_one_that_waits() {
 #[tokio::test]
 async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
     let Some(program) = built("daemon") else { return };
-    let front = Node::builder().cluster(ClusterOptions::default().token(Token::new("a secret of this test's"))).start().await.unwrap();
+    let front = Node::builder()
+        .cluster(ClusterOptions::default().token(Token::new("a secret of this test's")))
+        .start()
+        .await
+        .unwrap();
     let with = |token: &str| {
         let mut command = Command::new(&program);
         command.args(arguments(&front, 0, 1)).env(TOKEN_VARIABLE, token);

@@ -66,7 +66,8 @@ fn failure_of_stream(error: StreamError) -> Failure {
 /// A client of whichever of these addresses answers first.
 pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
     let token = token_of(None)?;
-    let mut builder = Client::builder().at(at).direct(direct).cluster(ClusterOptions::new(cluster).token(token));
+    let mut builder =
+        Client::builder().at(at).direct(direct).cluster(ClusterOptions::new(cluster).token(token));
     if direct {
         // So that it can fold by itself what it knows, when the shape leaves that to the caller.
         builder = known_services().into_iter().fold(builder, ClientBuilder::service);

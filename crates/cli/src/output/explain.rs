@@ -36,7 +36,7 @@ pub fn draw(report: &Report, style: Style) -> String {
     let mut open = vec![(report, String::new(), String::new())];
     // Depth first with the next child on top, so that the order is the one of a drawing, without recursion.
     while let Some((report, branch, below)) = open.pop() {
-        table.row(row(report, &branch, scale));
+        table.row(row(report, &branch, scale.into()));
         let last = report.children.len().saturating_sub(1);
         for (at, child) in report.children.iter().enumerate().rev() {
             let (elbow, rail) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -72,11 +72,11 @@ fn row(report: &Report, branch: &str, scale: Duration) -> Vec<String> {
         format!("{branch}{}", report.node),
         report.rack.clone(),
         if report.partitions.is_empty() { "relay".to_owned() } else { cut(report.partitions.to_string()) },
-        ms(report.queue),
-        ms(report.local),
-        ms(report.reduce),
-        ms(report.wait),
-        ms(report.total),
+        ms(report.queue.into()),
+        ms(report.local.into()),
+        ms(report.reduce.into()),
+        ms(report.wait.into()),
+        ms(report.total.into()),
         bar(report, scale),
     ]
 }
@@ -97,7 +97,8 @@ fn bar(report: &Report, scale: Duration) -> String {
         let share = duration.as_nanos() as f64 / scale.as_nanos().max(1) as f64;
         ((share * BAR_WIDTH as f64).round() as usize).min(BAR_WIDTH)
     };
-    let signs = parts.into_iter().flat_map(|(duration, sign)| std::iter::repeat_n(sign, columns(duration)));
+    let signs =
+        parts.into_iter().flat_map(|(duration, sign)| std::iter::repeat_n(sign, columns(duration.into())));
     signs.take(BAR_WIDTH).collect()
 }
 
@@ -113,11 +114,11 @@ mod tests {
             node: NodeId::new(([127, 0, 0, 1], port).into(), 1),
             rack: String::new(),
             partitions: PartitionSet::from_range(partition..partition + 1),
-            queue: Duration::ZERO,
-            local: total.div(2),
-            reduce: Duration::ZERO,
-            wait: total.div(2),
-            total,
+            queue: Duration::ZERO.into(),
+            local: total.div(2).into(),
+            reduce: Duration::ZERO.into(),
+            wait: total.div(2).into(),
+            total: total.into(),
             children,
         }
     }

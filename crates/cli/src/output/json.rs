@@ -124,11 +124,11 @@ impl TreeNode {
             node: report.node.to_string(),
             rack: report.rack.clone(),
             partitions: report.partitions.iter().collect(),
-            queue_us: report.queue.as_micros(),
-            local_us: report.local.as_micros(),
-            reduce_us: report.reduce.as_micros(),
-            wait_us: report.wait.as_micros(),
-            total_us: report.total.as_micros(),
+            queue_us: report.queue.as_micros() as u64,
+            local_us: report.local.as_micros() as u64,
+            reduce_us: report.reduce.as_micros() as u64,
+            wait_us: report.wait.as_micros() as u64,
+            total_us: report.total.as_micros() as u64,
             children: report.children.iter().map(Self::of).collect(),
         }
     }

@@ -266,14 +266,14 @@ impl<P: Payload> Calls<P> {
         }
         let options = &call.options;
         let deadline_at = call.deadline_at();
-        let margin = desk.cx.config.tuning.reply_margin.min(options.deadline.div(8));
+        let margin = desk.cx.config.tuning.reply_margin.min(options.deadline.div(8).into());
         let joining = if slice.is_whole() { Duration::ZERO } else { call.joining_time(desk.cx) };
         let losses_max = call.losses_max;
         let opening = Opening {
             tag: Tag { wave, branch: CALLER_BRANCH },
             parent: Parent::Top,
             asked: call.asked.clone(),
-            answer_at: deadline_at - margin - joining,
+            answer_at: deadline_at - margin.into() - joining,
             spare: if options.waiting.may_stop_early() { losses_max } else { 0 },
             jobs_epoch: desk.cx.next_jobs_epoch(),
         };

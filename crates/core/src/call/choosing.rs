@@ -61,7 +61,7 @@ impl<P: Payload> OpenCall<P> {
         let policy = self.policy_of(cx);
         let timeout = cx.config.tuning.poll_timeout;
         let Context { sight, random, loads, .. } = cx;
-        loads.replicas.poll(policy, wanted!(sight, self), timeout, now, random)
+        loads.replicas.poll(policy, wanted!(sight, self), timeout.into(), now, random)
     }
 
     fn policy_of(&self, cx: &Context<P>) -> ReplicaPolicy {
@@ -170,7 +170,7 @@ impl<P: Payload> Calls<P> {
             return Ok(());
         }
         if let Some(sent_at) = probed_at(sequence) {
-            if sent_at.until(now) <= desk.cx.config.tuning.poll_timeout {
+            if sent_at.until(now) <= desk.cx.config.tuning.poll_timeout.into() {
                 desk.cx.loads.replicas.handle_probe_answer(node, figure, now, &mut desk.cx.random);
             } else {
                 desk.cx.counters.polls_late += 1;

@@ -204,11 +204,11 @@ impl<P: Payload> Calls<P> {
                 node,
                 rack,
                 partitions,
-                queue,
-                local,
-                reduce,
-                wait,
-                total,
+                queue: queue.into(),
+                local: local.into(),
+                reduce: reduce.into(),
+                wait: wait.into(),
+                total: total.into(),
                 children,
             })
         });

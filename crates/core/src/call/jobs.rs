@@ -187,7 +187,7 @@ impl<P: Payload> Wave<P> {
         };
         cx.occupy(&open);
         if place != Place::Inline {
-            let patience_ends = self.ask.deadline_at + cx.config.tuning.stuck_after;
+            let patience_ends = self.ask.deadline_at + cx.config.tuning.stuck_after.into();
             cx.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         }
         let is_inline_fold = what.is_fold() && place == Place::Inline;
@@ -268,13 +268,9 @@ impl<P: Payload> Context<P> {
             Placement::Pool => Place::Worker,
             Placement::Async { .. } => Place::Async,
             Placement::Measured => {
-                let is_cheap = self
-                    .loads
-                    .costs
-                    .of(job.kind)
-                    .reduce
-                    .mean_ms()
-                    .is_some_and(|ms| ms < self.config.tuning.inline_cost_max.as_millis_f64());
+                let is_cheap = self.loads.costs.of(job.kind).reduce.mean_ms().is_some_and(|ms| {
+                    ms < Duration::from(self.config.tuning.inline_cost_max).as_millis_f64()
+                });
                 let is_fold = matches!(job.work, Work::Reduce { .. });
                 if is_fold && is_cheap { Place::Inline } else { Place::Worker }
             }
@@ -348,7 +344,7 @@ impl<P: Payload> Context<P> {
             armed: None,
         };
         self.occupy(&open);
-        let patience_ends = deadline_at + self.config.tuning.stuck_after;
+        let patience_ends = deadline_at + self.config.tuning.stuck_after.into();
         self.timers.rearm(&mut open.armed, Some(patience_ends), Wake::Job(id));
         self.jobs.open.insert(id, open);
         id

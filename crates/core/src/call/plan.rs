@@ -7,8 +7,8 @@ use crate::limits::Limits;
 /// Rejects options outside their limits, naming the field and the limit.
 pub(crate) fn check_options(options: &CallOptions, limits: &Limits) -> Result<(), CallError> {
     let deadline = options.deadline;
-    if deadline.is_zero() || deadline > limits.deadline_max {
-        let allowed = format_args!("above 0, up to {}", limits.deadline_max);
+    if deadline.is_zero() || deadline > limits.deadline_max.into() {
+        let allowed = format_args!("above 0, up to {:?}", limits.deadline_max);
         return Err(CallError::bad_field("deadline", deadline, allowed));
     }
     // NaN is in no range.

@@ -64,7 +64,7 @@ impl<P: Payload> Desk<'_, P> {
         let Call { tag, name, params: Some(params), tree, .. } = call else {
             return self.cx.refuse(from, &call, Reason::Late);
         };
-        let deadline_at = now + call.deadline_left.min(self.cx.config.limits.deadline_max);
+        let deadline_at = now + call.deadline_left.min(self.cx.config.limits.deadline_max.into());
         let opening = Opening {
             tag,
             parent: Parent::Node(from),
@@ -171,7 +171,7 @@ impl<P: Payload> Context<P> {
     /// The patience of a wave that must answer at `answer_at`.
     pub(crate) fn patience_until(&self, answer_at: Instant) -> Patience {
         let Tuning { hop_margin, sign_of_life: sign, patience: silence, .. } = self.config.tuning;
-        Patience::Shares { answer_at, hop_margin, sign, silence }
+        Patience::Shares { answer_at, hop_margin: hop_margin.into(), sign, silence }
     }
 
     /// Sends partials as they are.
@@ -218,7 +218,7 @@ impl<P: Payload> Wave<P> {
             let tree = trees[at].clone();
             let rank = Rank::new(smaller as u32, trees.len() as u32);
             let margin = desk.cx.config.tuning.hop_margin;
-            let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin);
+            let answer_at = waiting.child_answer_at(now, self.clock.answer_at, rank, reduce, margin.into());
             let hedge_at = self.hedge_at(desk, now, &tree);
             self.send_call(desk.cx, now, Tag { branch, ..self.tag }, &tree, answer_at, true);
             let asked = Asked { answer_at, repair_at: None, hedge_at };

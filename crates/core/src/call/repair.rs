@@ -238,7 +238,7 @@ impl<P: Payload> Wave<P> {
     ) -> u64 {
         let wanted = partitions.difference(self.parts.claimed());
         let shortest = desk.cx.config.tuning.hop_margin;
-        if wanted.is_empty() || now.until(self.clock.answer_at) <= shortest {
+        if wanted.is_empty() || now.until(self.clock.answer_at) <= shortest.into() {
             return 0;
         }
         let mut chosen: BTreeMap<NodeId, PartitionSet> = BTreeMap::new();

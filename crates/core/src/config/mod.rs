@@ -5,10 +5,10 @@ use crate::limits::Limits;
 use crate::membership::card::MemberCard;
 use crate::replica::ReplicaPolicy;
 use crate::schedule::share::ServiceShare;
-use crate::time::Duration;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// The configuration of a node at its start.
 #[derive(Clone, Debug)]
@@ -84,8 +84,10 @@ pub struct Tuning {
     /// The replica policy for calls that do not name one.
     pub replica_policy: ReplicaPolicy,
     /// ε of the staged waiting rule: time kept for one hop, per level.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub hop_margin: Duration,
     /// The part of the deadline that the front keeps for sending its answer.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub reply_margin: Duration,
     /// The share of its time after which an open wave sends its parent a sign of life. At 1 and above, it
     /// never does.
@@ -103,17 +105,21 @@ pub struct Tuning {
     /// ignored, and a front learns loads only from gossip, announcements and polls.
     pub waves_bear_loads: bool,
     /// A reduction that measures below this runs on the driver's loop.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub inline_cost_max: Duration,
     /// Weight of the newest measurement in the cost averages.
     pub cost_weight: f64,
     /// How long a running local may run past its deadline before its worker is replaced.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub stuck_after: Duration,
     /// Replicas tried for one partition of one call, including the first.
     pub tries_max: u32,
     /// How long a call waits for answers to its polls. Later answers are dropped.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub poll_timeout: Duration,
     /// The mean time between two announcements of a node's load. Each wait is drawn from 0.5 to 1.5 times
     /// this.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub announce_every: Duration,
     /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
     /// instead of leaving it to gossip. For comparison: in a cluster of n nodes this costs n² datagrams.
@@ -121,14 +127,18 @@ pub struct Tuning {
     /// True if a front adds the work that it has just placed on a node to that node's last load figure.
     pub anticipate: bool,
     /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub stream_beat: Duration,
     /// A child of a stream that is silent for longer than this is abandoned until its parent hears from it
     /// again.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub stream_patience: Duration,
     /// How long a node waits for a new parent in a stream after it lost its parent. Then it drops its share
     /// of the stream.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub orphan_patience: Duration,
     /// How long a filter may take for one wave.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub filter_patience: Duration,
     /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
     pub hedge_share: f64,

@@ -13,8 +13,8 @@
 //! than processors, is refuted within one round trip of its end. A node whose own timers run late stretches its
 //! periods (`health.rs`).
 
-use crate::time::Duration;
 use core::num::{NonZeroU8, NonZeroUsize};
+use core::time::Duration;
 
 /// Bytes in a datagram, whatever the configuration: below the MTU of every common network.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
@@ -42,34 +42,48 @@ pub const LOAD_TRANSMISSIONS: u8 = 4;
 )]
 pub struct MembershipConfig {
     /// How often each node probes one other; varied by ±10 %.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub probe_period: Duration,
     /// How long a probe waits before others are asked to probe too; less than half of `probe_period`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub probe_timeout: Duration,
     /// How long a suspected member has to refute.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub suspicion: Duration,
     /// Between two rounds of gossip while members or cards are news; varied by ±25 %.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub gossip_interval: Duration,
     /// Between two rounds of gossip while only load figures are news; varied by ±25 %.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub load_interval: Duration,
     /// An unchanged load figure is not announced again before this.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub load_repeat: Duration,
     /// Members told per round of gossip, and members asked to probe in one's place.
     pub fanout: NonZeroUsize,
     /// How often a node calls on one member that is down, so that a healed partition grows together.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub announce_down_interval: Duration,
     /// How long a member that is down is remembered.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub forget_down_after: Duration,
     /// The first wait before a seed is called again; doubles up to `seek_interval_max`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub seek_interval: Duration,
     /// The longest wait before an absent seed is called again.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub seek_interval_max: Duration,
     /// The least wait between two requests for cards; doubles up to `sync_interval_max` while nothing is learnt.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub sync_interval: Duration,
     /// The longest wait between two requests for cards.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub sync_interval_max: Duration,
     /// A timer that fires later than this tells that the node itself was asleep.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub asleep_after: Duration,
     /// What a node that was asleep gives the datagrams in its socket before it goes on judging.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub wake_grace: Duration,
     /// False for a node that neither probes nor is probed: it knows whom it is told of, by
     /// [`Cards`](crate::message::Message::Cards), and finds out who is lost by its connections alone.

@@ -22,7 +22,12 @@ pub(super) struct Contacts {
 
 impl Contacts {
     pub(super) fn new(config: &MembershipConfig) -> Self {
-        Self { seeds: Vec::new(), departed: Vec::new(), seek_at: None, seek_wait: config.seek_interval }
+        Self {
+            seeds: Vec::new(),
+            departed: Vec::new(),
+            seek_at: None,
+            seek_wait: config.seek_interval.into(),
+        }
     }
 
     /// Remembers a seed, unless there are [`SEEDS_MAX`] of them.
@@ -67,7 +72,7 @@ impl Contacts {
         config: &MembershipConfig,
         draws: &mut Draws,
     ) {
-        self.seek_after(config.seek_interval, now, is_alone, draws);
+        self.seek_after(config.seek_interval.into(), now, is_alone, draws);
     }
 
     /// Looks again after twice the wait.
@@ -78,7 +83,7 @@ impl Contacts {
         config: &MembershipConfig,
         draws: &mut Draws,
     ) {
-        let wait = (self.seek_wait + self.seek_wait).min(config.seek_interval_max);
+        let wait = (self.seek_wait + self.seek_wait).min(config.seek_interval_max.into());
         self.seek_after(wait, now, is_alone, draws);
     }
 

@@ -41,7 +41,7 @@ impl Pace {
             gossip_is_urgent: false,
             last_gossip_at: now,
             sync_from: now,
-            sync_wait: config.sync_interval,
+            sync_wait: config.sync_interval.into(),
             repair_at: None,
             missing_before: BTreeSet::new(),
             is_late: false,
@@ -55,8 +55,8 @@ impl Pace {
 
     /// Something was learnt: if digests still differ, asking is worth while again.
     pub(super) fn learnt(&mut self, now: Instant, config: &MembershipConfig) {
-        self.sync_wait = config.sync_interval;
-        self.sync_from = self.sync_from.min(now + config.sync_interval);
+        self.sync_wait = config.sync_interval.into();
+        self.sync_from = self.sync_from.min(now + config.sync_interval.into());
     }
 }
 
@@ -89,13 +89,13 @@ impl Membership {
     fn was_asleep(&mut self, now: Instant) -> bool {
         let Some(due) = self.alarms.first_at().filter(|&due| due <= now) else { return false };
         let late = now.since(due);
-        self.pace.is_late = late > self.config.asleep_after;
+        self.pace.is_late = late > self.config.asleep_after.into();
         if self.pace.is_late {
             self.health.worsen();
         }
         self.pace.just_put_off = self.pace.is_late && !self.pace.just_put_off;
         if self.pace.just_put_off {
-            self.alarms.put_off(late + self.config.wake_grace);
+            self.alarms.put_off(late + self.config.wake_grace.into());
         }
         self.pace.just_put_off
     }
@@ -146,9 +146,9 @@ impl Membership {
             return;
         }
         let interval = if is_urgent { self.config.gossip_interval } else { self.config.load_interval };
-        let wait = self.draws.vary(interval, 25);
+        let wait = self.draws.vary(interval.into(), 25);
         // News that comes alone waits a moment for company.
-        let soonest = now + self.config.gossip_interval.div(5);
+        let soonest = now + Duration::from(self.config.gossip_interval).div(5);
         self.pace.gossip_at = Some((self.pace.last_gossip_at + wait).max(soonest));
         self.pace.gossip_is_urgent = is_urgent;
     }
@@ -180,7 +180,8 @@ impl Membership {
         }
         self.send_item(peer, &Item::Sync { after: None });
         self.pace.sync_from = now + self.pace.sync_wait;
-        self.pace.sync_wait = (self.pace.sync_wait + self.pace.sync_wait).min(self.config.sync_interval_max);
+        self.pace.sync_wait =
+            (self.pace.sync_wait + self.pace.sync_wait).min(self.config.sync_interval_max.into());
     }
 
     /// Sets the time at which cards that are still missing are looked after.
@@ -189,7 +190,8 @@ impl Membership {
             self.pace.repair_at = None;
             self.pace.missing_before.clear();
         } else if self.pace.repair_at.is_none() {
-            self.pace.repair_at = Some(now + self.config.sync_interval + self.config.sync_interval);
+            self.pace.repair_at =
+                Some(now + self.config.sync_interval.into() + self.config.sync_interval.into());
         }
     }
 

@@ -138,7 +138,7 @@ impl Membership {
     /// Announces this node's load; a later figure takes an earlier one's place on its way. One that has not
     /// changed is held back until [`MembershipConfig::load_repeat`] has passed.
     pub fn announce_load(&mut self, now: Instant, figure: LoadFigure) {
-        if self.news.announce_load(now, self.own.node, figure, self.config.load_repeat) {
+        if self.news.announce_load(now, self.own.node, figure, self.config.load_repeat.into()) {
             self.settle(now);
         }
     }
@@ -178,7 +178,7 @@ impl Membership {
         }
         let (id, incarnation) = (*member.id(), member.incarnation());
         self.protocol.tell(Member::new(id, incarnation, State::Suspect), true);
-        let suspicion = self.health.stretch(self.config.suspicion);
+        let suspicion = self.health.stretch(self.config.suspicion.into());
         self.alarms.push(now + suspicion, Alarm::Verdict { id, incarnation });
         self.accuse(now, id, incarnation, suspicion);
         self.settle(now);

@@ -153,11 +153,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A set of `count` runs, of partitions below `end_max`.
-    pub(super) fn partitions(&mut self, field: &'static str, count: u32, end_max: u32) -> Decoded<PartitionSet> {
+    pub(super) fn partitions(
+        &mut self,
+        field: &'static str,
+        count: u32,
+        end_max: u32,
+    ) -> Decoded<PartitionSet> {
         let mut runs = RunReader::new(self.rest, end_max);
         let set = runs.take_set(count).map_err(|problem| match problem {
             RunsProblem::Malformed => CodecError::new(field, CodecProblem::Truncated),
-            RunsProblem::EndsAt(_) => CodecError::new(field, CodecProblem::TooLarge { limit: end_max.into() }),
+            RunsProblem::EndsAt(_) => {
+                CodecError::new(field, CodecProblem::TooLarge { limit: end_max.into() })
+            }
         })?;
         self.rest = runs.rest();
         Ok(set)

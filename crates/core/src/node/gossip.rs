@@ -48,7 +48,7 @@ impl Gossip {
         let (wake, wait) = if cx.me.is_client() {
             (Wake::Exchange, EXCHANGE_EVERY)
         } else {
-            (Wake::Announce, next_announcement_in(cx.config.tuning.announce_every, &mut cx.random))
+            (Wake::Announce, next_announcement_in(cx.config.tuning.announce_every.into(), &mut cx.random))
         };
         self.arm(cx, wake, now + wait);
     }
@@ -62,7 +62,7 @@ impl Gossip {
     /// Announces this node's load: in gossip, if it has changed enough to matter, or directly to each member,
     /// whether it has changed or not.
     pub(super) fn announce_load<P: Payload>(&mut self, cx: &mut Context<P>, now: Instant) {
-        let wait = next_announcement_in(cx.config.tuning.announce_every, &mut cx.random);
+        let wait = next_announcement_in(cx.config.tuning.announce_every.into(), &mut cx.random);
         self.arm(cx, Wake::Announce, now + wait);
         cx.share_totals(now);
         let figure = cx.load_figure();
@@ -241,7 +241,7 @@ impl<P: Payload> Node<P> {
             MembershipEvent::Load { node, figure, as_of } => {
                 // The rumour has travelled for a round or two, a time that no node has measured.
                 let on_its_way = self.cx.config.tuning.membership.load_interval;
-                self.cx.loads.table.learn(node, figure, as_of - on_its_way);
+                self.cx.loads.table.learn(node, figure, as_of - on_its_way.into());
             }
         }
     }

@@ -87,15 +87,15 @@ impl<P: Payload> Context<P> {
     pub(crate) fn shares_report(&self, now: Instant) -> SharesReport {
         let with_what_waits = |(lane, account): (Lane, ServiceAccount)| ServiceAccount {
             jobs_queued: self.queue.len_of(lane),
-            queued: self.loads.index.queued_of(lane),
+            queued: self.loads.index.queued_of(lane).into(),
             held_bytes: self.credit.held_of(lane),
             held_bytes_max: self.credit.room_of(lane),
             ..account
         };
         SharesReport {
             processors: self.config.card.processors,
-            uptime: Duration::from_nanos(now.as_nanos()),
-            window: window(now),
+            uptime: Duration::from_nanos(now.as_nanos()).into(),
+            window: window(now).into(),
             services: self.queue.lanes.report(now).enumerate().map(with_what_waits).collect(),
         }
     }

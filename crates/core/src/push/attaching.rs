@@ -171,7 +171,7 @@ impl<P: Payload> Pushes<P> {
             return;
         }
         let interval = cx.config.tuning.membership.gossip_interval;
-        match self.card.announced_at.map(|at| at + interval).filter(|&at| at > now) {
+        match self.card.announced_at.map(|at| at + interval.into()).filter(|&at| at > now) {
             Some(at) => cx.timers.rearm(&mut self.card.armed, Some(at), Wake::Card),
             None => self.announce_workers(cx, now),
         }

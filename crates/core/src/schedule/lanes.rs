@@ -251,8 +251,8 @@ impl Lanes {
         self.accounts.iter().map(move |account| ServiceAccount {
             service: Arc::clone(&account.name),
             share: account.share,
-            used: account.used,
-            recent: account.recent.sum(now),
+            used: account.used.into(),
+            recent: account.recent.sum(now).into(),
             jobs_done: account.jobs_done,
             refused: account.refused,
             ..ServiceAccount::default()

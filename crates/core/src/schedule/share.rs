@@ -5,12 +5,12 @@
 //! it waits has [`BATCH_PART`] of the processor time all the same. Who waits alone has all of it.
 
 use crate::schedule::fair::{SHARE_MAX, SHARE_MIN};
-use crate::time::Duration;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
+use core::time::Duration;
 
 /// What batch work has of the processor time, taken together, while interactive work waits.
 pub const BATCH_PART: f64 = 0.05;
@@ -160,8 +160,10 @@ pub struct SharesReport {
     /// The node's processors.
     pub processors: u32,
     /// How long the node has run.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub uptime: Duration,
     /// What is *recent*: so long ago, at most.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub window: Duration,
     /// Each application; last [`OTHERS`].
     pub services: Vec<ServiceAccount>,
@@ -177,14 +179,17 @@ pub struct ServiceAccount {
     pub share: ServiceShare,
     /// Processor time it has used since the node started, as measured: locals, folds and filters, on workers and on the
     /// loop.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub used: Duration,
     /// What of it is recent.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub recent: Duration,
     /// Jobs and runs of filters that have ended.
     pub jobs_done: u64,
     /// Those that wait for a processor.
     pub jobs_queued: usize,
     /// Predicted work of the calls that are open, waiting or at work.
+    #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub queued: Duration,
     /// Locals refused because its lane was full, or because its queue was too long for their deadline.
     pub refused: u64,

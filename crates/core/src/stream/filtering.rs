@@ -79,7 +79,7 @@ impl<P: Payload> Share<P> {
             Placement::Measured => {
                 // Moving to a worker costs as much again, so what is on the loop stays a while longer.
                 let patience = if self.filtering.is_inline { INLINE_PATIENCE } else { 1.0 };
-                let cheap_ms = cx.config.tuning.inline_cost_max.as_millis_f64() * patience;
+                let cheap_ms = Duration::from(cx.config.tuning.inline_cost_max).as_millis_f64() * patience;
                 self.filtering.cost.mean_ms().is_some_and(|ms| ms < cheap_ms)
             }
             Placement::Pool | Placement::Async { .. } => false,
@@ -155,8 +155,8 @@ impl<P: Payload> Share<P> {
         // With more work about than processors it may not even have begun, or not have had its turn.
         let is_crowded = busy.queued.is_some() || cx.jobs.processors_busy > cx.config.card.processors;
         let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
-        let patience = cx.config.tuning.filter_patience.mul_f64(crowding);
-        if busy.started_at.until(now) <= patience {
+        let patience = Duration::from(cx.config.tuning.filter_patience).mul_f64(crowding);
+        if busy.started_at.until(now) <= patience.into() {
             return Ok(());
         }
         let problem: Arc<str> = alloc::format!("it took longer than {patience:?}").into();

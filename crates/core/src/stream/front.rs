@@ -243,7 +243,7 @@ impl<P: Payload> Share<P> {
     pub(crate) fn look_for_missed(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) {
         let (present, patience) = (self.present(), desk.cx.config.tuning.stream_patience);
         let Some(front) = self.front.as_mut() else { return };
-        if front.looked_at.until(now) <= patience || !front.is_opened {
+        if front.looked_at.until(now) <= patience.into() || !front.is_opened {
             return;
         }
         front.looked_at = now;
@@ -265,8 +265,9 @@ impl<P: Payload> Share<P> {
         let is_due = |share: &Share<P>, node: NodeId| {
             let asked = share.front.as_ref().and_then(|front| front.asked.get(&node));
             asked.is_none_or(|&(at, times)| {
-                let pause = patience.mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
-                at.until(now) > pause
+                let pause =
+                    Duration::from(patience).mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
+                at.until(now) > pause.into()
             })
         };
         if is_due(self, me) {
@@ -321,7 +322,7 @@ fn check_options<P>(
         let limit = alloc::format!("1 to {window_bytes_max} (stream_window_bytes)");
         return Err(StreamError::bad_field("window_bytes", bytes, limit));
     }
-    if spec.synchronisation == Synchronisation::TimeOut(Duration::ZERO) {
+    if spec.synchronisation == Synchronisation::TimeOut(core::time::Duration::ZERO) {
         return Err(StreamError::bad_field("synchronisation", "a time-out of 0", "above 0"));
     }
     Ok(())

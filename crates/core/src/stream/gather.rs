@@ -303,7 +303,7 @@ pub(crate) fn slot_patience<P: Payload>(share: &Share<P>) -> Option<Duration> {
         Synchronisation::TimeOut(wait) => {
             let (levels, height) =
                 (f64::from(share.terms.levels), f64::from(share.row.height.min(share.terms.levels)));
-            Some(wait.mul_f64((height + 1.0) / (levels + 1.0)))
+            Some(Duration::from(wait).mul_f64((height + 1.0) / (levels + 1.0)))
         }
         Synchronisation::WaitForAll | Synchronisation::DoNotWait => None,
     }

@@ -25,7 +25,7 @@ use crate::id::NodeId;
 use crate::message::Payload;
 use crate::node::context::Context;
 use crate::seat::{Parent, Patience, Standing};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
 /// What is left after a beat of how late this node was.
@@ -84,7 +84,7 @@ impl<P: Payload> Streams<P> {
         self.with_share(cx, now, stream, |share, desk| {
             share.beat.armed = None;
             share.time_out_slots(now);
-            if now < share.beat.ticked_at + desk.cx.config.tuning.stream_beat {
+            if now < share.beat.ticked_at + desk.cx.config.tuning.stream_beat.into() {
                 return Ok(());
             }
             share.note_held_up(desk.cx, now);
@@ -98,8 +98,9 @@ impl<P: Payload> Share<P> {
     /// A node that has been held up for long has heard nobody, through no fault of theirs: they have time again. It says at
     /// once that it is there.
     pub(crate) fn note_stall(&mut self, cx: &mut Context<P>, now: Instant) {
-        let held_up = cx.config.tuning.stream_beat + cx.config.tuning.stream_patience.mul_f64(0.5);
-        if self.beat.ticked_at.until(now) <= held_up {
+        let held_up = Duration::from(cx.config.tuning.stream_beat)
+            + Duration::from(cx.config.tuning.stream_patience).mul_f64(0.5);
+        if self.beat.ticked_at.until(now) <= held_up.into() {
             return;
         }
         self.note_held_up(cx, now);
@@ -114,7 +115,7 @@ impl<P: Payload> Share<P> {
     /// of it is forgotten by an eighth with every beat.
     fn note_held_up(&mut self, cx: &Context<P>, now: Instant) {
         let Tuning { stream_beat, stream_patience, .. } = cx.config.tuning;
-        let late = (self.beat.ticked_at + stream_beat).until(now).min(stream_patience);
+        let late = (self.beat.ticked_at + stream_beat.into()).until(now).min(stream_patience.into());
         self.beat.held_up = late.max(self.beat.held_up.mul_f64(HELD_UP_KEPT));
     }
 
@@ -209,13 +210,16 @@ impl<P: Payload> Share<P> {
     /// How long this node bears with a silent child, and how often it speaks itself. On a crowded machine all are late.
     fn patience(&self, cx: &Context<P>) -> Patience {
         let Tuning { stream_beat: every, stream_patience, .. } = cx.config.tuning;
-        Patience::Beats { every, silence: stream_patience + self.beat.held_up.mul_f64(HELD_UP_FACTOR) }
+        Patience::Beats {
+            every: every.into(),
+            silence: Duration::from(stream_patience) + self.beat.held_up.mul_f64(HELD_UP_FACTOR),
+        }
     }
 
     /// What a share does every so often.
     fn tick(&mut self, desk: &mut StreamDesk<'_, P>, now: Instant) -> Result<(), StreamError> {
         if let Some(since) = self.order.orphan_since
-            && since.until(now) > desk.cx.config.tuning.orphan_patience
+            && since.until(now) > desk.cx.config.tuning.orphan_patience.into()
         {
             return Err(StreamError::FrontLost);
         }

@@ -17,7 +17,8 @@ impl<P: Payload> Share<P> {
     /// A child that was given up is heard, or may be reached: it may begin anew.
     pub(crate) fn hear_again(&mut self, cx: &mut Context<P>, now: Instant, at: usize) {
         let reported_at = self.seat.children[at].more.place.reported_at;
-        if reported_at.is_none_or(|reported_at| reported_at.until(now) > cx.config.tuning.stream_beat) {
+        if reported_at.is_none_or(|reported_at| reported_at.until(now) > cx.config.tuning.stream_beat.into())
+        {
             self.report(cx, now, at, true);
         }
     }
@@ -34,7 +35,7 @@ impl<P: Payload> Share<P> {
     /// Makes reports again that may have been lost on their way, of children whose own still wait for a parent.
     pub(crate) fn report_again(&mut self, cx: &mut Context<P>, now: Instant) {
         let patience = cx.config.tuning.stream_patience;
-        self.report_where(cx, now, |then| then.until(now) > patience);
+        self.report_where(cx, now, |then| then.until(now) > patience.into());
     }
 
     /// Tells a new parent of all whose children wait for one.

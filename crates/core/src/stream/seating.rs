@@ -29,7 +29,7 @@ impl<P: Payload> Share<P> {
         let present = self.present();
         let Some(front) = self.front.as_mut() else { return };
         let asked = front.asked.get(&node).copied();
-        let was_just_asked = asked.is_some_and(|(at, times)| times > 0 && at.until(now) < patience);
+        let was_just_asked = asked.is_some_and(|(at, times)| times > 0 && at.until(now) < patience.into());
         if fresh.is_empty() || node == desk.cx.me || was_just_asked {
             return;
         }

@@ -3,11 +3,11 @@
 use super::{StreamError, StreamId};
 use crate::error::Missing;
 use crate::partitions::PartitionSet;
-use crate::time::Duration;
 use crate::tree::Tree;
 use crate::tree::shape::Shape;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// When a wave is complete at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -18,7 +18,7 @@ pub enum Synchronisation {
     WaitForAll,
     /// The same, but at the front-end no later than so long after the first of its packets came; nodes below wait for
     /// a share of that, the less the deeper they are.
-    TimeOut(Duration),
+    TimeOut(#[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))] Duration),
     /// At once: packets go up one by one.
     DoNotWait,
 }

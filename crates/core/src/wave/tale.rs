@@ -91,11 +91,11 @@ impl Tale {
             node: me,
             rack: rack.into(),
             partitions: own.clone(),
-            queue: arrived_at.until(first_local_at.unwrap_or(arrived_at)),
-            local: self.timing.local,
-            reduce: self.timing.reduce,
-            wait: self.timing.own_done_at.unwrap_or(arrived_at).until(now),
-            total: arrived_at.until(now),
+            queue: arrived_at.until(first_local_at.unwrap_or(arrived_at)).into(),
+            local: self.timing.local.into(),
+            reduce: self.timing.reduce.into(),
+            wait: self.timing.own_done_at.unwrap_or(arrived_at).until(now).into(),
+            total: arrived_at.until(now).into(),
             children: self.reports.clone(),
         }
     }

@@ -103,10 +103,7 @@ impl Network {
             treefold::Tuning { membership: MembershipConfig::still(), ..treefold::Tuning::default() };
         let builder = std::mem::replace(&mut options.node, Node::builder());
         let cluster = builder.cluster_options().token(options.token.clone());
-        let mut builder = builder
-            .tuning(tuning)
-            .cluster(cluster)
-            .listen(options.listens_at(&topology));
+        let mut builder = builder.tuning(tuning).cluster(cluster).listen(options.listens_at(&topology));
         if let Some(addr) = &options.advertise {
             builder = builder.advertise(addr);
         }

@@ -162,7 +162,11 @@ async fn a_back_end_that_died_can_be_started_again() {
 #[tokio::test]
 async fn who_has_another_token_is_told_so() {
     let (network, front) = awaited("a:0 => a:1;").await;
-    let stranger = Attachment::new("tool").at([front]).endpoint(0).total(1).cluster(ClusterOptions::default().token(Token::new("another")));
+    let stranger = Attachment::new("tool")
+        .at([front])
+        .endpoint(0)
+        .total(1)
+        .cluster(ClusterOptions::default().token(Token::new("another")));
     let Err(AttachError::Refused { problem, .. }) = stranger.start().await else { panic!("it is let in") };
     assert!(problem.contains("token"), "{problem}");
     network.abort();

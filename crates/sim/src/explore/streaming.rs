@@ -84,7 +84,7 @@ impl PlannedStream {
     pub fn plan(&self, scenario: &Scenario) -> StreamPlan {
         let synchronisation = match self.mode {
             Mode::WaitForAll => Synchronisation::WaitForAll,
-            Mode::TimeOut(us) => Synchronisation::TimeOut(Duration::from_micros(us.max(1))),
+            Mode::TimeOut(us) => Synchronisation::TimeOut(Duration::from_micros(us.max(1)).into()),
             Mode::DoNotWait => Synchronisation::DoNotWait,
         };
         let within =

@@ -79,10 +79,7 @@ impl Waiter {
 
 impl Front {
     /// Connects to the first of `addrs` that answers.
-    pub(crate) async fn connect(
-        addrs: Vec<String>,
-        cluster: ClusterOptions,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn connect(addrs: Vec<String>, cluster: ClusterOptions) -> Result<Self, Error> {
         let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
         // Unbounded, but each cancellation is of a call that was open, and those are bounded.
         let (cancels, cancels_end) = mpsc::unbounded_channel();

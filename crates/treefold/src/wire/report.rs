@@ -34,7 +34,7 @@ pub(super) fn report_columns(report: &Report, limits: &Limits) -> Result<ReportC
             put_set(&mut columns.runs, &report.partitions, limits.partitions_max, "report.partitions")?;
         put_number(&mut columns.run_counts, count);
         let times = [report.queue, report.local, report.reduce, report.wait, report.total];
-        columns.times_ns.extend(times.map(Duration::as_nanos));
+        columns.times_ns.extend(times.map(|time| Duration::from(time).as_nanos()));
     }
     Ok(columns)
 }
@@ -86,7 +86,17 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
 /// A report without its children.
 fn alone(node: NodeId, rack: String, partitions: PartitionSet, times_ns: [u64; TIMES]) -> Report {
     let [queue, local, reduce, wait, total] = times_ns.map(Duration::from_nanos);
-    Report { node, rack, partitions, queue, local, reduce, wait, total, children: Vec::new() }
+    Report {
+        node,
+        rack,
+        partitions,
+        queue: queue.into(),
+        local: local.into(),
+        reduce: reduce.into(),
+        wait: wait.into(),
+        total: total.into(),
+        children: Vec::new(),
+    }
 }
 
 /// Hands every report whose subtree ends at or before `at` to the one above it. The root stays.

@@ -84,11 +84,11 @@ pub(super) fn shares_reply_header(
             service: account.service.as_ref().to_owned(),
             share: account.share.share,
             class: class_number(account.share.class),
-            used_ns: account.used.as_nanos(),
-            recent_ns: account.recent.as_nanos(),
+            used_ns: Duration::from(account.used).as_nanos(),
+            recent_ns: Duration::from(account.recent).as_nanos(),
             jobs_done: account.jobs_done,
             jobs_queued: account.jobs_queued as u64,
-            queued_ns: account.queued.as_nanos(),
+            queued_ns: Duration::from(account.queued).as_nanos(),
             refused: account.refused,
             held_bytes: account.held_bytes as u64,
             held_bytes_max: account.held_bytes_max as u64,
@@ -96,8 +96,8 @@ pub(super) fn shares_reply_header(
     };
     Ok(SharesReplyHeader {
         processors: report.processors,
-        uptime_ns: report.uptime.as_nanos(),
-        window_ns: report.window.as_nanos(),
+        uptime_ns: Duration::from(report.uptime).as_nanos(),
+        window_ns: Duration::from(report.window).as_nanos(),
         services: report.services.iter().map(header).collect::<Result<_, _>>()?,
         ..none
     })
@@ -117,11 +117,11 @@ pub(super) fn shares_reply_of(header: SharesReplyHeader, limits: &Limits) -> Res
         Ok(ServiceAccount {
             service: header.service.into(),
             share: ServiceShare { share: header.share, class },
-            used: Duration::from_nanos(header.used_ns),
-            recent: Duration::from_nanos(header.recent_ns),
+            used: Duration::from_nanos(header.used_ns).into(),
+            recent: Duration::from_nanos(header.recent_ns).into(),
             jobs_done: header.jobs_done,
             jobs_queued: size(header.jobs_queued, "services.jobs_queued")?,
-            queued: Duration::from_nanos(header.queued_ns),
+            queued: Duration::from_nanos(header.queued_ns).into(),
             refused: header.refused,
             held_bytes: size(header.held_bytes, "services.held_bytes")?,
             held_bytes_max: size(header.held_bytes_max, "services.held_bytes_max")?,
@@ -129,8 +129,8 @@ pub(super) fn shares_reply_of(header: SharesReplyHeader, limits: &Limits) -> Res
     };
     Ok(Ok(Box::new(SharesReport {
         processors: header.processors,
-        uptime: Duration::from_nanos(header.uptime_ns),
-        window: Duration::from_nanos(header.window_ns),
+        uptime: Duration::from_nanos(header.uptime_ns).into(),
+        window: Duration::from_nanos(header.window_ns).into(),
         services: header.services.into_iter().map(account).collect::<Result<_, _>>()?,
     })))
 }

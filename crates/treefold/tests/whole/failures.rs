@@ -14,7 +14,7 @@ const SHORT: Duration = Duration::from_secs(1);
 /// the time to say so.
 fn tuning() -> Tuning {
     let margin = treefold_core::time::Duration::from_millis(60);
-    Tuning { hop_margin: margin, reply_margin: margin, ..Tuning::default() }
+    Tuning { hop_margin: margin.into(), reply_margin: margin.into(), ..Tuning::default() }
 }
 
 fn cluster(nodes: usize, replicas: u32, gate: &Arc<Gate>) -> ClusterBuilder {
@@ -71,7 +71,7 @@ async fn a_panic_in_a_future_is_its_partition_s_loss() {
 #[tokio::test]
 async fn locals_that_never_return_hold_their_threads_but_not_the_node() {
     let gate = Arc::<Gate>::default();
-    let tuning = Tuning { stuck_after: treefold_core::time::Duration::from_millis(20), ..tuning() };
+    let tuning = Tuning { stuck_after: treefold_core::time::Duration::from_millis(20).into(), ..tuning() };
     let cluster = cluster(2, 1, &gate)
         .configure(move |_, node| node.processors(1).workers(1).tuning(tuning.clone()))
         .start()

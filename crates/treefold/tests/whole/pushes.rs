@@ -10,7 +10,9 @@ use treefold::operators::merge::Sum;
 use treefold::operators::merging;
 use treefold::parts::wire::{Hello, Inbox, Incoming, Outbox};
 use treefold::push::{PushError, Worker, application};
-use treefold::{ClusterOptions, Body, Client, Error, Limits, Node, NodeId, Partition, Reason, Service, Status};
+use treefold::{
+    Body, Client, ClusterOptions, Error, Limits, Node, NodeId, Partition, Reason, Service, Status,
+};
 use treefold_core::membership::MemberCard;
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
@@ -21,7 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A relay that accepts `words`; it knows the first.
 async fn relay(rack: &str, first: Option<&Node>) -> Node {
     let limits = Limits { push_window_bytes: 64 << 10, ..Limits::default() };
-    let builder = Node::builder().relay().rack(rack).cluster(ClusterOptions::default().limits(limits)).service(application("words"));
+    let builder = Node::builder()
+        .relay()
+        .rack(rack)
+        .cluster(ClusterOptions::default().limits(limits))
+        .service(application("words"));
     builder.join(first.map(Node::addr)).start().await.unwrap()
 }
 

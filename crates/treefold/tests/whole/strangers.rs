@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use treefold::operators::merge::Sum;
 use treefold::parts::wire::{Fault, FaultCode, Hello, Inbox, Incoming, Outbox};
-use treefold::{ClusterOptions, Body, CallError, Client, Error, Limits, Node, NodeId, Status};
+use treefold::{Body, CallError, Client, ClusterOptions, Error, Limits, Node, NodeId, Status};
 use treefold_core::call::CallOptions;
 use treefold_core::message::{Message, Request};
 use treefold_core::push::message::PushMessage;
@@ -17,7 +17,12 @@ use treefold_core::stream::StreamError;
 use treefold_core::stream::message::StreamMessage;
 
 async fn node(limits: Limits) -> Node {
-    Node::builder().cluster(ClusterOptions::default().limits(limits)).service(service(0..2, 2, &Arc::default())).start().await.unwrap()
+    Node::builder()
+        .cluster(ClusterOptions::default().limits(limits))
+        .service(service(0..2, 2, &Arc::default()))
+        .start()
+        .await
+        .unwrap()
 }
 
 async fn works(node: &Node) {

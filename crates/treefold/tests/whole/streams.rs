@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took, accept};
 use treefold::operators::packet::Row;
-use treefold::{ClusterOptions, Client, Limits, Node, PartitionSet, Service, Shape, Stream, StreamError, Synchronisation};
+use treefold::{
+    Client, ClusterOptions, Limits, Node, PartitionSet, Service, Shape, Stream, StreamError, Synchronisation,
+};
 
 /// Answers each packet with the endpoint's number, in the wave of the packet's tag, as soon as there is room.
 struct Echo {
@@ -189,7 +191,12 @@ async fn a_packet_that_nobody_would_take_is_refused_by_its_limit() {
     let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
     let (accepting, acceptor) = accept();
     let service = Service::new("echo").endpoints(0..1, accepting);
-    let node = Node::builder().cluster(ClusterOptions::default().limits(limits)).service(service).start().await.expect("a node starts");
+    let node = Node::builder()
+        .cluster(ClusterOptions::default().limits(limits))
+        .service(service)
+        .start()
+        .await
+        .expect("a node starts");
     let stream = node.client().stream("echo").open().await.expect("it opens");
     let endpoint = acceptor.accept().await.expect("a stream is opened");
     let packet = |bytes: usize| Bytes::from(vec![0; bytes]);

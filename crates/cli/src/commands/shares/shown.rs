@@ -61,21 +61,21 @@ struct ServiceShown<'a> {
 
 impl<'a> NodeShown<'a> {
     fn of(node: &'a str, report: &'a SharesReport) -> Self {
-        let all_ms: f64 = report.services.iter().map(|account| account.recent.as_millis_f64()).sum();
-        let there_was_ms = report.window.as_millis_f64() * f64::from(report.processors);
+        let all_ms: f64 = report.services.iter().map(|account| millis(account.recent)).sum();
+        let there_was_ms = millis(report.window) * f64::from(report.processors);
         let service = |account: &'a ServiceAccount| {
-            let recent_ms = account.recent.as_millis_f64();
+            let recent_ms = millis(account.recent);
             ServiceShown {
                 service: &account.service,
                 share: account.share.share,
                 class: account.share.class.name(),
                 part_recent: (all_ms > 0.0).then(|| (1e4 * recent_ms / all_ms).round() / 1e4),
                 part_of_processors: if there_was_ms > 0.0 { recent_ms / there_was_ms } else { 0.0 },
-                used_ms: account.used.as_millis_f64(),
+                used_ms: millis(account.used),
                 recent_ms,
                 jobs_done: account.jobs_done,
                 jobs_queued: account.jobs_queued,
-                queued_ms: account.queued.as_millis_f64(),
+                queued_ms: millis(account.queued),
                 refused: account.refused,
                 held_bytes: account.held_bytes,
                 held_bytes_max: account.held_bytes_max,
@@ -84,8 +84,8 @@ impl<'a> NodeShown<'a> {
         Self {
             node,
             processors: report.processors,
-            uptime_s: report.uptime.as_millis_f64() / 1e3,
-            window_s: report.window.as_millis_f64() / 1e3,
+            uptime_s: report.uptime.as_secs_f64(),
+            window_s: report.window.as_secs_f64(),
             services: report.services.iter().map(service).collect(),
         }
     }
@@ -150,4 +150,8 @@ fn table(nodes: &[NodeShown<'_>]) -> Table {
         }
     }
     table
+}
+
+fn millis(time: std::time::Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

@@ -6,8 +6,8 @@
 //! says what its own node mostly did meanwhile; the blame ends where that is no longer waiting.
 
 use serde::Serialize;
+use std::time::Duration;
 use treefold::Report;
-use treefold_core::time::Duration;
 
 /// Subtrees that are kept.
 const SLOWEST_MAX: usize = 8;
@@ -53,7 +53,7 @@ fn subtree(level: usize, report: &Report) -> Subtree {
         rack: report.rack.clone(),
         level,
         nodes: crate::output::explain::nodes(report),
-        total_us: report.total.as_micros(),
+        total_us: report.total.as_micros() as u64,
         mostly: mostly.map_or("", |(_, name)| name),
     }
 }
@@ -68,11 +68,11 @@ mod tests {
             node: NodeId::new(([127, 0, 0, 1], port).into(), 1),
             rack: String::new(),
             partitions: PartitionSet::new(),
-            queue: Duration::ZERO,
-            local: Duration::from_millis(local_ms),
-            reduce: Duration::ZERO,
-            wait: Duration::from_millis(wait_ms),
-            total: Duration::from_millis(local_ms.max(wait_ms)),
+            queue: Duration::ZERO.into(),
+            local: Duration::from_millis(local_ms).into(),
+            reduce: Duration::ZERO.into(),
+            wait: Duration::from_millis(wait_ms).into(),
+            total: Duration::from_millis(local_ms.max(wait_ms)).into(),
             children,
         }
     }

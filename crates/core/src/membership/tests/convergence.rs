@@ -2,6 +2,7 @@
 
 use super::net::{Net, addr, card, ms};
 use crate::membership::{Membership, MembershipConfig, MembershipEvent};
+use crate::time::Duration;
 use std::println;
 
 #[test]
@@ -67,7 +68,7 @@ fn a_death_that_broke_connections_is_known_within_the_suspicion() {
     }
     let took = net.run_while_not(ms(10_000), Net::all_agree);
     println!("a death that broke two connections was known by 63 after {took}");
-    assert!(took <= MembershipConfig::lan().suspicion + ms(300), "{took}");
+    assert!(took <= Duration::from(MembershipConfig::lan().suspicion) + ms(300), "{took}");
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn an_idle_cluster_sends_probes_and_nothing_else() {
         let (packets_per_s, bytes_per_s) = rates(&net, n, 4.0);
         println!("{n} nodes idle: {packets_per_s:.1} packets/s/node, {bytes_per_s:.0} B/s/node");
         let config = MembershipConfig::lan();
-        let probes_and_answers = 2.0 * 1e3 / config.probe_period.as_millis_f64();
+        let probes_and_answers = 2.0 * 1e3 / Duration::from(config.probe_period).as_millis_f64();
         assert!(packets_per_s <= probes_and_answers * 1.05, "{packets_per_s}");
     }
 }
@@ -167,8 +168,8 @@ fn load_figures_take_a_bounded_share_of_the_network() {
         "64 nodes, a new load every 500 ms: {packets_per_s:.1} packets/s/node, {bytes_per_s:.0} B/s/node"
     );
     let config = MembershipConfig::lan();
-    let rounds_per_s = 1e3 / (config.load_interval.as_millis_f64() * 0.75);
-    let probes_and_answers = 2.0 * 1e3 / config.probe_period.as_millis_f64();
+    let rounds_per_s = 1e3 / (Duration::from(config.load_interval).as_millis_f64() * 0.75);
+    let probes_and_answers = 2.0 * 1e3 / Duration::from(config.probe_period).as_millis_f64();
     assert!(packets_per_s <= probes_and_answers * 1.05 + rounds_per_s * config.fanout.get() as f64);
 }
 

@@ -73,7 +73,8 @@ fn what_a_front_has_just_placed_it_knows_without_being_told() {
 #[test]
 fn nodes_that_announce_directly_are_heard_though_idle() {
     for announce_directly in [false, true] {
-        let tuning = Tuning { announce_directly, announce_every: Duration::from_millis(100), ..Tuning::LAN };
+        let tuning =
+            Tuning { announce_directly, announce_every: Duration::from_millis(100).into(), ..Tuning::LAN };
         let mut cluster = Cluster::new(&Plan { tuning, ..Plan::default() });
         cluster.run_for(Duration::from_millis(400));
         let status = cluster.node(0).status(cluster.now());

@@ -85,7 +85,7 @@ impl Busy {
     fn part_over(&mut self, seconds: u64) -> f64 {
         let used = |busy: &Self| {
             let report = busy.node.shares_report(busy.now);
-            [0, 1].map(|at| report.services[at].used.as_millis_f64())
+            [0, 1].map(|at| report.services[at].used.as_secs_f64() * 1e3)
         };
         let (before, until) = (used(self), self.now + Duration::from_secs(seconds));
         while self.now < until {

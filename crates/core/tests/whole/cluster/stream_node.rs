@@ -159,9 +159,9 @@ fn a_report_is_made_again_while_orphans_wait_and_to_every_new_parent() {
     let mut lone = Lone::open(Synchronisation::WaitForAll, &[1], core::slice::from_ref(&lost));
     lone.input(Input::Lost { peer: peer(20) });
     lone.said.clear();
-    lone.pass(Tuning::LAN.stream_patience.mul_f64(0.5));
+    lone.pass(Tuning::LAN.stream_patience.mul_f64(0.5).into());
     assert_eq!(lone.reports(), []);
-    lone.pass(Tuning::LAN.stream_patience);
+    lone.pass(Tuning::LAN.stream_patience.into());
     assert_eq!(lone.reports().len(), 1, "whoever bore the first may be lost");
     lone.said.clear();
     let open = lone.asked_with(inner(ME, &[1], &[lost]), &[], &[ME]);
@@ -462,7 +462,7 @@ fn a_node_that_sends_packets_beats_all_the_same() {
     let mut lone = Lone::open(Synchronisation::DoNotWait, &[1], &[]);
     for serial in 1..=10 {
         lone.send(1, Some(serial), 10);
-        lone.pass(Tuning::LAN.stream_beat);
+        lone.pass(Tuning::LAN.stream_beat.into());
     }
     let is_up = |message: &StreamMessage<Ink>| matches!(message, StreamMessage::Up(_));
     let is_beat = |message: &StreamMessage<Ink>| matches!(message, StreamMessage::Beat { .. });

@@ -162,7 +162,7 @@ fn a_stopped_node_is_missed_and_comes_back() {
 #[test]
 fn with_a_time_out_nobody_waits_for_who_is_silent() {
     let wait = Duration::from_millis(50);
-    let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait), 10_000, 1_000);
+    let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait.into()), 10_000, 1_000);
     cluster.run_for(Duration::from_millis(100));
     let before = cluster.waves(request).len();
     cluster.stop(7);
@@ -260,7 +260,7 @@ fn when_the_front_end_is_gone_nothing_is_left() {
 fn who_was_held_up_for_a_moment_goes_on_with_the_foremost_wave() {
     for held_up in 1..8 {
         let wait = Duration::from_millis(60);
-        let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait), 5_000, 10_000);
+        let (mut cluster, request) = pushing_cluster(Synchronisation::TimeOut(wait.into()), 5_000, 10_000);
         cluster.run_for(Duration::from_millis(100));
         cluster.stop(held_up);
         cluster.run_for(Duration::from_millis(400));

@@ -259,7 +259,7 @@ impl Play {
     fn open(&mut self, words: &Words<'_>) {
         let synchronisation = match words.text("mode", "wait_for_all") {
             "wait_for_all" => Synchronisation::WaitForAll,
-            "time_out" => Synchronisation::TimeOut(words.time("wait", "50ms")),
+            "time_out" => Synchronisation::TimeOut(words.time("wait", "50ms").into()),
             "do_not_wait" => Synchronisation::DoNotWait,
             other => panic!("mode={other}: not one of wait_for_all, time_out, do_not_wait"),
         };

@@ -92,7 +92,7 @@ fn case(
     case.series = series.into();
     case.chooser = Chooser::Policy(policy);
     case.server.announce_directly = true;
-    case.server.announce_every = Duration::from_millis_f64(interval_ms);
+    case.server.announce_every = Duration::from_millis_f64(interval_ms).into();
     (case.front.anticipate, case.front.waves_bear_loads) = match reading {
         Reading::AtItsWord => (false, false),
         Reading::Treefolds => (true, true),

@@ -92,7 +92,7 @@ pub struct Case {
 impl Case {
     /// A case at the papers' defaults: free polls, all of them waited for.
     pub fn new(series: &str, x: f64, workload: &Workload, busy: f64, calls: f64) -> Self {
-        let tuning = Tuning { poll_timeout: ALL_POLLS, ..still() };
+        let tuning = Tuning { poll_timeout: ALL_POLLS.into(), ..still() };
         Self {
             series: series.into(),
             x,

@@ -65,7 +65,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
     let cases: Vec<Case> = Workload::ALL
         .iter()
         .flat_map(|workload| {
-            [(ORIGINAL, ALL_POLLS), (OPTIMIZED, Tuning::LAN.poll_timeout)]
+            [(ORIGINAL, ALL_POLLS), (OPTIMIZED, Tuning::LAN.poll_timeout.into())]
                 .map(|(series, timeout)| case(series, workload, timeout, calls))
         })
         .collect();
@@ -75,7 +75,7 @@ fn run(plan: &Plan, progress: &dyn Progress) -> Vec<Point> {
 fn case(series: &str, workload: &Workload, poll_timeout: Duration, calls: f64) -> Case {
     let mut case = poll_size::case("3", LOAD, workload, PollCost::Real, calls);
     (case.series, case.x) = (series.into(), workload.mean_ms());
-    case.front.poll_timeout = poll_timeout;
+    case.front.poll_timeout = poll_timeout.into();
     case
 }
 

@@ -237,7 +237,7 @@ impl Stage<'_> {
     /// Streams that are over leave nothing anywhere.
     fn nothing_is_left(&mut self) -> Result<(), Found> {
         let patience = self.scenario.habits().0.orphan_patience;
-        let by = self.world.now() + patience + LEAVES_WITHIN + self.work_in_hand();
+        let by = self.world.now() + patience.into() + LEAVES_WITHIN + self.work_in_hand();
         loop {
             self.run_until(self.world.now() + LOOK_EVERY)?;
             let says = stream_leaves_nothing::at_rest(&self.world);

@@ -169,7 +169,7 @@ fn open_of(
     names_within(&header.service, &header.up_filter, &header.down_filter)?;
     let synchronisation = match header.synchronisation {
         1 => Synchronisation::WaitForAll,
-        2 => Synchronisation::TimeOut(Duration::from_nanos(header.timeout_ns)),
+        2 => Synchronisation::TimeOut(Duration::from_nanos(header.timeout_ns).into()),
         3 => Synchronisation::DoNotWait,
         _ => return Err(malformed("synchronisation")),
     };

@@ -163,7 +163,7 @@ fn open_header(open: &StreamOpen<Bytes>, limits: &Limits) -> Result<OpenHeader, 
     names_within(&spec.service, &spec.up_filter, &spec.down_filter)?;
     let (synchronisation, timeout) = match spec.synchronisation {
         Synchronisation::WaitForAll => (1, Duration::ZERO),
-        Synchronisation::TimeOut(timeout) => (2, timeout),
+        Synchronisation::TimeOut(timeout) => (2, timeout.into()),
         Synchronisation::DoNotWait => (3, Duration::ZERO),
     };
     let mut header = OpenHeader {

@@ -95,11 +95,11 @@ pub(super) fn report(children: Vec<Report>) -> Report {
         node: node(2),
         rack: "r1".into(),
         partitions: set([1]),
-        queue: Duration::from_nanos(1),
-        local: Duration::from_nanos(2),
-        reduce: Duration::from_nanos(3),
-        wait: Duration::from_nanos(4),
-        total: Duration::from_nanos(5),
+        queue: Duration::from_nanos(1).into(),
+        local: Duration::from_nanos(2).into(),
+        reduce: Duration::from_nanos(3).into(),
+        wait: Duration::from_nanos(4).into(),
+        total: Duration::from_nanos(5).into(),
         children,
     }
 }
@@ -190,11 +190,11 @@ pub(super) fn shares() -> SharesReport {
     let account = ServiceAccount {
         service: "search".into(),
         share: ServiceShare::interactive(3.0),
-        used: Duration::from_micros(9),
-        recent: Duration::from_micros(4),
+        used: Duration::from_micros(9).into(),
+        recent: Duration::from_micros(4).into(),
         jobs_done: 6,
         jobs_queued: 5,
-        queued: Duration::from_micros(3),
+        queued: Duration::from_micros(3).into(),
         refused: 2,
         held_bytes: 1,
         held_bytes_max: 7,
@@ -203,8 +203,8 @@ pub(super) fn shares() -> SharesReport {
     let other = ServiceAccount { service: "*".into(), share: batch, ..ServiceAccount::default() };
     SharesReport {
         processors: 2,
-        uptime: Duration::from_millis(8),
-        window: Duration::from_millis(5),
+        uptime: Duration::from_millis(8).into(),
+        window: Duration::from_millis(5).into(),
         services: vec![account, other],
     }
 }

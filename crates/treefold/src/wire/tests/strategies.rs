@@ -83,7 +83,17 @@ fn report() -> impl Strategy<Value = Box<Report>> {
     let alone = (node(), name(), set(), [nanos(), nanos(), nanos(), nanos(), nanos()])
         .prop_map(|(node, rack, partitions, [queue, local, reduce, wait, total])| {
             let children = Vec::new();
-            Report { node, rack, partitions, queue, local, reduce, wait, total, children }
+            Report {
+                node,
+                rack,
+                partitions,
+                queue: queue.into(),
+                local: local.into(),
+                reduce: reduce.into(),
+                wait: wait.into(),
+                total: total.into(),
+                children,
+            }
         })
         .boxed();
     let root = alone.clone();
@@ -355,11 +365,11 @@ fn shares() -> impl Strategy<Value = Result<Box<SharesReport>, Arc<str>>> {
         ServiceAccount {
             service: service.into(),
             share: if used > recent { ServiceShare::batch(share) } else { share.into() },
-            used: Duration::from_nanos(used.into()),
-            recent: Duration::from_nanos(recent.into()),
+            used: Duration::from_nanos(used.into()).into(),
+            recent: Duration::from_nanos(recent.into()).into(),
             jobs_done: jobs_done.into(),
             jobs_queued: jobs_queued as usize,
-            queued: Duration::from_nanos(queued.into()),
+            queued: Duration::from_nanos(queued.into()).into(),
             refused: refused.into(),
             held_bytes: held as usize,
             held_bytes_max: held_max as usize,
@@ -368,7 +378,7 @@ fn shares() -> impl Strategy<Value = Result<Box<SharesReport>, Arc<str>>> {
     let report = (any::<u32>(), any::<[u64; 2]>(), vec(account, 0..4)).prop_map(
         |(processors, [uptime, window], services)| {
             let (uptime, window) = (Duration::from_nanos(uptime), Duration::from_nanos(window));
-            Box::new(SharesReport { processors, uptime, window, services })
+            Box::new(SharesReport { processors, uptime: uptime.into(), window: window.into(), services })
         },
     );
     prop_oneof![3 => report.prop_map(Ok), 1 => shared_text().prop_map(Err)]

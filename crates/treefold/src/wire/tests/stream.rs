@@ -39,7 +39,7 @@ pub(super) fn spec() -> StreamSpec<Bytes> {
         up_filter: "sum".into(),
         down_filter: "".into(),
         filter_params: Bytes::from_static(b"u64"),
-        synchronisation: Synchronisation::TimeOut(Duration::from_millis(50)),
+        synchronisation: Synchronisation::TimeOut(Duration::from_millis(50).into()),
         params: Bytes::from_static(b"cpu"),
     }
 }
@@ -160,7 +160,7 @@ fn any_tags() -> impl Strategy<Value = TagRuns> {
 fn any_spec() -> impl Strategy<Value = StreamSpec<Bytes>> {
     let synchronisation = prop_oneof![
         Just(Synchronisation::WaitForAll),
-        strategies::nanos().prop_map(Synchronisation::TimeOut),
+        strategies::nanos().prop_map(|timeout| Synchronisation::TimeOut(timeout.into())),
         Just(Synchronisation::DoNotWait),
     ];
     let name = || "\\PC{0,30}".prop_map(Arc::<str>::from);
