@@ -1,18 +1,18 @@
 //! Numbers, node names and partition sets as rows of a column.
 //!
-//! A column of *numbers* is what protobuf calls packed `uint32`. It is written and read here, byte by byte,
-//! and protobuf's own code takes it for a string of bytes, which on the wire is the same: so a column goes
-//! from a tree to a frame and back without a row of numbers in between. Only the shortest form of a number is
-//! taken.
+//! A column of *numbers* is protobuf's packed `uint32`. This module writes and reads it byte by byte.
+//! Protobuf's own code treats the column as a byte string, which has the same form on the wire. A column
+//! therefore moves between a tree and a frame without an intermediate array of numbers. Only the shortest
+//! encoding of a number is accepted.
 //!
-//! A *node* is its address's octets, its port and its generation: 14 bytes for IPv4, 26 for IPv6. A column of
-//! them says once which of the two all are; only a mixed one spends a byte per node on it. An IPv6 scope or
-//! flow label means something on one host alone and does not travel.
+//! A *node* is the octets of its address, its port and its generation: 14 bytes for IPv4, 26 for IPv6. A
+//! column of nodes states the address family once. Only a column that mixes both families spends one more
+//! byte per node. An IPv6 scope or flow label is valid on one host only and is not sent.
 //!
-//! A *partition set* is a row of numbers, two per run: how far the run starts after the least place it could
-//! start at, and its length less one. Such a row cannot express runs that are empty, overlap, touch or are
-//! out of order, and the numbers are small. Every row that ends within the limit is one set, and every set is
-//! one row.
+//! A *partition set* is a row of numbers, two per run: the gap between the run's start and the least possible
+//! start, and the run's length minus one. Such a row cannot express runs that are empty, overlapping,
+//! adjacent or out of order, and its numbers are small. Every row that ends within the limit encodes exactly
+//! one set, and every set has exactly one row.
 
 use crate::wire::error::{WireError, malformed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -32,7 +32,7 @@ const MARK_V6: u8 = 6;
 pub(super) fn put_node(column: &mut Vec<u8>, node: NodeId) {
     let port = node.addr.port().to_le_bytes();
     let generation = node.generation.to_le_bytes();
-    // One array, so that the column's room is looked at once.
+    // A single array, so that the column's capacity is checked once.
     match node.addr.ip() {
         IpAddr::V4(ip) => {
             let mut bytes = [0; V4_BYTES];
@@ -51,7 +51,7 @@ pub(super) fn put_node(column: &mut Vec<u8>, node: NodeId) {
     }
 }
 
-/// A node that stands alone: its family shows in its length.
+/// Reads a node outside a column. Its length tells its address family.
 pub(super) fn node_alone(bytes: &[u8], field: &'static str) -> Result<NodeId, WireError> {
     let mut rest = bytes;
     let node = match bytes.len() {
@@ -62,7 +62,7 @@ pub(super) fn node_alone(bytes: &[u8], field: &'static str) -> Result<NodeId, Wi
     node.ok_or(malformed(field))
 }
 
-/// Appends a row of nodes to an empty column; the column's family is returned.
+/// Appends a row of nodes to an empty column and returns the column's family.
 pub(super) fn put_nodes(column: &mut Vec<u8>, nodes: impl Iterator<Item = NodeId> + Clone) -> u32 {
     if nodes.clone().all(|node| node.addr.is_ipv4()) {
         nodes.for_each(|node| put_node(column, node));
@@ -86,12 +86,12 @@ pub(super) struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// A column of a family.
+    /// A column of the given family.
     pub(super) fn new(column: &'a [u8], family: u32) -> Self {
         Self { rest: column, family }
     }
 
-    /// The next node; `None` when there is none, or what there is makes no sense.
+    /// The next node; `None` at the end or if the bytes are malformed.
     #[inline]
     pub(super) fn take(&mut self) -> Option<NodeId> {
         match self.family {
@@ -106,7 +106,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// True when every byte was read.
+    /// True if every byte has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -151,17 +151,17 @@ pub(super) struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// A packed column.
+    /// Reads a packed column.
     pub(super) fn new(column: &'a [u8]) -> Self {
         Self { rest: column }
     }
 
-    /// How many numbers there are, if they are sound: each has one byte that is its last.
+    /// Counts the numbers, assuming that they are well-formed: each ends with exactly one byte below 0x80.
     pub(super) fn count(&self) -> usize {
         self.rest.iter().filter(|&&byte| byte < 0x80).count()
     }
 
-    /// The next number; `None` when there is none, or it is too large or longer than it need be.
+    /// The next number; `None` at the end, or if the number is too large or not in its shortest encoding.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u32> {
         let &first = self.rest.split_off_first()?;
@@ -183,16 +183,16 @@ impl<'a> Numbers<'a> {
         None
     }
 
-    /// True when every byte was read.
+    /// True if every byte has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// Appends a set's row and returns how many runs it has.
+/// Appends a set's row and returns the number of its runs.
 ///
 /// # Errors
-/// When a partition of it is at or above `partitions_max`.
+/// If the set contains a partition at or above `partitions_max`.
 #[inline]
 pub(super) fn put_set(
     column: &mut Vec<u8>,
@@ -211,17 +211,16 @@ pub(super) fn put_set(
     for &(start, end) in runs {
         put_number(column, start - least);
         put_number(column, end - start - 1);
-        // Only the last run may end at the last number there is, and nothing is written from `least` after
-        // it.
+        // Only the last run can end at `u32::MAX`, and `least` is not used after it.
         least = end.wrapping_add(1);
     }
     Ok(count as u32)
 }
 
-/// A set from a row of its own.
+/// Reads a set from a row that contains nothing else.
 ///
 /// # Errors
-/// When the row is no set, or has a partition at or above `partitions_max`.
+/// If the row is malformed or contains a partition at or above `partitions_max`.
 pub(super) fn set_alone(
     row: &[u8],
     partitions_max: u32,
@@ -237,13 +236,14 @@ pub(super) fn set_alone(
 /// Reads the runs of one set.
 struct Row<'a> {
     numbers: Numbers<'a>,
-    /// The least place the next run can start at.
+    /// The least possible start of the next run.
     least: u64,
     partitions_max: u32,
     fate: Fate,
 }
 
-/// How the reading of a row went. Not an error yet, for one is made for each seat of each tree.
+/// The result of reading a row. An error is built from it only when needed, because one row is read for each
+/// seat of each tree.
 #[derive(Clone, Copy)]
 enum Fate {
     Sound,
@@ -256,7 +256,7 @@ impl<'a> Row<'a> {
         Self { numbers, least: 0, partitions_max, fate: Fate::Sound }
     }
 
-    /// The next run; `None` when there is none that makes sense.
+    /// The next run; `None` if the row is malformed or above the limit.
     #[inline]
     fn take_run(&mut self) -> Option<(u32, u32)> {
         let Some((gap, rest)) = self.numbers.take().zip(self.numbers.take()) else {
@@ -286,7 +286,7 @@ fn above(field: &'static str, partitions_max: u32, end: u64) -> WireError {
     WireError::TooLarge { field, limit: partitions_max.into(), got: end }
 }
 
-/// Reads a column of sets from the front: one row of counts, one of runs.
+/// Reads a column of sets from the front: one row of run counts and one row of runs.
 pub(super) struct Sets<'a> {
     counts: Numbers<'a>,
     runs: Numbers<'a>,
@@ -295,7 +295,7 @@ pub(super) struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
-    /// A column with so many runs for each set.
+    /// A column with the given number of runs for each set.
     pub(super) fn new(counts: &'a [u8], runs: &'a [u8], partitions_max: u32, field: &'static str) -> Self {
         Self { counts: Numbers::new(counts), runs: Numbers::new(runs), partitions_max, field }
     }
@@ -305,7 +305,7 @@ impl<'a> Sets<'a> {
     pub(super) fn take(&mut self) -> Result<PartitionSet, WireError> {
         let Some(count) = self.counts.take() else { return Err(malformed(self.field)) };
         let mut row = Row::new(self.runs, self.partitions_max);
-        // One run is the rule, and is read without a loop.
+        // Most sets have one run, which is read without a loop.
         let set = match count {
             0 => Some(PartitionSet::new()),
             1 => row.take_run().and_then(|run| PartitionSet::from_runs([run])),
@@ -315,7 +315,7 @@ impl<'a> Sets<'a> {
         row.checked(set, self.field)
     }
 
-    /// True when every number was read.
+    /// True if every number has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.is_empty() && self.runs.is_empty()
     }
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_protobuf() {
+    fn numbers_match_protobuf_varints() {
         for bits in 0..=32 {
             let number = (1_u64 << bits).saturating_sub(1) as u32;
             let mut theirs = Vec::new();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_says_once_what_all_nodes_are() {
+    fn a_column_states_the_address_family_once() {
         let v4 = NodeId::new("10.0.0.1:7700".parse().unwrap(), 1);
         let v6 = NodeId::new("[fe80::1]:7700".parse().unwrap(), 2);
         for (nodes, family, bytes) in
