@@ -110,7 +110,7 @@ impl Hello {
 /// Why the sender closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of fault.
     pub code: FaultCode,
     /// The field or limit that it is about; empty if there is none.
     pub field: String,

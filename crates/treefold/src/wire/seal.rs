@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(check(&sealed, None), Ok(()), "a side without a token accepts any greeting");
         assert_eq!(check(&sealed, Some(&other)), Err(WireError::Token));
         assert_eq!(check(&Hello::new("c", node(1)), Some(&ours)), Err(WireError::Token));
-        assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echoed greeting");
+        assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echo");
         let changed = Hello { by_launcher: true, ..sealed.clone() };
         assert_eq!(check(&changed, Some(&ours)), Err(WireError::Token));
         assert_eq!(check(&Hello { node: node(2), ..sealed }, Some(&ours)), Err(WireError::Token));

@@ -130,5 +130,5 @@ fn protocol_proto_and_the_rust_headers_have_the_same_fields() {
     let unused = all.filter(|&(of_calls, name)| !used.contains(&(of_calls, name.clone())));
     found.extend(unused.map(|(_, name)| format!("{name}: not in protocol.proto")));
     assert!(found.is_empty(), "{found:#?}");
-    assert!(used.len() > 40, "the files are not read as they should be: {used:?}");
+    assert!(used.len() > 40, "too few headers were found in the files: {used:?}");
 }
