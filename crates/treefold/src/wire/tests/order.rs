@@ -130,7 +130,11 @@ fn large_payloads_take_turns() {
     outbox.push(&partial_of(2, 20_000, true)).unwrap();
     outbox.push(&partial_of(3, 30_000, true)).unwrap();
     let came = feed(&mut inbox, &written(&mut outbox, 7_777));
-    assert_eq!(waves(&came), [(2, true), (3, true), (1, true)], "shorter payloads do not wait for the longer one");
+    assert_eq!(
+        waves(&came),
+        [(2, true), (3, true), (1, true)],
+        "shorter payloads do not wait for the longer one"
+    );
 }
 
 #[test]
@@ -150,7 +154,11 @@ fn payloads_of_one_length_go_one_after_the_other() {
     (0..4).for_each(|n| outbox.push(&partial_of(n, 50_000, true)).unwrap());
     let bytes = written(&mut outbox, 7_777);
     let (half, rest) = bytes.split_at(bytes.len() / 2 + 500);
-    assert_eq!(waves(&feed(&mut inbox, half)), [(0, true), (1, true)], "half of the bytes are two of the four payloads");
+    assert_eq!(
+        waves(&feed(&mut inbox, half)),
+        [(0, true), (1, true)],
+        "half of the bytes are two of the four payloads"
+    );
     assert_eq!(waves(&feed(&mut inbox, rest)), [(2, true), (3, true)]);
 }
 
@@ -161,7 +169,11 @@ fn the_oldest_payload_gets_every_second_chunk() {
     (2..12).for_each(|n| outbox.push(&partial_of(n, 20_000, true)).unwrap());
     let came = waves(&feed(&mut inbox, &written(&mut outbox, usize::MAX)));
     let at = came.iter().position(|&(wave, _)| wave == 1);
-    assert_eq!(at, Some(4), "the fifth short payload is incomplete when half of the chunks have carried the long one: {came:?}");
+    assert_eq!(
+        at,
+        Some(4),
+        "the fifth short payload is incomplete when half of the chunks have carried the long one: {came:?}"
+    );
 }
 
 #[test]
