@@ -233,12 +233,10 @@ impl Loop {
             TracePoint::TotalRefused { from, service, claim, agreed } => {
                 tracing::warn!(
                     %node, %from, %service, %claim, %agreed,
-                    "a member's total of a service differs from the cluster's; its partitions of that service are not used"
+                    "a member's total of a service differs from the cluster's; its partitions are not used"
                 );
             }
-            TracePoint::Stuck { job } => {
-                tracing::warn!(%node, ?job, "a job did not return in time and counts as stuck")
-            }
+            TracePoint::Stuck { job } => tracing::warn!(%node, ?job, "a job is stuck: it does not return"),
             point => tracing::debug!(%node, ?point),
         }
     }

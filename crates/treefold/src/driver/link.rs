@@ -2,7 +2,7 @@
 //!
 //! Two nodes that dial each other at the same moment have two links, one dialled by each. Both links are
 //! read, but each side sends only over the link that it knew first, so that messages keep their order. The
-//! two live and die together: a broken link may have lost messages, so the other is closed with it, and core
+//! two are closed together: a broken link may have lost messages, so the other is closed with it, and core
 //! sees one loss. A node never dials a peer to which it has a link. A *second* link dialled by the same side
 //! therefore means that this side has given up the first.
 
