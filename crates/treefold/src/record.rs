@@ -159,7 +159,7 @@ impl Recorder {
     }
 
     fn give_up(&mut self, error: &io::Error) {
-        tracing::warn!(%error, path = %self.path.display(), "the recording could not be written and ends here");
+        tracing::warn!(%error, path = %self.path.display(), "the recording failed and ends here");
         self.file = None;
     }
 }

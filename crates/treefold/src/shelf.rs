@@ -1,6 +1,7 @@
 //! The operators that a node was sent, by name. The least recently used are evicted when there are too many.
 //!
-//! An operator stays while a stream's filter uses it, so that other nodes that join the stream can fetch it from here.
+//! An operator stays while a stream's filter uses it, so that other nodes that join the stream can fetch it
+//! from here.
 
 use crate::foreign::Sent;
 use lru::LruCache;
@@ -73,8 +74,8 @@ impl Shelf {
             let Some((&unused, _)) = oldest_first.find(|(_, held)| held.users() == 0) else {
                 let (count, limit) = (limits.operators_max, limits.operators_bytes_max);
                 return Err(format!(
-                    "no room for the operator {id} of {bytes} bytes: open streams use all operators, and at most \
-                     {count} operators (operators_max) and {limit} bytes (operators_bytes_max) are allowed"
+                    "no room for the operator {id} of {bytes} bytes: open streams use all operators, and \
+                     at most {count} operators (operators_max) and {limit} bytes (operators_bytes_max) are allowed"
                 )
                 .into());
             };
