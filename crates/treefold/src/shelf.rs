@@ -74,8 +74,8 @@ impl Shelf {
             let Some((&unused, _)) = oldest_first.find(|(_, held)| held.users() == 0) else {
                 let (count, limit) = (limits.operators_max, limits.operators_bytes_max);
                 return Err(format!(
-                    "no room for the operator {id} of {bytes} bytes: open streams use all operators, and \
-                     at most {count} operators (operators_max) and {limit} bytes (operators_bytes_max) are allowed"
+                    "no room for the operator {id} of {bytes} bytes: open streams use all operators; allowed are \
+                     {count} operators (operators_max) and {limit} bytes (operators_bytes_max)"
                 )
                 .into());
             };

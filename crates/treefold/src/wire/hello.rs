@@ -139,7 +139,7 @@ macro_rules! fault_codes {
             }
 
             fn text(self) -> &'static str {
-                match self { $(Self::$name => $text,)* Self::Unknown(_) => "a reason that this version does not know" }
+                match self { $(Self::$name => $text,)* Self::Unknown(_) => "a reason unknown here" }
             }
         }
     };

@@ -81,7 +81,7 @@ proptest! {
             Err(refused) => {
                 let sent = Limits { chunk_bytes: TIGHT.chunk_bytes, ..Limits::DEFAULT };
                 let came = feed(&mut greeted_inbox(&TIGHT), &bytes_of(&message, &sent).unwrap());
-                prop_assert!(matches!(came.as_slice(), [Err(_)]), "the outbox refused with {refused}, the inbox returned {:?}", came);
+                prop_assert!(matches!(came.as_slice(), [Err(_)]), "outbox: {refused}, inbox: {:?}", came);
             }
         }
     }
