@@ -75,7 +75,7 @@ pub enum Role {
     FrontEnd,
     /// A process between the root and the leaves, which folds its children's packets.
     Inner,
-    /// A leaf.
+    /// A leaf, which answers the front-end.
     BackEnd,
 }
 

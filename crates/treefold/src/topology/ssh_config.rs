@@ -81,7 +81,8 @@ impl fmt::Display for Remark {
             RemarkKind::IncludeInBlock { block } => {
                 write!(
                     f,
-                    "this Include holds for `{}` only; left out. To apply it to all hosts, move it before the first Host",
+                    "this Include holds for `{}` only; left out. To apply it to all hosts, move it before the \
+                     first Host",
                     block.escape_debug()
                 )
             }

@@ -13,13 +13,15 @@
 //!
 //! An [`Outbox`] and an [`Inbox`] are the two halves of one connection. Together they guarantee:
 //!
-//! * An inbox accepts exactly the messages that an outbox with the same limits sends. Each arrives equal, except
-//!  that times left and predicted times are cut to microseconds, and error texts are clipped.
-//! * Messages about one wave, one request or one stream arrive in the order in which they were pushed. A small
-//!  message of another lane overtakes a large payload: it waits for the current chunk at most.
-//! * An inbox never panics, and it holds no more than its limits allow, for any input. An announcement reserves
-//!  no memory except a block that is already free. Otherwise memory grows with the bytes that have arrived.
-//! * In the steady state a message costs no allocation except those of its own content.
+//! * An inbox accepts exactly the messages that an outbox with the same limits sends. Each arrives equal,
+//!   except that times left and predicted times are cut to microseconds, and error texts are clipped.
+//! * Messages about one wave, one request or one stream arrive in the order in which they were pushed, except
+//!   a stream's signs of life and reports. A small message of another lane overtakes a large payload: it waits
+//!   for the current chunk at most.
+//! * An inbox never panics, and it holds no more than its limits allow, for any input. An announcement
+//!   reserves no memory except a block that is already free. Otherwise memory grows with the bytes that have
+//!   arrived.
+//! * In the steady state a message costs no allocation except those of its content.
 //!
 //! Treefold does not use an existing RPC system, because a partial has a few dozen bytes, and a node's whole
 //! budget for a wave is a few microseconds. HTTP/2 framing, flow control and header tables alone cost more.

@@ -1,5 +1,5 @@
-//! Draws in Graphviz's language, which can be rendered in other layouts: `treefold topology draw --as dot |
-//! dot -Tpdf`.
+//! Draws in Graphviz's language, which can be rendered in other layouts:
+//! `treefold topology draw --as dot | dot -Tpdf`.
 
 use super::{Drawing, Role};
 use std::fmt::Write;

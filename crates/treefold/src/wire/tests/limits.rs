@@ -206,7 +206,7 @@ fn chunk(stream: u32, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn chunks_must_fit_what_was_announced() {
+fn chunks_must_match_their_announcement() {
     for (frames, stream) in [
         (chunk(9, 1), 9),
         ([announcing(3, 10), chunk(3, 11)].concat(), 3),
@@ -255,7 +255,7 @@ fn a_refused_announcement_is_drained() {
 
 #[test]
 fn kinds_of_later_versions_are_skipped() {
-    let mut unknown = frame(Kind::Grant, FLAG_PAYLOAD, b"whatever", b"it means");
+    let mut unknown = frame(Kind::Grant, FLAG_PAYLOAD, b"anything", b"it means");
     unknown[4] = 200;
     let mut unknown_chunked = frame(
         Kind::Partial,
