@@ -26,7 +26,7 @@ pub enum Launch {
     /// Child to parent: the child is up. Sent to the front-end if the child does not know its parent or has
     /// lost it.
     Attach(Started),
-    /// Answer to an `Attach` of a process with children: the processes to start.
+    /// Answer to an accepted `Attach`: the receiver's part of the topology, with the processes to start.
     Assign(Box<Assignment>),
     /// Answer of the front-end to an `Attach`: the parent is at another address.
     Redirect {

@@ -1,8 +1,7 @@
 //! `docs/protocol.proto` and the Rust headers describe the same messages.
 //!
 //! The test reads both as text: each message's fields by number, with name and type. A packed column of
-//! numbers may be
-//! `bytes` in Rust, where `wire/columns.rs` and `wire/stream/tags.rs` encode it by hand.
+//! numbers may be `bytes` in Rust, where `wire/columns.rs` and `wire/stream/tags.rs` encode it by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
