@@ -1,8 +1,8 @@
-//! What a message costs on its way to bytes and back: `cargo bench -p treefold --bench wire`.
+//! Costs of encoding and decoding messages: `cargo bench -p treefold --bench wire`.
 //!
-//! Each figure is the best of several rounds, in nanoseconds per message, through the same outbox and inbox a
-//! connection has: encoding with the slices filled and dropped, decoding with the bytes copied in as a read
-//! would.
+//! Each figure is the best of several rounds, in nanoseconds per message, through the same outbox and inbox
+//! as in a connection. Encoding includes filling the slices and dropping them. Decoding includes copying the
+//! bytes into the inbox, as a read does.
 
 use bytes::Bytes;
 use std::hint::black_box;
@@ -47,7 +47,7 @@ fn node(n: u32) -> NodeId {
     NodeId::new(([10, 0, high, low], 7_700).into(), 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(n.into()))
 }
 
-/// A tree with eight children to a node, a partition to a seat.
+/// A tree with up to eight children per node and one partition per seat.
 fn tree(first: u32, seats: u32) -> Tree {
     let own = PartitionSet::from_range(first..first + 1);
     let (mut next, mut left) = (first + 1, seats - 1);
@@ -138,7 +138,7 @@ fn stream_settled() -> Message<Bytes> {
     about(StreamMessage::Settled(StreamSettled { stream: STREAM, lanes: vec![(0, tags)] }))
 }
 
-/// Empties an outbox as a connection would, into `out`.
+/// Writes the whole outbox to `out`, as a connection does.
 fn write_all(outbox: &mut Outbox, out: &mut Vec<u8>) {
     while !outbox.is_empty() {
         let mut slices = [IoSlice::new(&[]); 8];
@@ -170,19 +170,19 @@ fn measure(name: &str, message: &Message<Bytes>) {
     });
     let decode = best(|| {
         inbox.put(black_box(&bytes));
-        let came = inbox.next().expect("the message is sound");
+        let came = inbox.next().expect("the message is well-formed");
         assert!(matches!(black_box(came), Some(Incoming::Message(_))));
     });
     println!("{name:<34} {:>7} {encode:>12.0} {decode:>12.0}", bytes.len());
 }
 
-/// Nanoseconds that one `step` takes, in the best of the rounds.
+/// Nanoseconds per `step` in the best round.
 fn best(mut step: impl FnMut()) -> f64 {
     let mut round = || {
         let start = Instant::now();
         (0..MESSAGES_PER_ROUND).for_each(|_| step());
         start.elapsed()
     };
-    let least: Duration = (0..ROUNDS).map(|_| round()).min().expect("there are rounds");
+    let least: Duration = (0..ROUNDS).map(|_| round()).min().expect("there is at least one round");
     least.as_nanos() as f64 / f64::from(MESSAGES_PER_ROUND)
 }

@@ -5,20 +5,25 @@
 //!   UDP socket ────── Datagram ───┤                       ├── Datagram ───► UDP socket
 //!   asks (API) ─────── Command ───┼──► core::Node ────────┼── Run ────────► here / workers / futures
 //!   dials, welcomes ── Connected ─┤    (feed, then        ├── Connect ────► dials
-//!   workers, futures ── JobDone ──┤     drain)            ├── Deliver ────► whoever asked
+//!   workers, futures ── JobDone ──┤     drain)            ├── Deliver ────► the user that asked
 //!   timer ───────────── timeout ──┘                       └── Trace ──────► log
 //! ```
 //!
-//! Everything of a node but its workers lives on this thread, as tasks of one single-threaded runtime: no locks
-//! and no channels between a socket and core, just an `Rc` and `RefCell`s never held across an await. The
-//! runtime's queue is first in, first out, and batching rests on that: the sockets that one `epoll_wait` found
-//! readable have their readers queued; the first that makes core send something wakes the flush task, which thus
-//! runs *after* all of them. Per turn that is one wait, one read per ready socket (a short read says it was
-//! all), and one vectored write per peer, however many waves the messages belong to.
+//! Except for its workers, the whole node runs on this thread, as tasks of one single-threaded runtime.
+//! Between a socket and core there are no locks and no channels, only an `Rc` and `RefCell`s that are never
+//! held across an await.
 //!
-//! Invariants: inputs are handled one at a time, each drained before the next, in the order a recording shows;
-//! core hears `Connected` before a peer's first message and `Lost` once after its last link; a panic in here is a
-//! crash of the node (`Bomb`), never a node that lives on half-dead.
+//! Batching relies on the runtime's queue being first in, first out. The readers of all sockets that one
+//! `epoll_wait` found readable are queued. The first reader that makes core send something wakes the flush
+//! task, which therefore runs *after* all these readers. One turn thus costs one wait, one read per ready
+//! socket (a short read means that the socket is empty), and one vectored write per peer, regardless of the
+//! number of waves that the messages belong to.
+//!
+//! Invariants:
+//!
+//! - Inputs are handled one at a time, in the order that a recording shows. Each is drained before the next.
+//! - Core receives `Connected` before a peer's first message, and `Lost` once, after the peer's last link.
+//! - A panic on this thread ends the node (`Bomb`). The node never continues in a broken state.
 
 pub(crate) mod asks;
 mod complaints;
@@ -64,10 +69,10 @@ use treefold_core::message::Message;
 use treefold_core::node::Node;
 use treefold_core::time::Instant;
 
-/// The members a loop's node has in sight, itself not included, as others may watch them.
+/// The members that a loop's node sees, without itself. Others can watch the set.
 pub(crate) type Members = BTreeSet<NodeId>;
 
-/// All there is of one node on its thread. Tasks share it by `Rc`.
+/// The whole state of one node on its thread. Tasks share it by `Rc`.
 pub(crate) struct Loop {
     identity: Identity,
     started: std::time::Instant,
@@ -75,7 +80,7 @@ pub(crate) struct Loop {
     machine: RefCell<Machine>,
     backlog: RefCell<VecDeque<Input<Bytes>>>,
     feeding: Cell<bool>,
-    /// When the timer task will wake; core's wishes for later than that need no action.
+    /// Time at which the timer task wakes. Timeouts of core after that need no action.
     armed: Cell<Instant>,
     timer_moved: Notify,
     peers: RefCell<Peers>,
@@ -87,37 +92,37 @@ pub(crate) struct Loop {
     workers: Workers,
     futures: RefCell<HashMap<JobId, AbortHandle>>,
     slowness: Arc<Slowness>,
-    /// What may run here while it costs no more.
+    /// Longest cost of an operator that may run on the loop.
     inline_cost_max: std::time::Duration,
-    /// Those of the aggregations, by their place in the registry.
+    /// One meter per aggregation, by its position in the registry.
     meters: Vec<Meter>,
     answers: RefCell<Answers>,
     streams: RefCell<Streams>,
-    /// Where a launcher listens, when this node has one.
+    /// The channel of the launcher, if this node has one.
     launcher: RefCell<Option<mpsc::UnboundedSender<LaunchNews>>>,
     operators: RefCell<Operators>,
     members: watch::Sender<Members>,
     complaints: Complaints,
 }
 
-/// Core, and who writes down what it is told.
+/// Core, and the recorder of its inputs and effects.
 struct Machine {
     node: Node<Bytes>,
     recorder: Option<Recorder>,
 }
 
 impl Loop {
-    /// Time since the loop's start, which is core's clock.
+    /// Time since the loop's start. Core uses it as its clock.
     fn now(&self) -> Instant {
-        // Half a millennium fits.
+        // 64 bits of nanoseconds last for more than 500 years.
         Instant::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Tells core what happened and does what it wants done, until it wants nothing more. What happens meanwhile
-    /// by our own doing (an inline job is done, a peer proves lost) is told next.
+    /// Feeds an input to core and performs all of its effects. If an effect causes another input, such as an
+    /// inline job that finishes or a peer that is lost, that input is handled next.
     fn feed(self: &Rc<Self>, input: Input<Bytes>) {
         if self.feeding.get() {
-            // An effect is being carried out; whoever does that carries on with the backlog.
+            // An effect is being performed. Its caller handles the backlog.
             return self.backlog.borrow_mut().push_back(input);
         }
         let _bomb = Bomb(&self.control);
@@ -126,7 +131,7 @@ impl Loop {
         self.settle();
     }
 
-    /// Tells core that its timeout has come, when it has.
+    /// Feeds core its timeout if it is due.
     fn feed_timeout(self: &Rc<Self>) {
         let _bomb = Bomb(&self.control);
         self.feeding.set(true);
@@ -143,7 +148,7 @@ impl Loop {
         self.settle();
     }
 
-    /// Does what core wants done, and tells it what happened meanwhile.
+    /// Performs core's effects, and feeds the inputs that they cause.
     fn settle(self: &Rc<Self>) {
         self.drain();
         loop {
@@ -182,7 +187,7 @@ impl Loop {
     fn perform(self: &Rc<Self>, effect: Effect<Bytes>) {
         match effect {
             Effect::Send { to, message } => self.send(to, message),
-            // A node behind an address of another network may not reach itself by it.
+            // If a node is behind an address of another network, it may not reach itself by that address.
             Effect::Datagram { to, bytes } if to == self.identity.node.addr => {
                 self.feed(Input::Datagram { from: to, bytes });
             }
@@ -228,10 +233,10 @@ impl Loop {
             TracePoint::TotalRefused { from, service, claim, agreed } => {
                 tracing::warn!(
                     %node, %from, %service, %claim, %agreed,
-                    "a member's total of a service differs from the cluster's: its partitions of it are not used"
+                    "a member's total of a service differs from the cluster's; its partitions are not used"
                 );
             }
-            TracePoint::Stuck { job } => tracing::warn!(%node, ?job, "a job outlived all patience"),
+            TracePoint::Stuck { job } => tracing::warn!(%node, ?job, "a job is stuck: it does not return"),
             point => tracing::debug!(%node, ?point),
         }
     }
@@ -240,7 +245,7 @@ impl Loop {
         self.feed(Input::JobDone { job: done, result, cost: cost.into() });
     }
 
-    /// A message to oneself takes no socket.
+    /// A node's message to itself uses no socket.
     fn send_home(self: &Rc<Self>, message: Message<Bytes>) {
         let from = self.identity.node;
         self.feed(Input::Message { from, message });
@@ -249,8 +254,8 @@ impl Loop {
 
 type JobResult = Result<Bytes, treefold_core::error::JobError>;
 
-/// Ends the loop when what it guards panics: core's state can't be trusted after that, and a node that others
-/// believe alive while it handles nothing is worse than a dead one.
+/// Ends the loop if the guarded code panics. Core's state cannot be trusted after a panic, and a node that
+/// handles nothing while other nodes believe it alive is worse than a dead one.
 struct Bomb<'a>(&'a Control);
 
 impl Drop for Bomb<'_> {

@@ -1,6 +1,6 @@
-//! Running one job: operator code is a stranger's, so whatever it does becomes a value.
+//! Runs one job. Operator code is not trusted, so each of its outcomes becomes a value.
 //!
-//! A panic is caught and told as that job's error; nothing global is installed, so the program's own panic hook
+//! A panic is caught and becomes the job's error. No global hook is installed, so the program's panic hook
 //! still prints it. Futures are polled under the same guard.
 
 use crate::filter::{Filters, News};
@@ -21,25 +21,25 @@ use treefold_core::stream::StreamId;
 use treefold_core::stream::spec::FilterWork;
 use treefold_operators::{OperatorError, Outcome, erased::Pending};
 
-/// A task that a worker is through with.
+/// A task that a worker has finished, and its cost.
 pub(crate) struct Done {
     pub(crate) finished: Finished,
     pub(crate) cost: Duration,
 }
 
-/// A run of a stream's filter, and the filter.
+/// A run of a stream's filters, and the filters.
 pub(crate) struct Filtering {
     pub(crate) stream: StreamId,
     pub(crate) run: u64,
     pub(crate) tag: u64,
     pub(crate) work: FilterWork<Bytes>,
-    /// What the filter hears before.
+    /// News that the filters receive before the run.
     pub(crate) news: Vec<News>,
     pub(crate) filters: Filters,
 }
 
 impl Filtering {
-    /// Does it, and says what became of it.
+    /// Executes the run and returns its result.
     pub(crate) fn run(mut self, message_bytes_max: usize) -> Finished {
         self.filters.tell(self.news);
         let result = self.filters.run(self.tag, self.work, message_bytes_max);
@@ -47,17 +47,17 @@ impl Filtering {
     }
 }
 
-/// What running an operator gave.
+/// The result of running an operator.
 pub(crate) enum Yielded {
     /// Its result.
     Ready(Result<Bytes, JobError>),
-    /// The slices of it.
+    /// The slices of its result.
     Slices(Result<Vec<Bytes>, JobError>),
-    /// A future of its result, to be driven by the loop.
+    /// A future of its result, which the loop drives.
     Later(Guarded),
 }
 
-/// Runs a job's operator to its end, or to its future.
+/// Runs a job's operator to its end, or up to its future.
 pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: usize) -> Yielded {
     if let Work::Slices { partition, of, params } = &job.work {
         let sliced = || cut_local(registry, job.kind, *partition, *of, params);
@@ -66,7 +66,7 @@ pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: u
             .and_then(|result| result.map_err(|error| failed(&error, message_bytes_max)));
         return Yielded::Slices(result);
     }
-    // Nothing of ours is shared with the operator but what it is given, and that is dropped with the panic.
+    // The operator shares only its arguments with this code, and they are dropped with the panic.
     match catch_unwind(AssertUnwindSafe(|| invoke(registry, job))) {
         Ok(Ok(Outcome::Now(result))) => {
             Yielded::Ready(result.map_err(|error| failed(&error, message_bytes_max)))
@@ -78,7 +78,7 @@ pub(crate) fn execute(registry: &Registry, job: Job<Bytes>, message_bytes_max: u
 }
 
 const UNKNOWN: &str = "the node has no such aggregation";
-const NOT_HERE: &str = "the partition does not live on this node";
+const NOT_HERE: &str = "this node does not have the partition";
 
 fn invoke(registry: &Registry, job: Job<Bytes>) -> Result<Outcome, &'static str> {
     let operator = registry.operator(job.kind).ok_or(UNKNOWN)?;
@@ -105,7 +105,7 @@ fn cut_local(
     operator.local_sliced(partition, slices, params)
 }
 
-/// An operator's future whose panic is its result.
+/// An operator's future that turns a panic into its result.
 pub(crate) struct Guarded {
     future: Pending,
     message_bytes_max: usize,
@@ -116,7 +116,8 @@ impl Future for Guarded {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let max = self.message_bytes_max;
-        // A future that has panicked is never polled again: its panic is the result, and the task ends.
+        // A future that has panicked is never polled again, because its panic is the result and the task
+        // ends.
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(context))) {
             Ok(poll) => poll.map(|result| result.map_err(|error| failed(&error, max))),
             Err(panic) => Poll::Ready(Err(panicked(panic.as_ref(), max))),
@@ -124,17 +125,17 @@ impl Future for Guarded {
     }
 }
 
-/// An operator's error.
+/// Converts an operator's error.
 pub(crate) fn failed(error: &OperatorError, bytes_max: usize) -> JobError {
     JobError::Failed(cut(&error.to_string(), bytes_max))
 }
 
-/// An operator's panic.
+/// Converts an operator's panic.
 pub(crate) fn panicked(panic: &(dyn Any + Send), bytes_max: usize) -> JobError {
     JobError::Panicked(cut(text_of(panic), bytes_max))
 }
 
-/// What somebody panicked with.
+/// The text of a panic.
 pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
@@ -143,7 +144,7 @@ pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without a message")
 }
 
-/// At most `bytes_max` bytes of `text`, whole characters only.
+/// The first `bytes_max` bytes of `text`, cut between characters.
 fn cut(text: &str, bytes_max: usize) -> Arc<str> {
     text[..text.floor_char_boundary(bytes_max)].into()
 }

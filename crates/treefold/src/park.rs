@@ -1,8 +1,8 @@
-//! Waiting without a runtime: the calling thread polls a future and parks until it is woken.
+//! Waits without a runtime: the calling thread polls a future and parks until it is woken.
 //!
-//! Channels and semaphores need no runtime to wake who waits for them, only timers and sockets do; those stay on the
-//! loop's thread. So a thread of a program that knows nothing of futures waits for a packet as for a condition
-//! variable, and nothing is started for it.
+//! Channels and semaphores can wake a waiter without a runtime. Only timers and sockets need one, and these
+//! are on the loop's thread. A thread of a synchronous program can therefore wait for a packet as for a
+//! condition variable, and no runtime is started for it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ impl Wake for Unpark {
     }
 }
 
-/// When a timeout that begins now is over; `None` when that is beyond what a clock shows.
+/// The end of a timeout that begins now; `None` if the clock cannot represent it.
 pub fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
-/// Waits for a future, until a point in time at most; `None` when it is not ready by then. It is polled once in any
-/// case.
+/// Waits for a future until `deadline_at` at most. Returns `None` if it is not ready by then. The future is
+/// always polled at least once.
 pub fn park_until<F: Future>(future: F, deadline_at: Option<Instant>) -> Option<F::Output> {
-    // On a runtime's own thread a future may be told to give way; here there is nobody to give way to.
+    // On a runtime's own thread, a future may be told to yield. Here there is no other task to yield to.
     let mut future = pin!(tokio::task::unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -57,7 +57,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[test]
-    fn a_thread_waits_for_what_another_gives() {
+    fn a_thread_waits_for_another_threads_value() {
         let (sender, receiver) = oneshot::channel();
         let giver = thread::spawn(move || sender.send(7));
         assert_eq!(park_until(receiver, None), Some(Ok(7)));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_in_time_is_not_waited_for() {
+    fn waiting_ends_at_the_deadline() {
         let (_sender, receiver) = oneshot::channel::<()>();
         assert_eq!(park_until(receiver, deadline_after(Duration::from_millis(1))), None);
         assert_eq!(park_until(std::future::ready(1), deadline_after(Duration::ZERO)), Some(1));

@@ -1,13 +1,13 @@
-//! Recordings: everything that happened to a node, in a file, so that it can happen again.
+//! Recordings: all inputs of a node, in a file, so that the node's run can be repeated.
 //!
-//! Core is a pure function of its inputs, so the inputs are the whole story: whoever feeds them to a fresh node
-//! sees it decide the same, step by step (`treefold replay`). A file is [`MAGIC`], then records, each a length
-//! (u32, little-endian) and that many bytes of postcard: one [`Header`], then an [`Entry`] per input and timeout,
-//! and at a clean shutdown an end record with a running hash over all effects. A file without an end is a crash's
-//! or a kill's, and as readable up to there.
+//! Core is a pure function of its inputs. A fresh node that is fed the same inputs therefore decides the
+//! same, step by step (`treefold replay`). A file is [`MAGIC`], followed by records. Each record is a length
+//! (u32, little-endian) and that many bytes of postcard: one [`Header`], then an [`Entry`] per input and
+//! timeout. A clean shutdown adds an end record with a running hash over all effects. A file without an end
+//! record is from a crash or a kill and can be read up to that point.
 //!
-//! Recording writes through a buffer, flushed at shutdown and each second. When the disk refuses, the recording
-//! ends with a warning, and the node goes on.
+//! Records are written through a buffer, which is flushed every second and at shutdown. If a write fails, the
+//! recording ends with a warning, and the node continues.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,30 +19,30 @@ use treefold_core::effect::Effect;
 use treefold_core::input::Input;
 use treefold_core::time::Instant;
 
-/// What a recording begins with; the last byte is the format's version.
+/// First bytes of a recording; the last one is the format's version.
 pub(crate) const MAGIC: [u8; 8] = *b"tfrecrd\x01";
 
 /// The first record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// What the node was told at its start.
+    /// The node's configuration at its start.
     pub(crate) config: NodeConfig,
-    /// When it started, by its own clock.
+    /// Start of the node, by its own clock.
     pub(crate) started_at: Instant,
 }
 
-/// A record of something that happened.
+/// A record of an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Entry<I> {
     /// An input.
     Input(Instant, I),
-    /// The node's timeout came.
+    /// The node's timeout was due.
     Timeout(Instant),
-    /// The recording was closed; the effects there were, and their hash.
+    /// The recording was closed. Contains the number of effects and their hash.
     End { effects: u64, hash: u64 },
 }
 
-/// A running hash over effects: FNV-1a, 64 bits, over the postcard of each.
+/// A running hash over effects: FNV-1a, 64 bits, over the postcard encoding of each effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EffectHash {
     pub(crate) effects: u64,
@@ -57,7 +57,7 @@ impl EffectHash {
     pub(crate) fn add(&mut self, effect: &Effect<Bytes>) {
         self.effects += 1;
         let hashed = postcard::serialize_with_flavor(effect, Fnv(self.hash));
-        self.hash = hashed.expect("hashing refuses no byte, and effects are made of what postcard can write");
+        self.hash = hashed.expect("hashing accepts every byte, and postcard can encode every effect");
     }
 }
 
@@ -76,7 +76,7 @@ impl postcard::ser_flavors::Flavor for Fnv {
     }
 }
 
-/// Appends to a buffer that is used again for each record.
+/// Appends to a buffer that is reused for each record.
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl postcard::ser_flavors::Flavor for Appended<'_> {
@@ -106,7 +106,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording; what was in the file is gone.
+    /// Creates a recording. An existing file is overwritten.
     pub(crate) fn create(path: &Path, config: &NodeConfig, started_at: Instant) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(path)?);
         file.write_all(&MAGIC)?;
@@ -119,31 +119,31 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// An input is about to be handled.
+    /// Records an input before it is handled.
     pub(crate) fn input(&mut self, now: Instant, input: &Input<Bytes>) {
         self.append(&Entry::Input(now, input));
     }
 
-    /// The timeout is about to be handled.
+    /// Records the timeout before it is handled.
     pub(crate) fn timeout(&mut self, now: Instant) {
         self.append(&Entry::<&Input<Bytes>>::Timeout(now));
     }
 
-    /// The node had an effect.
+    /// Adds an effect to the hash.
     pub(crate) fn effect(&mut self, effect: &Effect<Bytes>) {
         if self.file.is_some() {
             self.effects.add(effect);
         }
     }
 
-    /// Hands what is buffered to the system.
+    /// Flushes the buffer to the system.
     pub(crate) fn flush(&mut self) {
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
             self.give_up(&error);
         }
     }
 
-    /// Closes the recording: nothing more will happen.
+    /// Closes the recording.
     pub(crate) fn finish(&mut self) {
         let EffectHash { effects, hash } = self.effects;
         self.append(&Entry::<&Input<Bytes>>::End { effects, hash });
@@ -159,12 +159,12 @@ impl Recorder {
     }
 
     fn give_up(&mut self, error: &io::Error) {
-        tracing::warn!(%error, path = %self.path.display(), "the recording ends here");
+        tracing::warn!(%error, path = %self.path.display(), "the recording failed and ends here");
         self.file = None;
     }
 }
 
-/// Fills `record` with a value's length and its bytes.
+/// Encodes a value's length and bytes into `record`.
 fn encode<T: Serialize>(value: &T, record: &mut Vec<u8>) -> io::Result<()> {
     record.clear();
     record.extend_from_slice(&[0; 4]);

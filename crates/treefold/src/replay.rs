@@ -1,8 +1,8 @@
-//! Replaying: a recording's inputs through a fresh node, step by step.
+//! Replays a recording: feeds its inputs to a fresh node, step by step.
 //!
-//! [`Recording`] reads the file; [`run`] feeds a node with it and shows each step to a callback. At the end the
-//! effects' hash tells whether this build decides as the one that recorded: when it does not, the steps of two
-//! builds can be put side by side.
+//! [`Recording`] reads the file. [`run`] feeds a node with it and passes each step to a callback. At the end,
+//! the effects' hash tells whether this build decides as the recorded one did. If it does not, compare the
+//! steps of the two builds.
 //!
 //! ```no_run
 //! let summary = treefold::replay::run("node-3.rec", |step| {
@@ -24,57 +24,57 @@ use treefold_core::input::Input;
 use treefold_core::node::Node;
 use treefold_core::time::Instant;
 
-/// Why a recording can't be read (on). What was read before is good.
+/// Why a recording cannot be read, or not further. All entries before the error are valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The file can't be opened or read.
+    /// The file cannot be opened or read.
     #[error("at byte {offset}: {source}")]
     Io {
-        /// How far it was read.
+        /// Number of bytes read before.
         offset: u64,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is no recording, or one of another version's format.
-    #[error("this is no recording of this version (it begins with {found:?}, not {MAGIC:?})")]
+    /// The file is not a recording, or has another version's format.
+    #[error("the file is not a recording of this version: it begins with {found:?}; {MAGIC:?} was expected")]
     BadMagic {
-        /// What it begins with.
+        /// The file's first bytes.
         found: Vec<u8>,
     },
-    /// A record makes no sense.
+    /// A record is malformed.
     #[error("the record at byte {offset} can't be read: {problem}")]
     BadRecord {
-        /// Where it begins.
+        /// The offset at which the record begins.
         offset: u64,
-        /// What about it.
+        /// The decoder's error.
         problem: String,
     },
-    /// The file ends before its header does.
+    /// The file ends before the end of its header.
     #[error("the recording ends within its header, at byte {offset}")]
     NoHeader {
-        /// Where it ends.
+        /// The offset at which the file ends.
         offset: u64,
     },
 }
 
-/// Something that happened to the recorded node.
+/// An event of the recorded node.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// When, by the node's clock.
+    /// Time of the event, by the node's clock.
     pub at: Instant,
-    /// What.
+    /// The event.
     pub what: Happening,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// The node was started.
     Start,
-    /// It was given an input.
+    /// The node received an input.
     Input(Input<Bytes>),
-    /// Its timeout came.
+    /// The node's timeout was due.
     Timeout,
 }
 
@@ -92,7 +92,7 @@ impl Recording {
     /// Opens a recording and reads its header.
     ///
     /// # Errors
-    /// When the file can't be read, is no recording, or ends within its header.
+    /// If the file cannot be read, is not a recording, or ends within its header.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let io = |source| RecordingError::Io { offset: 0, source };
         let mut file = BufReader::new(File::open(path).map_err(io)?);
@@ -106,22 +106,23 @@ impl Recording {
         Ok(Self { file, offset, header, end: None, truncated_at: None, over: false })
     }
 
-    /// What the node was told at its start.
+    /// The node's configuration at its start.
     pub fn config(&self) -> &NodeConfig {
         &self.header.config
     }
 
-    /// When it started, by its own clock.
+    /// Start of the node, by its own clock.
     pub fn started_at(&self) -> Instant {
         self.header.started_at
     }
 
-    /// The hash over all effects, once the end of a cleanly closed recording has been read.
+    /// The hash over all effects, after the end record of a cleanly closed recording has been read.
     pub fn recorded_hash(&self) -> Option<u64> {
         self.end.map(|end| end.hash)
     }
 
-    /// Where the file breaks off within a record, once that has been read: the node was killed.
+    /// The offset at which the file ends within a record, after the file has been read up to there. The node
+    /// was then killed.
     pub fn truncated_at(&self) -> Option<u64> {
         self.truncated_at
     }
@@ -136,7 +137,7 @@ impl Recording {
                 None
             }
             None => {
-                // A file that simply stops between two records has no tail to report.
+                // If the file ends between two records, there is no partial record to report.
                 let length = self.file.get_ref().metadata().map_or(self.offset, |metadata| metadata.len());
                 self.truncated_at = (length > self.offset).then_some(self.offset);
                 None
@@ -158,15 +159,15 @@ impl Iterator for Recording {
     }
 }
 
-/// The next whole record; `None` at the end of the file or in a record that it cuts off. `offset` then stays
-/// where that record begins.
+/// Reads the next complete record; `None` at the end of the file or at an incomplete record. In that case
+/// `offset` stays at the start of that record.
 fn next_record<T: DeserializeOwned>(
     file: &mut impl Read,
     offset: &mut u64,
 ) -> Result<Option<T>, RecordingError> {
     let at = *offset;
     let mut read = |bytes: u64| {
-        // By `take`, so that a senseless length can't make us allocate more than the file has.
+        // `take` prevents a malformed length from allocating more than the file has.
         let mut part = Vec::new();
         file.by_ref().take(bytes).read_to_end(&mut part).map(|_| part)
     };
@@ -186,42 +187,42 @@ fn next_record<T: DeserializeOwned>(
 /// One step of a replay.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Counts the steps; 0 is the node's start.
+    /// The step's number; 0 is the node's start.
     pub number: u64,
-    /// When, by the recorded node's clock.
+    /// Time of the step, by the recorded node's clock.
     pub at: Instant,
-    /// What happened.
+    /// The event of the step.
     pub what: &'a Happening,
-    /// What the node wanted done.
+    /// The node's effects.
     pub effects: &'a [Effect<Bytes>],
 }
 
-/// How a replay went.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaySummary {
-    /// Inputs and timeouts replayed.
+    /// Number of replayed inputs and timeouts.
     pub inputs: u64,
-    /// Effects the node had.
+    /// Number of the node's effects.
     pub effects: u64,
-    /// Their hash.
+    /// The effects' hash.
     pub effect_hash: u64,
-    /// The hash when it was recorded; `None` when the recording was not closed cleanly.
+    /// The hash in the recording; `None` if the recording was not closed cleanly.
     pub recorded_hash: Option<u64>,
-    /// Where the file breaks off within a record, if it does.
+    /// The offset at which the file ends within a record, if it does.
     pub truncated_at: Option<u64>,
 }
 
 impl ReplaySummary {
-    /// Whether the node decided as when it was recorded; `None` when the recording doesn't say.
+    /// Whether the node decided as it did when it was recorded; `None` if the recording has no end record.
     pub fn is_faithful(&self) -> Option<bool> {
         self.recorded_hash.map(|recorded| recorded == self.effect_hash)
     }
 }
 
-/// Feeds a fresh node with a recording, showing each step to `watch`.
+/// Feeds a fresh node with a recording and passes each step to `watch`.
 ///
 /// # Errors
-/// When the recording can't be read (on); the steps before were shown.
+/// If the recording cannot be read. The steps before the error have been passed to `watch`.
 pub fn run(path: impl AsRef<Path>, mut watch: impl FnMut(Step<'_>)) -> Result<ReplaySummary, RecordingError> {
     let mut recording = Recording::open(path)?;
     let started_at = recording.started_at();

@@ -1,9 +1,10 @@
-//! What a node asks a seed before it joins: whom the seed knows, and whether they agree on its services' totals.
+//! The questions of a node to a seed before it joins: which members the seed knows, and whether their totals
+//! agree with the node's.
 //!
-//! Members refuse the partitions of a node whose total differs anyway (`treefold_core::membership::service`). But whoever
-//! starts a node with the wrong total should hear of it at once, and the cluster should not see the node at all. And
-//! a node that knows the cards of the others when it begins can be the front of calls at once. If no seed answers in
-//! time, the node joins without, and learns all of this by gossip.
+//! Members refuse the partitions of a node whose total differs anyway (`treefold_core::membership::service`).
+//! With this check, a node with a wrong total also fails at its start with an error, and the cluster never
+//! sees it. In addition, a node that starts with the other members' cards can immediately act as the front of
+//! calls. If no seed answers in time, the node joins without the answer and learns the cards by gossip.
 
 use crate::client::ClientBuilder;
 use crate::error::StartError;
@@ -13,13 +14,13 @@ use treefold_core::id::NodeId;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::membership::service::first_difference;
 
-/// How long a node waits for a seed's answer before it joins without.
+/// How long a node waits for a seed's answer before it joins without one.
 const SEED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The first seed that answers, and the cards of the members that it knows, its own among them.
+/// Returns the first seed that answers, and the cards of the members that it knows, including its own.
 ///
 /// # Errors
-/// The first service whose total differs from what these members agree on, with both totals.
+/// If a service's total differs from the total on which these members agree. The error contains both totals.
 pub(crate) async fn ask_seeds(
     own: &MemberCard,
     seeds: &[String],
@@ -46,7 +47,7 @@ async fn first_answer<'a>(
     for seed in seeds {
         let Ok(client) = client.clone().at([seed]).connect().await else { continue };
         let Ok(status) = client.status().await else { continue };
-        // Its own address may be among the seeds.
+        // The node's own address may be among the seeds.
         if status.card.node != own.node {
             let from = status.card.node;
             let others = status.members.into_iter().map(|member| member.card);

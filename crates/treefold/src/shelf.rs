@@ -1,6 +1,7 @@
 //! The operators that a node was sent, by name. The least recently used are evicted when there are too many.
 //!
-//! An operator stays while a stream's filter uses it, so that other nodes that join the stream can fetch it from here.
+//! An operator stays while a stream's filter uses it, so that other nodes that join the stream can fetch it
+//! from here.
 
 use crate::foreign::Sent;
 use lru::LruCache;
@@ -23,7 +24,7 @@ struct Held {
 }
 
 impl Held {
-    /// Filters that are made of it now.
+    /// Number of filters that use it now.
     fn users(&self) -> usize {
         Arc::strong_count(&self.sent) - 1
     }
@@ -41,28 +42,28 @@ impl Held {
 
 impl Default for Shelf {
     fn default() -> Self {
-        // Its own limits bound it.
+        // `put` enforces the limits.
         Self { held: LruCache::unbounded(), bytes: 0 }
     }
 }
 
 impl Shelf {
-    /// The operator of this name, to send it on.
+    /// Finds an operator, to send it to another node.
     pub(crate) fn find(&mut self, id: OperatorId) -> Option<Arc<Sent>> {
         self.held.get(&id).map(|held| Arc::clone(&held.sent))
     }
 
-    /// The same, to make a filter of it.
+    /// Finds an operator, to make a filter of it.
     pub(crate) fn find_for_use(&mut self, id: OperatorId) -> Option<Arc<Sent>> {
         let held = self.held.get_mut(&id)?;
         held.uses += 1;
         Some(Arc::clone(&held.sent))
     }
 
-    /// Keeps an operator. One that is here already stays what it was.
+    /// Keeps an operator. If it is already kept, nothing changes.
     ///
     /// # Errors
-    /// When there is no room, and all that is here is in use.
+    /// If there is no room, and all operators are in use.
     pub(crate) fn put(&mut self, sent: Arc<Sent>, limits: &Limits) -> Result<OperatorStatus, Arc<str>> {
         let (id, bytes) = (sent.id, sent.held_bytes());
         if let Some(held) = self.held.get(&id) {
@@ -73,7 +74,7 @@ impl Shelf {
             let Some((&unused, _)) = oldest_first.find(|(_, held)| held.users() == 0) else {
                 let (count, limit) = (limits.operators_max, limits.operators_bytes_max);
                 return Err(format!(
-                    "no room for the operator {id} of {bytes} bytes: open streams use what is here, and allowed are \
+                    "no room for the operator {id} of {bytes} bytes: open streams use all operators; allowed are \
                      {count} operators (operators_max) and {limit} bytes (operators_bytes_max)"
                 )
                 .into());
@@ -93,7 +94,7 @@ impl Shelf {
         }
     }
 
-    /// Everything that is here, by name.
+    /// Lists all operators, ordered by id.
     pub(crate) fn list(&self) -> Vec<OperatorStatus> {
         let mut all: Vec<OperatorStatus> = self.held.iter().map(|(_, held)| held.status()).collect();
         all.sort_unstable_by_key(|status| status.id);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_unless_a_stream_uses_it() {
+    fn the_least_recently_used_free_operator_is_evicted() {
         let limits = Limits { operators_max: 2, ..Limits::DEFAULT };
         let mut shelf = Shelf::default();
         for text in ["a", "b"] {
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_of_it_takes_room_too() {
+    fn compiled_bytes_count_against_the_limit() {
         let limits = Limits { operators_bytes_max: 9, ..Limits::DEFAULT };
         let mut shelf = Shelf::default();
         let mut compiled = |text, made_bytes| {
@@ -153,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_refused_with_the_limits() {
+    fn an_operator_without_room_is_refused_with_the_limits() {
         let limits = Limits { operators_bytes_max: 3, ..Limits::DEFAULT };
         let mut shelf = Shelf::default();
         shelf.put(sent("ab"), &limits).unwrap();
         let used = shelf.find_for_use(id_of(b"ab")).unwrap();
         let refused = shelf.put(sent("cd"), &limits).unwrap_err();
         assert!(refused.contains("operators_bytes_max"), "{refused}");
-        assert_eq!(shelf.put(sent("ab"), &limits).unwrap().uses, 1, "what is here needs no room");
+        assert_eq!(shelf.put(sent("ab"), &limits).unwrap().uses, 1, "a kept operator needs no further room");
         drop(used);
         shelf.put(sent("cd"), &limits).unwrap();
         assert_eq!(ids(&shelf), [id_of(b"cd")]);

@@ -7,12 +7,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use tokio::net::lookup_host;
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 4_096;
-/// How often a free port is tried that TCP has and UDP has not.
+/// Attempts to find a port that is free for both TCP and UDP.
 const PORT_TRIES_MAX: usize = 32;
 
-/// The addresses a name stands for; at least one.
+/// Resolves a name to at least one address.
 pub async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
     let failed = |source| StartError::Address { given: given.to_string(), source };
     let addrs: Vec<SocketAddr> = lookup_host(given).await.map_err(failed)?.collect();
@@ -22,7 +22,7 @@ pub async fn resolve(given: &str) -> Result<Vec<SocketAddr>, StartError> {
     Ok(addrs)
 }
 
-/// Refuses names that a greeting could not say.
+/// Refuses names that are too long for a greeting.
 pub(crate) fn check_cluster(name: &str) -> Result<(), StartError> {
     if name.len() <= NAME_BYTES_MAX {
         return Ok(());
@@ -30,11 +30,11 @@ pub(crate) fn check_cluster(name: &str) -> Result<(), StartError> {
     Err(StartError::Cluster { bytes: name.len(), bytes_max: NAME_BYTES_MAX })
 }
 
-/// Listens at the first of `addrs` that can be had, with TCP and with UDP on the same port.
+/// Listens at the first of `addrs` that is free, with TCP and UDP on the same port.
 pub(crate) fn listen(addrs: &[SocketAddr], given: &str) -> Result<(TcpListener, UdpSocket), StartError> {
     let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for &addr in addrs {
-        // A given port is tried once; a free one until both protocols have it.
+        // A given port is tried once. If the system chooses the port, retry until both protocols get it.
         let tries = if addr.port() == 0 { PORT_TRIES_MAX } else { 1 };
         for _ in 0..tries {
             match listen_at(addr) {
@@ -48,7 +48,7 @@ pub(crate) fn listen(addrs: &[SocketAddr], given: &str) -> Result<(TcpListener, 
 
 fn listen_at(addr: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let listener = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A node that restarts must not wait for its old connections to time out.
+    // A node that restarts must not wait until its old connections time out.
     listener.set_reuse_address(true)?;
     listener.set_nonblocking(true)?;
     listener.bind(&addr.into())?;
@@ -58,15 +58,16 @@ fn listen_at(addr: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     Ok((listener, datagrams))
 }
 
-/// A socket for datagrams.
+/// Binds a UDP socket.
 pub(crate) fn datagrams_at(addr: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(addr)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// The address by which others reach who is bound to `bound`: that one, unless it is every address of the
-/// machine. Then the address the system would use towards the first seed, or else towards the world at large.
+/// The address at which others reach a process bound to `bound`. This is `bound` itself, unless it is the
+/// unspecified address. In that case it is the address that the system would use towards the first seed, or
+/// else towards other networks.
 pub(crate) async fn reachable(bound: SocketAddr, seeds: &[String]) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
@@ -75,8 +76,8 @@ pub(crate) async fn reachable(bound: SocketAddr, seeds: &[String]) -> SocketAddr
     for seed in seeds {
         towards.extend(lookup_host(seed).await.into_iter().flatten());
     }
-    // Addresses for documentation: nobody's, so the system takes its default route. Connecting a socket for
-    // datagrams sends nothing.
+    // Documentation addresses, which belong to no machine, so the system chooses its default route.
+    // Connecting a UDP socket sends no packet.
     let (anywhere, loopback): (IpAddr, IpAddr) = match bound {
         SocketAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
         SocketAddr::V6(_) => {
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcp_and_udp_listen_on_one_port_and_it_can_be_had_again_at_once() {
+    fn tcp_and_udp_share_a_port_that_is_free_after_closing() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (listener, datagrams) = listen(&[any], "any").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_address_of_the_machine_is_advertised_as_one_that_can_be_reached() {
+    async fn an_unspecified_address_is_advertised_as_a_reachable_one() {
         let bound: SocketAddr = "0.0.0.0:7700".parse().unwrap();
         let advertised = reachable(bound, &["127.0.0.1:7701".to_string()]).await;
         assert_eq!(advertised, "127.0.0.1:7700".parse().unwrap());

@@ -1,10 +1,11 @@
-//! A connection before anything is known of it: sockets, and the greeting.
+//! A connection before its first message: sockets and the greeting.
 //!
-//! Both sides greet. Who dialled speaks first; who listens answers with its own greeting, or with a fault and
-//! nothing more. Nothing else is written before the other's greeting has been read: the name in it says which
-//! life of the process answers at that address, and what was meant for the dead must not reach the living.
+//! Both sides greet. The side that dialled sends its greeting first. The listening side answers with its own
+//! greeting, or with a fault and nothing more. Neither side writes anything else before it has read the
+//! other's greeting. The name in the greeting tells which life of the process answers at that address, and
+//! messages for a dead process must not reach its successor.
 //!
-//! Nodes and clients share this file; what they do with a connection afterwards differs.
+//! Nodes and clients share this file. They differ in how they use a connection afterwards.
 
 use crate::options::ClusterOptions;
 use crate::wire::blocks::Blocks;
@@ -21,22 +22,22 @@ use tokio::time::timeout;
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
-/// How long making a connection may take, greeting included.
+/// Time limit for a dial, greeting included.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long who connects here may take to greet.
+/// Time limit for the greeting of a process that connects here.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// Parts of frames handed to the system in one write. Small frames lie side by side and are one part.
+/// The most parts of frames in one write. Small frames are adjacent and are one part.
 const WRITE_SLICES_MAX: usize = 16;
-/// Quiet time after which the system asks whether the other machine is still there.
+/// Idle time after which the system probes whether the other machine is alive.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
-/// How often it asks; after some nine answers missed, the connection breaks.
+/// Interval of these probes. After about nine missed answers, the connection breaks.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
-/// Bytes read and thrown away so that a last fault is not overtaken by a reset.
+/// The most bytes read and dropped so that a final fault arrives before the connection is reset.
 const FAREWELL_BYTES_MAX: usize = 1 << 20;
-/// How long that may take.
+/// Time limit for reading these bytes.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Who we are to whomever we greet, and what we take from them.
+/// This process's identity for its peers, and the limits of its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
@@ -45,7 +46,7 @@ pub(crate) struct Identity {
     pub(crate) limits: Limits,
     /// See [`Hello::by_launcher`].
     pub(crate) by_launcher: bool,
-    /// Where large payloads have their memory from.
+    /// The shared memory blocks of large payloads.
     pub(crate) blocks: Blocks,
 }
 
@@ -60,31 +61,31 @@ impl Identity {
 /// A connection that is ready for messages.
 pub(crate) struct Greeted {
     pub(crate) peer: NodeId,
-    /// See [`Hello::by_launcher`]; of who listens, to who dialled.
+    /// See [`Hello::by_launcher`]. Of the listening side, for the side that dialled.
     pub(crate) by_launcher: bool,
     pub(crate) read: OwnedReadHalf,
     pub(crate) write: OwnedWriteHalf,
-    /// May hold frames that came right behind the greeting.
+    /// May contain frames that arrived directly after the greeting.
     pub(crate) inbox: Inbox,
 }
 
-/// Why a connection did not get as far as messages. It is closed.
+/// Why a connection did not reach its first message. The connection is closed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GreetError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
     Wire(#[from] WireError),
-    #[error("the other side says: {0}")]
+    #[error("the other side reports: {0}")]
     Fault(Fault),
-    #[error("whoever answers there greets with this process's own name")]
+    #[error("the process at that address greets with this process's own name; check the address")]
     Echo,
     #[error("the limit of {peers_max} connections is reached (peers_max)")]
     Full { peers_max: usize },
 }
 
 impl Identity {
-    /// Whether whoever says this, from that side, may be talked to.
+    /// Checks that this process may talk to the sender of `hello`, on the side `from`.
     fn check(&self, hello: &Hello, from: Side) -> Result<(), WireError> {
         Hello::new(self.cluster.as_str(), self.node).agree(hello)?;
         hello.check_seal(self.token.as_ref(), from)
@@ -115,7 +116,8 @@ pub(crate) async fn dial(addr: SocketAddr, identity: &Identity) -> Result<Greete
     within(CONNECT_TIMEOUT, greet).await
 }
 
-/// Waits for the greeting of who has connected here, and answers it. `is_full` is asked once it is known who.
+/// Reads the greeting of a process that has connected here, and answers it. Calls `is_full` once the sender
+/// is known.
 pub(crate) async fn welcome(
     stream: TcpStream,
     identity: &Identity,
@@ -144,7 +146,7 @@ pub(crate) async fn welcome(
 }
 
 impl GreetError {
-    /// What to tell the other side; `None` when it is gone, or has told us first.
+    /// The fault to send to the other side; `None` if it is gone or has sent a fault itself.
     fn as_fault(&self) -> Option<Fault> {
         match self {
             Self::Io(_) | Self::Fault(_) | Self::Echo => None,
@@ -158,8 +160,8 @@ impl GreetError {
     }
 }
 
-/// Tells the other side why this connection is about to be closed, and gives it a moment to read that: closing
-/// with unread bytes resets the connection, and a reset would overtake the fault.
+/// Sends the reason for closing a connection, and gives the other side time to read it. Closing with unread
+/// bytes resets the connection, and the reset could overtake the fault.
 pub(crate) async fn say_farewell(
     mut read: OwnedReadHalf,
     write: &OwnedWriteHalf,
@@ -182,11 +184,11 @@ pub(crate) async fn say_farewell(
         }
         io::Result::Ok(())
     };
-    // It is a courtesy: whoever doesn't take it is no worse off than with a plain close.
+    // If the other side does not read the fault, the result is the same as that of a plain close.
     let _ = timeout(FAREWELL_TIMEOUT, farewell).await;
 }
 
-/// Writes what the system takes of an outbox; true when that was all of it.
+/// Writes as much of an outbox as the socket accepts. Returns true if that was all.
 pub(crate) fn write_some(write: &OwnedWriteHalf, outbox: &mut Outbox) -> io::Result<bool> {
     while !outbox.is_empty() {
         let mut slices = [IoSlice::new(&[]); WRITE_SLICES_MAX];
@@ -215,7 +217,7 @@ async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello
         match inbox.next()? {
             Some(Incoming::Hello(hello)) => return Ok(hello),
             Some(Incoming::Fault(fault)) => return Err(GreetError::Fault(fault)),
-            // The inbox takes nothing else for a first frame; this is for the compiler.
+            // The inbox accepts no other first frame. This arm only makes the match complete.
             Some(Incoming::Message(_) | Incoming::Launch(_)) => {
                 return Err(WireError::OutOfTurn { kind: 0 }.into());
             }
@@ -227,7 +229,7 @@ async fn read_hello(read: &mut OwnedReadHalf, inbox: &mut Inbox) -> Result<Hello
     }
 }
 
-/// The socket's options, and its two halves.
+/// Sets the socket's options and splits it into two halves.
 fn prepare(stream: TcpStream) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
@@ -253,7 +255,7 @@ mod tests {
     use treefold_core::stream::message::{StreamMessage, StreamUp};
 
     const STREAM: StreamId = StreamId { origin: 7, sequence: 1 };
-    /// More than the system holds of a connection that nobody reads.
+    /// More bytes than the system buffers for a connection that is not read.
     const PAYLOAD_BYTES: usize = 48 << 20;
 
     fn identity(addr: SocketAddr, generation: u64) -> Identity {
@@ -278,39 +280,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_beat_passes_a_payload_of_its_stream_that_a_slow_reader_holds_up() {
+    async fn a_beat_overtakes_a_payload_of_its_stream() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
-        let addr = listener.local_addr().expect("it is bound");
+        let addr = listener.local_addr().expect("the listener is bound");
         let (dialler, host) = (identity(SocketAddr::from(([127, 0, 0, 1], 1)), 1), identity(addr, 2));
         let accept = async {
-            let (stream, _) = listener.accept().await.expect("somebody dials");
+            let (stream, _) = listener.accept().await.expect("the other side dials");
             welcome(stream, &host, || false).await
         };
         let (sender, reader) = tokio::join!(dial(addr, &dialler), accept);
-        let (sender, mut reader) = (sender.expect("it is let in"), reader.expect("it greets"));
+        let (sender, mut reader) =
+            (sender.expect("the listener accepts the dialler"), reader.expect("the dialler greets"));
 
         let mut outbox = Outbox::new(Limits::DEFAULT);
-        outbox.push(&packet_up()).expect("it is within the limits");
-        let is_all = write_some(&sender.write, &mut outbox).expect("the connection stands");
-        assert!(!is_all, "nobody reads, so part of the payload waits here");
+        outbox.push(&packet_up()).expect("the packet is within the limits");
+        let is_all = write_some(&sender.write, &mut outbox).expect("the connection is open");
+        assert!(!is_all, "the reader has not started, so part of the payload waits here");
         let beat = Message::Stream(Box::new(StreamMessage::Beat { stream: STREAM }));
-        outbox.push(&beat).expect("it is within the limits");
+        outbox.push(&beat).expect("the beat is within the limits");
 
         let read = async {
             let mut came = Vec::new();
             while came.len() < 2 {
-                while let Some(incoming) = reader.inbox.next().expect("it makes sense") {
+                while let Some(incoming) = reader.inbox.next().expect("the bytes are well-formed") {
                     came.push(incoming);
                 }
                 if came.len() < 2 {
                     let read = reader.read.read_buf(&mut reader.inbox.read_buffer()).await;
-                    assert_ne!(read.expect("the connection stands"), 0);
+                    assert_ne!(read.expect("the connection is open"), 0);
                 }
             }
             came
         };
         let (written, came) = tokio::join!(write_all(&sender.write, &mut outbox), read);
-        written.expect("the connection stands");
+        written.expect("the connection is open");
         let kinds: Vec<&str> = came.iter().map(kind).collect();
         assert_eq!(kinds, ["beat", "packet"]);
     }

@@ -1,44 +1,48 @@
-//! Whether a reply agrees with itself, and with what was asked.
+//! Checks that a reply is consistent with itself and with the call.
 //!
-//! A client is told a status, and the sets that it follows from. A front that has a fault, or is of another make, may
-//! say `full` and list half of the partitions. A client that believed the status would pass half an answer on as a
-//! whole one, so every reply is judged before anybody sees it.
+//! A reply contains a status and the sets from which the status follows. A faulty front, or another
+//! implementation, may send `full` and list half of the partitions. A client that trusted the status would
+//! return half of an answer as a complete one. Every reply is therefore checked before the user gets it.
 
 use bytes::Bytes;
 use treefold_core::call::{CallOptions, Outcome, Status, losses_max};
 use treefold_core::partitions::PartitionSet;
 
-/// What a reply says in one place and denies in another.
+/// Checks a reply for contradictions.
 ///
 /// # Errors
-/// The contradiction, in words.
+/// A description of the contradiction.
 pub(crate) fn judge(outcome: &Outcome<Bytes>, options: &CallOptions) -> Result<(), String> {
     let Outcome { status, value, asked, contributed, missing, .. } = outcome;
     if matches!(status, Status::Rejected(_)) {
         return Ok(());
     }
     if let Some(chosen) = options.partitions.as_ref().filter(|chosen| *chosen != asked) {
-        return Err(format!("partitions {chosen} were to be asked, and it says that {asked} were"));
+        return Err(format!(
+            "the call chose partitions {chosen}, but the reply says that {asked} were asked"
+        ));
     }
     if !contributed.is_subset(asked) {
         let more = contributed.difference(asked);
-        return Err(format!("partitions {more} contributed, and were not asked"));
+        return Err(format!("partitions {more} contributed, but were not asked"));
     }
     let mut explained = PartitionSet::new();
     for loss in missing {
         let twice = loss.partitions.intersection(contributed);
         if !twice.is_empty() {
-            return Err(format!("partitions {twice} are missing, and contributed"));
+            return Err(format!("partitions {twice} are listed as missing, but contributed"));
         }
         let twice = loss.partitions.intersection(&explained);
         if !twice.is_empty() {
-            return Err(format!("partitions {twice} are missing twice"));
+            return Err(format!("partitions {twice} are listed as missing twice"));
         }
         explained.union_with(&loss.partitions);
     }
     let lost = asked.difference(contributed);
     if explained != lost {
-        return Err(format!("partitions {lost} did not contribute, and it lists {explained} as missing"));
+        return Err(format!(
+            "partitions {lost} did not contribute, but the reply lists {explained} as missing"
+        ));
     }
     let counts = format!("{} of {} partitions contributed", contributed.len(), asked.len());
     let losses_max = losses_max(asked.len(), options.min_coverage) as usize;
@@ -50,14 +54,18 @@ pub(crate) fn judge(outcome: &Outcome<Bytes>, options: &CallOptions) -> Result<(
     if *status != expected {
         let (said, least) = (status.name(), options.min_coverage);
         return Err(format!(
-            "its status is {said}, and {counts}, which with a minimum coverage of {least} is {}",
+            "the status is {said}, but {counts}, which is {} with a minimum coverage of {least}",
             expected.name()
         ));
     }
     let has_value = *status != Status::Insufficient && !contributed.is_empty();
     match (has_value, value) {
-        (true, None) => Err(format!("its status is {}, {counts}, and it has no value", status.name())),
-        (false, Some(_)) => Err(format!("its status is {}, {counts}, and it has a value", status.name())),
+        (true, None) => {
+            Err(format!("the status is {} and {counts}, but the reply has no value", status.name()))
+        }
+        (false, Some(_)) => {
+            Err(format!("the status is {} and {counts}, but the reply has a value", status.name()))
+        }
         _ => Ok(()),
     }
 }
@@ -87,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_agrees_with_itself_is_believed() {
+    fn consistent_replies_are_accepted() {
         let half = CallOptions { min_coverage: 0.5, ..CallOptions::default() };
         let nothing = CallOptions { min_coverage: 0.0, ..CallOptions::default() };
         let sound = [
@@ -112,15 +120,18 @@ mod tests {
             (outcome(Status::Partial, true, &[0, 1, 2, 3], &[]), "is full"),
             (
                 outcome(Status::Full, true, &[0, 1, 2, 3, 4], &[]),
-                "partitions 4 contributed, and were not asked",
+                "partitions 4 contributed, but were not asked",
             ),
             (
                 outcome(Status::Partial, true, &[0, 1, 2], &[&[2, 3]]),
-                "partitions 2 are missing, and contributed",
+                "partitions 2 are listed as missing, but contributed",
             ),
-            (outcome(Status::Partial, true, &[0, 1], &[&[2, 3], &[3]]), "partitions 3 are missing twice"),
-            (outcome(Status::Full, false, &[0, 1, 2, 3], &[]), "no value"),
-            (outcome(Status::Insufficient, true, &[0], &[&[1, 2, 3]]), "a value"),
+            (
+                outcome(Status::Partial, true, &[0, 1], &[&[2, 3], &[3]]),
+                "partitions 3 are listed as missing twice",
+            ),
+            (outcome(Status::Full, false, &[0, 1, 2, 3], &[]), "has no value"),
+            (outcome(Status::Insufficient, true, &[0], &[&[1, 2, 3]]), "has a value"),
         ];
         for (outcome, words) in cases {
             let said = judge(&outcome, &options).unwrap_err();
@@ -128,6 +139,6 @@ mod tests {
         }
         let chosen = CallOptions { partitions: Some(PartitionSet::first(3)), ..options };
         let said = judge(&outcome(Status::Full, true, &[0, 1, 2, 3], &[]), &chosen).unwrap_err();
-        assert!(said.contains("partitions 0-2 were to be asked"), "{said}");
+        assert!(said.contains("the call chose partitions 0-2"), "{said}");
     }
 }

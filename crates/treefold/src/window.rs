@@ -1,25 +1,26 @@
-//! A sender's window: so many bytes may be on their way, and whoever wants to send more waits until some are taken.
+//! A sender's window: a limited number of bytes may be in flight, and further senders wait until some are
+//! taken.
 //!
-//! The loop gives room back, as it hears from core what has been taken; senders take room, in any task or thread.
-//! Packets weigh what core takes them to weigh. One that is larger than the window takes all of it.
+//! The loop returns room when core reports that packets were taken. Senders take room, in any task or thread.
+//! Each packet has the weight that core gives it. A packet larger than the window takes the whole window.
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, TryAcquireError};
 use treefold_core::stream::PACKET_BYTES;
 
-/// Bytes that may be sent, of so many in all.
+/// The free part of a window, and its size in bytes.
 #[derive(Debug)]
 pub(crate) struct Window {
     free: Semaphore,
     bytes: u64,
 }
 
-/// No room will be given any more.
+/// The window is closed and gives no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
 impl Window {
-    /// A window of so many bytes, all of them free.
+    /// A window of `bytes` bytes, all free.
     pub(crate) fn new(bytes: u64) -> Self {
         let free = usize::try_from(bytes).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { free: Semaphore::new(free), bytes: free as u64 }
@@ -31,7 +32,7 @@ impl Window {
         room.map_err(|_| Closed).map(tokio::sync::SemaphorePermit::forget)
     }
 
-    /// Takes room for a packet, or says whether there is none now.
+    /// Takes room for a packet. Returns false if there is none now.
     pub(crate) fn try_take(&self, payload: &Bytes) -> Result<bool, Closed> {
         match self.free.try_acquire_many(self.weight(payload)) {
             Ok(room) => {
@@ -43,13 +44,13 @@ impl Window {
         }
     }
 
-    /// So many bytes have been taken. Called by one thread only.
+    /// Returns `bytes` bytes of room. Called by one thread only.
     pub(crate) fn give(&self, bytes: u64) {
         let taken = self.bytes.saturating_sub(self.free.available_permits() as u64);
         self.free.add_permits(usize::try_from(bytes.min(taken)).unwrap_or(0));
     }
 
-    /// Nobody waits any more, nor is given room.
+    /// Closes the window. Waiting senders get an error.
     pub(crate) fn close(&self) {
         self.free.close();
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_larger_than_the_window_takes_all_of_it_and_gives_no_more_back() {
+    fn a_packet_above_the_window_takes_exactly_all_of_it() {
         let window = Window::new(100);
         let [small, large] = [0, 1_000].map(|bytes| Bytes::from(vec![0; bytes]));
         assert_eq!(window.try_take(&large), Ok(true));
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_windows_larger_than_any_memory() {
+    fn windows_may_exceed_the_semaphores_limit() {
         let window = Window::new(u64::MAX);
         assert_eq!(window.try_take(&Bytes::from_static(b"x")), Ok(true));
         window.give(u64::MAX);

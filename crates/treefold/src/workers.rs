@@ -1,13 +1,14 @@
-//! Worker threads: where locals and heavy reductions run, and what becomes of those that never return.
+//! Worker threads, which run locals and expensive reductions, and the handling of those that never return.
 //!
-//! Core decides what runs when; it hands out about as many jobs as the node has processors, so the queue here is
-//! short and plain. Threads are started when there is a job and no idle thread, up to a limit. A job that panics
-//! costs nothing but itself. A thread whose job is given up as stuck is *written off*: it no longer counts, so
-//! another may take its place; should it ever return, core hears that the job is over (nobody waits for the
-//! result) and the thread ends. DAC §4.3 isolates service code the same way, with processes.
+//! Core decides when each job runs. It releases about as many jobs as the node has processors, so the queue
+//! here is short and has no priorities. If there is a job and no idle thread, a thread is started, up to a
+//! limit. A job that panics affects only itself. A thread whose job is given up as stuck is *written off*: it
+//! is no longer counted, so another thread may replace it. If the job returns later, core is informed that it
+//! has ended (no call waits for the result), and the thread ends. DAC §4.3 isolates service code in the same
+//! way, with processes.
 //!
-//! Results go into one list. The loop is woken only by the result that finds the list empty: whoever comes while
-//! it is not, rides along.
+//! Results go into one list. The loop is woken only by the result that finds the list empty. Further results
+//! are collected with it.
 
 use crate::filter::{Filters, Kinds};
 use crate::foreign::{Loading, Sent};
@@ -27,7 +28,7 @@ use treefold_core::id::JobId;
 use treefold_core::stream::StreamId;
 use treefold_core::stream::spec::Filtered;
 
-/// How many times as long as it must each job shall take: a fault to inject, shared by loop and workers.
+/// The factor by which each job is slowed down: an injected fault, shared by loop and workers.
 #[derive(Debug)]
 pub(crate) struct Slowness(AtomicU64);
 
@@ -36,7 +37,7 @@ impl Slowness {
         Arc::new(Self(AtomicU64::new(1f64.to_bits())))
     }
 
-    /// Sets the factor; below 1, or NaN, counts as 1.
+    /// Sets the factor. A factor below 1, or NaN, counts as 1.
     pub(crate) fn set(&self, factor: f64) {
         self.0.store(factor.max(1.0).to_bits(), Ordering::Relaxed);
     }
@@ -45,7 +46,7 @@ impl Slowness {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// What is to be waited after work that took `took`; `None` at full speed.
+    /// The delay after work that took `took`; `None` at full speed.
     pub(crate) fn delay_after(&self, took: Duration) -> Option<Duration> {
         let factor = self.factor();
         (factor > 1.0)
@@ -54,7 +55,8 @@ impl Slowness {
     }
 }
 
-/// A node's worker threads. Dropping it lets them end after the jobs they are at; queued jobs are forgotten.
+/// A node's worker threads. If dropped, the threads end after their current jobs, and queued jobs are
+/// discarded.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
 }
@@ -81,19 +83,19 @@ struct State {
     closed: bool,
 }
 
-/// What a worker does.
+/// A worker's task.
 pub(crate) enum Task {
     /// A local or a reduction.
     Job(Job<Bytes>),
-    /// A run of a stream's filter, which comes back with what it gave.
+    /// A run of a stream's filters, which are returned with the result.
     Filter(Box<Filtering>),
-    /// Filters to be opened that somebody else wrote.
+    /// Opening of filters of which one is a sent operator.
     Open(Box<OpeningFilters>),
-    /// Bytes to be made an operator of.
+    /// Making an operator of bytes.
     Load(Box<Loading>),
 }
 
-/// Filters to be opened.
+/// Filters to open.
 pub(crate) struct OpeningFilters {
     pub(crate) stream: StreamId,
     pub(crate) ticket: u64,
@@ -101,14 +103,14 @@ pub(crate) struct OpeningFilters {
     pub(crate) params: Bytes,
 }
 
-/// What names a task.
+/// A task's identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TaskId {
     /// A job.
     Job(JobId),
-    /// A stream's run.
+    /// A run of a stream's filters.
     Filter(StreamId, u64),
-    /// Something that has a ticket.
+    /// A task with a ticket.
     Ticket(u64),
 }
 
@@ -156,19 +158,19 @@ impl Task {
     }
 }
 
-/// What came of a task.
+/// A task's result.
 pub(crate) enum Finished {
     /// A job.
     Job(JobId, Yielded),
-    /// A filter's run.
+    /// The filters and the result of their run.
     Filter { stream: StreamId, run: u64, filters: Filters, result: Result<Filtered<Bytes>, JobError> },
-    /// Filters, and where they run.
+    /// The opened filters and where they run.
     Opened { stream: StreamId, ticket: u64, result: Result<(Filters, Placement), Arc<str>> },
-    /// An operator.
+    /// The operator.
     Loaded { ticket: u64, result: Result<Arc<Sent>, Arc<str>> },
 }
 
-/// Whether the thread that runs a job counts.
+/// Whether the thread of a running job is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Counted,
@@ -176,7 +178,7 @@ enum Standing {
 }
 
 impl Workers {
-    /// Workers for a node; no thread is started yet.
+    /// Workers for a node. No thread is started yet.
     pub(crate) fn new(
         name: &str,
         registry: Arc<Registry>,
@@ -199,7 +201,7 @@ impl Workers {
         }
     }
 
-    /// Queues a job. Its result comes by [`finished`](Self::finished), also when no thread can be had.
+    /// Queues a task. [`finished`](Self::finished) returns its result, even if no thread can be started.
     pub(crate) fn submit(&self, task: Task) {
         let mut state = self.shared.lock();
         state.queue.push_back(task);
@@ -210,8 +212,8 @@ impl Workers {
         }
     }
 
-    /// Gives a job up: it leaves the queue, or, with `replace`, the thread that runs it is written off. True when it
-    /// was in the queue still, so that nothing will come of it.
+    /// Abandons a task: removes it from the queue or, with `replace`, writes off the thread that runs it.
+    /// Returns true if the task was still in the queue, so that it will have no result.
     pub(crate) fn abandon(&self, id: TaskId, replace: bool) -> bool {
         let mut state = self.shared.lock();
         match state.running.get_mut(&id) {
@@ -232,7 +234,7 @@ impl Workers {
         }
     }
 
-    /// Waits until there are results, and moves them into `into`. For one waiter at a time.
+    /// Waits for results and moves them into `into`. For one waiter at a time.
     pub(crate) async fn finished(&self, into: &mut Vec<Done>) {
         loop {
             {
@@ -255,7 +257,7 @@ impl Workers {
                 state.threads_started += 1;
             }
             Err(error) if state.threads == 0 => {
-                // Nobody is left who would ever take these jobs.
+                // No thread is left that could run these jobs.
                 let reason: Arc<str> = format!("no worker thread could be started: {error}").into();
                 for task in state.queue.drain(..) {
                     self.shared.report(Done { finished: task.failed(&reason), cost: Duration::ZERO });
@@ -279,7 +281,7 @@ impl Drop for Workers {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code of a service runs under this lock, so whoever poisoned it left it whole.
+        // No code of a service runs under this lock, so the state is consistent even if the lock is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -330,12 +332,12 @@ impl Shared {
     }
 }
 
-/// Processor time the calling thread has used.
+/// Processor time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec that lives through the call, and the clock is one every thread has.
+    // SAFETY: `time` is a valid timespec that outlives the call, and every thread has this clock.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    debug_assert_eq!(status, 0, "a thread has its own clock");
+    debug_assert_eq!(status, 0, "every thread has a CPU clock");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -165,7 +165,7 @@ fn what_can_not_be_made_is_refused_before_anything_is_printed() {
         ("topology kary 1 --back-ends 4", "is 1; allowed: 2 to"),
         ("topology kary 4", "how many back-ends? --hosts lists their hosts, --back-ends counts them"),
         ("topology balanced 4x0", "shape is 4x0; allowed: children level by level"),
-        ("topology balanced 4 --back-ends 5", "balanced:4 has 4 back-ends, and 5 were asked for"),
+        ("topology balanced 4 --back-ends 5", "balanced:4 has 4 back-ends, but 5 were asked for"),
         ("topology flat --hosts n[3-1]", "hosts is n[3-1]; allowed: hosts and ranges of hosts"),
         ("topology flat --hosts a,b --back-ends 3", "3 back-ends on hosts with 2 slots"),
         ("topology flat --back-ends 20000", "20001 processes; allowed: 16384"),
@@ -205,7 +205,7 @@ fn files_that_are_none_are_refused_with_their_name() {
     std::fs::write(file.path(), "a\nb c\n-x\n").unwrap();
     let refused = run(&format!("topology flat --hosts @{}", file.path().display()));
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("line 3, column 1: `-x` names no host"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("line 3, column 1: `-x` is not a host name"), "{}", refused.stderr);
 }
 
 #[test]

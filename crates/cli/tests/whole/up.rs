@@ -266,7 +266,7 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
     let token = summary["token"].as_str().expect("a token");
     let double = run_args(&["node", "--attach", attach, "--as", &place, "--token", token]);
     assert_eq!(double.code, 1);
-    assert!(double.stderr.contains("is there already"), "{}", double.stderr);
+    assert!(double.stderr.contains("is already attached"), "{}", double.stderr);
     up.child.kill().expect("it runs");
     for process in &mut processes {
         let code = process.wait().expect("it ends").code();

@@ -1,4 +1,4 @@
-//! One started process, from its start to its end: what it says on standard error last, and how it ends.
+//! One started process, from its start to its end: its last lines on standard error, and its exit status.
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
@@ -8,14 +8,15 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Child;
 use tokio::time::timeout;
 
-/// Lines of last words.
+/// The most lines of standard error in a report.
 const LINES_MAX: usize = 5;
-/// Bytes of standard error kept for them.
+/// Bytes of standard error that are kept for them.
 const TAIL_BYTES_MAX: usize = 4 << 10;
-/// What an ended process wrote is read for so long at most: who it started may hold its standard error open.
+/// Time limit for reading the rest of an ended process's output. Its own children may keep its standard error
+/// open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The end of what a process wrote to its standard error.
+/// The end of a process's standard error.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -27,7 +28,7 @@ impl Tail {
         tail.drain(..excess);
     }
 
-    /// The last lines, with what terminals would take for orders left out.
+    /// The last lines, without control characters.
     pub(super) fn last_words(&self) -> Vec<String> {
         let bytes: Vec<u8> = {
             let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +41,7 @@ impl Tail {
     }
 }
 
-/// Waits for a process's end, and says how it ended.
+/// Waits for a process's end, and describes how it ended.
 pub(super) async fn watch(mut child: Child, tail: Tail) -> String {
     let stderr = child.stderr.take();
     let read = async {
@@ -53,7 +54,7 @@ pub(super) async fn watch(mut child: Child, tail: Tail) -> String {
     tokio::pin!(read);
     let status = tokio::select! {
         status = child.wait() => {
-            // Whatever it wrote is in the pipe already.
+            // All of the process's output is in the pipe already.
             let _ = timeout(DRAIN_TIMEOUT, &mut read).await;
             status
         }
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_is_bounded_and_harmless() {
+    fn the_tail_is_bounded_and_has_no_control_characters() {
         let tail = Tail::default();
         for line in 0..10_000 {
             tail.push(format!("line {line}\x1b[2J\r\n").as_bytes());

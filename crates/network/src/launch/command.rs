@@ -1,8 +1,8 @@
-//! Command lines of processes, here and on other hosts.
+//! Command lines of processes, on this host and on others.
 //!
-//! What runs on another host passes through two shells: the one that `ssh` gives its words to, whichever it is, and the
-//! `sh` that this asks for. Every word is quoted for both. The token goes in by standard input, so that no list of
-//! processes shows it.
+//! A command for another host passes through two shells: the remote user's shell, to which `ssh` passes it,
+//! and the `sh` that this shell starts. Every word is quoted for both. The token is sent on standard input,
+//! so that no process list shows it.
 
 use std::io;
 use std::process::Stdio;
@@ -11,23 +11,23 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use treefold::parts::wire::Token;
 
-/// Where a process finds its cluster's token.
+/// Environment variable with the cluster's token.
 pub const TOKEN_VARIABLE: &str = "TREEFOLD_TOKEN";
-/// The process that a process is tied to, which started it.
+/// Environment variable with the id of the parent process to which this process is tied.
 pub const TIED_VARIABLE: &str = "TREEFOLD_TIED_TO";
-/// Set for processes that a parent has started: that one reads their standard error. Who was started by somebody else
-/// writes to that one's log.
+/// Set for processes that a parent has started and whose standard error it reads. The standard error of other
+/// processes goes to the log of their own starter.
 pub(super) const STARTED_VARIABLE: &str = "TREEFOLD_STARTED";
-/// How long `ssh` tries to connect, in seconds.
+/// Time limit of `ssh` for connecting, in seconds.
 const SSH_CONNECT_TIMEOUT_S: u32 = 10;
 
-/// `ssh` that never asks a question and does not wait for ever.
+/// An `ssh` command that never prompts and has a time limit for connecting.
 pub fn ssh_default() -> Vec<String> {
     let timeout = format!("ConnectTimeout={SSH_CONNECT_TIMEOUT_S}");
     ["ssh", "-o", "BatchMode=yes", "-o", &timeout].map(str::to_owned).to_vec()
 }
 
-/// What a template's placeholders stand for.
+/// The values of a template's placeholders.
 #[derive(Clone, Debug)]
 pub(super) struct Blanks<'a> {
     pub(super) attach: &'a str,
@@ -36,7 +36,7 @@ pub(super) struct Blanks<'a> {
     pub(super) total: u32,
 }
 
-/// A template with its placeholders filled in.
+/// Fills in a template's placeholders.
 pub(super) fn fill(template: &[String], blanks: &Blanks<'_>) -> Vec<String> {
     let fill = |word: &String| {
         let word = word.replace("{attach}", blanks.attach).replace("{place}", blanks.place);
@@ -45,7 +45,7 @@ pub(super) fn fill(template: &[String], blanks: &Blanks<'_>) -> Vec<String> {
     template.iter().map(fill).collect()
 }
 
-/// One word for a POSIX shell, whatever is in it.
+/// Quotes any word for a POSIX shell.
 pub fn quote(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
@@ -54,12 +54,12 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Words for a POSIX shell.
+/// Quotes words for a POSIX shell.
 pub fn quote_all<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// What `ssh` is given to run.
+/// The command for `ssh` to run.
 fn remote_command(words: &[String], has_token: bool) -> String {
     let run = format!("export {STARTED_VARIABLE}=1 && exec {}", quote_all(words));
     let script = if has_token {
@@ -70,7 +70,7 @@ fn remote_command(words: &[String], has_token: bool) -> String {
     format!("exec sh -c {}", quote(&script))
 }
 
-/// True for names of this machine.
+/// Returns true for names of this machine.
 pub(super) fn is_here(host: &str) -> bool {
     if ["localhost", "127.0.0.1", "::1"].contains(&host) {
         return true;
@@ -93,7 +93,8 @@ fn ask_host_name() -> Option<String> {
     String::from_utf8(buffer[..end].to_vec()).ok()
 }
 
-/// Starts a process here. It is in a group of its own: Ctrl-C at a terminal is the front-end's to act on.
+/// Starts a process on this host, in a separate process group: only the front-end reacts to Ctrl-C at a
+/// terminal.
 pub(super) fn start_here(words: &[String], token: Option<&Token>, is_tied: bool) -> io::Result<Child> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -123,7 +124,8 @@ pub(super) fn start_there(
     let mut child = spawn(&mut command)?;
     if let (Some(mut stdin), Some(token)) = (child.stdin.take(), token) {
         let line = format!("{}\n", token.reveal());
-        // It fits a pipe's buffer; who ends before reading it says why by ending.
+        // The line fits in a pipe's buffer. If the process ends before it reads the line, its exit status
+        // tells why.
         tokio::spawn(async move { stdin.write_all(line.as_bytes()).await });
     }
     Ok(child)
@@ -133,10 +135,10 @@ fn spawn(command: &mut Command) -> io::Result<Child> {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).process_group(0).spawn()
 }
 
-/// Has the kernel end this process when the one that started it ends, if that was asked for.
+/// Makes the kernel end this process when its parent ends, if the parent asked for it.
 ///
 /// # Errors
-/// When that one has ended already.
+/// If the parent has already ended.
 #[cfg(target_os = "linux")]
 pub fn tie_to_parent() -> io::Result<()> {
     let Some(parent) = std::env::var(TIED_VARIABLE).ok().and_then(|text| text.parse::<u32>().ok()) else {
@@ -148,27 +150,27 @@ pub fn tie_to_parent() -> io::Result<()> {
     match (refused, actual == parent) {
         (true, _) => Err(io::Error::last_os_error()),
         (_, true) => Ok(()),
-        // It died before it could be tied to.
+        // The parent died before this process was tied to it.
         (_, false) => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
-/// Elsewhere than on Linux, a process finds out by its connection.
+/// On other systems, a process notices by its connection that its parent has ended.
 #[cfg(not(target_os = "linux"))]
 pub fn tie_to_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// Allows this process so many open files more, as far as the system lets it: a child costs three.
+/// Raises this process's limit of open files to `more` plus a reserve, as far as the system allows.
 pub(super) fn allow_files(more: usize) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is writable, and read only.
+    // SAFETY: the structure is writable for the first call and only read by the second.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
             let wanted = (more as libc::rlim_t).saturating_add(256).min(limit.rlim_max);
             if limit.rlim_cur < wanted {
                 limit.rlim_cur = wanted;
-                // What is not granted shows when a child can't be started.
+                // If the limit is too low, starting a child fails with an error.
                 libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
             }
         }
@@ -184,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_filled_in_wherever_they_stand() {
+    fn placeholders_are_filled_in_anywhere_in_a_word() {
         let template = words(&["node", "--as={place}", "x:partitions={number}/{total}", "{attach}"]);
         let filled = fill(&template, &Blanks { attach: "h:1", place: "a:0", number: 3, total: 9 });
         assert_eq!(filled, ["node", "--as=a:0", "x:partitions=3/9", "h:1"]);
     }
 
     #[test]
-    fn two_shells_leave_every_word_as_it_was() {
+    fn quoted_words_pass_two_shells_unchanged() {
         let nasty = words(&["/bin/echo", "", "a b", "it's", "$HOME `id` \"x\" \\ ! *", "line\nend", "-n;"]);
         let mut echo = words(&["printf", "<%s>"]);
         echo.extend(nasty.iter().cloned());
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_comes_by_standard_input() {
+    fn the_token_is_read_from_standard_input() {
         use std::io::Write;
         let show = words(&["sh", "-c", "printf %s \"$TREEFOLD_TOKEN\""]);
         assert!(!remote_command(&show, true).contains("secret"));

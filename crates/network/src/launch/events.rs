@@ -1,12 +1,12 @@
-//! What a network's user is told, when it listens.
+//! Events for a network's user.
 //!
-//! A front-end goes on whether or not anybody listens, so what is to be told is bounded: whoever falls behind misses
-//! events, and is told how many when there is room again.
+//! A front-end continues even if its user does not read events, so their number is bounded. A user that falls
+//! behind misses events and receives their number when there is room again.
 
 use super::NetworkEvent;
 use tokio::sync::mpsc;
 
-/// Events that wait for [`Network::event`](super::Network::event).
+/// The most events that wait for [`Network::event`](super::Network::event).
 pub const EVENTS_MAX: usize = 1_024;
 
 #[derive(Debug)]
@@ -16,13 +16,13 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Both ends, for at most so many events.
+    /// Creates both ends of a channel for at most `events_max` events.
     pub(super) fn bounded(events_max: usize) -> (Self, mpsc::Receiver<NetworkEvent>) {
         let (sender, receiver) = mpsc::channel(events_max);
         (Self { sender, missed: 0 }, receiver)
     }
 
-    /// Tells it, or counts it as missed. Whoever does not listen any more has no wish to know.
+    /// Sends an event, or counts it as missed. If the user has dropped the receiver, the count has no effect.
     pub(super) fn tell(&mut self, event: NetworkEvent) {
         if self.missed > 0 && self.sender.try_send(NetworkEvent::Missed { events: self.missed }).is_ok() {
             self.missed = 0;
@@ -32,7 +32,7 @@ impl Events {
         }
     }
 
-    /// Tells what was missed, once there is room for it; waits for ever when nothing was.
+    /// Sends the number of missed events once there is room. Waits forever if no event was missed.
     pub(super) async fn tell_missed(&mut self) {
         let room = match self.missed {
             0 => std::future::pending().await,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_listen_misses_events_and_is_told_how_many() {
+    async fn missed_events_are_counted_and_reported() {
         let (mut events, mut heard) = Events::bounded(2);
         (0..5).for_each(|number| events.tell(came(number)));
         assert_eq!(told(&mut heard), ["0", "1"]);
@@ -75,10 +75,10 @@ mod tests {
         (6..9).for_each(|number| events.tell(came(number)));
         assert_eq!(told(&mut heard), ["6", "7"]);
         events.tell_missed().await;
-        assert_eq!(told(&mut heard), ["missed 1"], "also when nothing else happens");
+        assert_eq!(told(&mut heard), ["missed 1"], "the count is sent even without further events");
         (9..12).for_each(|number| events.tell(came(number)));
         drop(heard);
         events.tell_missed().await;
-        assert_eq!(events.missed, 0, "nobody is left to tell");
+        assert_eq!(events.missed, 0, "the receiver is gone");
     }
 }

@@ -1,8 +1,8 @@
-//! Who looks after the children of one process: starts them, takes them in when they attach, tells them what is below
-//! them, and gathers what there is to report.
+//! Looks after the children of one process: starts them, accepts them when they attach, assigns their
+//! subtrees, and collects reports.
 //!
-//! A foreman decides nothing about the network as a whole: an inner process passes its reports to its parent, and the
-//! front-end ([`super::front`]) draws the sum.
+//! A foreman makes no decisions about the whole network. An inner process passes its reports to its parent,
+//! and the front-end ([`super::front`]) combines them.
 
 use super::child::{Tail, watch};
 use super::command::{Blanks, allow_files, fill, is_here, start_here, start_there};
@@ -19,22 +19,23 @@ use treefold::parts::wire::{Assignment, Failed, Launch, Launcher, Started, Token
 use treefold::parts::{LaunchAsk, LaunchNews};
 use treefold_core::id::NodeId;
 
-/// Files that a child costs its parent: its connection, its standard error, and the kernel's handle on it.
+/// Open files that a child costs its parent: its connection, its standard error, and the kernel's handles.
 const FILES_PER_CHILD: usize = 4;
-/// Processes that are started at a time. Starting one takes hundreds of microseconds, and whoever has come meanwhile
-/// waits so long to be told what to start itself.
+/// Processes that are started in one step. Starting one takes hundreds of microseconds, and a child that
+/// attaches in that time waits for its assignment.
 const STARTED_AT_A_TIME: usize = 8;
-/// Of the time a process has for its subtree, what it gives its children: its report has to arrive in time, too.
+/// A process gives its children this share of its own time, so that its report arrives in time too.
 const TIME_SHARE: f64 = 0.9;
-/// How long a process that has closed its connection may take to exit.
+/// Time limit for a process to exit after it has closed its connection.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
-/// What is said of a process that went because it wanted to.
+/// How a process that left on purpose has ended.
 pub(super) const HAS_LEFT: &str = "has left";
-/// And of one that nobody has heard the end of.
+/// How a process has ended if only its connection was lost.
 pub(super) const CONNECTION_LOST: &str = "the connection to it is lost";
 
-/// The number of a process that does not know its place: its only endpoint, or partition.
+/// The number of a process that does not know its place: the number of its only endpoint, which is a
+/// partition.
 pub(super) fn number_of(started: &Started) -> Option<u32> {
     if !started.place.is_empty() {
         return None;
@@ -44,7 +45,7 @@ pub(super) fn number_of(started: &Started) -> Option<u32> {
     held.next().is_none().then_some(number)
 }
 
-/// Waits until then, or for ever.
+/// Waits until `at`, or forever.
 pub(super) async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -57,13 +58,13 @@ struct Post {
     place: String,
     host: Arc<str>,
     part: Topology,
-    /// The number of its first back-end.
+    /// Number of the part's first back-end.
     first: u32,
     standing: Standing,
     tail: Tail,
-    /// Its process, when it was started from here.
+    /// Id of its process, if this process started it.
     pid: Option<u32>,
-    /// That process has not ended.
+    /// True until that process has ended.
     is_running: bool,
 }
 
@@ -74,7 +75,7 @@ enum Standing {
     Gone,
 }
 
-/// What happened to a process that was started from here.
+/// How a process that was started here has ended.
 pub(super) struct Ended {
     post: usize,
     how: String,
@@ -86,13 +87,13 @@ pub(super) struct Foreman {
     host: Arc<str>,
     token: Option<Token>,
     plan: Assignment,
-    /// `None` when there is all the time in the world.
+    /// `None` if there is no time limit.
     due_at: Option<Instant>,
     is_root: bool,
     posts: Vec<Post>,
-    /// The first post whose process has not been started.
+    /// Index of the first post whose process has not been started.
     next_to_start: usize,
-    /// Posts whose standing is [`Standing::Expected`].
+    /// Number of posts whose standing is [`Standing::Expected`].
     expected: usize,
     by_place: HashMap<String, usize>,
     there: HashMap<NodeId, usize>,
@@ -103,7 +104,7 @@ pub(super) struct Foreman {
 }
 
 impl Foreman {
-    /// For the process at the top of `part`, whose back-ends are numbered from `plan.first`.
+    /// A foreman for the process at the root of `part`, whose back-ends are numbered from `plan.first`.
     pub(super) fn new(
         handle: Handle,
         own_addr: String,
@@ -146,7 +147,7 @@ impl Foreman {
         }
     }
 
-    /// True until all children have been started, or when somebody else starts them.
+    /// True until all children have been started. False if an external program starts them.
     pub(super) fn has_to_start(&self) -> bool {
         self.next_to_start < self.posts.len()
     }
@@ -175,7 +176,8 @@ impl Foreman {
             Launcher::Auto => post.host == self.host || is_here(&post.host),
         };
         if here {
-            // Grandchildren outlive a dead inner process, so they are tied to the front-end by their connection only.
+            // Grandchildren must outlive a dead inner process, so they are tied to the front-end only by
+            // their connection.
             return start_here(&words, self.token.as_ref(), self.is_root);
         }
         if let (false, Some(program)) = (self.plan.remote_program.is_empty(), words.first_mut()) {
@@ -205,8 +207,8 @@ impl Foreman {
         self.failed.push(Failed { place: post.place.clone(), what, last_words });
     }
 
-    /// A process says it is here; false when it is none of the children. One that does not know its place is the
-    /// back-end whose endpoint it has.
+    /// Handles an attaching process. Returns false if it is none of the children. A process that does not
+    /// know its place is the back-end with the number of its endpoint.
     pub(super) fn take_in(&mut self, from: NodeId, mut started: Started) -> bool {
         let found = match number_of(&started) {
             Some(number) => self.back_end(number),
@@ -219,13 +221,13 @@ impl Foreman {
             return true;
         }
         if started.card.node != from {
-            self.say(from, Launch::Refuse { why: "the card is another node's".to_owned() });
+            self.say(from, Launch::Refuse { why: "the card belongs to another node".to_owned() });
             return true;
         }
         if let Standing::There(other) = self.posts[at].standing
             && other != from
         {
-            let why = format!("{} is there already, at {}", started.place, other.addr);
+            let why = format!("{} is already attached, at {}", started.place, other.addr);
             self.say(from, Launch::Refuse { why });
             return true;
         }
@@ -236,7 +238,7 @@ impl Foreman {
         true
     }
 
-    /// The child that is the back-end of a number.
+    /// The child that is the back-end with this number.
     fn back_end(&self, number: u32) -> Option<usize> {
         let at = self.posts.partition_point(|post| post.first <= number).checked_sub(1)?;
         let post = &self.posts[at];
@@ -247,7 +249,8 @@ impl Foreman {
         self.assignment(&self.posts[at].part, self.posts[at].first)
     }
 
-    /// What a child is told: everything about its part, or, when nothing is below it, where the front-end is.
+    /// A child's assignment: everything about its part or, if there is no process below it, only the
+    /// front-end's address.
     pub(super) fn assignment(&self, part: &Topology, first: u32) -> Assignment {
         let (plan, mut own) = (&self.plan, self.assignment_of_guest());
         (own.part, own.first) = (part.to_string(), first);
@@ -260,7 +263,7 @@ impl Foreman {
         own
     }
 
-    /// What a program is told that has no place in the topology.
+    /// The assignment of a program without a place in the topology.
     pub(super) fn assignment_of_guest(&self) -> Assignment {
         let (plan, now) = (&self.plan, Instant::now());
         let time_left = self.due_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
@@ -277,7 +280,7 @@ impl Foreman {
         }
     }
 
-    /// A child reports what has happened below it.
+    /// Handles a child's report about its subtree.
     pub(super) fn take_report(&mut self, from: NodeId, started: Vec<Started>, failed: Vec<Failed>) {
         if self.there.contains_key(&from) {
             self.started.extend(started);
@@ -285,7 +288,8 @@ impl Foreman {
         }
     }
 
-    /// A peer is gone, by [`HAS_LEFT`] or [`CONNECTION_LOST`]. Of a process that runs here its end says more.
+    /// Handles the loss of a peer, by [`HAS_LEFT`] or [`CONNECTION_LOST`]. If its process runs here, the
+    /// process's end gives a better reason and is reported instead.
     pub(super) fn let_go(&mut self, peer: NodeId, what: &str) {
         let Some(at) = self.there.remove(&peer) else { return };
         if self.posts[at].standing == Standing::There(peer) {
@@ -296,7 +300,7 @@ impl Foreman {
         }
     }
 
-    /// A process that was started from here has ended.
+    /// Handles the end of a process that was started here.
     pub(super) fn note_end(&mut self, ended: &Ended) {
         let post = &mut self.posts[ended.post];
         post.is_running = false;
@@ -307,7 +311,7 @@ impl Foreman {
         }
     }
 
-    /// Gives up on who has not come, and starts nobody else.
+    /// Reports all children that have not attached as failed, and starts no further children.
     pub(super) fn give_up_waiting(&mut self) {
         self.next_to_start = self.posts.len();
         let waited = self.plan.time_left;
@@ -318,12 +322,12 @@ impl Foreman {
         }
     }
 
-    /// The processes that were started from here, by name and id.
+    /// The processes that were started here, by name and process id.
     pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
         self.posts.iter().filter_map(|post| Some((post.place.as_str(), post.pid?)))
     }
 
-    /// When the last of the children should have come.
+    /// The time by which all children must have attached.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
@@ -332,7 +336,7 @@ impl Foreman {
         self.expected > 0
     }
 
-    /// What has happened since this was last asked.
+    /// Takes the changes since the last call.
     pub(super) fn drain_report(&mut self) -> Option<(Vec<Started>, Vec<Failed>)> {
         let report = (std::mem::take(&mut self.started), std::mem::take(&mut self.failed));
         (!report.0.is_empty() || !report.1.is_empty()).then_some(report)
@@ -342,8 +346,8 @@ impl Foreman {
         self.handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
     }
 
-    /// Tells everyone that it is over, these others too, and waits until they have gone; whoever was started from here
-    /// and has not ended by then is killed.
+    /// Tells all children and `others` that the network ends, and waits until they have gone. Processes that
+    /// were started here and have not ended by then are killed.
     pub(super) async fn end(
         &mut self,
         news: &mut mpsc::UnboundedReceiver<LaunchNews>,
@@ -364,9 +368,10 @@ impl Foreman {
                 }
             }
         };
-        // Who is slower than that is killed, or finds its parent gone.
+        // Slower processes are killed, or notice that their parent is gone.
         let _ = tokio::time::timeout(grace, all_gone).await;
-        // Who has closed its connection is about to exit; whoever ends the network is not to find it there still.
+        // Processes that have closed their connections are about to exit. After this function, the network's
+        // owner must not find them running.
         let all_exited = async { while self.processes.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(EXIT_GRACE, all_exited).await;
         self.processes.shutdown().await;

@@ -1,5 +1,5 @@
-//! The front-end's part in its network's life: it counts who has come, sends those on who called at the wrong door, and
-//! takes in who has lost its parent.
+//! The front-end's part in its network: counts the processes that have attached, redirects processes that
+//! attached to the front-end before their parents, and adopts processes that have lost their parents.
 
 use super::events::Events;
 use super::foreman::{CONNECTION_LOST, Foreman, HAS_LEFT, number_of, until};
@@ -18,31 +18,32 @@ use treefold::parts::{LaunchAsk, LaunchNews};
 use treefold_core::id::NodeId;
 use treefold_core::membership::card::MemberCard;
 
-/// After a first failure, how long others are waited for, so that all that went wrong for one reason is told at once.
+/// How long the front-end waits for further failures after the first, so that failures with one cause are
+/// reported together.
 const MORE_FAILURES_WAIT: Duration = Duration::from_millis(500);
-/// How long processes have to end when the network did not come up.
+/// Time that processes have to end after the network failed to start.
 const FAILED_GRACE: Duration = Duration::from_secs(1);
-/// Children are given up at the deadline, and what they report of theirs is on its way so long.
+/// Children are given up at the deadline. Their reports about their own children may arrive this much later.
 const REPORTS_WAIT: Duration = Duration::from_millis(300);
-/// Processes that called here before their parents did; more are refused.
+/// The most processes that attach before their parents. Further ones are refused.
 const WAITING_MAX: usize = 16_384;
-/// Programs that have no place in the topology; more are refused.
+/// The most programs without a place in the topology. Further ones are refused.
 const GUESTS_MAX: usize = 16_384;
 
-/// Who is where.
+/// The processes of a network and their states.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
-    /// Place in the topology's row, and the parent's, by name.
+    /// Index in the topology's order and the parent's index, by name.
     places: HashMap<String, (usize, usize)>,
     cards: Vec<Option<Arc<MemberCard>>>,
-    /// Those that are known not to come, or no longer there.
+    /// Processes that will not attach or have gone.
     gone: Vec<bool>,
-    /// How many cards there are, and how many are gone.
+    /// Number of cards, and number of processes that are gone.
     there_count: usize,
     gone_count: usize,
-    /// Where the topology's back-ends are in its row.
+    /// Indices of the topology's back-ends.
     back_ends: Vec<usize>,
-    /// Who has attached and has no place in the topology: children of the front-end.
+    /// Programs without a place in the topology that have attached. They are children of the front-end.
     pub(super) guests: BTreeMap<NodeId, Arc<MemberCard>>,
 }
 
@@ -71,11 +72,11 @@ impl Roster {
         self.cards[at] = card;
     }
 
-    /// Those that failed take with them who would have been started by them.
+    /// A failed process also fails the processes that it would have started.
     fn progress(&self, topology: &Topology) -> Progress {
         let (mut failed, mut lost_until) = (0, 0);
         let processes = topology.processes();
-        // Hardly ever is anybody gone, and this is asked again and again.
+        // Processes are rarely gone, and this function is called often.
         let all = if self.gone_count == 0 { &[] } else { processes };
         for (at, process) in all.iter().enumerate().skip(1) {
             if self.gone[at] {
@@ -86,7 +87,7 @@ impl Roster {
         Progress { started: self.there_count, failed, total: processes.len() - 1 }
     }
 
-    /// The card of who is at a place now.
+    /// The card of the process that is now at a place.
     pub(super) fn card(&self, place: &str) -> Option<&Arc<MemberCard>> {
         let &(at, _) = self.places.get(place)?;
         self.cards[at].as_ref()
@@ -100,10 +101,10 @@ pub(super) struct Front {
     news: mpsc::UnboundedReceiver<LaunchNews>,
     events: Events,
     roster: Arc<Mutex<Roster>>,
-    /// Who called here before its parent was known, by the parent's place in the row.
+    /// Processes that attached before their parents were known, by the parent's index.
     waiting: HashMap<usize, Vec<(NodeId, Started)>>,
     waiting_count: usize,
-    /// Who lost its parent and is a child of the front-end now.
+    /// Processes that lost their parents and are now children of the front-end.
     adopted: HashMap<NodeId, String>,
     failed: Vec<Failed>,
     is_up: bool,
@@ -158,7 +159,7 @@ impl Front {
         })
     }
 
-    /// What the network's owner sees of it.
+    /// The roster, shared with the network's owner.
     pub(super) fn shared_roster(&self) -> Arc<Mutex<Roster>> {
         Arc::clone(&self.roster)
     }
@@ -167,12 +168,12 @@ impl Front {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The processes that were started from here.
+    /// The processes that were started here.
     pub(super) fn children(&self) -> Vec<(String, u32)> {
         self.foreman.pids().map(|(place, pid)| (place.to_owned(), pid)).collect()
     }
 
-    /// Starts everyone and waits until all have come, or some will not.
+    /// Starts all processes and waits until all have attached or have failed.
     pub(super) async fn come_up(&mut self, options: &mut UpOptions) -> Result<Vec<Failed>, UpError> {
         let mut give_up_at = self.foreman.due_at().and_then(|at| at.checked_add(REPORTS_WAIT));
         let mut told = None;
@@ -218,21 +219,21 @@ impl Front {
         Ok(std::mem::take(&mut self.failed))
     }
 
-    /// Who neither came nor was heard of, when nobody else says why.
+    /// The processes that neither attached nor were reported as failed.
     fn silent(&self, waited: Duration) -> Vec<Failed> {
         let roster = self.roster();
         let names = self.topology.processes().iter().skip(1).map(Process::name);
         let silent = names.filter(|place| roster.card(place).is_none());
-        let what = format!("nothing was heard of it within {waited:.1?}");
+        let what = format!("did not attach within {waited:.1?}, and its parent reported no reason");
         silent.map(|place| Failed { place, what: what.clone(), last_words: Vec::new() }).collect()
     }
 
-    /// Looks after the network until it is told to end it.
+    /// Looks after the network until it must end.
     pub(super) async fn look_after(mut self, mut stop: oneshot::Receiver<Duration>) {
         loop {
             self.digest();
             tokio::select! {
-                // When nobody is left to say it, the network is over as well.
+                // If the owner is gone, the network ends too.
                 grace = &mut stop => return self.end(grace.unwrap_or_default()).await,
                 news = self.news.recv() => match news {
                     Some(news) => self.hear(news),
@@ -250,20 +251,20 @@ impl Front {
         self.foreman.end(&mut self.news, others, grace).await;
     }
 
-    /// Waits for something to happen; false when nothing has by then.
+    /// Waits for an event until `at`. Returns false if there was none.
     async fn step(&mut self, at: Option<Instant>) -> bool {
         tokio::select! {
             biased;
             Some(news) = self.news.recv() => {
                 self.hear(news);
-                // What has come meanwhile is one report.
+                // News that have arrived in the meantime go into the same report.
                 while let Ok(news) = self.news.try_recv() {
                     self.hear(news);
                 }
             }
             Some(Ok(ended)) = self.foreman.processes.join_next() => self.foreman.note_end(&ended),
             () = until(at) => return false,
-            // Whoever has come is served first. In between, the runtime sees to its other tasks.
+            // Attaching processes are served first. In between, the runtime runs its other tasks.
             () = tokio::task::yield_now(), if self.foreman.has_to_start() => self.foreman.start_some(),
         }
         true
@@ -278,7 +279,7 @@ impl Front {
                 }
                 Launch::Report { started, failed } => self.foreman.take_report(from, started, failed),
                 Launch::Leave => self.let_go(from, HAS_LEFT),
-                // Nobody tells a front-end what to do.
+                // A front-end has no parent that could send these.
                 Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
             },
             LaunchNews::Lost { peer } => {
@@ -289,7 +290,7 @@ impl Front {
         }
     }
 
-    /// Somebody is gone: a child, or one whom no foreman looks after, an orphan or a guest.
+    /// Handles the loss of a peer: a child, an adopted process, or a guest.
     fn let_go(&mut self, peer: NodeId, what: &str) {
         self.foreman.let_go(peer, what);
         let failed = |place| Failed { place, what: what.to_owned(), last_words: Vec::new() };
@@ -302,7 +303,8 @@ impl Front {
         }
     }
 
-    /// A child attaches, or somebody else's: one that called here first, or one that has lost its parent.
+    /// Handles an attaching process: a child, a guest, or a process that attaches here before its parent or
+    /// after losing it.
     fn attach(&mut self, from: NodeId, mut started: Started) {
         let refuse = |why: String| Launch::Refuse { why };
         if started.place.is_empty() {
@@ -313,7 +315,7 @@ impl Front {
         }
         let roster = self.roster();
         let Some(&(at, parent)) = roster.places.get(&started.place) else {
-            return self.foreman.say(from, refuse(format!("there is no {} here", started.place)));
+            return self.foreman.say(from, refuse(format!("the topology has no process {}", started.place)));
         };
         if parent == 0 {
             drop(roster);
@@ -332,14 +334,14 @@ impl Front {
         }
         drop(roster);
         if self.waiting_count >= WAITING_MAX {
-            return self.foreman.say(from, refuse("too many wait for their parents".to_owned()));
+            return self.foreman.say(from, refuse("too many processes wait for their parents".to_owned()));
         }
         self.waiting_count += 1;
         self.waiting.entry(parent).or_default().push((from, started));
     }
 
-    /// The place of a process that knows its number only; `None` for a guest: there is no such back-end, or it is there
-    /// and serves something else.
+    /// The place of a process that knows only its number. `None` for a guest: there is no such back-end, or
+    /// it is attached and serves another service.
     fn place_of(&self, started: &Started) -> Option<String> {
         let number = number_of(started)?;
         let roster = self.roster();
@@ -354,12 +356,12 @@ impl Front {
         is_free.then(|| self.topology.processes()[at].name())
     }
 
-    /// Makes a program that the topology does not know of a child of the front-end.
+    /// Adopts a program without a place in the topology as a child of the front-end.
     fn take_guest(&mut self, from: NodeId, card: Arc<MemberCard>) {
         let refused = if card.node != from {
-            Some("the card is another node's".to_owned())
+            Some("the card belongs to another node".to_owned())
         } else if self.roster().guests.len() >= GUESTS_MAX {
-            Some(format!("there are {GUESTS_MAX} guests already"))
+            Some(format!("the limit of {GUESTS_MAX} guests is reached"))
         } else {
             None
         };
@@ -372,7 +374,7 @@ impl Front {
         self.events.tell(NetworkEvent::Came { place: from.addr.to_string() });
     }
 
-    /// Who waited for it, and no longer does.
+    /// Removes and returns the children that waited for a parent.
     fn take_waiting(&mut self, parent: usize) -> Vec<(NodeId, Started)> {
         let children = self.waiting.remove(&parent).unwrap_or_default();
         self.waiting_count -= children.len();
@@ -387,19 +389,19 @@ impl Front {
         }
     }
 
-    /// Makes it a child of the front-end: its parent is gone.
+    /// Makes a process whose parent is gone a child of the front-end.
     fn adopt(&mut self, at: usize, from: NodeId, started: Started) {
         let is_back_end = |process: &&Process| process.role == Role::BackEnd;
         let first = self.topology.processes()[..at].iter().filter(is_back_end).count();
         let mut assignment = self.foreman.assignment(&self.topology.part(at), first as u32);
-        // Its children are on their way.
+        // The process's own children are on their way.
         assignment.time_left = assignment.time_left.max(REPORTS_WAIT);
         self.foreman.say(from, Launch::Assign(Box::new(assignment)));
         self.adopted.insert(from, started.place.clone());
         self.note(vec![started], Vec::new());
     }
 
-    /// Nobody is waited for any longer: who is not there is nobody's parent.
+    /// Gives up all missing processes: they are gone, and the children that waited for them are adopted.
     fn give_up_parents(&mut self) {
         {
             let mut roster = self.roster();
@@ -421,7 +423,7 @@ impl Front {
         }
     }
 
-    /// Takes note of all that the foreman has to report.
+    /// Handles the changes that the foreman has collected.
     fn digest(&mut self) {
         if let Some((started, failed)) = self.foreman.drain_report() {
             self.note(started, failed);
@@ -430,7 +432,7 @@ impl Front {
 
     fn note(&mut self, started: Vec<Started>, failed: Vec<Failed>) {
         let cards: Vec<_> = started.iter().map(|started| Arc::clone(&started.card)).collect();
-        // The node knows them before anybody here is told of them.
+        // The node learns the cards before the user gets the events.
         if !cards.is_empty() {
             self.handle.launch_ask(LaunchAsk::Learn { cards });
         }

@@ -1,24 +1,27 @@
-//! Networks: the processes of a topology, started in parallel level by level, and streamed over exactly as they stand.
+//! Networks: the processes of a topology are started level by level in parallel, and streams use exactly
+//! these trees.
 //!
 //! ```text
 //!   front-end ── starts ──▶ child ── starts ──▶ grandchild           by fork and exec, or by ssh
 //!       ◀── attach ── child    ◀── attach ── grandchild              a connection with the cluster's token
-//!       ── assign ──▶ child    ── assign ──▶ grandchild              what is below it, and how to start that
-//!       ◀──────────── report ─────────────────────────                who has come, with its card; who has not, and why
+//!       ── assign ──▶ child    ── assign ──▶ grandchild              its subtree, and how to start it
+//!       ◀──────────── report ─────────────────────────               cards of new processes, and failures
 //! ```
 //!
-//! A process is told who its parent is, connects to it, and says who it is and what it serves. The parent answers with
-//! its part of the topology, and the process starts its own children: levels come up in parallel, and no host starts
-//! more than its fan-out (MRNet §2.6 starts its processes so too). Cards climb with the reports, so the front-end knows
-//! everyone one round trip after the last has come. There is no gossip in such a network; streams find out by
-//! themselves who is lost.
+//! A process gets the address of its parent, connects to it, and sends its identity and its services. The
+//! parent answers with the process's part of the topology, and the process starts its own children. Levels
+//! therefore start in parallel, and no host starts more processes than its fan-out (MRNet §2.6 starts its
+//! processes in the same way). Cards travel up with the reports, so the front-end knows all processes one
+//! round trip after the last one has attached. Such a network has no gossip; streams detect lost nodes by
+//! themselves.
 //!
-//! Whoever loses its parent attaches to the front-end instead, and whoever can't reach that within a patience ends: a
-//! dead inner process costs itself alone, and a dead front-end takes the network with it.
+//! A process that loses its parent attaches to the front-end instead. A process that cannot reach the
+//! front-end within its patience ends. The loss of an inner process therefore costs only that process, and
+//! the loss of the front-end ends the network.
 //!
-//! [`options`] is what can be asked for, [`command`] makes command lines and processes, `child` watches one process,
-//! `foreman` looks after all children of one, `front` does so for the front-end, whose user `events` tells,
-//! [`post`] is a child's side.
+//! [`options`] contains the options of a network's start, and [`command`] creates command lines and
+//! processes. `child` watches one process, `foreman` looks after all children of one process, and `front`
+//! does so for the front-end. `events` informs the front-end's user. [`post`] is a child's side.
 
 mod child;
 pub mod command;
@@ -49,32 +52,32 @@ use treefold_core::membership::card::MemberCard;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::tree::{Seat, Tree};
 
-/// What happens to a network that is up.
+/// An event of a running network.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NetworkEvent {
-    /// A process has ended, has left, or can't be reached.
+    /// A process has ended, has left, or cannot be reached.
     Lost(Failed),
-    /// A process that had lost its parent, or had not been there before, has come.
+    /// A process has attached that was lost or missing before.
     Came {
-        /// Its name in the topology; a guest's address.
+        /// Its name in the topology; for a guest, its address.
         place: String,
     },
-    /// Somebody connected and was turned away.
+    /// A connecting process was rejected.
     TurnedAway {
-        /// From where.
+        /// Its address.
         from: SocketAddr,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// More happened than waits to be told ([`EVENTS_MAX`]).
+    /// The user read events too slowly: more than [`EVENTS_MAX`] were waiting.
     Missed {
-        /// How many events were left out here.
+        /// Number of events that were dropped at this point.
         events: u64,
     },
 }
 
-/// A running network; this process is its front-end. Dropping it ends all its processes.
+/// A running network whose front-end is this process. Dropping it ends all its processes.
 #[derive(Debug)]
 pub struct Network {
     node: Node,
@@ -89,14 +92,15 @@ pub struct Network {
 }
 
 impl Network {
-    /// Starts a topology's processes and returns when all have come.
+    /// Starts a topology's processes, and returns when all have attached.
     ///
-    /// The front-end's node listens where `options` say. On Linux, a local child of this process is tied to the thread
-    /// that polled this when it was started: it ends with it.
+    /// The front-end's node listens at the address in `options`. On Linux, a local child of this process is
+    /// tied to the thread that polled this future when the child was started: the child ends with that
+    /// thread.
     ///
     /// # Errors
-    /// When the front-end can't start, or, unless failures are allowed, some process does not come: then those who
-    /// did are ended.
+    /// If the front-end cannot start. Also if a process does not attach, unless failures are allowed; the
+    /// processes that did attach are then ended.
     pub async fn up(topology: Topology, mut options: UpOptions) -> Result<Self, UpError> {
         let started_at = Instant::now();
         let tuning =
@@ -131,7 +135,7 @@ impl Network {
         })
     }
 
-    /// The front-end's client, with which streams are opened.
+    /// The front-end's client, which opens streams.
     pub fn client(&self) -> Client {
         self.node.client()
     }
@@ -141,28 +145,28 @@ impl Network {
         &self.node
     }
 
-    /// The topology it was started from.
+    /// The topology from which the network was started.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Processes that were to come and did not.
+    /// Processes that did not attach.
     pub fn failures(&self) -> &[Failed] {
         &self.failures
     }
 
-    /// The processes that the front-end itself started on this host, by name and process id, also those that have ended
-    /// since: what is started by ssh is ssh.
+    /// The processes that the front-end itself started on this host, by name and process id, including those
+    /// that have ended since. For a process on another host, this is the id of its `ssh`.
     pub fn children(&self) -> &[(String, u32)] {
         &self.children
     }
 
-    /// How long it took until all were there.
+    /// Time until all processes had attached.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// Where each process is, in the topology's order; `None` for who is not there.
+    /// The address of each process, in the topology's order; `None` for a missing process.
     pub fn addrs(&self) -> Vec<Option<SocketAddr>> {
         let roster = self.roster();
         let addr_of = |place: String| roster.card(&place).map(|card| card.node.addr);
@@ -170,8 +174,9 @@ impl Network {
         std::iter::once(Some(self.node.addr())).chain(others).collect()
     }
 
-    /// The subtrees below the front-end as the topology has them, for [`StreamBuilder::trees`](treefold::StreamBuilder):
-    /// who is not there is left out, and its children are its parent's. Guests are trees of their own.
+    /// The subtrees below the front-end as in the topology, for
+    /// [`StreamBuilder::trees`](treefold::StreamBuilder). If a process is missing, its children become children
+    /// of its parent. Each guest is a separate tree.
     pub fn trees(&self, service: &str) -> Vec<Tree> {
         let roster = self.roster();
         let processes = self.topology.processes();
@@ -185,7 +190,7 @@ impl Network {
             let service = card.services.get(service);
             service.map(|service| service.partitions.clone()).unwrap_or_default()
         };
-        // before[at] counts those there among the processes 1 to at.
+        // before[at] counts the present processes among the processes 1 to at.
         let (mut trees, mut row, mut end) = (Vec::new(), Vec::new(), 0);
         for (at, process) in processes.iter().enumerate().skip(1) {
             let Some(card) = &cards[at] else { continue };
@@ -203,12 +208,12 @@ impl Network {
         trees
     }
 
-    /// Programs that have attached and that the topology does not know of.
+    /// Attached programs that have no place in the topology.
     pub fn guests(&self) -> Vec<SocketAddr> {
         self.roster().guests.keys().map(|guest| guest.addr).collect()
     }
 
-    /// The numbers of the topology's back-ends that are there.
+    /// The numbers of the topology's back-ends that are present.
     pub fn back_ends(&self) -> PartitionSet {
         let roster = self.roster();
         let back_ends = self.topology.processes().iter().filter(|process| process.role == Role::BackEnd);
@@ -216,16 +221,16 @@ impl Network {
         there.map(|(number, _)| number).collect()
     }
 
-    /// What happens next; `None` when nothing can happen any more. [`EVENTS_MAX`] wait to be asked for.
+    /// The next event; `None` after the last one. At most [`EVENTS_MAX`] events wait for this method.
     pub async fn event(&mut self) -> Option<NetworkEvent> {
         self.events.recv().await
     }
 
-    /// Ends the network in order: everyone is told, and who is still there after `grace` is killed.
+    /// Ends the network in order: informs all processes, and kills those that have not ended after `grace`.
     pub async fn down(mut self, grace: Duration) {
         if let (Some(stop), Some(task)) = (self.stop.take(), self.task.take()) {
             let _ = stop.send(grace);
-            // Its end is all that is waited for.
+            // Only the task's end matters.
             let _ = task.await;
         }
     }

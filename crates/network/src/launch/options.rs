@@ -1,4 +1,4 @@
-//! What can be asked of a network's start, and why it may not come up.
+//! Options of a network's start, and why it can fail.
 
 use super::command::{Blanks, fill, is_here};
 use crate::topology::{Process, Role, Topology};
@@ -9,56 +9,58 @@ use treefold::StartError;
 use treefold::parts::wire::{Failed, Launcher, Token};
 use treefold::{Node, NodeBuilder};
 
-/// How long a network may take to come up.
+/// Default time limit for a network's start.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How far a network has come.
+/// The progress of a network's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Processes that have come, the front-end not counted.
+    /// Processes that have attached, without the front-end.
     pub started: usize,
-    /// Processes that will not.
+    /// Processes that will not attach.
     pub failed: usize,
-    /// Processes in all, the front-end not counted.
+    /// All processes, without the front-end.
     pub total: usize,
 }
 
-/// How a network is started.
+/// Options of a network's start.
 ///
-/// Command lines are templates: `{attach}` stands for the parent's address, `{place}` for the process's name in the
-/// topology, `{number}` for the back-end's number, `{total}` for how many back-ends there are. The token is in the
-/// process's environment as `TREEFOLD_TOKEN`.
+/// Command lines are templates: `{attach}` is replaced by the parent's address, `{place}` by the process's
+/// name in the topology, `{number}` by the back-end's number, and `{total}` by the number of back-ends. The
+/// token is in the process's environment as `TREEFOLD_TOKEN`.
 pub struct UpOptions {
-    /// Who starts processes.
+    /// The mechanism that starts processes.
     pub launcher: Launcher,
-    /// The program for other hosts with its options, before the host's name.
+    /// The program for other hosts, with its options, before the host's name.
     pub ssh: Vec<String>,
     /// An inner process's command line.
     pub inner: Vec<String>,
     /// A back-end's command line.
     pub back_end: Vec<String>,
-    /// The program's path on other hosts; by default the same as here.
+    /// The program's path on other hosts; by default the same as on this host.
     pub remote_program: Option<String>,
-    /// How long all may take.
+    /// Time limit for the start of all processes.
     pub timeout: Duration,
-    /// True when a network with failures will do.
+    /// True to accept a network with failures.
     pub allow_failures: bool,
-    /// Who has not this token is turned away, and so is everyone here who meets another. `None` takes anybody.
+    /// The network rejects processes with another token, and its processes reject networks with another one.
+    /// `None` accepts every process.
     pub token: Option<Token>,
-    /// Where the front-end listens; by default at a free port, of this machine alone when all processes are here.
+    /// The front-end's listening address. The default is a free port, of the loopback address if all
+    /// processes run here.
     pub listen: Option<String>,
-    /// Where the others reach the front-end.
+    /// The address at which other processes reach the front-end.
     pub advertise: Option<String>,
-    /// What else the front-end's node is to be.
+    /// Further settings of the front-end's node.
     pub node: NodeBuilder,
-    /// Told the front-end's address before anyone is started.
+    /// Called with the front-end's address before any process is started.
     pub on_ready: Option<Box<dyn FnOnce(SocketAddr) + Send>>,
-    /// Told how far it is.
+    /// Called with the progress after each change.
     pub on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
 }
 
 impl UpOptions {
-    /// Processes of these two command lines.
+    /// Options for processes with these two command lines.
     pub fn new(inner: Vec<String>, back_end: Vec<String>) -> Self {
         Self {
             launcher: Launcher::Auto,
@@ -77,8 +79,8 @@ impl UpOptions {
         }
     }
 
-    /// What each process but the front-end is started with, when the front-end is at `attach`: for who starts them by
-    /// other means ([`Launcher::Wait`]).
+    /// The command line of each process except the front-end, if the front-end is at `attach`. For programs
+    /// that start the processes by other means ([`Launcher::Wait`]).
     pub fn command_lines<'a>(
         &'a self,
         topology: &'a Topology,
@@ -119,31 +121,31 @@ impl fmt::Debug for UpOptions {
     }
 }
 
-/// Why a network is not up. Nothing of it is left.
+/// Why a network did not start. All its processes have been ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpError {
-    /// The front-end's node can't start.
-    #[error("the front-end: {0}")]
+    /// The front-end's node cannot start.
+    #[error("the front-end could not start: {0}")]
     FrontEnd(#[source] StartError),
-    /// Processes did not come.
+    /// Processes did not attach.
     #[error("{}", told(.failed, *.started, *.total))]
     Failed {
-        /// Which, and why: at least one.
+        /// The failed processes with reasons; at least one.
         failed: Vec<Failed>,
-        /// How many had come.
+        /// Number of processes that had attached.
         started: usize,
-        /// How many there should have been.
+        /// Number of all processes.
         total: usize,
     },
-    /// What was asked makes no sense.
+    /// An option is invalid.
     #[error("{field} is {given}; allowed: {allowed}")]
     BadOption {
-        /// The option.
+        /// The option's name.
         field: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
 }

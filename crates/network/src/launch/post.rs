@@ -1,4 +1,5 @@
-//! A process's side of a network: it attaches to its parent, starts what it is told to start, and ends with its network.
+//! A process's side of a network: attaches to its parent, starts its assigned children, and ends with its
+//! network.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,26 +33,26 @@ use treefold::parts::{LaunchAsk, LaunchNews, PostError};
 use treefold_core::id::NodeId;
 use treefold_core::membership::card::MemberCard;
 
-/// How long a process looks for its network before it gives up.
+/// Default time limit for finding the network again after a loss.
 pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
-/// How long a process tries to attach at first: a job manager may start it before the front-end.
+/// Default time limit for the first attach. A job manager may start the process before the front-end.
 pub const ATTACH_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// The first pause between two attempts; it doubles up to [`PAUSE_MAX`].
+/// The first pause between two attempts. It doubles up to [`PAUSE_MAX`].
 const PAUSE_LEAST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// How long children have to end when the network ends.
+/// Time that children have to end when the network ends.
 const CHILDREN_GRACE: Duration = Duration::from_secs(1);
-/// Times that a process is sent on, before somebody goes round in circles.
+/// The most redirects of a process. More indicate a cycle.
 const REDIRECTS_MAX: usize = 4;
 
-/// Why a process is through with its network.
+/// Why a process has ended its part in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The network has been ended.
+    /// The network has ended.
     Ended,
-    /// Neither its parent nor the front-end could be reached for longer than its patience.
+    /// Neither the parent nor the front-end could be reached within the process's patience.
     Orphaned,
-    /// It was stopped by itself.
+    /// The process itself stopped.
     Stopped,
 }
 
@@ -67,8 +68,8 @@ pub struct Post {
 }
 
 impl Post {
-    /// The process named `place` in the topology, whose parent, or whose network's front-end, is at `parent`. Without
-    /// a name it is the back-end of the one endpoint that its node has, or a guest.
+    /// The process named `place` in the topology, which attaches to its parent or the network's front-end at
+    /// `parent`. If the name is empty, the process is the back-end of its node's only endpoint, or a guest.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn new(parent: impl ToString, place: impl Into<String>) -> Self {
         Self {
@@ -80,33 +81,34 @@ impl Post {
         }
     }
 
-    /// The cluster's token, to be handed to its children; the node itself needs it, too.
+    /// The cluster's token, which is passed to its children. The node needs the same token.
     pub fn token(mut self, token: Option<Token>) -> Self {
         self.token = token;
         self
     }
 
-    /// How long it lives without its parent and the front-end.
+    /// How long the process lives without its parent and the front-end.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long it tries to attach at first.
+    /// Time limit for the first attach.
     pub fn attach_timeout(mut self, timeout: Duration) -> Self {
         self.attach_timeout = timeout;
         self
     }
 
-    /// Attaches, starts what it is told to, and returns when the network is over or `stop` is.
+    /// Attaches, starts the assigned children, and returns when the network or `stop` ends.
     ///
     /// # Errors
-    /// When the network can't be reached at first, or will not have this process.
+    /// If the network cannot be reached at first, or refuses this process.
     pub async fn run(self, node: &Node, stop: impl Future<Output = ()>) -> Result<Ending, PostError> {
         self.live(node.handle().clone(), node.card().clone(), None, stop).await
     }
 
-    /// As [`run`](Self::run), for the node with this loop and this card; `assigned` is told when it is in.
+    /// As [`run`](Self::run), for the node with this loop and this card. Notifies `assigned` when the process
+    /// is accepted.
     pub(crate) async fn live(
         self,
         handle: Handle,
@@ -127,13 +129,13 @@ impl Post {
     }
 }
 
-/// A process that attaches, or has.
+/// A process that has attached or is trying to.
 struct Member {
     plan: Post,
     handle: Handle,
     own: Started,
     own_addr: String,
-    /// `None` while it is sought.
+    /// `None` while the process looks for a parent.
     parent: Option<NodeId>,
     seeking: Option<Seeking>,
     /// The front-end's address.
@@ -142,10 +144,10 @@ struct Member {
     assigned: Option<oneshot::Sender<()>>,
 }
 
-/// A parent that is sought; everybody else is served meanwhile.
+/// The search for a parent. Other messages are handled in the meantime.
 struct Seeking {
     found: Pin<Box<dyn Future<Output = Result<NodeId, PostError>> + Send>>,
-    /// The parent is lost: that there is no other is the network's end, and no mistake.
+    /// True if the parent was lost. If no other is found, the network has ended, which is not an error.
     is_orphan: bool,
 }
 
@@ -193,7 +195,7 @@ impl Member {
                 }
                 return Ok(ending);
             }
-            // One report of all that has come meanwhile.
+            // One report with all changes that have arrived in the meantime.
             if news.is_empty() {
                 self.report();
             }
@@ -225,7 +227,7 @@ impl Member {
         tokio::select! {
             biased;
             () = stop => Heard::Stop,
-            // Before the news: that a parent is lost comes after that it was found.
+            // Before the news, because the loss of a parent can only follow its discovery.
             found = found, if is_seeking => Heard::Found(found),
             news = news.recv() => news.map_or(Heard::Closed, Heard::News),
             Some(Ok(ended)) = foreman.processes.join_next() => {
@@ -236,7 +238,7 @@ impl Member {
                 foreman.give_up_waiting();
                 Heard::Nothing
             }
-            // Whoever has come is served first. In between, the runtime sees to its other tasks.
+            // Attaching processes are served first. In between, the runtime runs its other tasks.
             () = tokio::task::yield_now(), if foreman.has_to_start() => {
                 foreman.start_some();
                 Heard::Nothing
@@ -257,9 +259,9 @@ impl Member {
                     return;
                 }
                 let answer = match &self.root {
-                    // The front-end knows who belongs where.
+                    // The front-end knows the places of all processes.
                     Some(root) if place.is_empty() => Launch::Redirect { addr: root.clone() },
-                    _ => Launch::Refuse { why: format!("{place} is not expected here") },
+                    _ => Launch::Refuse { why: format!("this process has no child {place}") },
                 };
                 say(&self.handle, from, answer);
             }
@@ -269,7 +271,7 @@ impl Member {
                     foreman.take_report(from, started, failed);
                 }
             }
-            // From anyone but the parent these are nothing.
+            // These are ignored unless they come from the parent.
             Launch::Assign(_) | Launch::Redirect { .. } | Launch::Refuse { .. } | Launch::End => {}
         }
     }
@@ -277,16 +279,16 @@ impl Member {
     fn assign(&mut self, assignment: Assignment) {
         self.root = Some(assignment.root.clone());
         if let Some(assigned) = self.assigned.take() {
-            // Who no longer waits is on its way out.
+            // If the receiver no longer waits, it is about to end.
             let _ = assigned.send(());
         }
         if assignment.part.is_empty() {
             return;
         }
         let Ok(part) = assignment.part.parse::<Topology>() else {
-            return tracing::warn!("the part to start makes no sense");
+            return tracing::warn!("the assigned part of the topology is malformed");
         };
-        // A second assignment is what an adopted process gets: its children are there already.
+        // An adopted process gets a second assignment. Its children already exist.
         if part.processes().len() > 1 && self.foreman.is_none() {
             let (handle, addr, token) = (self.handle.clone(), self.own_addr.clone(), self.plan.token.clone());
             self.foreman = Some(Foreman::new(handle, addr, &part.into_part(), assignment, token, false));
@@ -322,7 +324,8 @@ impl Member {
         }
     }
 
-    /// A peer is gone. When it was the parent, the front-end takes this process in, or the network is over.
+    /// Handles the loss of a peer. If it was the parent, this process attaches to the front-end, or the
+    /// network has ended.
     fn lose(&mut self, peer: NodeId) {
         if !self.is_parent(peer) {
             return self.foreman.iter_mut().for_each(|foreman| foreman.let_go(peer, CONNECTION_LOST));
@@ -347,7 +350,7 @@ fn say(handle: &Handle, to: NodeId, word: Launch) {
     handle.launch_ask(LaunchAsk::Say { to, word: Box::new(word) });
 }
 
-/// Connects, again and again for as long as it may help.
+/// Connects, with further attempts as long as they may succeed.
 async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeId, PostError> {
     let give_up_at = deadline_after(patience);
     let mut pause = PAUSE_LEAST;
@@ -364,7 +367,7 @@ async fn attach(handle: &Handle, addr: &str, patience: Duration) -> Result<NodeI
     }
 }
 
-/// Tries each address that a name has.
+/// Tries each address of a name.
 async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
     let unreachable = |problem: String| PostError::Unreachable { addr: addr.to_owned(), problem };
     let found = resolve(addr).await.map_err(|error| unreachable(error.to_string()))?;
@@ -373,10 +376,11 @@ async fn attach_once(handle: &Handle, addr: &str) -> Result<NodeId, PostError> {
         handle.launch_ask(LaunchAsk::Attach { addr, answer });
         async move { answered.await.unwrap_or(Err(PostError::Closed)) }
     };
-    reach_any(found, ask).await.unwrap_or_else(|| Err(unreachable("it has no address".to_owned())))
+    reach_any(found, ask).await.unwrap_or_else(|| Err(unreachable("the name has no address".to_owned())))
 }
 
-/// Asks one after another until somebody is reached. That one refuses says more than that others are silent.
+/// Tries the addresses in turn until one is reached. If none is, a refusal is reported rather than a missing
+/// answer.
 async fn reach_any<F: Future<Output = Result<NodeId, PostError>>>(
     addrs: Vec<SocketAddr>,
     ask: impl Fn(SocketAddr) -> F,
@@ -392,11 +396,11 @@ async fn reach_any<F: Future<Output = Result<NodeId, PostError>>>(
     refused.map(Err)
 }
 
-/// The dead parent read this process's standard error: from now on, what is written there is lost, and harmless.
+/// Redirects standard error to /dev/null: the dead parent read it, and writing to the broken pipe would fail.
 fn forget_stderr() {
     use std::os::fd::AsRawFd;
     let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") else { return };
-    // SAFETY: both are open files; whoever writes to standard error finds another one there.
+    // SAFETY: both are open files, and standard error stays open throughout.
     unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO) };
 }
 
@@ -405,7 +409,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_address_is_tried_and_a_refusal_is_told_before_silence() {
+    async fn all_addresses_are_tried_and_refusals_are_preferred() {
         let there = NodeId::new(([127, 0, 0, 1], 3).into(), 0);
         let ask = |addr: SocketAddr| async move {
             match addr.port() {

@@ -1,4 +1,4 @@
-//! Problems shown in the text they are about, as compilers do: the line, and a mark below what is meant.
+//! Shows problems in their text, as compilers do: the line, and a mark below the wrong part.
 //!
 //! ```text
 //! tree.top:3:13: node02:0 has two parents: login:0, and node01:0 here
@@ -8,18 +8,18 @@
 //!     |             ^^^^^^^^
 //! ```
 //!
-//! Lines may be as long as a topology is large, so each is shown around its mark. What is no printable character is
-//! shown as a space: a text from elsewhere must not speak to the terminal.
+//! A line may be very long in a large topology, so each line is cut to the part around its mark. Control
+//! characters are shown as spaces, so that an untrusted text cannot control the terminal.
 
 use super::problem::{Place, Problem, Problems};
 use std::fmt::Write;
 
-/// Columns that are shown of a line unless told otherwise.
+/// Default number of columns that are shown of a line.
 pub const EXCERPT_COLUMNS: usize = 120;
-/// Fewer than this show nothing.
+/// The least number of columns that are shown.
 const COLUMNS_MIN: usize = 20;
 
-/// Shows every problem; `name` is what the text is called, `columns` how wide a line may be.
+/// Shows every problem. `name` is the text's name, and `columns` is the greatest width of a line.
 pub fn excerpts(problems: &Problems, text: &str, name: &str, columns: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown: Vec<String> = problems.iter().map(|problem| excerpt(problem, &lines, name, columns)).collect();
@@ -35,7 +35,7 @@ fn excerpt(problem: &Problem, lines: &[&str], name: &str, columns: usize) -> Str
     let Place { line, column, width } = problem.place;
     let mut shown = format!("{name}:{line}:{column}: {}\n", problem.kind);
     if width == 0 && line == 1 && column == 1 {
-        // The whole text is meant.
+        // The problem concerns the whole text.
         return shown;
     }
     let mut marked = vec![(problem.place, '^', "")];
@@ -45,11 +45,11 @@ fn excerpt(problem: &Problem, lines: &[&str], name: &str, columns: usize) -> Str
     let room = columns.saturating_sub(gutter + 3).max(COLUMNS_MIN);
     for (at, &(place, mark, what)) in marked.iter().enumerate() {
         let window = Window::around(place, lines.get(place.line - 1).copied().unwrap_or_default(), room);
-        // Two marks in one short line stand below the line that is shown once.
+        // If two marks are in one short line, the line is shown once.
         let repeated = at > 0 && marked[at - 1].0.line == place.line && !window.is_cut;
         let mut write = |number: &str, content: &str| {
             writeln!(shown, "{}", format!("{number:>gutter$} | {content}").trim_end())
-                .expect("invariant: a String takes whatever is written");
+                .expect("invariant: writing to a String never fails");
         };
         if !repeated {
             write(&place.line.to_string(), &window.text);
@@ -60,7 +60,7 @@ fn excerpt(problem: &Problem, lines: &[&str], name: &str, columns: usize) -> Str
     shown
 }
 
-/// What is shown of a line.
+/// The shown part of a line.
 struct Window {
     text: String,
     is_cut: bool,
@@ -77,7 +77,7 @@ impl Window {
             let mark_width = place.width.clamp(1, (all.len() - meant).max(1));
             return Self { text: all.iter().collect(), is_cut: false, mark_start: meant, mark_width };
         }
-        // A third of what is shown stands before what is meant.
+        // A third of the shown part precedes the mark.
         let start = meant.saturating_sub(room / 3).min(all.len() - room);
         let end = start + room;
         let mut text: Vec<char> = all[start..end].to_vec();
@@ -103,18 +103,18 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_below_what_is_meant() {
+    fn the_mark_is_below_the_wrong_part() {
         let text = "# mine\nlogin:0 =>\tnode01:x ;\n";
         assert_eq!(
             shown(text, 100),
-            "tree.top:2:19: `x` numbers no process: a process's number has digits only\n\
+            "tree.top:2:19: `x` is not a process number: it must consist of digits only\n\
              \x20 2 | login:0 => node01:x ;\n\
              \x20   |                   ^\n"
         );
     }
 
     #[test]
-    fn what_has_to_do_with_it_is_shown_too() {
+    fn a_related_place_is_shown_too() {
         let text = "login:0 => node01:0 node02:0 ;\nnode01:0 => node02:0 ;\n";
         assert_eq!(
             shown(text, 100),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_part_around_the_mark_is_shown() {
+    fn a_long_line_is_cut_around_the_mark() {
         let names: Vec<String> = (0..2_000).map(|at| format!("node{at}:0")).collect();
         let text = format!("login:0 => {} node7:0 {} ;", names[..1_000].join(" "), names[1_000..].join(" "));
         let shown = shown(&text, 60);
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_speaks_to_the_terminal() {
+    fn control_characters_are_not_shown() {
         let shown = shown("login:0 => \u{1b}[31mnode:0 ;\n", 100);
         assert!(!shown.contains('\u{1b}'), "{shown}");
-        assert!(shown.contains("`\\u{1b}` means nothing here"), "{shown}");
+        assert!(shown.contains("`\\u{1b}` is not valid here"), "{shown}");
     }
 
     #[test]
-    fn a_text_that_breaks_off_is_marked_at_its_end() {
+    fn an_unfinished_text_is_marked_at_its_end() {
         let shown = shown("login:0 => node:0\n\n# end\n", 100);
         assert!(shown.starts_with("tree.top:3:6: the text ends in the middle of a statement"), "{shown}");
         assert!(shown.ends_with("  3 | # end\n    |      ^\n"), "{shown}");

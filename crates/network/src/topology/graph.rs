@@ -1,15 +1,16 @@
-//! Who is above whom, as a file says it, and whether that makes a tree.
+//! The parents of processes as a file states them, and the check that they form a tree.
 //!
-//! A process keeps the first parent it is given, so that one mistake is told once. With at most one parent each,
-//! processes make up trees and rings: as many trees as there are processes without a parent, and a ring wherever a
-//! walk upwards meets itself. One tree and no ring is a topology. Each process is walked over once.
+//! A process keeps the first parent that it is given, so that one mistake is reported once. If each process
+//! has at most one parent, the processes form trees and cycles: one tree for each process without a parent,
+//! and one cycle for each walk upwards that meets itself. A topology is one tree without a cycle. The check
+//! visits each process once.
 
 use super::problem::{Findings, ProblemKind, Span};
 use super::{Bounds, Topology, write_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Processes of a cycle that are named when it is told; the middle of a longer one is left out.
+/// The most processes of a cycle in its error message. The middle of a longer cycle is omitted.
 const CYCLE_NAMES_MAX: usize = 8;
 
 /// A process, by the order of first mention.
@@ -19,7 +20,7 @@ pub(super) struct Member(u32);
 /// Processes and their parents.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// Only asked, never walked: its order is nobody's.
+    /// Used for look-ups only. It is never iterated, because its order is random.
     by_name: HashMap<(Arc<str>, u32), Member>,
     nodes: Vec<Node>,
     children: Vec<Vec<u32>>,
@@ -29,14 +30,14 @@ pub(super) struct Graph {
 struct Node {
     host: Arc<str>,
     index: u32,
-    /// Where it is first mentioned.
+    /// The process's first mention.
     named_at: Span,
-    /// Its parent, and where that is said.
+    /// The process's parent, and the place that states it.
     parent: Option<(Member, Span)>,
 }
 
 impl Graph {
-    /// The process of this name, new or known.
+    /// Returns the process of this name, and adds it if it is new.
     pub(super) fn member(&mut self, host: &Arc<str>, index: u32, at: Span) -> Member {
         let Self { by_name, nodes, children } = self;
         *by_name.entry((host.clone(), index)).or_insert_with(|| {
@@ -46,7 +47,7 @@ impl Graph {
         })
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -55,11 +56,11 @@ impl Graph {
     pub(super) fn name(&self, member: Member) -> String {
         let node = self.node(member);
         let mut name = String::new();
-        write_name(&mut name, &node.host, node.index).expect("invariant: a String takes whatever is written");
+        write_name(&mut name, &node.host, node.index).expect("invariant: writing to a String never fails");
         name
     }
 
-    /// Puts one process below another, where that isn't said otherwise already.
+    /// Makes `child` a child of `parent`, unless it already has a parent.
     pub(super) fn link(&mut self, parent: Member, child: Member, at: Span, findings: &mut Findings<'_>) {
         match self.node(child).parent {
             None => {
@@ -78,7 +79,8 @@ impl Graph {
         }
     }
 
-    /// Notes what keeps the processes from being a topology; the root when nothing does.
+    /// Notes everything that prevents the processes from being a topology. Returns the root if there is no
+    /// problem.
     pub(super) fn check(&self, bounds: &Bounds, findings: &mut Findings<'_>) -> Option<Member> {
         if self.nodes.is_empty() {
             findings.add(Span::WHOLE, ProblemKind::Empty);
@@ -100,7 +102,8 @@ impl Graph {
         }
     }
 
-    /// The first process with children and no parent, or the first without a parent; others are told.
+    /// Returns the first process with children and no parent, or else the first without a parent. Reports
+    /// other roots.
     fn check_roots(&self, findings: &mut Findings<'_>) -> Option<Member> {
         let roots: Vec<Member> =
             self.members().filter(|&member| self.node(member).parent.is_none()).collect();
@@ -122,7 +125,8 @@ impl Graph {
         Some(root)
     }
 
-    /// Walks up from each process until it meets a root, or the walk of another, or itself.
+    /// Walks up from each process until it reaches a root, a process of an earlier walk, or a process of the
+    /// same walk.
     fn check_cycles(&self, findings: &mut Findings<'_>) {
         const UNSEEN: u32 = u32::MAX;
         let mut walk_of = vec![UNSEEN; self.nodes.len()];
@@ -148,11 +152,11 @@ impl Graph {
             path.splice(CYCLE_NAMES_MAX - 2..path.len() - 1, ["…".to_owned()]);
         }
         path.push(path[0].clone());
-        let (_, said_at) = self.node(member).parent.expect("invariant: who is in a cycle has a parent");
+        let (_, said_at) = self.node(member).parent.expect("invariant: a process in a cycle has a parent");
         findings.add(said_at, ProblemKind::Cycle { path });
     }
 
-    /// The tree below `root`, which [`Self::check`] gave.
+    /// The tree below `root`, which [`Self::check`] returned.
     pub(super) fn into_topology(self, root: Member) -> Topology {
         let Self { nodes, children, .. } = self;
         Topology::assemble(root.0, &children, |number| {

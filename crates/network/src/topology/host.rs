@@ -1,82 +1,83 @@
-//! Hosts: what a name may look like, ranges of names, and lists of hosts with their slots.
+//! Hosts: valid names, ranges of names, and lists of hosts with their slots.
 //!
-//! A range is what job managers print and people type: `node[01-16]`, `rack[1-2]node[1-4,7]`. Numbers keep the width
-//! of the first when that begins with a zero. The last bracket counts fastest.
+//! A range has the notation of job managers: `node[01-16]`, `rack[1-2]node[1-4,7]`. If the first number
+//! begins with a zero, all numbers have its width. The last bracket counts fastest.
 //!
-//! A name goes into the command line of `ssh`, so it begins with a letter or a digit: nobody's topology file can
-//! smuggle in an option. That is also MRNet's rule. An IPv6 address stands in brackets of its own: `[fe80::1]`.
+//! A name becomes part of an `ssh` command line. It must begin with a letter or a digit, so that a topology
+//! file cannot inject an option. MRNet has the same rule. An IPv6 address is written in its own brackets:
+//! `[fe80::1]`.
 
 use super::problem::{Findings, ProblemKind, Problems, Span};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// Bytes of a host's name: what DNS allows.
+/// The most bytes of a host's name: the limit of DNS.
 pub const HOST_BYTES_MAX: usize = 253;
-/// Hosts in one list.
+/// The most hosts in one list.
 pub const HOSTS_MAX: usize = 65_536;
-/// Slots of one mention of a host.
+/// The most slots in one mention of a host.
 pub const SLOTS_MAX: u32 = 65_536;
-/// Digits of a number in a range; what is longer is no number of hosts.
+/// The most digits of a number in a range.
 const RANGE_DIGITS_MAX: usize = 18;
 
-/// What is wrong with a name, a number, or a range of them.
+/// An error in a name, a number, or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// No character at all.
+    /// The name is empty.
     #[error("it is empty")]
     Empty,
-    /// Too many of them.
+    /// The name is too long.
     #[error("it has {bytes} bytes; allowed: {limit}")]
     TooLong {
-        /// Its length.
+        /// The name's length.
         bytes: usize,
-        /// How long it may be.
+        /// The longest allowed length.
         limit: usize,
     },
-    /// A first character that is neither letter nor digit.
+    /// The first character is neither a letter nor a digit.
     #[error("it begins with `{}`; allowed: a letter or a digit", .0.escape_debug())]
     BadStart(char),
-    /// A character that names don't have.
-    #[error("`{}` is in it; allowed: letters, digits, `-`, `.`, `_`", .0.escape_debug())]
+    /// A character that is not allowed in names.
+    #[error("it contains `{}`; allowed: letters, digits, `-`, `.`, `_`", .0.escape_debug())]
     BadCharacter(char),
-    /// Digits only, which `ssh` takes for an address.
-    #[error("a number alone is no name")]
+    /// The name has digits only, which `ssh` would interpret as an address.
+    #[error("a name cannot consist of digits only")]
     DigitsOnly,
-    /// In brackets, but no address.
-    #[error("what begins with a bracket is an IPv6 address, as in [fe80::1]")]
+    /// The text in brackets is not an IPv6 address.
+    #[error("a name that begins with a bracket must be an IPv6 address, as in [fe80::1]")]
     NotIpv6,
-    /// A range without its end.
+    /// A range without its closing bracket.
     #[error("`]` is missing")]
     UnclosedRange,
-    /// `]` without its beginning.
+    /// `]` without its opening bracket.
     #[error("`]` closes no range")]
     UnopenedRange,
-    /// No range in brackets.
-    #[error("`{0}` is no range, as in 01-16 or 1-4,7")]
+    /// The text in brackets is not a range.
+    #[error("`{0}` is not a range, as in 01-16 or 1-4,7")]
     BadRange(String),
-    /// The last number is below the first.
+    /// The last number of a range is below the first.
     #[error("the range {0} runs backwards")]
     BackwardRange(String),
-    /// The last number has another width than the first asks for.
+    /// The numbers of a range have different widths.
     #[error("the numbers of {0} differ in width; write zeros before both or before neither")]
     UnevenRange(String),
-    /// Not a number.
-    #[error("a process's number has digits only")]
+    /// The text is not a number.
+    #[error("it must consist of digits only")]
     NotANumber,
-    /// Two ways to write one number would be two names of one process.
-    #[error("a process's number has no zeros before it")]
+    /// A number with leading zeros. It would be a second name of the same process.
+    #[error("leading zeros are not allowed")]
     LeadingZero,
-    /// Beyond what a number may be.
+    /// The number exceeds the largest allowed number.
     #[error("the largest number is {0}")]
     TooLarge(u32),
 }
 
-/// Whether a host may have this name; an IPv6 address stands here without its brackets.
+/// Checks a host's name. An IPv6 address is given without its brackets.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the name is not valid.
 pub fn check_host(name: &str) -> Result<(), NameError> {
     if name.contains(':') {
         return name.parse::<Ipv6Addr>().map(|_| ()).map_err(|_| NameError::NotIpv6);
@@ -98,7 +99,7 @@ pub fn check_host(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// A name with ranges in it, or without any.
+/// A name with or without ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     parts: Vec<Part>,
@@ -107,12 +108,12 @@ pub(super) struct Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// Ranges, each with its first and last number and the least width of what it writes.
+    /// Ranges, each with its first and last number and the least width of its numbers.
     Numbers(Vec<(u64, u64, usize)>),
 }
 
 impl Pattern {
-    /// Reads a host or a range of hosts.
+    /// Parses a host or a range of hosts.
     pub(super) fn of_hosts(text: &str) -> Result<Self, NameError> {
         if let Some(rest) = text.strip_prefix('[') {
             let address = rest.strip_suffix(']').filter(|address| address.parse::<Ipv6Addr>().is_ok());
@@ -120,7 +121,8 @@ impl Pattern {
             return Ok(Self { parts: vec![Part::Text(address.to_owned())] });
         }
         let pattern = Self::parse(text)?;
-        // The names of one pattern differ in digits only: if its first and its widest will do, all will.
+        // The names of one pattern differ in digits only. If the first and the widest name are valid, all
+        // are.
         let [first, widest] = pattern.extremes();
         check_host(&first)?;
         check_host(&widest)?;
@@ -144,7 +146,7 @@ impl Pattern {
         Ok(Self { parts })
     }
 
-    /// How many names it stands for.
+    /// Number of names.
     pub(super) fn count(&self) -> u64 {
         let of_part = |part: &Part| match part {
             Part::Text(_) => 1,
@@ -155,7 +157,7 @@ impl Pattern {
         self.parts.iter().fold(1, |product, part| product.saturating_mul(of_part(part)))
     }
 
-    /// The names. Whoever asks has looked at [`Self::count`] first.
+    /// All names. The caller must check [`Self::count`] first.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec![String::new()];
         for part in &self.parts {
@@ -177,7 +179,7 @@ impl Pattern {
         names
     }
 
-    /// The first name, and the one with the longest numbers.
+    /// The first name and the name with the longest numbers.
     fn extremes(&self) -> [String; 2] {
         let written = |number: u64, width: usize| format!("{number:0width$}");
         let mut both = [String::new(), String::new()];
@@ -196,7 +198,7 @@ impl Pattern {
     }
 }
 
-/// `01-16`, or a number alone.
+/// Parses `01-16` or a single number.
 fn range(text: &str) -> Result<(u64, u64, usize), NameError> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |digits: &str| {
@@ -215,12 +217,13 @@ fn range(text: &str) -> Result<(u64, u64, usize), NameError> {
     Ok((from, to, width))
 }
 
-/// The width that a number keeps: its own when it begins with a zero that it could do without.
+/// The width that a number keeps: its length if it begins with an unnecessary zero, otherwise 0.
 pub(super) fn width_of(digits: &str) -> usize {
     if digits.len() > 1 && digits.starts_with('0') { digits.len() } else { 0 }
 }
 
-/// Reads a process's number, or ranges of them as in `[0-3]`; the first and last of each.
+/// Parses a process's number, or ranges of them as in `[0-3]`. Returns the first and last number of each
+/// range.
 pub(super) fn indexes(text: &str) -> Result<Vec<(u32, u32)>, NameError> {
     let one = |digits: &str| {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -243,43 +246,44 @@ pub(super) fn indexes(text: &str) -> Result<Vec<(u32, u32)>, NameError> {
     inside.split(',').map(of_range).collect()
 }
 
-/// A host and how many processes it has room for.
+/// A host and its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
+    /// The host's name.
     pub name: Arc<str>,
-    /// Slots that were asked for by number.
+    /// Slots of mentions with a number.
     slots: u32,
-    /// Mentions that gave no number.
+    /// Number of mentions without a number of slots.
     mentions: u32,
 }
 
 impl Host {
-    /// A host that was mentioned once, without a number of slots.
+    /// A host that is mentioned once, without a number of slots.
     ///
     /// # Errors
-    /// What is wrong with its name.
+    /// If the name is not valid.
     pub fn new(name: &str) -> Result<Self, NameError> {
         check_host(name)?;
         Ok(Self { name: name.into(), slots: 0, mentions: 1 })
     }
 
-    /// Its slots, with so many for a mention that gave no number.
+    /// The host's slots, if a mention without a number counts `per_mention` slots.
     pub fn slots(&self, per_mention: u32) -> u32 {
         self.slots.saturating_add(self.mentions.saturating_mul(per_mention))
     }
 
-    /// Whether a number of slots was given for it.
+    /// Whether every mention of the host gives a number of slots.
     pub fn is_counted(&self) -> bool {
         self.mentions == 0
     }
 }
 
-/// Reads a list of hosts: `node[01-16]:2 gpu[1,3]`, apart by commas, spaces or lines, with `#` comments. A host may
-/// bear its number of slots; one that is listed twice, as in the files of job managers, has the slots of both.
+/// Parses a list of hosts: `node[01-16]:2 gpu[1,3]`, separated by commas, spaces or line ends, with `#`
+/// comments. A number of slots may follow a host. A host that is listed twice, as in the files of job
+/// managers, has the slots of both mentions.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All problems of the list.
 pub fn parse_hosts(text: &str) -> Result<Vec<Host>, Problems> {
     let mut findings = Findings::new(text);
     let mut hosts: Vec<Host> = Vec::new();
@@ -317,9 +321,9 @@ pub fn parse_hosts(text: &str) -> Result<Vec<Host>, Problems> {
     findings.finish().map(|()| hosts)
 }
 
-/// A host or range, and its slots when they are given.
+/// Parses a host or range, and its slots if they are given.
 fn list_item(item: &str) -> Result<(Pattern, Option<u32>), ProblemKind> {
-    // A colon within brackets belongs to an address.
+    // A colon within brackets is part of an address.
     let end_of_name = item.rfind(']').unwrap_or(0);
     let colon = item[end_of_name..].find(':').map(|at| end_of_name + at);
     let (name, slots) = colon.map_or((item, None), |at| (&item[..at], Some(&item[at + 1..])));
@@ -333,7 +337,7 @@ fn list_item(item: &str) -> Result<(Pattern, Option<u32>), ProblemKind> {
     Ok((pattern, slots.transpose()?))
 }
 
-/// The items of a list: what stands between commas, spaces and line ends outside brackets, and before `#`.
+/// The items of a list: the texts between commas, spaces and line ends outside brackets, and before `#`.
 fn list_items(text: &str) -> Vec<Span> {
     let mut items = Vec::new();
     let (mut start, mut in_brackets, mut in_comment) = (None, false, false);
@@ -387,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_host_has_are_refused_with_the_reason() {
+    fn invalid_host_names_are_refused_with_the_reason() {
         assert_eq!(refused(""), NameError::Empty);
         assert_eq!(refused("-oProxyCommand"), NameError::BadStart('-'));
         assert_eq!(refused("nöde"), NameError::BadCharacter('ö'));
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_one_number_only() {
+    fn process_numbers_have_one_notation() {
         assert_eq!(indexes("7"), Ok(vec![(7, 7)]));
         assert_eq!(indexes("[0-3,8]"), Ok(vec![(0, 3), (8, 8)]));
         assert_eq!(indexes("07"), Err(NameError::LeadingZero));
@@ -428,18 +432,21 @@ mod tests {
         assert_eq!(slots("a,b[1-2]:4", 1), given(&[("a", 1), ("b1", 4), ("b2", 4)]));
         assert_eq!(slots("# hosts\na:2 # two\n\nb\n", 3), given(&[("a", 2), ("b", 3)]));
         assert_eq!(slots("[::1]:8, [fe80::2]", 1), given(&[("::1", 8), ("fe80::2", 1)]));
-        assert_eq!(slots("a\na\nb\na\n", 1), given(&[("a", 3), ("b", 1)]), "a job manager's file");
+        assert_eq!(slots("a\na\nb\na\n", 1), given(&[("a", 3), ("b", 1)]), "the format of job managers");
     }
 
     #[test]
-    fn what_is_wrong_with_a_list_is_told_with_its_place() {
+    fn problems_of_a_list_have_their_place() {
         let told = |text: &str| parse_hosts(text).unwrap_err().first().to_string();
-        assert_eq!(told("a\n b:0"), "line 2, column 2: `0` is no number of slots; allowed: 1 to 65536");
+        assert_eq!(
+            told("a\n b:0"),
+            "line 2, column 2: `0` is not a valid number of slots; allowed: 1 to 65536"
+        );
         assert_eq!(
             told("a slots=4"),
-            "line 1, column 3: `slots=4` names no host: `=` is in it; allowed: letters, digits, `-`, `.`, `_`"
+            "line 1, column 3: `slots=4` is not a host name: it contains `=`; allowed: letters, digits, `-`, `.`, `_`"
         );
-        assert_eq!(told(" # nobody\n"), "line 1, column 1: there is nothing in it");
+        assert_eq!(told(" # nobody\n"), "line 1, column 1: it contains no process or host");
         assert_eq!(told("a[1-70000]"), "line 1, column 1: more than 65536 hosts");
         assert_eq!(parse_hosts("a! b? c").unwrap_err().count(), 2);
     }

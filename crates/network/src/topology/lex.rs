@@ -1,11 +1,11 @@
-//! The tokens of a topology file: words, `:`, `=>`, `;`. Space and line ends only stand between them, and `#` begins
-//! a comment, as in MRNet's files. A bracket belongs to its word with all that is in it.
+//! The tokens of a topology file: words, `:`, `=>`, `;`. Spaces and line ends separate tokens, and `#` begins
+//! a comment, as in MRNet's files. Brackets and their content are part of a word.
 
 use super::problem::Span;
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// What kind of token.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A host, a number, or a range of them.
@@ -16,12 +16,12 @@ pub(super) enum Token {
     Arrow,
     /// `;`
     Semicolon,
-    /// A character of no token.
+    /// A character that belongs to no token.
     Unknown(char),
 }
 
 impl Token {
-    /// As it is called in a message, given what stands in the text.
+    /// The token's description in an error message. `text` is the token's text.
     pub(super) fn described(self, text: &str) -> String {
         match self {
             Self::Word => format!("`{text}`"),
@@ -33,7 +33,7 @@ impl Token {
     }
 }
 
-/// Takes a text apart.
+/// Splits a text into tokens.
 pub(super) struct Lexer<'a> {
     text: &'a str,
     characters: Peekable<CharIndices<'a>>,
@@ -43,7 +43,7 @@ pub(super) struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let mut characters = text.char_indices().peekable();
-        // Some editors begin a file with a mark of its encoding.
+        // Some editors begin a file with a byte order mark.
         characters.next_if(|&(_, character)| character == '\u{feff}');
         Self { text, characters, ahead: None }
     }
@@ -53,7 +53,7 @@ impl<'a> Lexer<'a> {
         &self.text[span.start..span.end]
     }
 
-    /// The next token, which stays the next.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Option<(Token, Span)> {
         if self.ahead.is_none() {
             self.ahead = self.read();
@@ -61,7 +61,7 @@ impl<'a> Lexer<'a> {
         self.ahead
     }
 
-    /// The next token when it is of this kind.
+    /// Consumes the next token if it is of the wanted kind.
     pub(super) fn next_if(&mut self, wanted: Token) -> Option<Span> {
         let (token, span) = self.peek()?;
         (token == wanted).then(|| {
@@ -70,13 +70,13 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Whatever comes next.
+    /// Consumes the next token.
     pub(super) fn next(&mut self) -> Option<(Token, Span)> {
         self.peek();
         self.ahead.take()
     }
 
-    /// Where the text ends.
+    /// The end of the text, without trailing whitespace.
     pub(super) fn end(&self) -> Span {
         let end = self.text.trim_end().len();
         Span { start: end, end }
@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes the rest of a word; where it ends.
+    /// Consumes the rest of a word and returns its end.
     fn end_of_word(&mut self, first: char, mut end: usize) -> usize {
         let mut in_brackets = first == '[';
         let belongs = |character: char, in_brackets: bool| match character {
@@ -126,7 +126,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Letters of any script are let in, so that a name is refused as a name and not letter by letter.
+/// Letters of any script belong to words, so that an invalid name is reported as a whole and not per letter.
 fn is_in_words(character: char) -> bool {
     character.is_alphanumeric() || "-._[]".contains(character)
 }
@@ -157,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bracket_that_stays_open_ends_with_its_line() {
+    fn an_unclosed_bracket_ends_at_whitespace() {
         assert_eq!(tokens("a[1-2 :0 ;"), ["a[1-2", ":", "0", ";"]);
     }
 
     #[test]
-    fn what_is_no_token_is_kept_to_be_told() {
+    fn unknown_characters_are_tokens() {
         assert_eq!(tokens("a:0 -> b:0, c"), ["a", ":", "0", "-", ">", "b", ":", "0", ",", "c"]);
     }
 }

@@ -1,22 +1,24 @@
-//! Topologies: which processes make up a stream network, on which hosts, and who is whose parent.
+//! Topologies: the processes of a stream network, their hosts, and their parents.
 //!
-//! A call's tree is formed from live load and lasts as long as the call. A stream network lasts as long as the tool
-//! that uses it, and whoever starts it wants to say where its processes run: MRNet's *process topology* (Roth,
-//! Arnold, Miller, SC'03, §2.6). The front-end is the root, back-ends are the leaves, and the inner processes
-//! between them fold what climbs.
+//! A call's tree is formed from the current load and lasts as long as the call. A stream network lasts as
+//! long as the tool that uses it, and its user chooses the hosts of its processes: MRNet's *process topology*
+//! (Roth, Arnold, Miller, SC'03, §2.6). The front-end is the root, back-ends are the leaves, and the inner
+//! processes between them fold the waves.
 //!
-//! Nothing here opens a socket or a file: texts come in, topologies, problems and drawings go out.
+//! This module opens no sockets or files. Its inputs are texts; its outputs are topologies, problems and
+//! drawings.
 //!
-//! - [`parse`]: a topology file into a [`Topology`], or all that is wrong with it ([`problem`], [`excerpt`]).
-//!   `lex` has the tokens, `graph` turns who-is-above-whom into a tree.
-//! - [`mod@write`]: the other way. What is written reads back as the same topology.
-//! - [`host`]: names, and ranges of them (`node[01-16]`); `runs` finds such ranges again in a row of processes.
-//! - [`generate`]: topologies of a given layout over given hosts; [`ssh_config`] is one place where hosts are listed.
-//! - [`draw`]: as text, DOT or SVG. [`stats`]: counts.
+//! - [`parse`]: parses a topology file to a [`Topology`] or to all of its problems ([`problem`],
+//!   [`excerpt`]). `lex` has the tokens, and `graph` builds the tree from the parents.
+//! - [`mod@write`]: writes a topology as a text that parses to the same topology.
+//! - [`host`]: names and ranges of them (`node[01-16]`). `runs` finds such ranges in a row of processes.
+//! - [`generate`]: topologies of a given layout over given hosts. [`ssh_config`] reads hosts from an ssh
+//!   configuration.
+//! - [`draw`]: drawings as text, DOT or SVG. [`stats`]: counts.
 //!
-//! Like core's tree, a topology is a row of processes in preorder, each knowing the size of its subtree. A subtree
-//! is then a slice of the same row: handing an inner process its part copies nothing, and no chain is too deep for
-//! a stack.
+//! Like core's tree, a topology is a row of processes in preorder, each with the size of its subtree. A
+//! subtree is therefore a slice of the same row. Giving an inner process its part copies nothing, and a long
+//! chain cannot overflow a stack.
 
 pub mod draw;
 pub mod excerpt;
@@ -39,19 +41,20 @@ use std::sync::Arc;
 use treefold_core::limits::Limits;
 use treefold_core::tree::TREE_NODES_MAX;
 
-/// What a topology may hold, and what a text may cost to read.
+/// Limits of a topology and of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Processes, all told.
+    /// The most processes.
     pub processes_max: usize,
-    /// Children of one process.
+    /// The most children of one process.
     pub fan_out_max: usize,
-    /// Bytes of a topology file.
+    /// The most bytes of a topology file.
     pub text_bytes_max: usize,
 }
 
 impl Bounds {
-    /// As many processes as one tree may have nodes, and as many children as a node has room for beside its parent.
+    /// As many processes as one tree may have nodes, and as many children as a node can have peers besides
+    /// its parent.
     pub const DEFAULT: Self = Self {
         processes_max: TREE_NODES_MAX as usize,
         fan_out_max: Limits::DEFAULT.peers_max - 1,
@@ -65,19 +68,19 @@ impl Default for Bounds {
     }
 }
 
-/// What a process is there for.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// The root: it opens streams and takes their results.
+    /// The root, which opens streams and receives their results.
     FrontEnd,
-    /// Between the root and the leaves: it folds what its children send.
+    /// A process between the root and the leaves, which folds its children's packets.
     Inner,
-    /// A leaf: it answers.
+    /// A leaf, which answers the front-end.
     BackEnd,
 }
 
 impl Role {
-    /// As people and scripts read it.
+    /// The role's name for people and scripts.
     pub fn name(self) -> &'static str {
         match self {
             Self::FrontEnd => "front-end",
@@ -93,21 +96,21 @@ impl fmt::Display for Role {
     }
 }
 
-/// A process: its host, and the how-manieth it is there. Both together name it.
+/// A process. Its host and its number on that host together are its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// The host's name or address, without brackets.
     pub host: Arc<str>,
-    /// Which of the host's processes; the numbers of a host need not be consecutive.
+    /// Number of the process on its host. The numbers of a host need not be consecutive.
     pub index: u32,
-    /// What it is there for, in the whole of which this may be a part.
+    /// The role in the whole topology, of which this may be a part.
     pub role: Role,
-    /// Processes in its subtree, itself included; at least 1.
+    /// Number of processes in its subtree, itself included; at least 1.
     pub size: u32,
 }
 
 impl Process {
-    /// Its name, as in a topology file.
+    /// The process's name, as in a topology file.
     pub fn name(&self) -> String {
         self.to_string()
     }
@@ -119,12 +122,12 @@ impl fmt::Display for Process {
     }
 }
 
-/// `host:index`, with brackets around an IPv6 address, whose colons would else be taken for the one that is meant.
+/// Writes `host:index`, with brackets around an IPv6 address, because its colons would be ambiguous.
 fn write_name(f: &mut impl fmt::Write, host: &str, index: u32) -> fmt::Result {
     if host.contains(':') { write!(f, "[{host}]:{index}") } else { write!(f, "{host}:{index}") }
 }
 
-/// A tree of processes, or a part of one: at least one process.
+/// A tree of processes, or a part of one. It has at least one process.
 #[derive(Clone)]
 pub struct Topology {
     row: Arc<[Process]>,
@@ -132,7 +135,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// All processes in preorder, the root first. Places in this row are what the other methods are asked about.
+    /// All processes in preorder, the root first. The other methods take positions in this row.
     pub fn processes(&self) -> &[Process] {
         let start = self.start as usize;
         &self.row[start..start + self.row[start].size as usize]
@@ -143,10 +146,10 @@ impl Topology {
         &self.row[self.start as usize]
     }
 
-    /// The places of a process's children, first to last.
+    /// The positions of a process's children, first to last.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// If there is no process at this position.
     pub fn children_of(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.processes();
         let end = at + row[at].size as usize;
@@ -156,7 +159,7 @@ impl Topology {
         })
     }
 
-    /// The place of each process's parent, `None` for the root, in one pass.
+    /// The position of each process's parent, in one pass; `None` for the root.
     pub fn parents(&self) -> Vec<Option<usize>> {
         let mut open: Vec<Range<usize>> = Vec::new();
         let parent_of = |(at, process): (usize, &Process)| {
@@ -168,7 +171,7 @@ impl Topology {
         self.processes().iter().enumerate().map(parent_of).collect()
     }
 
-    /// How many levels each process is below the root, in one pass.
+    /// Number of levels between the root and each process, in one pass.
     pub fn depths(&self) -> Vec<usize> {
         let mut open: Vec<Range<usize>> = Vec::new();
         let depth_of = |(at, process): (usize, &Process)| {
@@ -179,22 +182,22 @@ impl Topology {
         self.processes().iter().enumerate().map(depth_of).collect()
     }
 
-    /// The part below and including the process at this place. It shares this topology's memory.
+    /// The part with the process at this position as its root. It shares this topology's memory.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// If there is no process at this position.
     pub fn part(&self, at: usize) -> Self {
-        assert!(at < self.processes().len(), "there is no process at {at}");
+        assert!(at < self.processes().len(), "the topology has no process at position {at}");
         Self { row: self.row.clone(), start: self.start + at as u32 }
     }
 
-    /// The parts below the root, one for each of its children: what each child is told to start.
+    /// The parts below the root, one for each child: the parts that the children have to start.
     pub fn parts(&self) -> impl Iterator<Item = Self> + '_ {
         self.children_of(0).map(|at| self.part(at))
     }
 
-    /// The same processes standing below a parent, for a process that read its part from a text: the root is then
-    /// an inner process, or a back-end when it stands alone.
+    /// The same processes as a part of a larger topology, for a process that has parsed its part from a text.
+    /// The root then is an inner process, or a back-end if it has no children.
     #[must_use]
     pub fn into_part(self) -> Self {
         let mut row = self.processes().to_vec();
@@ -202,11 +205,11 @@ impl Topology {
         Self { row: row.into(), start: 0 }
     }
 
-    /// Lines up the processes below `root` in preorder. `children` are each process's by number, and reach every
-    /// process from `root` at most once; numbers that aren't reached are left out.
+    /// Arranges the processes below `root` in preorder. `children` has each process's children by number, and
+    /// must reach every process from `root` at most once. Numbers that are not reached are omitted.
     fn assemble(root: u32, children: &[Vec<u32>], mut name_of: impl FnMut(u32) -> (Arc<str>, u32)) -> Self {
         let mut row: Vec<Process> = Vec::with_capacity(children.len());
-        // Who is open: its number, its place in the row, its next child.
+        // The open processes: number, position in the row, and index of the next child.
         let mut open: Vec<(u32, usize, usize)> = Vec::new();
         let mut enter = |number: u32, row: &mut Vec<Process>, open: &mut Vec<(u32, usize, usize)>| {
             let role = match children[number as usize].is_empty() {
@@ -233,7 +236,7 @@ impl Topology {
     }
 }
 
-/// Forgets the subtrees that end before this place.
+/// Removes the subtrees that end before this position.
 fn close_before(open: &mut Vec<Range<usize>>, at: usize) {
     while open.last().is_some_and(|subtree| subtree.end <= at) {
         open.pop();

@@ -1,4 +1,4 @@
-//! Topology files, read: MRNet's format as it is, and ranges.
+//! Parses topology files: MRNet's format, extended by ranges.
 //!
 //! ```text
 //! # a front-end over two inner processes with four back-ends each
@@ -13,10 +13,10 @@
 //! process   = host ":" number
 //! ```
 //!
-//! As in MRNet, statements come in any order, one parent may have several, and a process without any is a back-end.
-//! A statement of a process alone declares it, which is how a network of one is written. After a mistake the rest of
-//! its statement is skipped and reading goes on, so that one look shows all mistakes; whether the processes make up
-//! a tree is only asked once every statement makes sense.
+//! As in MRNet, statements may be in any order, one parent may have several statements, and a process without
+//! any is a back-end. A statement with a single process declares it; a network of one process is written in
+//! this way. After a mistake, the rest of its statement is skipped and parsing continues, so that one run
+//! reports all mistakes. Whether the processes form a tree is checked only if every statement is valid.
 
 use super::graph::{Graph, Member};
 use super::host::{Pattern, indexes};
@@ -25,10 +25,10 @@ use super::problem::{Findings, ProblemKind, Problems, Span};
 use super::{Bounds, Topology};
 use std::str::FromStr;
 
-/// Reads a topology file.
+/// Parses a topology file.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All problems of the file.
 pub fn parse(text: &str, bounds: &Bounds) -> Result<Topology, Problems> {
     if text.len() > bounds.text_bytes_max {
         let kind = ProblemKind::TooLong { bytes: text.len(), limit: bounds.text_bytes_max };
@@ -60,12 +60,12 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     findings: Findings<'a>,
     graph: Graph,
-    /// Children that may still be mentioned: nobody is mentioned twice in a topology that will do.
+    /// Children that may still be mentioned. In a valid topology, no process is mentioned as a child twice.
     room: u64,
     processes_max: usize,
 }
 
-/// A process or a range, as it stands in the text.
+/// A mention of a process or a range in the text.
 struct Mention {
     hosts: Pattern,
     indexes: Vec<(u32, u32)>,
@@ -79,11 +79,11 @@ impl Mention {
     }
 }
 
-/// Why reading can't go on; what was wrong has been noted.
+/// Why parsing cannot continue. The problem has been noted.
 enum Halt {
-    /// This statement makes no sense; the next may.
+    /// This statement is wrong; the next may be valid.
     Statement,
-    /// There is too much of it.
+    /// The file has too many processes.
     File,
 }
 
@@ -98,7 +98,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on behind the next `;`.
+    /// Skips to the end of the statement.
     fn skip_statement(&mut self) {
         while let Some((token, _)) = self.lexer.next() {
             if token == Token::Semicolon {
@@ -120,7 +120,7 @@ impl Parser<'_> {
             if let Some(next_arrow) = self.lexer.next_if(Token::Arrow) {
                 let process = self.lexer.slice(child.span).to_owned();
                 self.findings.add(child.span, ProblemKind::MissingSemicolon { process });
-                // Taken for what it probably is: the head of the next statement.
+                // Interpreted as the head of the next statement, which is the most likely intention.
                 (parent, arrow, is_childless) = (self.parent(&child)?, next_arrow, true);
             } else {
                 self.adopt(parent, &child)?;
@@ -133,7 +133,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `host:index`, either a range.
+    /// Parses `host:index`, of which each may be a range.
     fn mention(&mut self) -> Result<Mention, Halt> {
         let host = self.word("a process, as in node01:0")?;
         let host_text = self.lexer.slice(host);
@@ -142,7 +142,7 @@ impl Parser<'_> {
             Halt::Statement
         })?;
         if self.lexer.next_if(Token::Colon).is_none() {
-            // What is no token is told as such; anything else means that the number is missing.
+            // An unknown character is reported as such. Any other token means that the number is missing.
             if let Some((Token::Unknown(_), _)) = self.lexer.peek() {
                 return Err(self.unexpected("`:`"));
             }
@@ -176,7 +176,7 @@ impl Parser<'_> {
         Halt::Statement
     }
 
-    /// The one process that a mention at the head of a statement stands for.
+    /// The single process of a mention at the head of a statement.
     fn parent(&mut self, mention: &Mention) -> Result<Member, Halt> {
         let count = mention.count();
         if count != 1 {
@@ -190,9 +190,9 @@ impl Parser<'_> {
         Ok(parent)
     }
 
-    /// Puts all that a mention stands for below a parent.
+    /// Makes all processes of a mention children of a parent.
     fn adopt(&mut self, parent: Member, mention: &Mention) -> Result<(), Halt> {
-        // Asked before a range is written out: it may stand for more than any memory holds.
+        // Checked before the range is expanded, because it may name more processes than fit in memory.
         self.room = self.room.checked_sub(mention.count()).ok_or_else(|| self.too_many(mention.span))?;
         for host in mention.hosts.names() {
             let host = host.into();

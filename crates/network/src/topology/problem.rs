@@ -1,22 +1,22 @@
-//! What can be wrong with a topology file or a list of hosts, and where.
+//! Problems of a topology file or a list of hosts, and their places.
 //!
-//! A file is written by hand, and then mended by hand: every problem names line and column, and as many are told at
-//! once as there are. What is told stays bounded, however long a wrong file is.
+//! People write and correct these files by hand. Every problem therefore names its line and column, and all
+//! problems are reported at once. The number of reported problems is limited.
 
 use super::host::NameError;
 use std::fmt;
 
-/// How many problems are told of one text; further ones are only counted.
+/// The most problems that are reported of one text. Further ones are only counted.
 pub const PROBLEMS_MAX: usize = 20;
 
-/// Where in a text. Lines and columns count from 1, columns in characters.
+/// A place in a text. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line.
     pub line: usize,
     /// The column in it.
     pub column: usize,
-    /// How many characters are meant; 0 for the whole text.
+    /// Number of marked characters; 0 for the whole text.
     pub width: usize,
 }
 
@@ -26,14 +26,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something wrong.
+/// A problem of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The place of the problem.
     pub place: Place,
-    /// What.
+    /// The kind of the problem.
     pub kind: ProblemKind,
-    /// Another place that has to do with it, and what is there.
+    /// A related place, and its description.
     pub beside: Option<(Place, String)>,
 }
 
@@ -45,78 +45,78 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The kinds of problems. Processes bear their names as in the file.
+/// The kinds of problems. Processes have their names as in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// A character that means nothing here.
-    #[error("`{}` means nothing here{}", .character.escape_debug(), hint_for(*.character))]
+    /// A character that is not valid here.
+    #[error("`{}` is not valid here{}", .character.escape_debug(), hint_for(*.character))]
     UnknownToken {
-        /// Which.
+        /// The character.
         character: char,
     },
-    /// Something stands where something else belongs.
+    /// A token where another one is expected.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What belongs here.
+        /// The expected token.
         expected: &'static str,
-        /// What stands here.
+        /// The token found.
         found: String,
     },
     /// The file ends in the middle of a statement.
     #[error("the text ends in the middle of a statement: `;` is missing")]
     Unfinished,
     /// A child is followed by `=>`.
-    #[error("{process} is a child of the statement before, and a parent here: is a `;` missing before it?")]
+    #[error("{process} is a child in the statement before and a parent here; is a `;` missing before it?")]
     MissingSemicolon {
         /// The child.
         process: String,
     },
-    /// A host without the number of the process on it.
+    /// A host without a process number.
     #[error("{host} lacks the number of the process on that host, as in {host}:0")]
     MissingIndex {
         /// The host.
         host: String,
     },
-    /// No host has this name.
-    #[error("`{}` names no host: {why}", .host.escape_debug())]
+    /// A name that is not valid for a host.
+    #[error("`{}` is not a host name: {why}", .host.escape_debug())]
     BadHost {
         /// The name.
         host: String,
-        /// What is wrong with it.
+        /// The reason.
         why: NameError,
     },
-    /// No process has this number.
-    #[error("`{}` numbers no process: {why}", .index.escape_debug())]
+    /// A text that is not valid as a process number.
+    #[error("`{}` is not a process number: {why}", .index.escape_debug())]
     BadIndex {
         /// The number.
         index: String,
-        /// What is wrong with it.
+        /// The reason.
         why: NameError,
     },
-    /// No host has so many slots.
-    #[error("`{}` is no number of slots; allowed: 1 to {limit}", .slots.escape_debug())]
+    /// A number of slots that is not valid.
+    #[error("`{}` is not a valid number of slots; allowed: 1 to {limit}", .slots.escape_debug())]
     BadSlots {
         /// The number.
         slots: String,
-        /// The most there may be.
+        /// The most slots.
         limit: u32,
     },
-    /// A range stands where one process belongs.
-    #[error("{range} names {count} processes; a parent is one process")]
+    /// A range in a place where a single process is required.
+    #[error("{range} names {count} processes; a parent must be a single process")]
     RangeAsParent {
         /// The range.
         range: String,
-        /// How many it names.
+        /// Number of processes in the range.
         count: u64,
     },
-    /// `=>` with nothing behind it.
-    #[error("{parent} has no children behind its `=>`")]
+    /// `=>` without children.
+    #[error("{parent} has no children after its `=>`")]
     NoChildren {
         /// The parent.
         parent: String,
     },
-    /// A process stands twice below one parent.
+    /// A process that is listed twice below one parent.
     #[error("{process} is listed twice below {parent}")]
     DuplicateProcess {
         /// The process.
@@ -124,79 +124,79 @@ pub enum ProblemKind {
         /// Its parent.
         parent: String,
     },
-    /// A process stands below two parents.
+    /// A process that is listed below two parents.
     #[error("{process} has two parents: {first}, and {second} here")]
     TwoParents {
         /// The process.
         process: String,
         /// Its parent by an earlier statement.
         first: String,
-        /// Its parent by this one.
+        /// Its parent by this statement.
         second: String,
     },
-    /// Processes that are above themselves.
+    /// Processes that form a cycle.
     #[error("{} is above itself: {}", .path[0], .path.join(" => "))]
     Cycle {
-        /// The way down from the process to itself; the middle of a long way is left out.
+        /// The path from the process down to itself. The middle of a long path is omitted.
         path: Vec<String>,
     },
-    /// Two processes with children but no parent.
-    #[error("{other} has no parent, and neither has {root}: only one can be the front-end")]
+    /// Two processes with children and without a parent.
+    #[error("{other} and {root} both have no parent; only the front-end can have none")]
     SeveralRoots {
         /// The first of them.
         root: String,
-        /// This one.
+        /// The other one.
         other: String,
     },
-    /// A process with neither parent nor children beside others.
-    #[error("{process} has neither a parent nor children: nobody would start it")]
+    /// A process with neither parent nor children, beside other processes.
+    #[error("{process} has neither a parent nor children: no process would start it")]
     Orphan {
-        /// Which.
+        /// The process.
         process: String,
     },
-    /// Everybody has a parent.
-    #[error("every process has a parent: none is the front-end")]
+    /// Every process has a parent.
+    #[error("every process has a parent; the front-end must have none")]
     NoRoot,
     /// More processes than are allowed.
     #[error("more than {limit} processes")]
     TooManyProcesses {
-        /// How many there may be.
+        /// The most processes.
         limit: usize,
     },
     /// More hosts than are allowed.
     #[error("more than {limit} hosts")]
     TooManyHosts {
-        /// How many there may be.
+        /// The most hosts.
         limit: usize,
     },
-    /// More children than one process can have.
+    /// A process with too many children.
     #[error("{parent} has {children} children; allowed: {limit}")]
     FanOutTooLarge {
         /// The parent.
         parent: String,
-        /// How many it has.
+        /// Number of its children.
         children: usize,
-        /// How many it may have.
+        /// The most children.
         limit: usize,
     },
-    /// A text with nothing in it but space and comments.
-    #[error("there is nothing in it")]
+    /// A text with only spaces and comments.
+    #[error("it contains no process or host")]
     Empty,
-    /// A text beyond what is read.
-    #[error("{bytes} bytes; allowed: {limit}")]
+    /// A text that is too long to be read.
+    #[error("it has {bytes} bytes; allowed: {limit}")]
     TooLong {
-        /// Its length.
+        /// The text's length.
         bytes: usize,
-        /// How long it may be.
+        /// The longest allowed length.
         limit: usize,
     },
 }
 
-/// What somebody who wrote this character may have meant.
+/// A hint for a likely mistake with this character.
 fn hint_for(character: char) -> &'static str {
     match character {
-        ',' => "; children stand apart by spaces",
-        '=' | '-' | '>' => "; children stand behind `=>`",
+        ',' => "; separate children by spaces",
+        '=' | '-' | '>' => "; children follow `=>`",
         '/' => "; comments begin with `#`",
         _ => "",
     }
@@ -231,7 +231,7 @@ impl ProblemKind {
     }
 }
 
-/// All that is wrong with a text: at least one problem, in the order of their places.
+/// All problems of a text, ordered by place; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     told: Vec<Problem>,
@@ -239,7 +239,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// A problem of a text as a whole, which it hasn't been read for.
+    /// A problem of a whole text that has not been read.
     pub(super) fn of_whole(kind: ProblemKind) -> Self {
         let place = Place { line: 1, column: 1, width: 0 };
         Self { told: vec![Problem { place, kind, beside: None }], untold: 0 }
@@ -255,7 +255,7 @@ impl Problems {
         &self.told[0]
     }
 
-    /// How many there are, those beyond [`PROBLEMS_MAX`] included.
+    /// Number of all problems, including those beyond [`PROBLEMS_MAX`].
     pub fn count(&self) -> usize {
         self.told.len() + self.untold
     }
@@ -283,7 +283,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// A stretch of a text, in bytes.
+/// A range of a text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -291,15 +291,15 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// A text as a whole.
+    /// The whole text.
     pub(super) const WHOLE: Self = Self { start: 0, end: 0 };
 
-    /// The stretch from the start of this one to the end of another.
+    /// The range from the start of this one to the end of another.
     pub(super) fn to(self, last: Self) -> Self {
         Self { start: self.start, end: last.end }
     }
 
-    /// Where that is. It walks the text from its start, so it is asked for what is told only.
+    /// The place of the range. It scans the text from its start, so call it only for reported problems.
     fn place_in(self, text: &str) -> Place {
         let before = &text[..self.start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -311,7 +311,7 @@ impl Span {
     }
 }
 
-/// Problems while they are being found.
+/// Collects problems.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     text: &'a str,
@@ -329,7 +329,7 @@ impl<'a> Findings<'a> {
         self.note(at, kind, None);
     }
 
-    /// Notes a problem that has to do with a second place.
+    /// Notes a problem with a related place.
     pub(super) fn add_beside(&mut self, at: Span, kind: ProblemKind, beside: Span, what: &str) {
         self.note(at, kind, Some((beside, what)));
     }
@@ -347,7 +347,7 @@ impl<'a> Findings<'a> {
         self.told.is_empty()
     }
 
-    /// What was found, if anything was.
+    /// Returns the problems found, if any.
     pub(super) fn finish(mut self) -> Result<(), Problems> {
         if self.told.is_empty() {
             return Ok(());

@@ -1,24 +1,24 @@
-//! Ranges, found again: a row of processes written as `node[01-16]:[0-3]`.
+//! Finds ranges: writes a row of processes as `node[01-16]:[0-3]`.
 //!
-//! First, numbers that follow each other on one host become a range of numbers; then hosts that follow each other
-//! with the same range become a range of hosts. What a range stands for, in its order, is exactly the row it was
-//! made of, since [`super::host`] counts the last bracket, that of the numbers, fastest.
+//! First, consecutive numbers on one host become a range of numbers. Then consecutive hosts with the same
+//! range of numbers become a range of hosts. The range expands to exactly the original row in its order,
+//! because in [`super::host`] the last bracket, that of the numbers, counts fastest.
 
 use super::Process;
 use super::host::width_of;
 use std::fmt::Write;
 
-/// Digits of a number that ranges are made of; longer ones are rather part of a name.
+/// The most digits of a number in a range. A longer one is rather part of a name.
 const DIGITS_MAX: usize = 18;
 
-/// Processes that one text stands for.
+/// A text and the number of processes that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) text: String,
     pub(super) count: usize,
 }
 
-/// Writes a row of processes in as few texts as follow each other.
+/// Writes a row of processes as the fewest texts of neighbours.
 pub(super) fn runs_of<'a>(row: impl Iterator<Item = &'a Process>) -> Vec<Run> {
     let mut runs: Vec<Hosts<'a>> = Vec::new();
     for numbers in numbers_of(row) {
@@ -29,7 +29,7 @@ pub(super) fn runs_of<'a>(row: impl Iterator<Item = &'a Process>) -> Vec<Run> {
     runs.into_iter().map(Hosts::run).collect()
 }
 
-/// Processes of one host whose numbers follow each other.
+/// Processes of one host with consecutive numbers.
 #[derive(Clone, Copy)]
 struct Numbers<'a> {
     host: &'a str,
@@ -50,11 +50,11 @@ fn numbers_of<'a>(row: impl Iterator<Item = &'a Process>) -> Vec<Numbers<'a>> {
     all
 }
 
-/// Hosts that follow each other, with the same numbers on each.
+/// Consecutive hosts with the same numbers on each.
 struct Hosts<'a> {
     of_first: Numbers<'a>,
     hosts: u64,
-    /// Which part of the name counts; unknown as long as there is one host.
+    /// The part of the name that counts; unknown while there is only one host.
     counter: Option<Counter<'a>>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Hosts<'a> {
         Self { of_first: numbers, hosts: 1, counter: None }
     }
 
-    /// Takes in the next host if it follows; says whether it does.
+    /// Adds the next host if it is consecutive. Returns whether it is.
     fn take(&mut self, next: &Numbers<'a>) -> bool {
         if (next.first, next.last) != (self.of_first.first, self.of_first.last) {
             return false;
@@ -96,17 +96,18 @@ impl<'a> Hosts<'a> {
         };
         let numbers = u64::from(last - first) + 1;
         let written = if numbers == 1 { write!(text, ":{first}") } else { write!(text, ":[{first}-{last}]") };
-        written.expect("invariant: a String takes whatever is written");
+        written.expect("invariant: writing to a String never fails");
         Run { text, count: (self.hosts * numbers) as usize }
     }
 }
 
 impl<'a> Counter<'a> {
-    /// How one name becomes the next: by one number in it that is larger by one.
+    /// The difference between one name and the next: a number that is larger by one.
     fn between(host: &'a str, next: &str) -> Option<Self> {
         let is_digit = |byte: &u8| byte.is_ascii_digit();
         let same = host.bytes().zip(next.bytes()).take_while(|(a, b)| a == b).count();
-        // All of the number, and not only its last digits. A name can't begin with a range, nor an address have one.
+        // The whole number and not only its last digits. A name cannot begin with a range, and an address
+        // cannot contain one.
         let digits_before = host.as_bytes()[..same].iter().rev().take_while(|byte| is_digit(byte)).count();
         let start = same - digits_before;
         let length = host.as_bytes()[start..].iter().take_while(|byte| is_digit(byte)).count();
@@ -123,7 +124,7 @@ impl<'a> Counter<'a> {
         counter.reads(next, counter.first + 1).then_some(counter)
     }
 
-    /// Whether a name is this one with another number.
+    /// Whether `host` is this name with the given number.
     fn reads(&self, host: &str, number: u64) -> bool {
         let middle = host.strip_prefix(self.before).and_then(|rest| rest.strip_suffix(self.after));
         middle.is_some_and(|digits| {
@@ -174,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn strangers_stay_apart() {
+    fn names_without_a_common_range_stay_apart() {
         assert_eq!(runs("a:0 b:0"), "a:0 b:0");
         assert_eq!(runs("n1:0 n3:0"), "n1:0 n3:0");
         assert_eq!(runs("n2:0 n1:0"), "n2:0 n1:0");
         assert_eq!(runs("n1:0 n02:0"), "n1:0 n02:0", "ranges keep one width");
-        assert_eq!(runs("1a:0 2a:0"), "1a:0 2a:0", "no name begins with a range");
+        assert_eq!(runs("1a:0 2a:0"), "1a:0 2a:0", "a name cannot begin with a range");
         assert_eq!(runs("fe80::1:0 fe80::2:0"), "[fe80::1]:0 [fe80::2]:0");
-        assert_eq!(runs("n1x1:0 n2x2:0"), "n1x1:0 n2x2:0", "one number counts, not two");
+        assert_eq!(runs("n1x1:0 n2x2:0"), "n1x1:0 n2x2:0", "only one number may count");
     }
 }

@@ -1,16 +1,17 @@
-//! Hosts that an `ssh` configuration names.
+//! Reads the host names of an `ssh` configuration.
 //!
-//! Whoever reaches machines by `ssh` has them listed already. What is taken is every name that `ssh` could be given
-//! as it stands: the words behind `Host` that are no patterns. The rest of the file is for `ssh` itself, which will
-//! be asked to connect to that very name. This is not a reader of all that OpenSSH understands, on purpose: the
-//! crates that are resolve a name that one has, and none lists names with their lines.
+//! Users that reach machines by `ssh` have already listed them there. The reader collects every name that can
+//! be given to `ssh` literally: the words after `Host` that are not patterns. The rest of the file is
+//! interpreted by `ssh` itself, which connects to these names. This reader deliberately supports only a part
+//! of OpenSSH's syntax. The crates that support all of it resolve a given name, but none lists names with
+//! their lines.
 //!
-//! - A block of several names with one `HostName` is one machine with nicknames: the first is taken.
-//! - `Include` is followed where it holds for everybody. Within the block of one host it holds for that host only, so
-//!   what it includes names no hosts; this is a common slip, and remarked upon.
-//! - `Match` names nobody, and is remarked upon.
+//! - A block of several names with one `HostName` is one machine with aliases. The first name is taken.
+//! - `Include` is followed if it applies to all hosts. Within the block of one host it applies to that host
+//!   only, so the included file names no hosts. This is a common mistake, and a remark reports it.
+//! - `Match` names no hosts, and a remark reports it.
 //!
-//! Files are read by whoever calls: a closure gives the texts that an `Include` asks for.
+//! The caller reads the files: a closure returns the texts that an `Include` refers to.
 
 use super::host::{NameError, check_host};
 use std::collections::BTreeSet;
@@ -18,56 +19,56 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// How deep files may include each other: OpenSSH's own limit.
+/// The greatest depth of nested includes: OpenSSH's own limit.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// How many files may be included, all told.
+/// The most included files in total.
 pub const INCLUDED_FILES_MAX: usize = 1_024;
 
-/// A file and what is in it.
+/// A file and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshConfigFile {
-    /// What it is called.
+    /// The file's name.
     pub name: String,
-    /// What is in it.
+    /// The file's text.
     pub text: String,
 }
 
-/// Hosts, and what is to be said about their file.
+/// Hosts, and remarks about their file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SshHosts {
     /// Names in the order of the files, each once.
     pub hosts: Vec<Arc<str>>,
-    /// What was left out, and why.
+    /// Parts of the files that were omitted, with reasons.
     pub remarks: Vec<Remark>,
 }
 
-/// Something that was left out.
+/// A part of a file that was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// The file's name.
     pub file: String,
-    /// The line.
+    /// The line number.
     pub line: usize,
-    /// What about it.
+    /// The reason.
     pub what: RemarkKind,
 }
 
-/// What can be left out.
+/// Why a part was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemarkKind {
     /// A `Match` block.
     Match,
-    /// An `Include` in the block of a host.
+    /// An `Include` within the block of a host.
     IncludeInBlock {
-        /// The block's first line.
+        /// The first line of the block.
         block: String,
     },
-    /// A name that no process's host can have.
+    /// A name that is not valid for a process's host.
     BadHost {
         /// The name.
         host: String,
-        /// Why.
+        /// The reason.
         why: NameError,
     },
 }
@@ -80,7 +81,8 @@ impl fmt::Display for Remark {
             RemarkKind::IncludeInBlock { block } => {
                 write!(
                     f,
-                    "this Include holds for `{}` only; left out. For all hosts, it stands before the first Host",
+                    "this Include holds for `{}` only; left out. To apply it to all hosts, move it before the \
+                     first Host",
                     block.escape_debug()
                 )
             }
@@ -95,40 +97,40 @@ impl fmt::Display for Remark {
 pub struct SshConfigError {
     /// The file's name.
     pub file: String,
-    /// The line.
+    /// The line number.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: SshConfigProblem,
 }
 
-/// What can be wrong with a configuration.
+/// A problem of a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SshConfigProblem {
-    /// A quotation without its end.
+    /// A quotation mark without its counterpart.
     #[error("a quote is not closed")]
     UnclosedQuote,
-    /// Files that include each other too deep, or themselves.
+    /// Nested includes are too deep, or a file includes itself.
     #[error("files include each other deeper than {INCLUDE_DEPTH_MAX} levels")]
     TooDeep,
-    /// Too many files.
+    /// Too many included files.
     #[error("more than {INCLUDED_FILES_MAX} files are included")]
     TooManyFiles,
-    /// An included file that can't be read.
+    /// An included file that cannot be read.
     #[error("can't include {pattern}: {source}")]
     Include {
-        /// What is included.
+        /// The path or pattern.
         pattern: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Reads the hosts of a configuration. `include` gives the files behind a path or pattern as it stands in a file,
-/// none when nothing matches.
+/// Reads the hosts of a configuration. `include` returns the files for a path or pattern from the
+/// configuration, or an empty list if no file matches.
 ///
 /// # Errors
-/// When a line makes no sense or an included file can't be had.
+/// If a line is malformed or an included file cannot be read.
 pub fn read_ssh_config(
     file: &SshConfigFile,
     include: &mut dyn FnMut(&str) -> io::Result<Vec<SshConfigFile>>,
@@ -145,7 +147,7 @@ struct Reader<'a> {
     files: usize,
 }
 
-/// What the lines that are being read hold for.
+/// The hosts to which the current lines apply.
 enum Block {
     Everybody,
     Some { line: usize, heading: String, names: Vec<String>, has_host_name: bool },
@@ -172,7 +174,7 @@ impl Reader<'_> {
                     self.close(std::mem::replace(&mut block, next), file);
                 }
                 "hostname" => {
-                    // `%h` stands for the name that was given, so each name is a machine of its own.
+                    // `%h` is replaced by the given name, so each name is a separate machine.
                     let fixed = arguments.iter().any(|name| !name.contains("%h") && !name.contains("%n"));
                     if let Block::Some { has_host_name, .. } = &mut block {
                         *has_host_name |= fixed;
@@ -211,7 +213,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes the hosts of a block that ends.
+    /// Takes the hosts of a block at its end.
     fn close(&mut self, block: Block, file: &SshConfigFile) {
         let Block::Some { line, mut names, has_host_name, .. } = block else { return };
         if has_host_name {
@@ -234,11 +236,11 @@ impl Reader<'_> {
     }
 }
 
-/// Where including failed.
+/// The place of an error while including.
 enum Failed {
-    /// In the line that includes.
+    /// The line with the `Include`.
     Here(SshConfigProblem),
-    /// In a file that is included.
+    /// A line of an included file.
     Within(SshConfigError),
 }
 
@@ -267,8 +269,8 @@ impl Block {
     }
 }
 
-/// The keyword and the arguments of a line: apart by space, the first also by one `=`; quotes hold words together;
-/// `#` begins a comment. `None` when a quote is not closed.
+/// Splits a line into its keyword and arguments. They are separated by spaces, the first argument also by one
+/// `=`. Quotes group words, and `#` begins a comment. Returns `None` if a quote is not closed.
 fn words_of(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut characters = line.trim().chars().peekable();
@@ -301,11 +303,11 @@ fn words_of(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any characters and `?` for any one.
+/// Whether a name matches a pattern, in which `*` matches any characters and `?` any single one.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut seen) = (0, 0);
-    // The last star, and how much of the name it stands for as far as is known.
+    // The last star, and the end of the part of the name that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while seen < name.len() {
         match pattern.get(at) {
@@ -350,7 +352,7 @@ mod tests {
             hosts("Host a b\n  User me\nHost *.lan !c.lan node?\nhost=d # the last\nHOST\t\"e\"\n"),
             "a b d e"
         );
-        assert_eq!(hosts("Host a\nHost b\nHost a\n"), "a b", "each once");
+        assert_eq!(hosts("Host a\nHost b\nHost a\n"), "a b", "each name once");
         assert_eq!(hosts("# Host x\n\nUser me\n"), "");
     }
 
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn includes_are_followed_where_they_hold_for_everybody() {
+    fn includes_that_apply_to_all_hosts_are_followed() {
         let mut asked = Vec::new();
         let mut include = |pattern: &str| {
             asked.push(pattern.to_owned());
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_can_be_called_is_remarked_upon() {
+    fn invalid_host_names_are_reported_in_remarks() {
         let found = read("Host good 17 b@d\n");
         assert_eq!(found.hosts.join(" "), "good");
         assert_eq!(found.remarks.len(), 2);
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_includes_itself_is_not_read_for_ever() {
+    fn a_file_that_includes_itself_is_refused() {
         let mut itself = |_: &str| Ok(vec![file("config", "Include config")]);
         let error = read_ssh_config(&file("config", "Include config"), &mut itself).unwrap_err();
         assert_eq!(error.to_string(), "config:1: files include each other deeper than 16 levels");
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_sense_are_told() {
+    fn malformed_lines_are_reported() {
         let fails = |text: &str| {
             let mut denied = |_: &str| Err(io::Error::from(io::ErrorKind::PermissionDenied));
             read_ssh_config(&file("config", text), &mut denied).unwrap_err().to_string()

@@ -1,45 +1,45 @@
-//! What a topology amounts to: how many of what, how deep, how wide, and what each host has to bear.
+//! Statistics of a topology: numbers of processes, depth, fan-out, and the load of each host.
 
 use super::{Role, Topology};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The counts of a topology.
+/// The statistics of a topology.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// All processes.
+    /// Number of all processes.
     pub processes: usize,
-    /// Processes between the root and the leaves.
+    /// Number of processes between the root and the leaves.
     pub inner: usize,
-    /// Leaves below the root.
+    /// Number of leaves below the root.
     pub back_ends: usize,
-    /// Levels below the root.
+    /// Number of levels below the root.
     pub depth: usize,
-    /// The fewest children of a process that has any; 0 for a root alone.
+    /// The fewest children of a process that has children; 0 if the root has none.
     pub fan_out_min: usize,
-    /// The mean over processes that have children.
+    /// The mean number of children of processes that have children.
     pub fan_out_mean: f64,
-    /// The most children.
+    /// The most children of a process.
     pub fan_out_max: usize,
     /// Hosts in the order of their first process.
     pub hosts: Vec<HostStats>,
 }
 
-/// What runs on one host.
+/// The processes of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostStats {
-    /// Which.
+    /// The host.
     pub host: Arc<str>,
-    /// Whether the root runs here, in a whole topology.
+    /// Whether the root of the whole topology runs here.
     pub front_end: bool,
-    /// Inner processes.
+    /// Number of inner processes.
     pub inner: usize,
-    /// Back-ends.
+    /// Number of back-ends.
     pub back_ends: usize,
 }
 
 impl HostStats {
-    /// All processes on the host.
+    /// Number of all processes on the host.
     pub fn processes(&self) -> usize {
         usize::from(self.front_end) + self.inner + self.back_ends
     }

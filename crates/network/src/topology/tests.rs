@@ -1,9 +1,10 @@
-//! What a topology says of itself, and topologies drawn at random for the tests of others.
+//! Properties of topologies, and random topologies for other tests.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Topologies of up to 60 processes on hosts whose names invite ranges, of every depth from a star to a chain.
+/// Topologies of up to 60 processes, of every depth from a star to a chain, on hosts whose names can form
+/// ranges.
 pub(crate) fn topologies() -> impl Strategy<Value = Topology> {
     let host = prop_oneof![
         (0u32..12).prop_map(|number| format!("node{number:02}")),
@@ -17,7 +18,7 @@ pub(crate) fn topologies() -> impl Strategy<Value = Topology> {
     let name = (host, 0u32..4);
     let names =
         prop::collection::btree_set(name, 1..60).prop_map(|names| names.into_iter().collect::<Vec<_>>());
-    // Neighbours by name are often neighbours in the tree, and often not.
+    // Neighbours by name are neighbours in the tree in some cases and not in others.
     let ordered = (names, any::<bool>()).prop_flat_map(|(names, keep)| {
         if keep { Just(names).boxed() } else { Just(names).prop_shuffle().boxed() }
     });
@@ -54,7 +55,7 @@ fn processes_stand_in_preorder_with_their_roles() {
 }
 
 #[test]
-fn a_part_is_what_a_child_is_told_to_start() {
+fn parts_are_the_subtrees_of_the_children() {
     let topology = family();
     let parts: Vec<Topology> = topology.parts().collect();
     assert_eq!(names(&parts[0]), ["in:0", "be:1", "be:2"]);
@@ -68,7 +69,7 @@ fn a_part_is_what_a_child_is_told_to_start() {
 fn a_part_can_travel_as_text() {
     for part in family().parts() {
         let read: Topology = part.to_string().parse().unwrap();
-        assert_eq!(read.root().role, Role::FrontEnd, "a text by itself is a whole");
+        assert_eq!(read.root().role, Role::FrontEnd, "a parsed text is a whole topology");
         assert_eq!(read.into_part(), part);
     }
 }

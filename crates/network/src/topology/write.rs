@@ -1,22 +1,22 @@
-//! Topologies as text: a statement for each process with children, parents before their children.
+//! Writes topologies as text: one statement for each process with children, parents before their children.
 //!
-//! The terse form writes neighbours as ranges; the plain form names every process and is what MRNet reads. Either
-//! reads back as the same topology, children in their order.
+//! The terse form writes neighbours as ranges. The plain form names every process, and MRNet can read it.
+//! Both forms parse to the same topology, with the children in the same order.
 
 use super::runs::runs_of;
 use super::{Process, Topology};
 use std::fmt;
 
-/// Columns that a line of children should not go beyond; a name that is longer by itself does.
+/// The most columns of a line of children, unless a single name is longer.
 const LINE_COLUMNS: usize = 100;
 
-/// How processes are named.
+/// The notation of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Form {
     /// Neighbours as ranges.
     #[default]
     Terse,
-    /// One by one.
+    /// Each process by its name.
     Plain,
 }
 
@@ -59,7 +59,7 @@ fn write_statement<'a>(
     text.push_str(" ;\n");
 }
 
-/// The terse form.
+/// Writes the terse form.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_text(self, Form::Terse))
@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(topology in topologies()) {
+        fn written_topologies_parse_to_the_same_topology(topology in topologies()) {
             for form in [Form::Terse, Form::Plain] {
                 prop_assert_eq!(to_text(&topology, form).parse(), Ok(topology.clone()));
             }

@@ -1,9 +1,9 @@
-//! What users of a node in this process ask of its loop, and how they get their answers.
+//! The requests of a node's users in this process, and their answers.
 //!
-//! A [`Handle`] sends asks over a bounded channel; each carries a oneshot for its answer. When whoever waits for a
-//! call goes away, a cancellation follows by a channel of its own that never makes anyone wait, since a dropped
-//! future can't. When the loop ends, for whatever reason, its side of the oneshots goes with it, and everyone who
-//! still waits is told so.
+//! A [`Handle`] sends requests over a bounded channel. Each request contains a oneshot channel for its
+//! answer. If the user drops the future of a call, a cancellation follows on an unbounded channel, because a
+//! dropped future cannot wait. If the loop ends for any reason, its ends of the oneshot channels are dropped,
+//! and every user that still waits gets an error.
 
 use super::launching::LaunchAsk;
 use super::operators::{Asker, OperatorAnswer};
@@ -27,16 +27,16 @@ use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_core::stream::{StreamId, StreamOptions, StreamSpec};
 
-/// Asks that wait for the loop; who asks beyond that, waits.
+/// Requests that wait for the loop. Further senders wait.
 const ASKS_QUEUED_MAX: usize = 1_024;
-/// Asks of each kind that one turn takes.
+/// Requests of each kind that one turn takes.
 const ASKS_PER_TURN_MAX: usize = 64;
 
-/// What whoever sets shares, or asks for them, is told: what each application is to have and has had, or why shares are
-/// as they were.
+/// The answer to a request about shares: the shares and consumption of each application, or why the shares
+/// were not changed.
 pub(crate) type SharesAnswer = Result<Box<SharesReport>, Arc<str>>;
 
-/// Something asked of a loop.
+/// A request to a loop.
 pub(crate) enum Ask {
     Call {
         request: RequestId,
@@ -49,7 +49,7 @@ pub(crate) enum Ask {
         request: RequestId,
         answer: oneshot::Sender<NodeStatus>,
     },
-    /// Shares to set; without any, which there are.
+    /// Shares to set. An empty list only asks for the current shares.
     Shares {
         request: RequestId,
         settings: Vec<ShareSetting>,
@@ -58,15 +58,15 @@ pub(crate) enum Ask {
     Leave {
         answer: oneshot::Sender<()>,
     },
-    /// An operator to keep; without one, which there are.
+    /// An operator to keep. `None` asks for the list of operators.
     Operators {
         payload: Option<Bytes>,
         answer: oneshot::Sender<OperatorAnswer>,
     },
 }
 
-/// Something asked of a loop about a stream. Nobody waits for its being taken, and there are never more of these than
-/// windows allow.
+/// A request about a stream. No sender waits for the loop to take it, and windows bound the number of these
+/// requests.
 pub(crate) enum StreamAsk {
     Open { request: RequestId, spec: Box<StreamSpec<Bytes>>, options: StreamOptions, user: FrontUser },
     Send { request: RequestId, tag: u64, to: Option<PartitionSet>, payload: Bytes },
@@ -77,7 +77,7 @@ pub(crate) enum StreamAsk {
     EndpointGone { stream: StreamId, endpoint: u32, reason: Reason },
 }
 
-/// The loop's end of its channels.
+/// The loop's ends of its channels.
 pub(crate) struct Asks {
     asks: mpsc::Receiver<Ask>,
     cancels: mpsc::UnboundedReceiver<RequestId>,
@@ -85,8 +85,8 @@ pub(crate) struct Asks {
     launches: mpsc::UnboundedReceiver<LaunchAsk>,
 }
 
-/// What one turn takes from the channels. Every turn takes from all of them, so that however many calls are asked for,
-/// their cancellations and what streams have taken get through, and the other way round.
+/// The requests that one turn takes from the channels. Every turn takes from all channels. Many calls
+/// therefore cannot delay cancellations or acknowledgements of streams, and many of those cannot delay calls.
 #[derive(Default)]
 struct Turn {
     asks: Vec<Ask>,
@@ -96,8 +96,8 @@ struct Turn {
 }
 
 impl Asks {
-    /// Waits until something is asked, then takes what waits in each channel, up to [`ASKS_PER_TURN_MAX`] of it. Returns
-    /// false when the node and all its clients are gone.
+    /// Waits for a request, then takes up to [`ASKS_PER_TURN_MAX`] requests from each channel. Returns false
+    /// if the node and all its clients are gone.
     async fn take_turn(&mut self, turn: &mut Turn) -> bool {
         tokio::select! {
             biased;
@@ -126,7 +126,7 @@ fn fill<T>(taken: &mut Vec<T>, mut next: impl FnMut() -> Result<T, TryRecvError>
     }
 }
 
-/// A user's end; clones ask the same loop.
+/// A user's end of the channels. Clones send to the same loop.
 #[derive(Clone, Debug)]
 pub struct Handle {
     asks: mpsc::Sender<Ask>,
@@ -134,18 +134,18 @@ pub struct Handle {
     streams: mpsc::UnboundedSender<StreamAsk>,
     launches: mpsc::UnboundedSender<LaunchAsk>,
     next_request: Arc<AtomicU64>,
-    /// The node's.
+    /// The node's limits.
     pub limits: Arc<Limits>,
     pub(crate) members: watch::Receiver<Members>,
 }
 
-/// Both ends of a loop's channels.
+/// Creates both ends of a loop's channels.
 pub(crate) fn channels(limits: Arc<Limits>, members: watch::Receiver<Members>) -> (Handle, Asks) {
     let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
-    // Unbounded, but each cancellation is of a call that was open, and those are bounded.
+    // Unbounded, but each cancellation belongs to an open call, and the number of open calls is bounded.
     let (cancels, cancels_end) = mpsc::unbounded_channel();
     let (streams, streams_end) = mpsc::unbounded_channel();
-    // Unbounded, but a launcher asks a few things of each of its children.
+    // Unbounded, but a launcher sends only a few requests for each of its children.
     let (launches, launches_end) = mpsc::unbounded_channel();
     let next_request = Arc::new(AtomicU64::new(1));
     let handle = Handle { asks, cancels, streams, launches, next_request, limits, members };
@@ -153,13 +153,13 @@ pub(crate) fn channels(limits: Arc<Limits>, members: watch::Receiver<Members>) -
 }
 
 impl Handle {
-    /// Refuses a packet that nobody would take.
+    /// Refuses a packet above the limit, which no receiver would accept.
     pub(crate) fn check_packet(&self, payload: &Bytes) -> Result<(), Error> {
         let (bytes, bytes_max) = (payload.len(), self.limits.payload_bytes_max);
         if bytes > bytes_max { Err(Error::PacketTooLarge { bytes, bytes_max }) } else { Ok(()) }
     }
 
-    /// Has a call made; dropping the future cancels it.
+    /// Makes a call. Dropping the future cancels it.
     pub(crate) async fn call(
         &self,
         name: Arc<str>,
@@ -175,28 +175,28 @@ impl Handle {
         Ok(outcome)
     }
 
-    /// Asks the node how it is.
+    /// Asks the node for its status.
     pub(crate) async fn status(&self) -> Result<NodeStatus, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Status { request: self.next_request(), answer }).await?;
         answered.await.map_err(|_| Error::Closed)
     }
 
-    /// Sets shares, and asks which there are then.
+    /// Sets shares and returns the resulting shares.
     pub(crate) async fn shares(&self, settings: Vec<ShareSetting>) -> Result<SharesAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Shares { request: self.next_request(), settings, answer }).await?;
         answered.await.map_err(|_| Error::Closed)
     }
 
-    /// Has an operator kept, or asks which there are.
+    /// Keeps an operator, or lists the operators.
     pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(Ask::Operators { payload, answer }).await?;
         answered.await.map_err(|_| Error::Closed)
     }
 
-    /// Has the node leave its cluster, and waits until it has finished what was open.
+    /// Makes the node leave its cluster, and waits until it has finished its open work.
     pub async fn leave(&self) -> Result<(), Error> {
         let (answer, left) = oneshot::channel();
         self.ask(Ask::Leave { answer }).await?;
@@ -207,12 +207,13 @@ impl Handle {
         self.asks.send(ask).await.map_err(|_| Error::Closed)
     }
 
-    /// Asks something about a stream. When the loop is gone its streams are too, and whoever waits for them is told.
+    /// Sends a request about a stream. If the loop is gone, so are its streams, and their users receive an
+    /// error.
     pub(crate) fn stream_ask(&self, ask: StreamAsk) {
         let _ = self.streams.send(ask);
     }
 
-    /// Asks something about how a network comes up. When the loop is gone, whoever waits hears it.
+    /// Sends a request of a launcher. If the loop is gone, the launcher's own receivers report it.
     pub fn launch_ask(&self, ask: LaunchAsk) {
         let _ = self.launches.send(ask);
     }
@@ -230,13 +231,13 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(request) = self.request {
-            // When the loop is gone, so is the call.
+            // If the loop is gone, so is the call.
             let _ = self.handle.cancels.send(request);
         }
     }
 }
 
-/// Who waits for what.
+/// The users that wait for answers.
 #[derive(Default)]
 pub(crate) struct Answers {
     calls: HashMap<RequestId, oneshot::Sender<Outcome<Bytes>>>,
@@ -247,7 +248,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    // Whoever no longer waits for an answer needs none: a failed send is no error in any of these.
+    // A user that no longer waits needs no answer. A failed send is therefore ignored in all of these
+    // functions.
 
     pub(super) fn call(&mut self, request: RequestId, outcome: Outcome<Bytes>) {
         if let Some(answer) = self.calls.remove(&request) {
@@ -267,7 +269,7 @@ impl Answers {
         }
     }
 
-    /// Core has nothing open any more.
+    /// Core has no open work.
     pub(super) fn drained(&mut self) {
         self.drained = true;
     }
@@ -276,7 +278,7 @@ impl Answers {
         self.drained
     }
 
-    /// The links are closed too.
+    /// The links are closed as well.
     pub(super) fn left(&mut self) {
         self.leaving.drain(..).for_each(|answer| {
             let _ = answer.send(());
@@ -285,13 +287,14 @@ impl Answers {
 }
 
 impl Loop {
-    /// The task that takes asks.
+    /// The task that takes requests.
     pub(super) async fn take_asks(self: Rc<Self>, mut ends: Asks) {
         let mut turn = Turn::default();
         while ends.take_turn(&mut turn).await {
-            // A cancellation that comes before its call finds nothing, and the call finds nobody who waits for it.
+            // A cancellation that arrives before its call has no effect. The call then finds its answer
+            // channel closed.
             turn.cancels.drain(..).for_each(|request| self.cancel(request));
-            // Who has come must be known to what is asked after that.
+            // Launchers announce new processes here, and later requests of this turn must know them.
             turn.launches.drain(..).for_each(|ask| self.take_launch_ask(ask));
             turn.asks.drain(..).for_each(|ask| self.take(ask));
             turn.streams.drain(..).for_each(|ask| self.take_stream_ask(ask));
@@ -338,7 +341,7 @@ impl Loop {
 mod tests {
     use super::*;
 
-    /// A user of a loop that stands still, and the loop's end.
+    /// A user of a loop that does not run, and the loop's end of the channels.
     fn user() -> (Handle, Asks, watch::Sender<Members>) {
         let (members, seen) = watch::channel(Members::default());
         let (handle, ends) = channels(Arc::new(Limits::DEFAULT), seen);
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancels_and_stream_acknowledgements_are_taken_beside_a_full_queue_of_calls() {
+    async fn many_calls_do_not_delay_cancels_and_acknowledgements() {
         let (handle, mut ends, _members) = user();
         for number in 0..200 {
             handle.cancels.send(RequestId(number)).expect("the loop is there");
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_are_taken_beside_streams_that_always_have_something_to_say() {
+    async fn busy_streams_do_not_delay_calls() {
         let (handle, mut ends, _members) = user();
         (0..10 * ASKS_PER_TURN_MAX).for_each(|_| handle.stream_ask(took(1)));
         assert!(handle.asks.try_send(status(&handle)).is_ok());

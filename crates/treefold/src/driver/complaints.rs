@@ -1,13 +1,13 @@
-//! Warnings at a bounded rate: who sends garbage must not also fill the log.
+//! Warnings at a bounded rate, so that a peer that sends garbage cannot fill the log.
 
 use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// At most one complaint of a kind in this time.
+/// The least time between two warnings.
 const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
 
-/// Remembers when it last complained, and how often it has kept quiet since.
+/// The time of the last warning, and the number of warnings suppressed since.
 #[derive(Default)]
 pub(crate) struct Complaints {
     last: Cell<Option<Instant>>,
@@ -15,7 +15,7 @@ pub(crate) struct Complaints {
 }
 
 impl Complaints {
-    /// Warns about `problem` of `who`, unless it just has.
+    /// Logs a warning about `problem` of `who`, unless the last warning is too recent.
     #[cold]
     pub(crate) fn about(&self, who: impl fmt::Display, problem: impl fmt::Display) {
         let now = Instant::now();

@@ -1,8 +1,9 @@
-//! Connections come and go: dials, welcomes, losses.
+//! Dials, accepted connections and lost peers.
 //!
-//! A dial that core wants for a certain node keeps that node's messages until the greeting. When another life of
-//! the process answers, the messages are dropped and core is told twice: the one it wanted is lost, and who is
-//! there is connected. Core hears of a loss exactly when no link and no dial to a peer is left.
+//! If core sends to a node without a link, the loop dials the node and keeps its messages until the greeting.
+//! If another life of the process answers, the messages are dropped, and core receives two inputs: the wanted
+//! node is lost, and the answering node is connected. Core receives `Lost` exactly when no link and no dial
+//! to a peer is left.
 
 use super::Loop;
 use super::launching::LaunchNews;
@@ -22,13 +23,13 @@ use treefold_core::id::NodeId;
 use treefold_core::input::Input;
 use treefold_core::message::Message;
 
-/// Connections that have not greeted yet; while there are so many, further ones wait in the system's backlog.
+/// The most connections that have not greeted. Further ones wait in the system's backlog.
 const GREETINGS_OPEN_MAX: usize = 1_024;
-/// The pause after the system refused to accept a connection (it is out of file descriptors, say).
+/// Pause after the system failed to accept a connection, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Loop {
-    /// Dials a node for its first message.
+    /// Dials a node to send its first message.
     pub(super) fn dial_peer(self: &Rc<Self>, to: NodeId, message: &Message<Bytes>) {
         if to.is_client() || self.is_full() {
             return self.feed(Input::Lost { peer: to });
@@ -40,7 +41,7 @@ impl Loop {
         self.account(to, pushed);
     }
 
-    /// Dials an address without knowing who is there, unless we know.
+    /// Dials an address whose node is unknown, unless there is a link or dial to that address.
     pub(super) fn dial_seed(self: &Rc<Self>, addr: SocketAddr) {
         let is_known = self.peers.borrow().routes.keys().any(|peer| peer.addr == addr);
         if addr != self.identity.node.addr && !is_known && !self.is_full() {
@@ -48,10 +49,10 @@ impl Loop {
         }
     }
 
-    /// Dials an address; the messages of `wanted` wait for that.
+    /// Dials an address. The messages of `wanted` wait for the result.
     fn dial(self: &Rc<Self>, addr: SocketAddr, wanted: Option<NodeId>) {
         match self.peers.borrow_mut().dialing.entry(addr) {
-            // whoever is there is on the way already
+            // A dial to this address is under way.
             Entry::Occupied(mut dial) => {
                 let waiting = dial.get_mut();
                 return waiting.extend(wanted.filter(|peer| !waiting.contains(peer)));
@@ -78,18 +79,18 @@ impl Loop {
         }
     }
 
-    /// Makes a greeted connection a link.
+    /// Turns a greeted connection into a link.
     pub(super) fn adopt(self: &Rc<Self>, greeted: Greeted, end: End) {
         let Greeted { peer, read, write, inbox, .. } = greeted;
         if peer == self.identity.node {
-            return; // a seed's address was our own
+            return; // the seed's address is this node's own
         }
         let replaces = matches!(
             self.peers.borrow().routes.get(&peer),
             Some(Route::Up(links)) if links.iter().any(|link| link.end == end)
         );
         if replaces {
-            self.lose(peer); // on its side it has happened already
+            self.lose(peer); // the peer has closed the previous link on its side
         }
         let mut peers = self.peers.borrow_mut();
         let waiting = match peers.routes.get_mut(&peer) {
@@ -120,7 +121,7 @@ impl Loop {
         }
     }
 
-    /// Closes all links to a peer and tells core, if there were any.
+    /// Closes all links to a peer, and informs core if there were any.
     pub(super) fn lose(self: &Rc<Self>, peer: NodeId) {
         if self.close(peer) {
             self.hear(LaunchNews::Lost { peer });
@@ -128,7 +129,7 @@ impl Loop {
         }
     }
 
-    /// Closes all links to a peer because core no longer wants them.
+    /// Closes all links to a peer that core no longer needs.
     pub(super) fn disconnect(&self, peer: NodeId) {
         self.close(peer);
     }
@@ -150,7 +151,7 @@ impl Loop {
         self.peers.borrow().count() >= self.identity.limits.peers_max
     }
 
-    /// The task that welcomes who connects here.
+    /// The task that accepts connections.
     pub(super) async fn accept(self: Rc<Self>, listener: TcpListener) {
         let greetings = Arc::new(Semaphore::new(GREETINGS_OPEN_MAX));
         loop {
@@ -174,7 +175,8 @@ impl Loop {
     async fn welcome(self: &Rc<Self>, stream: TcpStream, from: SocketAddr) {
         match transport::welcome(stream, &self.identity, || self.is_full()).await {
             Ok(greeted) => self.adopt(greeted, End::Welcomed),
-            // Whoever comes and goes without a word (a health check, a port scan) is no news.
+            // Connections that close without a greeting, such as health checks and port scans, are not worth
+            // a warning.
             Err(GreetError::Io(error)) => tracing::debug!(%from, %error, "no greeting"),
             Err(error) => {
                 self.hear(LaunchNews::TurnedAway { from, why: error.to_string() });

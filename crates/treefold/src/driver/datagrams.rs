@@ -1,9 +1,10 @@
-//! Datagrams: gossip and polls, small, often, and allowed to get lost.
+//! Datagrams: gossip and polls, which are small and frequent and may get lost.
 //!
-//! An envelope of eight bytes stands before what core says: three of magic, one of version, four of a hash over
-//! the cluster's name. It keeps port scanners, other programs and other clusters away from core's decoders at
-//! the price of one comparison; it is no protection against anyone who means it. In a cluster that has a token, a
-//! datagram ends with a seal over all before it, and any other is dropped.
+//! Core's bytes follow an envelope of eight bytes: three of magic, one of version, and four of a hash over
+//! the cluster's name. The envelope keeps datagrams of port scanners, other programs and other clusters away
+//! from core's decoders at the cost of one comparison. It does not protect against an attacker. In a cluster
+//! with a token, a datagram ends with a seal over all preceding bytes, and a datagram without a valid seal is
+//! dropped.
 
 use super::Loop;
 use crate::wire::DATAGRAM_SEAL_BYTES;
@@ -13,13 +14,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use treefold_core::input::Input;
 
-/// What the envelope begins with; the last byte is its version.
+/// First bytes of the envelope; the last one is its version.
 const MAGIC: [u8; 4] = *b"tfd\x01";
 /// Bytes of the envelope.
 const ENVELOPE_BYTES: usize = 8;
-/// The longest datagram there is.
+/// The longest possible datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams taken in one go before others get their turn on the loop.
+/// Datagrams taken before other tasks of the loop run.
 const DATAGRAMS_PER_TURN_MAX: usize = 64;
 
 /// The envelope of a cluster's datagrams.
@@ -34,7 +35,7 @@ fn envelope(cluster: &str) -> [u8; ENVELOPE_BYTES] {
 }
 
 impl Loop {
-    /// Sends a datagram, or drops it when the system has no room for it now.
+    /// Sends a datagram, or drops it if the system has no room for it.
     pub(super) fn send_datagram(&self, to: SocketAddr, bytes: &[u8]) {
         let mut datagram = Vec::with_capacity(ENVELOPE_BYTES + bytes.len() + DATAGRAM_SEAL_BYTES);
         datagram.extend_from_slice(&envelope(&self.identity.cluster));
@@ -50,7 +51,7 @@ impl Loop {
         }
     }
 
-    /// The task that takes datagrams.
+    /// The task that receives datagrams.
     pub(super) async fn take_datagrams(self: Rc<Self>) {
         let envelope = envelope(&self.identity.cluster);
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
@@ -60,10 +61,10 @@ impl Loop {
                 return;
             }
             let mut taken = 0;
-            // Errors told here are about datagrams sent earlier; these may get lost.
+            // Errors reported here concern earlier sent datagrams, which may get lost.
             while let Ok((length, from)) = self.datagrams.try_recv_from(&mut buffer) {
                 let datagram = &buffer[..length];
-                // The cheap look first: most of what is not ours is somebody else's.
+                // The envelope is compared first because that is cheap and rejects most foreign datagrams.
                 let ours = datagram.starts_with(&envelope).then_some(datagram);
                 let opened = match &self.identity.token {
                     Some(token) => ours.and_then(|datagram| token.opened(datagram)),
@@ -72,9 +73,9 @@ impl Loop {
                 match opened.and_then(|datagram| datagram.get(ENVELOPE_BYTES..)) {
                     Some(bytes) => self.feed(Input::<Bytes>::Datagram { from, bytes: bytes.to_vec() }),
                     None if ours.is_some() => {
-                        self.complaints.about(from, "a datagram without the token's seal");
+                        self.complaints.about(from, "a datagram without a valid seal of the cluster's token");
                     }
-                    None => self.complaints.about(from, "a datagram of something else"),
+                    None => self.complaints.about(from, "a datagram of another program or cluster"),
                 }
                 taken += 1;
                 if taken == DATAGRAMS_PER_TURN_MAX {
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_told_apart_by_eight_bytes() {
+    fn envelopes_distinguish_clusters() {
         assert_eq!(envelope("treefold")[..4], MAGIC);
         assert_ne!(envelope("treefold"), envelope("treefolk"));
     }

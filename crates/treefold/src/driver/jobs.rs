@@ -1,4 +1,5 @@
-//! Jobs: on the loop when they take microseconds, on a worker when they compute, as a future when they wait.
+//! Jobs run on the loop if they take microseconds, on a worker if they compute longer, and as a future if
+//! they wait.
 
 use super::{Done, Loop};
 use crate::job::{Guarded, Yielded, execute};
@@ -39,7 +40,7 @@ impl Loop {
         }
     }
 
-    /// Drives an operator's future; its cost is the time it takes.
+    /// Drives an operator's future. Its cost is the elapsed time.
     fn drive(self: &Rc<Self>, id: JobId, future: Guarded, started: Instant) {
         let this = Rc::clone(self);
         let task = tokio::task::spawn_local(async move {
@@ -62,7 +63,7 @@ impl Loop {
         }
     }
 
-    /// The task that takes what workers have finished.
+    /// The task that collects the results of workers.
     pub(super) async fn collect_finished(self: Rc<Self>) {
         let mut finished = Vec::new();
         loop {

@@ -1,8 +1,8 @@
-//! Finding the cluster: the seeds are asked until another member is in sight, and again when none is left.
+//! Joins the cluster: contacts the seeds until another member is known, and again if none is left.
 //!
-//! The addresses are resolved anew each time, since names in a cluster that is being rolled out come and go. The
-//! pause grows from half a second to two and is drawn at random around that, so that nodes started together
-//! don't knock together.
+//! Addresses are resolved anew each time, because names come and go while a cluster is being rolled out. The
+//! pause grows from half a second to two seconds, with random jitter, so that nodes that started together do
+//! not retry together.
 
 use super::Loop;
 use crate::entropy::draw;
@@ -18,12 +18,13 @@ use treefold_core::message::Message;
 
 /// The first pause between two attempts.
 const JOIN_PAUSE_LEAST: Duration = Duration::from_millis(500);
-/// The longest.
+/// The longest pause.
 const JOIN_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 impl Loop {
-    /// Calls on the seeds, and takes the cards that one of them gave. Without these a node that has just started would
-    /// answer calls with its own partitions alone, until gossip brings the cards of the others.
+    /// Contacts the seeds, and takes the cards that one of them has sent. Without these cards, a node that
+    /// has just started would answer calls with its own partitions alone, until gossip brings the other
+    /// members' cards.
     pub(super) async fn take_welcome(
         self: &Rc<Self>,
         seeds: &[String],
@@ -35,7 +36,7 @@ impl Loop {
         self.feed(Input::Message { from, message: Message::Cards(cards) });
     }
 
-    /// The task that joins.
+    /// The task that joins the cluster.
     pub(super) async fn join(self: Rc<Self>, seeds: Vec<String>) {
         let mut members = self.members.subscribe();
         loop {
@@ -43,12 +44,12 @@ impl Loop {
             while members.borrow_and_update().is_empty() {
                 let addrs = resolve(&seeds).await;
                 self.feed(Input::Command(Command::Join(addrs)));
-                // From half of it to one and a half.
+                // Between 0.5 and 1.5 times the pause.
                 let jittered = pause.mul_f64(0.5 + draw() as f64 / u64::MAX as f64);
                 let _ = tokio::time::timeout(jittered, members.changed()).await;
                 pause = (pause * 2).min(JOIN_PAUSE_MAX);
             }
-            // The sender lives as long as this loop does.
+            // The sender lives as long as this loop.
             let _ = members.wait_for(std::collections::BTreeSet::is_empty).await;
         }
     }

@@ -1,8 +1,8 @@
-//! What a launcher (crate `treefold-network`) asks of its node's loop, and hears from it.
+//! The requests of a launcher (crate `treefold-network`) to its node's loop, and the loop's news for it.
 //!
-//! A launcher lives on its user's runtime, or, where the user has none, on the loop's. Its words travel over the very
-//! connections that streams will use: a child that has attached needs no further dial to take part in one. A node
-//! that no launcher listens on drops such words.
+//! A launcher runs on its user's runtime, or on the loop's if the user has none. Its messages use the same
+//! connections as streams, so a child that has attached needs no further dial to take part in a stream. A
+//! node without a launcher drops these messages.
 
 use super::Loop;
 use super::link::{End, Route};
@@ -18,42 +18,42 @@ use treefold_core::input::Input;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::message::Message;
 
-/// Why nobody could be attached to.
+/// Why attaching to another process failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
-    /// Nobody answers there, or not in time. It may be tried again.
+    /// No process answers at the address, or not in time. Another attempt may succeed.
     #[error("{addr} can't be reached: {problem}")]
     Unreachable {
-        /// Where.
+        /// The address.
         addr: String,
-        /// What the system says.
+        /// The system's message.
         problem: String,
     },
-    /// The process there has another token.
+    /// The process at the address has another token.
     #[error("{addr} has another token than this process")]
     Token {
-        /// Where.
+        /// The address.
         addr: String,
     },
-    /// The process there speaks no version of the protocol that is known here.
+    /// The process at the address speaks no version of the protocol that this process knows.
     #[error("{addr} speaks another version of the protocol")]
     Version {
-        /// Where.
+        /// The address.
         addr: String,
     },
-    /// The process there belongs to another cluster.
+    /// The process at the address belongs to another cluster.
     #[error("{addr} belongs to another cluster")]
     Cluster {
-        /// Where.
+        /// The address.
         addr: String,
     },
-    /// It will not have this process, for another reason.
+    /// The process at the address refuses this process for another reason.
     #[error("{addr} refuses: {problem}")]
     Refused {
-        /// Where.
+        /// The address.
         addr: String,
-        /// What it says.
+        /// The reason.
         problem: String,
     },
     /// The node has ended.
@@ -80,37 +80,38 @@ impl PostError {
         }
     }
 
-    /// True when another attempt may succeed.
+    /// True if another attempt may succeed.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
 }
 
-/// Something a launcher asks.
+/// A launcher's request.
 #[allow(missing_docs, reason = "the text of a variant names its fields")]
 pub enum LaunchAsk {
-    /// Tell me what happens from now on.
+    /// Send me all news from now on.
     Listen { news: mpsc::UnboundedSender<LaunchNews> },
-    /// Connect there, and tell me who it is.
+    /// Connect to the address and answer with the node there.
     Attach { addr: SocketAddr, answer: oneshot::Sender<Result<NodeId, PostError>> },
-    /// Say this to a peer, if there is a connection.
+    /// Send a message to a peer, if there is a connection.
     Say { to: NodeId, word: Box<Launch> },
-    /// Know these.
+    /// Give core these cards.
     Learn { cards: Vec<Arc<MemberCard>> },
-    /// Live this beside the loop: a launcher whose user has no runtime, or a stream whose events are told to a function.
+    /// Run a future beside the loop: a launcher whose user has no runtime, or a stream whose events go to a
+    /// function.
     Live { life: Pin<Box<dyn Future<Output = ()> + Send>> },
     /// End the node.
     Stop,
 }
 
-/// Something a launcher hears.
+/// News for a launcher.
 #[allow(missing_docs, reason = "the text of a variant names its fields")]
 pub enum LaunchNews {
-    /// A peer says this.
+    /// A message of a peer.
     Said { from: NodeId, word: Box<Launch> },
-    /// A peer is gone.
+    /// A peer is lost.
     Lost { peer: NodeId },
-    /// Somebody connected and was turned away.
+    /// A connecting process was rejected.
     TurnedAway { from: SocketAddr, why: String },
 }
 
@@ -118,7 +119,7 @@ impl Loop {
     /// Passes news to the launcher, if there is one.
     pub(super) fn hear(&self, news: LaunchNews) {
         if let Some(launcher) = &*self.launcher.borrow() {
-            // One that has gone away hears nothing, and that is all.
+            // If the launcher is gone, its news are dropped.
             let _ = launcher.send(news);
         }
     }
@@ -146,7 +147,7 @@ impl Loop {
         let reached = match known {
             Some(peer) => Ok(peer),
             None if self.is_full() => {
-                let problem = "this process has as many connections as it may (peers_max)".to_owned();
+                let problem = "this process has reached its limit of connections (peers_max)".to_owned();
                 Err(PostError::Refused { addr: addr.to_string(), problem })
             }
             None => match transport::dial(addr, &self.identity).await {
@@ -158,7 +159,7 @@ impl Loop {
                 Err(error) => Err(PostError::of(addr, &error)),
             },
         };
-        // Who no longer waits is on its way out.
+        // If the launcher no longer waits, it is about to end.
         let _ = answer.send(reached);
     }
 

@@ -1,8 +1,9 @@
-//! Leaving in order: core says goodbye and finishes what is open, then what is written goes out, then the links.
+//! Leaves in order: core announces its leave and finishes its open work, then the outboxes are written, then
+//! the links close.
 //!
-//! A link's writing side is closed first and the link itself when the peer has closed its own: closing with bytes
-//! unread would reset the connection and destroy what the peer has not read yet. How long all that may take is
-//! the caller's business; whoever has waited long enough just ends the loop.
+//! A link's writing side is closed first, and the link itself when the peer has closed its side. Closing with
+//! unread bytes would reset the connection and destroy data that the peer has not read yet. The caller
+//! decides how long this may take, and ends the loop after that time.
 
 use super::Loop;
 use super::link::{Link, Route};
@@ -12,18 +13,18 @@ use std::rc::Rc;
 use std::time::Duration;
 use treefold_core::input::{Command, Input};
 
-/// How often it is looked whether everything has drained. Only a node that leaves looks.
+/// Interval of the check whether everything has drained. Only a leaving node checks.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 impl Loop {
-    /// The task of a node that leaves.
+    /// The task of a leaving node.
     pub(super) async fn leave(self: Rc<Self>) {
         self.feed(Input::Command(Command::Leave));
         while !self.answers.borrow().is_drained() || !self.links().iter().all(|link| is_written(link)) {
             tokio::time::sleep(DRAIN_LOOK_EVERY).await;
         }
         for link in self.links() {
-            // A link that breaks right now is closed as well.
+            // A link that breaks now counts as closed.
             let _ = SockRef::from(link.write.as_ref()).shutdown(Shutdown::Write);
         }
         while self.peers.borrow().links > 0 {

@@ -1,10 +1,10 @@
-//! Links: connections that are past their greeting, and who they lead to.
+//! Links: connections after their greeting, and the peers that they lead to.
 //!
-//! Two nodes that dial each other at the same moment end up with two links, one dialled by each. Both are read;
-//! what is sent goes over the first each side knew, so that nothing ever overtakes anything. They live and die
-//! together: a link that breaks may have swallowed messages, so the other is closed with it, and core hears of
-//! one loss. Nobody dials a peer to whom it has a link, so a *second* link dialled by the same side says that it
-//! has given up the first.
+//! Two nodes that dial each other at the same moment have two links, one dialled by each. Both links are
+//! read, but each side sends only over the link that it knew first, so that messages keep their order. The
+//! two are closed together: a broken link may have lost messages, so the other is closed with it, and core
+//! sees one loss. A node never dials a peer to which it has a link. A *second* link dialled by the same side
+//! therefore means that this side has given up the first.
 
 use crate::wire::Outbox;
 use std::cell::{Cell, RefCell};
@@ -15,18 +15,18 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::task::AbortHandle;
 use treefold_core::id::NodeId;
 
-/// One connection, as the loop writes to it. Its reader is a task of its own.
+/// One connection as the loop writes to it. Its reader is a separate task.
 pub(crate) struct Link {
     pub(crate) peer: NodeId,
-    /// Who dialled.
+    /// The side that dialled.
     pub(crate) end: End,
     pub(crate) write: OwnedWriteHalf,
     pub(crate) outbox: RefCell<Outbox>,
-    /// Waits for the next flush.
+    /// True if the link waits for the next flush.
     pub(crate) dirty: Cell<bool>,
-    /// The system takes no more for now; a writer task waits until it does.
+    /// True if the socket accepts no more bytes for now. A writer task waits until it does.
     pub(crate) blocked: Cell<bool>,
-    /// False once closed: a reader that is in the middle of what it has read then stops.
+    /// False after the link was closed. A reader in the middle of its input then stops.
     pub(crate) open: Cell<bool>,
     tasks: RefCell<Vec<AbortHandle>>,
 }
@@ -45,54 +45,54 @@ impl Link {
         })
     }
 
-    /// A task that is to end with the link.
+    /// Adds a task that ends with the link.
     pub(crate) fn own_task(&self, task: AbortHandle) {
         let mut tasks = self.tasks.borrow_mut();
         tasks.retain(|task| !task.is_finished());
         tasks.push(task);
     }
 
-    /// Ends the link's tasks; its socket closes when the last of them lets go of it.
+    /// Ends the link's tasks. The socket closes when the last of them drops it.
     pub(crate) fn close(&self) {
         self.open.set(false);
         self.tasks.borrow_mut().drain(..).for_each(|task| task.abort());
     }
 }
 
-/// Which end of a connection a link is.
+/// This node's end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The one that dialled.
+    /// This node dialled.
     Dialled,
-    /// The one that was connected to.
+    /// This node accepted the connection.
     Welcomed,
 }
 
 /// The way to a peer.
 pub(crate) enum Route {
-    /// A dial is under way; messages wait.
+    /// A dial is under way; messages wait in the outbox.
     Dialing(Box<Outbox>),
-    /// One link, or one of each end; the first is sent over.
+    /// One link, or one of each end. Messages are sent over the first.
     Up(Vec<Rc<Link>>),
 }
 
-/// Everyone there is a link to, or one under way.
+/// All peers with a link or a dial under way.
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) routes: HashMap<NodeId, Route>,
-    /// Addresses being dialled, each once, however many lives of whoever is there are wanted: those lives.
+    /// Addresses being dialled, each once, with the lives of the process there for which messages wait.
     pub(crate) dialing: HashMap<SocketAddr, Vec<NodeId>>,
     pub(crate) links: usize,
 }
 
 impl Peers {
-    /// Links, and dials that will become links.
+    /// Number of links and of dials that will become links.
     pub(crate) fn count(&self) -> usize {
         self.links + self.dialing.len()
     }
 
-    /// A dial to `addr` is over: those whose messages waited for it in vain, but for `reached`. No other route is looked
-    /// at, since a root may dial thousands of children at once.
+    /// Ends the dial to `addr`. Returns the peers whose messages waited for it in vain, without `reached`.
+    /// Does not search the other routes, because a root may dial thousands of children at once.
     pub(crate) fn end_dial(&mut self, addr: SocketAddr, reached: Option<NodeId>) -> Vec<NodeId> {
         let mut missed = self.dialing.remove(&addr).unwrap_or_default();
         missed.retain(|peer| {
@@ -101,7 +101,7 @@ impl Peers {
         missed
     }
 
-    /// Takes a peer's links out, closing them; true when there were any.
+    /// Removes and closes a peer's links. Returns true if there was a link or a dial.
     pub(crate) fn close(&mut self, peer: NodeId) -> bool {
         match self.routes.remove(&peer) {
             Some(Route::Up(links)) => {
@@ -121,7 +121,7 @@ mod tests {
     use treefold_core::limits::Limits;
 
     #[test]
-    fn end_of_a_dial_tells_who_waited_for_it_in_vain() {
+    fn end_dial_returns_peers_that_were_not_reached() {
         let addr = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let [dead, alive, elsewhere] =
             [(1, 1), (1, 2), (2, 1)].map(|(port, life)| NodeId::new(addr(port), life));
@@ -133,6 +133,6 @@ mod tests {
         assert_eq!((peers.count(), peers.end_dial(addr(1), Some(alive))), (2, vec![dead]));
         assert_eq!((peers.count(), peers.end_dial(addr(1), None)), (1, vec![]), "each dial ends once");
         peers.close(elsewhere);
-        assert_eq!(peers.end_dial(addr(2), None), [], "nobody waits any more");
+        assert_eq!(peers.end_dial(addr(2), None), [], "no peer waits any more");
     }
 }

@@ -1,10 +1,11 @@
-//! What work on the loop costs.
+//! Measures the cost of work on the loop.
 //!
-//! Wall time costs no system call to read, and on a loop that does nothing else meanwhile it is the processor's time,
-//! unless the thread was put aside: on a crowded machine that happens, and milliseconds are then measured of what took
-//! microseconds. Believed, they would send the work to a worker, which costs more than the work itself. So what seems
-//! to have taken longer than work on the loop may is counted as just that, and the next run is measured by the
-//! processor's time, which says how it is; and so are those after it for as long as it really takes longer.
+//! Reading the wall clock needs no system call. On a loop that does nothing else in the same time, wall time
+//! equals processor time, unless the thread was preempted. On a crowded machine that happens, and a run of
+//! microseconds then seems to take milliseconds. Such a figure would move the work to a worker, which costs
+//! more than the work itself. Therefore, if a run seems to take longer than work on the loop may, its cost is
+//! capped at that limit, and the next run is measured in processor time. Processor time is used for as long
+//! as it shows that the work really takes longer.
 
 use crate::workers::thread_cpu_time;
 use std::cell::Cell;
@@ -16,7 +17,7 @@ pub(super) struct Meter {
     is_suspicious: Cell<bool>,
 }
 
-/// When a run began, by one clock or the other.
+/// The start of a run, by the wall clock or in processor time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Began {
     Wall(Instant),
@@ -32,7 +33,7 @@ impl Meter {
         }
     }
 
-    /// What has been used since, when more than `cost_max` would be surprising.
+    /// The cost since `began`. A cost above `cost_max` is unexpected.
     pub(super) fn cost(&self, began: Began, cost_max: Duration) -> Duration {
         let (took, is_certain) = match began {
             Began::Processor(before) => (thread_cpu_time().saturating_sub(before), true),
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_that_the_thread_was_put_aside_is_not_its_work() {
+    fn preemption_is_not_counted_as_work() {
         let (meter, cost_max) = (Meter::default(), Duration::from_millis(1));
         let mut costs = (0..3).map(|_| {
             let began = meter.begin();
@@ -56,13 +57,17 @@ mod tests {
             (matches!(began, Began::Wall(_)), meter.cost(began, cost_max))
         });
         assert_eq!(costs.next(), Some((true, cost_max)));
-        let (by_wall, cost) = costs.next().expect("three of them");
+        let (by_wall, cost) = costs.next().expect("there are three runs");
         assert!(!by_wall && cost < cost_max, "{cost:?}");
-        assert_eq!(costs.next(), Some((true, cost_max)), "what was right once is believed again");
+        assert_eq!(
+            costs.next(),
+            Some((true, cost_max)),
+            "the wall clock is trusted again after one cheap run"
+        );
     }
 
     #[test]
-    fn work_that_takes_long_is_found_out() {
+    fn expensive_work_is_detected_on_the_second_run() {
         let (meter, cost_max) = (Meter::default(), Duration::from_micros(10));
         let spin = || {
             let began = meter.begin();
@@ -72,6 +77,6 @@ mod tests {
         };
         assert_eq!(spin(), cost_max);
         assert!(spin() >= Duration::from_millis(1));
-        assert!(spin() >= Duration::from_millis(1), "and not forgotten");
+        assert!(spin() >= Duration::from_millis(1), "processor time stays in use");
     }
 }

@@ -1,8 +1,8 @@
-//! Operators that are sent while the node runs: kept, lent, and made filters of.
+//! Operators that are sent while the node runs: stores them, passes them on, and makes filters of them.
 //!
-//! What somebody else wrote is neither looked at nor run here: a worker makes an operator of its bytes, and opens a
-//! filter of it, which for a guest means that it begins to run. Each such task has a ticket, so that what comes back
-//! after everyone has gone is told from what is waited for.
+//! The loop never inspects or runs the code of others. A worker makes an operator of its bytes and opens
+//! filters of it; for a WebAssembly guest, opening means that it begins to run. Each such task has a ticket,
+//! so that a result that is no longer wanted can be recognised.
 
 use super::Loop;
 use crate::filter::{Filters, Kinds, Unresolved};
@@ -21,32 +21,32 @@ use treefold_core::message::{Message, OperatorStatus};
 use treefold_core::stream::operator::OperatorNews;
 use treefold_core::stream::{OperatorId, StreamId, StreamSpec};
 
-/// Operators that are to be made of bytes, one after another, so that whoever sends many keeps one worker from calls and
-/// not all of them; further ones are refused until one is done.
+/// The most operators that wait to be made of their bytes. They are made one after another, so that a sender
+/// of many operators occupies one worker instead of all. Further ones are refused until one is finished.
 const LOADS_OPEN_MAX: usize = 16;
 
-/// What whoever asks about operators is told: what is kept, or why something was not.
+/// The answer to a request about operators: the operators that are kept, or why one was not kept.
 pub(crate) type OperatorAnswer = Result<Vec<OperatorStatus>, Arc<str>>;
 
-/// What a loop keeps of operators.
+/// A loop's operators.
 pub(crate) struct Operators {
     foreign: Option<Arc<dyn Foreign>>,
     shelf: Shelf,
     tickets: u64,
     loading: HashMap<u64, Asker>,
-    /// Those that wait for the one that a worker is at.
+    /// Operators that wait until the worker has finished the current one.
     to_load: VecDeque<Box<Loading>>,
-    /// Streams whose filters a worker opens.
+    /// Streams whose filters a worker is opening.
     opening: HashMap<StreamId, u64>,
 }
 
-/// Who wants an operator kept, or to know what there is.
+/// The sender of a request about operators.
 pub(super) enum Asker {
-    /// Core, which has had this one fetched.
+    /// Core, which has fetched this operator.
     Core(OperatorId),
-    /// A client, by its number of the request.
+    /// A client, with the id of its request.
     Peer(NodeId, u64),
-    /// Somebody in this process.
+    /// A user in this process.
     User(oneshot::Sender<OperatorAnswer>),
 }
 
@@ -61,7 +61,7 @@ impl Operators {
         self.tickets
     }
 
-    /// The operator that a filter's name names; `None` for a filter that was not sent.
+    /// The operator that a filter's name refers to; `None` if the name is not that of a sent operator.
     fn of_name(&mut self, filter: &str) -> Option<Result<Arc<Sent>, Unresolved>> {
         Some(match named(filter)? {
             Err(problem) => Err(Unresolved::Unknown(problem)),
@@ -72,10 +72,10 @@ impl Operators {
 }
 
 const NO_FOREIGN: &str =
-    "this node takes no operators that are sent to it: it was built, or started, without";
+    "this node does not accept operators: it was built or started without support for them";
 
 impl Loop {
-    /// Makes a stream's filters: here, or on a worker when somebody else wrote one of them.
+    /// Makes a stream's filters: on the loop, or on a worker if one of them is a sent operator.
     pub(super) fn open_filters(self: &Rc<Self>, stream: StreamId, spec: &StreamSpec<Bytes>) {
         self.streams.borrow_mut().expect_filters(stream);
         let mut operators = self.operators.borrow_mut();
@@ -103,7 +103,7 @@ impl Loop {
         }
     }
 
-    /// A worker has opened filters, which may not be wanted any more.
+    /// A worker has opened filters, which may no longer be wanted.
     pub(super) fn filters_opened(
         self: &Rc<Self>,
         stream: StreamId,
@@ -116,7 +116,7 @@ impl Loop {
         }
     }
 
-    /// A stream is over.
+    /// Forgets the opening of a stream's filters, because the stream has ended or they have been opened.
     pub(super) fn forget_opening(&self, stream: StreamId) {
         self.operators.borrow_mut().opening.remove(&stream);
     }
@@ -129,20 +129,23 @@ impl Loop {
         self.feed(Input::FilterOpened { stream, result });
     }
 
-    /// Core wants an operator for others.
+    /// Gives core an operator that another node needs.
     pub(super) fn lend_operator(self: &Rc<Self>, stream: StreamId, id: OperatorId) {
         let payload = self.operators.borrow_mut().shelf.find(id).map(|sent| sent.bytes.clone());
         self.feed(Input::Operator(OperatorNews::Lent { stream, id, payload }));
     }
 
-    /// Bytes are to be made an operator of, and kept.
+    /// Makes an operator of bytes and keeps it.
     pub(super) fn keep_operator(self: &Rc<Self>, asker: Asker, bytes: Bytes) {
         let mut operators = self.operators.borrow_mut();
         let bytes_max = self.identity.limits.operator_bytes_max;
         let refusal = if bytes.len() > bytes_max {
-            Some(format!("it has {} bytes; allowed: {bytes_max} (operator_bytes_max)", bytes.len()))
+            Some(format!(
+                "the operator has {} bytes; at most {bytes_max} are allowed (operator_bytes_max)",
+                bytes.len()
+            ))
         } else if operators.loading.len() >= LOADS_OPEN_MAX {
-            Some(format!("the node is at {LOADS_OPEN_MAX} others; try again"))
+            Some(format!("the node is loading {LOADS_OPEN_MAX} other operators; try again later"))
         } else if operators.foreign.is_none() {
             Some(NO_FOREIGN.to_owned())
         } else {
@@ -166,7 +169,7 @@ impl Loop {
         }
     }
 
-    /// A worker has made an operator of bytes, or could not.
+    /// A worker has made an operator of bytes, or has failed to.
     pub(super) fn operator_loaded(self: &Rc<Self>, ticket: u64, loaded: Result<Arc<Sent>, Arc<str>>) {
         let mut operators = self.operators.borrow_mut();
         let Some(asker) = operators.loading.remove(&ticket) else { return };
@@ -185,12 +188,12 @@ impl Loop {
                 self.feed(Input::Operator(OperatorNews::Kept { id, result }));
             }
             Asker::Peer(peer, id) => self.send(peer, Message::OperatorReply { id, result: answer }),
-            // Who no longer waits for an answer needs none.
+            // A user that no longer waits needs no answer.
             Asker::User(user) => drop(user.send(answer)),
         }
     }
 
-    /// Somebody asks about operators: to keep one, or what there is.
+    /// Serves a request about operators: to keep one, or to list them.
     pub(super) fn serve_operators(self: &Rc<Self>, asker: Asker, payload: Option<Bytes>) {
         match payload {
             Some(bytes) => self.keep_operator(asker, bytes),

@@ -1,7 +1,8 @@
-//! Streams on the loop: filters are run, endpoints are called, front-ends' users are told.
+//! Streams on the loop: runs filters, calls endpoints, and informs the users of front-ends.
 //!
-//! A filter is at home here, or on its way on a worker's thread; core gives it one run at a time, so it is never
-//! wanted in two places. One that comes back after core has given it up finds another in its place, and is dropped.
+//! A stream's filters are on the loop or, during a run, on a worker's thread. Core requests one run at a
+//! time, so the filters are never needed in two places. If filters return after core has given them up,
+//! others have replaced them, and the returned ones are dropped.
 
 use super::Loop;
 use super::asks::{Handle, StreamAsk};
@@ -25,28 +26,29 @@ use treefold_core::input::{Command, Input};
 use treefold_core::stream::spec::{EndpointEvent, FilterRun, Filtered, StreamEvent};
 use treefold_core::stream::{StreamError, StreamId};
 
-/// So much news waits for a filter's next run.
+/// The most news that wait for the next run of a stream's filters.
 const FILTER_NEWS_MAX: usize = 1_024;
 
-/// What a loop keeps of its streams.
+/// A loop's streams.
 pub(crate) struct Streams {
     handle: Handle,
     filters: HashMap<StreamId, Home>,
     fronts: HashMap<RequestId, FrontUser>,
     endpoints: HashMap<(StreamId, u32), Seat>,
-    /// Empty, but for its room: what an endpoint sends while it is called.
+    /// A reused buffer for the packets that an endpoint sends during a call. Empty between calls.
     sends: Vec<(Option<u64>, Bytes)>,
 }
 
-/// Where a stream's filters are.
+/// The filters of a stream, or the place where they will return.
 #[derive(Default)]
 pub(super) struct Home {
     /// `None` while a worker has them.
     filters: Option<Filters>,
-    /// The run that a worker is at.
+    /// The run that a worker executes.
     away: Option<u64>,
     meter: Meter,
-    /// What they are to hear before their next run: where they run, since it may take them as long.
+    /// News for the filters before their next run. They are delivered where the run takes place, because
+    /// handling them may take as long as the run.
     news: Vec<News>,
 }
 
@@ -65,12 +67,12 @@ impl Streams {
         Self { handle, filters, fronts, endpoints, sends }
     }
 
-    /// A stream's filters are on their way here; what they are to hear meanwhile is kept for them.
+    /// Expects a stream's filters. News for them are kept until they arrive.
     pub(super) fn expect_filters(&mut self, stream: StreamId) {
         self.filters.insert(stream, Home::default());
     }
 
-    /// A stream's filters have come.
+    /// Stores a stream's filters, which have been opened.
     pub(super) fn put_home(&mut self, stream: StreamId, filters: Filters) {
         if let Some(home) = self.filters.get_mut(&stream) {
             home.filters = Some(filters);
@@ -80,7 +82,7 @@ impl Streams {
     fn tell_filters(&mut self, stream: StreamId, news: News) {
         let Some(home) = self.filters.get_mut(&stream) else { return };
         home.news.push(news);
-        // Who has nothing to do and hears so much of others' comings and goings hears it now.
+        // Idle filters that receive much news about other nodes get it now.
         if home.news.len() >= FILTER_NEWS_MAX
             && let Some(filters) = &mut home.filters
         {
@@ -90,7 +92,7 @@ impl Streams {
 }
 
 impl Loop {
-    /// Does what core wants done with a filter.
+    /// Performs an effect of core on a filter.
     pub(super) fn perform_filter(self: &Rc<Self>, effect: FilterEffect<Bytes>) {
         match effect {
             FilterEffect::Open { stream, spec } => self.open_filters(stream, &spec),
@@ -144,7 +146,7 @@ impl Loop {
         self.filter_returned(stream, run, filters, result, cost);
     }
 
-    /// A filter is back with what it gave.
+    /// A filter has returned with the result of its run.
     pub(super) fn filter_returned(
         self: &Rc<Self>,
         stream: StreamId,
@@ -163,7 +165,7 @@ impl Loop {
         self.feed(Input::Filtered { stream, run, result, cost: cost.into() });
     }
 
-    /// Tells a front-end's user.
+    /// Informs a front-end's user.
     pub(super) fn deliver_stream(self: &Rc<Self>, request: RequestId, event: StreamEvent<Bytes>) {
         let is_over = matches!(event, StreamEvent::Closed(_));
         let mut streams = self.streams.borrow_mut();
@@ -175,7 +177,7 @@ impl Loop {
         }
     }
 
-    /// Calls an endpoint.
+    /// Delivers an event to an endpoint.
     pub(super) fn deliver_endpoint(
         self: &Rc<Self>,
         stream: StreamId,
@@ -236,21 +238,21 @@ impl Loop {
     fn close_endpoint(&self, stream: StreamId, endpoint: u32, reason: &StreamError) {
         let seat = self.streams.borrow_mut().endpoints.remove(&(stream, endpoint));
         if let Some(Seat { endpoint: mut it, .. }) = seat {
-            // Dropping it is its author's code, too.
+            // Dropping the endpoint runs its author's code too.
             if catch_unwind(AssertUnwindSafe(move || it.closed(reason))).is_err() {
                 self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} panicked"));
             }
         }
     }
 
-    /// An endpoint gives nothing more.
+    /// Ends an endpoint that contributes nothing more.
     fn lose_endpoint(self: &Rc<Self>, stream: StreamId, endpoint: u32, reason: Reason) {
         self.complaints.about(self.identity.node, format_args!("endpoint {endpoint} is gone: {reason}"));
         self.close_endpoint(stream, endpoint, &StreamError::Closed);
         self.feed(Input::Command(Command::EndpointGone { stream, endpoint, reason }));
     }
 
-    /// Calls an endpoint, and passes on what it sends.
+    /// Calls an endpoint and passes on the packets that it sends.
     fn call_endpoint<T>(
         self: &Rc<Self>,
         stream: StreamId,
@@ -269,7 +271,8 @@ impl Loop {
                 was_refused: &mut seat.was_refused,
                 left: &mut left,
             };
-            // The author's code is a stranger's; what it panics with has been printed by the program's own hook.
+            // The endpoint's code is not ours and may panic. The program's panic hook has then printed the
+            // message.
             let it = &mut *seat.endpoint;
             (catch_unwind(AssertUnwindSafe(|| call(it, &mut outlet))), std::mem::take(sends))
         };
@@ -287,7 +290,7 @@ impl Loop {
         outcome.ok()
     }
 
-    /// Tells core, now and then, what an endpoint has taken.
+    /// Informs core about the packets that an endpoint has taken, but not after every packet.
     fn note_took(self: &Rc<Self>, stream: StreamId, endpoint: u32, sequence: u64, bytes: u64) {
         {
             let mut streams = self.streams.borrow_mut();
@@ -300,7 +303,7 @@ impl Loop {
         self.feed(Input::Command(Command::EndpointTook { stream, endpoint, sequence }));
     }
 
-    /// Something was asked about a stream.
+    /// Handles a request about a stream.
     pub(super) fn take_stream_ask(self: &Rc<Self>, ask: StreamAsk) {
         let command = match ask {
             StreamAsk::Open { request, spec, options, user } => {

@@ -1,8 +1,8 @@
-//! The loop's thread: how it starts, how it is stopped, stalled and slowed from outside.
+//! The loop's thread: how it starts, and how its owner stops, stalls and slows it.
 //!
-//! [`Control`] is all that the thread shares with its owner besides channels. Stalling is simple and honest: the
-//! thread stands still, as after SIGSTOP, until it is told to go on. Stopping is immediate: the runtime is
-//! dropped, the sockets with it, and nobody is told goodbye.
+//! [`Control`] is the only state, besides channels, that the thread shares with its owner. While stalled, the
+//! thread is blocked, as after SIGSTOP, until it may go on. Stopping is immediate: the runtime and its
+//! sockets are dropped without a message to any peer.
 
 use super::asks::{Asks, Handle, channels};
 use super::complaints::Complaints;
@@ -33,41 +33,42 @@ use treefold_core::membership::card::MemberCard;
 use treefold_core::node::Node;
 use treefold_core::time::Instant as CoreInstant;
 
-/// Tasks run before the sockets are looked at again, ready or not: more than a turn usually has.
+/// Tasks that run before the sockets are polled again; more than a turn usually has.
 const TASKS_PER_TURN_MAX: u32 = 256;
-/// How long an owner waits for a stopped loop to be gone. It is gone at once, unless an operator holds it.
+/// How long an owner waits for the end of a stopped loop. It ends immediately, unless an operator blocks it.
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
-/// How often a recording is handed to the system.
+/// Interval at which a recording is flushed to the system.
 const RECORDING_FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// All that a loop is started with.
+/// The parameters of a loop.
 pub(crate) struct Setup {
     pub(crate) config: NodeConfig,
     pub(crate) identity: Identity,
     pub(crate) registry: Registry,
-    /// What makes operators of bytes that are sent here.
+    /// Makes operators of bytes that are sent to this node.
     pub(crate) foreign: Option<Arc<dyn Foreign>>,
-    /// Without one, nobody can connect here: a client.
+    /// `None` for a client, to which no peer can connect.
     pub(crate) listener: Option<std::net::TcpListener>,
     pub(crate) datagrams: std::net::UdpSocket,
     pub(crate) join: Vec<String>,
-    /// When to join: as soon as this is said, or at once without it. If it is dropped, the node does not join.
+    /// The loop joins when this message arrives, or immediately if this is `None`. If the sender is dropped,
+    /// it never joins.
     pub(crate) may_join: Option<oneshot::Receiver<Welcome>>,
     pub(crate) workers_max: usize,
     pub(crate) thread_name: String,
     pub(crate) record: Option<PathBuf>,
 }
 
-/// That a node may join, and whom a member knows.
+/// Permission to join, with the members that a seed knows.
 #[derive(Debug)]
 pub(crate) struct Welcome {
-    /// The cards of the members, and which of them gave them. Without one that answers, none.
+    /// The cards of the members, and the seed that sent them. `None` if no seed answered.
     pub(crate) known: Option<(NodeId, Vec<Arc<MemberCard>>)>,
-    /// Said when the node knows them, too.
+    /// Notified after the node has taken the cards.
     pub(crate) taken: oneshot::Sender<()>,
 }
 
-/// What an owner does to a loop's thread.
+/// An owner's control over a loop's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     state: Mutex<State>,
@@ -84,7 +85,7 @@ struct State {
 
 impl Control {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Three flags, each whole at any time.
+        // The state is three flags, which are consistent at any time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,30 +95,30 @@ impl Control {
         self.wake.notify_one();
     }
 
-    /// Ends the loop as soon as it has the thread.
+    /// Ends the loop as soon as it gets the thread.
     pub(crate) fn stop(&self) {
         self.set(|state| state.stop = true);
     }
 
-    /// Holds the loop's thread, or lets it go on.
+    /// Stalls the loop's thread, or lets it go on.
     pub(crate) fn stall(&self, stalled: bool) {
         self.set(|state| state.stalled = stalled);
     }
 
-    /// True until the thread is through.
+    /// True until the thread has ended.
     pub(crate) fn is_running(&self) -> bool {
         !self.lock().ended
     }
 
-    /// Waits for the thread's end, though not for ever.
+    /// Waits for the thread's end, but not longer than [`STOP_PATIENCE`].
     pub(crate) fn wait_ended(&self) {
         let patience = self.changed.wait_timeout_while(self.lock(), STOP_PATIENCE, |state| !state.ended);
         if patience.is_ok_and(|(state, _)| !state.ended) {
-            tracing::warn!("a node's loop is held by an operator; it ends when that returns");
+            tracing::warn!("an operator blocks a node's loop; the loop ends when the operator returns");
         }
     }
 
-    /// Returns when the loop is to end; meanwhile holds the thread while it is stalled.
+    /// Returns when the loop must end. Blocks the thread while it is stalled.
     async fn obey(&self) {
         loop {
             {
@@ -135,7 +136,7 @@ impl Control {
     }
 }
 
-/// A running loop. Dropping it ends the loop, without a goodbye.
+/// A running loop. Dropping it ends the loop without a message to any peer.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) control: Arc<Control>,
@@ -151,7 +152,7 @@ impl Drop for Thread {
 }
 
 impl Thread {
-    /// Starts a loop on a thread of its own.
+    /// Starts a loop on its own thread.
     pub(crate) fn start(setup: Setup) -> Result<Self, StartError> {
         let (members, watched) = watch::channel(Members::new());
         let (handle, asks) = channels(Arc::new(setup.identity.limits.clone()), watched);
@@ -170,7 +171,7 @@ impl Thread {
             .spawn(move || {
                 let control = Arc::clone(&ours.control);
                 let _ended = EndedOnDrop(&control);
-                // The owner waits for exactly one report; that it has gone away can't be.
+                // The owner waits for exactly one report, so it cannot be gone.
                 let _ = match runtime() {
                     Ok(runtime) => live(&runtime, setup, ours, &report),
                     Err(error) => report.send(Err(StartError::Loop(error))),
@@ -184,7 +185,7 @@ impl Thread {
     }
 }
 
-/// The thread's ends of what it shares.
+/// The thread's ends of the shared state.
 struct Ours {
     handle: Handle,
     control: Arc<Control>,
@@ -202,7 +203,7 @@ fn runtime() -> io::Result<LocalRuntime> {
         .build_local(LocalOptions::default())
 }
 
-/// A loop's whole life.
+/// Runs a loop from its start to its end.
 fn live(
     runtime: &LocalRuntime,
     setup: Setup,
@@ -224,7 +225,7 @@ fn live(
 }
 
 impl Loop {
-    /// Makes a loop and starts its tasks.
+    /// Creates a loop and starts its tasks.
     fn begin(setup: Setup, ours: Ours) -> Result<Rc<Self>, StartError> {
         let listener = setup.listener.map(TcpListener::from_std).transpose().map_err(StartError::Loop)?;
         let datagrams = UdpSocket::from_std(setup.datagrams).map_err(StartError::Loop)?;
@@ -270,7 +271,7 @@ impl Loop {
             members: ours.members,
             complaints: Complaints::default(),
         });
-        this.feed_timeout(); // what a node wants at its very start
+        this.feed_timeout(); // the effects that a node has at its start
         this.spawn_tasks(listener, ours.asks);
         if !setup.join.is_empty() {
             spawn_local(Rc::clone(&this).join_when(setup.may_join, setup.join));
@@ -298,7 +299,7 @@ impl Loop {
             if let Some((from, cards)) = known {
                 self.take_welcome(&seeds, from, cards).await;
             }
-            // Whoever started the node may have lost interest.
+            // The starter of the node may no longer wait.
             let _ = taken.send(());
         }
         self.join(seeds).await;
@@ -313,7 +314,8 @@ impl Loop {
         }
     }
 
-    /// Closes the recording, if all is told; a loop that is simply stopped leaves its recording open-ended.
+    /// Closes the recording if the node has drained. The recording of a loop that was stopped before has no
+    /// end record.
     fn end(&self) {
         if self.answers.borrow().is_drained()
             && let Some(recorder) = &mut self.machine.borrow_mut().recorder
@@ -323,7 +325,7 @@ impl Loop {
     }
 }
 
-/// Tells the owner when the thread is through, however it ends.
+/// Informs the owner when the thread ends, even after a panic.
 struct EndedOnDrop<'a>(&'a Control);
 
 impl Drop for EndedOnDrop<'_> {

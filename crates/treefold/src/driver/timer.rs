@@ -1,8 +1,8 @@
-//! Core's timeouts: one sleep, moved only when core wants to be woken earlier than that.
+//! Core's timeouts: one sleep, which is moved only if core wants to wake earlier.
 //!
-//! Most timeouts are cancelled or moved later before they come (a call's deadline, once it is answered), so the
-//! sleep is left where it is, and waking for nothing costs one look. Tokio's timers count milliseconds; core's
-//! margins allow for that. Nothing here ticks.
+//! Most timeouts are cancelled or moved later before they are due, such as a call's deadline after the
+//! answer. The sleep is therefore not moved later, and an unnecessary wake-up costs one check. Tokio's timers
+//! have a resolution of one millisecond, which core's margins allow for. There is no periodic tick.
 
 use super::Loop;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 use treefold_core::time::Instant;
 
-/// As late as the timer is ever set; it stands for never.
+/// The latest time to which the timer is ever set. It means never.
 const NEVER_NANOS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 impl Loop {
-    /// Sees to it that the timer task wakes no later than core wants.
+    /// Ensures that the timer task wakes no later than core wants.
     pub(super) fn rearm(&self) {
         let wanted = self.machine.borrow().node.poll_timeout();
         if let Some(at) = wanted
@@ -33,7 +33,8 @@ impl Loop {
                 biased;
                 () = self.timer_moved.notified() => {}
                 () = &mut sleep => {
-                    // Nothing is earlier than the start: while core is being told, nobody need move the timer.
+                    // No timeout is before the start, so `rearm` does not move the timer while core handles
+                    // this one.
                     self.armed.set(Instant::START);
                     self.feed_timeout();
                     let next = self.machine.borrow().node.poll_timeout();

@@ -1,8 +1,9 @@
-//! Messages in and out of links.
+//! Messages into and out of links.
 //!
-//! What core sends is encoded at once into the peer's outbox; the bytes leave when the flush task runs, once per
-//! turn of the loop and peer. Where the system takes no more, a writer task waits for that one peer, and only
-//! that peer's outbox grows, up to `outbox_bytes_max`; who is slower than that counts as lost.
+//! A message that core sends is immediately encoded into the peer's outbox. The flush task writes the bytes,
+//! once per peer in each turn of the loop. If a peer's socket accepts no more bytes, a writer task waits for
+//! that peer, and only that peer's outbox grows, up to `outbox_bytes_max`. A peer that exceeds this limit
+//! counts as lost.
 
 use super::Loop;
 use super::launching::LaunchNews;
@@ -41,7 +42,7 @@ impl Loop {
         self.account(to, pushed);
     }
 
-    /// Sees to what came of adding a message to a peer's outbox, which holds so many bytes now.
+    /// Handles the result of adding a message to a peer's outbox: the bytes that wait there, or an error.
     pub(super) fn account(self: &Rc<Self>, peer: NodeId, pushed: Result<usize, WireError>) {
         match pushed {
             Ok(waiting) if waiting > self.identity.limits.outbox_bytes_max => {
@@ -53,7 +54,7 @@ impl Loop {
         }
     }
 
-    /// Has a link written to at the end of this turn.
+    /// Marks a link to be written at the end of this turn.
     pub(super) fn mark_dirty(&self, link: &Rc<Link>) {
         if link.blocked.get() || link.dirty.replace(true) {
             return;
@@ -82,7 +83,7 @@ impl Loop {
         if !link.open.get() {
             return;
         }
-        // A statement of its own, so that the outbox is free again before anyone is told of a loss.
+        // A separate statement, so that the outbox is no longer borrowed when a loss is reported.
         let written = write_some(&link.write, &mut link.outbox.borrow_mut());
         match written {
             Ok(true) => {}
@@ -107,13 +108,14 @@ impl Loop {
         }
     }
 
-    /// A link's reader: everything that has come is decoded and fed to core, then the next read.
+    /// A link's reader: decodes everything that has arrived, feeds it to core, and reads again.
     pub(super) async fn read(self: Rc<Self>, link: Rc<Link>, mut read: OwnedReadHalf, mut inbox: Inbox) {
         loop {
             if let Err(error) = self.take_frames(&link, &mut inbox) {
                 self.complaints.about(link.peer, &error);
                 let identity = self.identity.clone();
-                // The link's own outbox may end within a frame; a fault after that would not be understood.
+                // The link's outbox may have been written only up to the middle of a frame. The peer could
+                // not decode a fault after that.
                 let understood = !link.blocked.get();
                 self.lose(link.peer);
                 if understood {
@@ -133,10 +135,10 @@ impl Loop {
         }
     }
 
-    /// Feeds core with all whole frames of an inbox.
+    /// Feeds core all complete frames of an inbox.
     ///
     /// # Errors
-    /// When nothing that follows can be trusted.
+    /// If nothing that follows can be trusted.
     fn take_frames(self: &Rc<Self>, link: &Link, inbox: &mut Inbox) -> Result<(), WireError> {
         let from = link.peer;
         while link.open.get() {
@@ -147,13 +149,13 @@ impl Loop {
                 Ok(Some(Incoming::Message(message))) => self.feed(Input::Message { from, message }),
                 Ok(Some(Incoming::Launch(word))) => self.hear(LaunchNews::Said { from, word }),
                 Ok(Some(Incoming::Fault(fault))) => {
-                    self.complaints.about(from, format_args!("it says: {fault}"));
+                    self.complaints.about(from, format_args!("it reports a fault: {fault}"));
                     self.lose(from);
                 }
                 Ok(Some(Incoming::Hello(_))) => self.complaints.about(from, "a second greeting"),
                 Ok(None) => return Ok(()),
                 Err(error) if error.is_fatal() => return Err(error),
-                // A later version's: neither is it wrong, nor does anybody wait.
+                // A message of a later version. It is not wrong, and its sender waits for no answer.
                 Err(error @ WireError::UnknownKind { .. }) => self.complaints.about(from, error),
                 Err(error) => {
                     let answer = inbox.take_answer().map(Box::new);
@@ -165,7 +167,7 @@ impl Loop {
     }
 }
 
-/// Adds a message to an outbox, and says how many bytes it holds then.
+/// Adds a message to an outbox and returns the number of bytes that wait there.
 pub(super) fn push(outbox: &mut Outbox, message: &Message<Bytes>) -> Result<usize, WireError> {
     outbox.push(message)?;
     Ok(outbox.len_bytes())

@@ -1,4 +1,4 @@
-//! What is recorded is what is replayed, whole or cut off.
+//! Recordings replay as they were recorded, complete or cut off.
 
 use super::*;
 use crate::record::Recorder;
@@ -21,7 +21,7 @@ fn config() -> NodeConfig {
     }
 }
 
-/// A node that lives for a while, recorded: it is asked for its status now and then, and its timeouts come.
+/// Records a node that lives for a while: it receives status requests, and its timeouts come.
 fn record(path: &Path, closes: bool) {
     let start = Instant::from_nanos(5);
     let mut recorder = Recorder::create(path, &config(), start).unwrap();
@@ -58,16 +58,16 @@ fn a_closed_recording_replays_to_the_same_hash() {
     let summary = run(&path, |step| steps.push((step.number, step.effects.len()))).unwrap();
     assert_eq!(summary.is_faithful(), Some(true));
     assert_eq!((summary.inputs, summary.truncated_at), (40, None));
-    assert_eq!(steps.len(), 41, "the start is a step");
+    assert_eq!(steps.len(), 41, "the start counts as a step");
     assert_eq!(steps.iter().map(|&(_, effects)| effects as u64).sum::<u64>(), summary.effects);
 }
 
 #[test]
-fn a_cut_off_recording_replays_up_to_the_cut_and_says_where_it_is() {
+fn a_truncated_recording_replays_up_to_the_cut() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.rec");
     record(&path, false);
-    assert_eq!(run(&path, |_| {}).unwrap().recorded_hash, None, "it was never closed");
+    assert_eq!(run(&path, |_| {}).unwrap().recorded_hash, None, "the recording was not closed");
 
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 2]).unwrap();
@@ -77,7 +77,7 @@ fn a_cut_off_recording_replays_up_to_the_cut_and_says_where_it_is() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
+fn other_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("not.rec");
     fs::write(&path, "something else").unwrap();

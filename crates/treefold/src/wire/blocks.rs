@@ -1,21 +1,22 @@
-//! Memory of large payloads, used again.
+//! Reuses the memory of large payloads.
 //!
-//! A large payload lives for milliseconds, and the next of about its size comes right after it. Its memory is kept for
-//! that one: the system need not find and clear the pages again, and the payload need not move as it grows, since a
-//! block that is here already may be as large as was announced, whether the peer keeps its word or not.
+//! A large payload lives for milliseconds, and another payload of similar size usually follows. A freed block
+//! is therefore kept for the next payload. The system need not find and clear the pages again. The payload
+//! also need not move as it grows, because an existing block may have the full announced size even if the
+//! peer never sends that many bytes.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Smaller blocks are the allocator's business.
+/// Smaller blocks are left to the allocator.
 const BLOCK_BYTES_LEAST: usize = 256 << 10;
-/// Free blocks of one node, or of one client, take so many bytes together; the oldest go first.
+/// Upper bound on the free blocks of one node or one client, together. The oldest blocks are dropped first.
 const FREE_BYTES_MAX: usize = 64 << 20;
-/// A block is not used for a payload of less than one part in so many of it.
+/// A block is used only for a payload of at least 1/`FIT` of its capacity.
 const FIT: usize = 2;
 
-/// The free blocks that the connections of one node have in common.
+/// The free blocks that all connections of one node share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks(Arc<Mutex<Free>>);
 
@@ -26,21 +27,21 @@ struct Free {
 }
 
 impl Blocks {
-    /// An empty block with room for so many bytes, if there is one that fits.
+    /// Takes an empty block with room for `bytes`, if a free block fits.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
         if bytes < BLOCK_BYTES_LEAST {
             return None;
         }
         let mut free = self.free();
         let fits = |block: &Vec<u8>| (bytes..=bytes.saturating_mul(FIT)).contains(&block.capacity());
-        // The one that was freed last, since more of it is in the processor's caches.
+        // The block freed last: more of it is still in the processor's caches.
         let at = free.blocks.iter().rposition(fits)?;
         let block = free.blocks.remove(at)?;
         free.bytes -= block.capacity();
         Some(block)
     }
 
-    /// These bytes, whose memory comes back here when nobody holds them any more.
+    /// Wraps `block` as a payload. Its memory returns here when the last reference is dropped.
     pub(crate) fn lend(&self, block: Vec<u8>) -> Bytes {
         if block.capacity() < BLOCK_BYTES_LEAST {
             return block.into();
@@ -68,7 +69,7 @@ impl Blocks {
     }
 }
 
-/// A payload that has its memory from here.
+/// A payload whose memory comes from a [`Blocks`].
 struct Lent {
     block: Vec<u8>,
     home: Blocks,
@@ -93,36 +94,36 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn memory_comes_back_when_nobody_holds_the_payload() {
+    fn memory_returns_when_the_last_reference_is_dropped() {
         let blocks = Blocks::default();
         let payload = blocks.lend(vec![7; MIB]);
         let (part, place) = (payload.slice(10..20), payload.as_ptr());
         drop(payload);
-        assert_eq!(blocks.take(MIB), None, "a part of it is still held");
+        assert_eq!(blocks.take(MIB), None, "a slice of the payload is still in use");
         drop(part);
-        let again = blocks.take(MIB).expect("it is free");
+        let again = blocks.take(MIB).expect("the block is free");
         assert_eq!((again.as_ptr(), again.len()), (place, 0));
-        assert_eq!(blocks.take(MIB), None, "there was one");
+        assert_eq!(blocks.take(MIB), None, "only one block was free");
     }
 
     #[test]
-    fn a_block_is_used_for_what_fits_it() {
+    fn a_block_is_reused_only_for_payloads_that_fit() {
         let blocks = Blocks::default();
         drop(blocks.lend(Vec::with_capacity(4 * MIB)));
-        assert_eq!(blocks.take(4 * MIB + 1), None, "it is too small");
-        assert_eq!(blocks.take(2 * MIB - 1), None, "most of it would lie idle");
+        assert_eq!(blocks.take(4 * MIB + 1), None, "the block is too small");
+        assert_eq!(blocks.take(2 * MIB - 1), None, "more than half of the block would be unused");
         assert!(blocks.take(2 * MIB).is_some());
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
+    fn free_blocks_are_bounded_and_the_oldest_is_dropped() {
         let blocks = Blocks::default();
         let sizes: Vec<usize> = (0..40).map(|at| 4 * MIB + at).collect();
         sizes.iter().for_each(|&size| drop(blocks.lend(Vec::with_capacity(size))));
         let kept: Vec<usize> = blocks.free().blocks.iter().map(Vec::capacity).collect();
-        assert_eq!(kept, sizes[25..], "fifteen fit");
+        assert_eq!(kept, sizes[25..], "fifteen blocks fit");
         assert_eq!(blocks.free().bytes, kept.iter().sum::<usize>());
         drop(blocks.lend(Vec::with_capacity(FREE_BYTES_MAX + 1)));
-        assert_eq!(blocks.free().blocks.len(), 15, "what is too large pushes nobody out");
+        assert_eq!(blocks.free().blocks.len(), 15, "a block above the limit evicts no other block");
     }
 }

@@ -1,12 +1,14 @@
-//! Payloads that come in chunks, put together again. What the protocol calls a *stream of chunks* lasts as long as one
-//! payload does, and has nothing to do with core's streams.
+//! Reassembles payloads that arrive in chunks.
 //!
-//! A chunk is taken in as it comes, not when it is whole: what of it is in the inbox's buffer already is moved to its
-//! payload, and the rest is read from the socket straight into it.
+//! A *stream of chunks* in the protocol lasts as long as one payload. It is unrelated to core's streams.
 //!
-//! An announcement reserves nothing: a payload gets memory that is free already, if some [`blocks`](crate::wire::blocks)
-//! fits; else its memory grows with what has arrived, up to what was announced. When the announcing
-//! message is refused, its stream is *drained*: its chunks are counted and dropped, and the connection goes on.
+//! A chunk is consumed as it arrives. The part that is already in the inbox's buffer is copied to its
+//! payload; the rest is read from the socket directly into the payload.
+//!
+//! An announcement reserves no memory. If a free block of [`blocks`](crate::wire::blocks) fits, the payload
+//! uses it. Otherwise its memory grows with the bytes that have arrived, up to the announced size. If the
+//! announcing message is refused, its stream is *drained*: its chunks are counted and dropped, and the
+//! connection goes on.
 
 use crate::wire::blocks::Blocks;
 use crate::wire::decode::put_payload;
@@ -18,9 +20,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
-/// What a stream's memory starts with, unless less was announced.
+/// The first allocation for a stream, unless it announced less.
 const FIRST_BYTES: usize = 128 << 10;
-/// How many times larger it gets when it is full. Of what is reserved the system gives pages as they are written to.
+/// Growth factor of a full payload. The system maps pages of the reserved memory only when they are written.
 const GROWTH: usize = 8;
 
 #[derive(Debug)]
@@ -30,12 +32,12 @@ struct ChunkStream {
     content: Content,
 }
 
-/// What becomes of a stream's chunks.
+/// How a stream's chunks are handled.
 #[derive(Debug)]
 enum Content {
-    /// They are the message's payload, of which so much is here.
+    /// The chunks are the message's payload. The vector holds the bytes that have arrived.
     Kept(Message<Bytes>, Vec<u8>),
-    /// They are dropped; so many bytes have been.
+    /// The chunks are dropped. Counts the dropped bytes.
     Drained(u64),
 }
 
@@ -48,16 +50,16 @@ impl ChunkStream {
     }
 }
 
-/// The chunk that is being taken in.
+/// The chunk that is being received.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
-    /// Its stream's place among the open.
+    /// Index of its stream in `open`.
     at: usize,
-    /// What will have arrived of its stream with it.
+    /// Bytes of its stream that will have arrived when the chunk is complete.
     ends_at: u64,
 }
 
-/// The streams of one direction of one connection.
+/// The streams of chunks in one direction of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ChunkStreams {
     open: Vec<ChunkStream>,
@@ -66,21 +68,21 @@ pub(super) struct ChunkStreams {
 }
 
 impl ChunkStreams {
-    /// None yet; payloads have their memory from there.
+    /// No open streams. Payloads take their memory from `blocks`.
     pub(super) fn new(blocks: Blocks) -> Self {
         Self { blocks, ..Self::default() }
     }
 
-    /// True while nothing of any payload is to come.
+    /// True if no payload is incomplete.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Opens a stream to be drained, unless [`Self::keep`] follows.
+    /// Opens a stream. Its chunks are drained unless [`Self::keep`] follows.
     ///
     /// # Errors
-    /// When the payload is too large, alone or with the others: it will be drained. Fatal when there are too
-    /// many streams, or this one is open already.
+    /// If the payload is too large, alone or together with the other open payloads, the stream is drained.
+    /// The error is fatal if there are too many streams or this one is already open.
     pub(super) fn open(&mut self, announcement: Announcement, limits: &Limits) -> Result<(), WireError> {
         let Announcement { stream: number, bytes } = announcement;
         if bytes == 0 {
@@ -101,17 +103,17 @@ impl ChunkStreams {
         within("announced payloads", announced_bytes_max(limits), whole(sum))
     }
 
-    /// The message that the payload of the stream opened last belongs to.
+    /// Sets the message that owns the payload of the stream opened last.
     pub(super) fn keep(&mut self, message: Message<Bytes>) {
         let stream = self.open.last_mut().expect("invariant: a stream was opened just before");
         let block = usize::try_from(stream.announced).ok().and_then(|bytes| self.blocks.take(bytes));
         stream.content = Content::Kept(message, block.unwrap_or_default());
     }
 
-    /// Begins to take in a chunk of so many bytes, none of which has been taken yet.
+    /// Begins to receive a chunk of `bytes` bytes, of which none has been taken yet.
     ///
     /// # Errors
-    /// Fatal when the stream is not open or has no room for it.
+    /// Fatal if the stream is not open or has no room for the chunk.
     pub(super) fn begin_chunk(&mut self, number: u32, bytes: usize) -> Result<(), WireError> {
         let refused = WireError::BadStream { stream: number };
         let at = self.open.iter().position(|stream| stream.number == number).ok_or(refused.clone())?;
@@ -123,7 +125,7 @@ impl ChunkStreams {
         Ok(())
     }
 
-    /// Bytes that are still to come of the chunk under way; none when it is dropped.
+    /// Bytes of the current chunk that have not arrived; 0 if the chunk is drained.
     pub(super) fn lacking(&self) -> usize {
         let Some(Chunk { at, ends_at }) = self.chunk else { return 0 };
         match &self.open[at].content {
@@ -132,10 +134,10 @@ impl ChunkStreams {
         }
     }
 
-    /// Where what is [lacking](Self::lacking) is to be read to, and no more than that.
+    /// The buffer for the [lacking](Self::lacking) bytes, limited to that many.
     ///
     /// # Panics
-    /// When nothing is.
+    /// If no chunk is being received into a payload.
     pub(super) fn room(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
         let lacking = self.lacking();
         let stream = self.chunk.map(|chunk| &mut self.open[chunk.at]);
@@ -147,7 +149,8 @@ impl ChunkStreams {
         (payload as &mut (dyn BufMut + Send)).limit(room)
     }
 
-    /// Takes from the buffer's front what belongs to the chunk under way. True when that chunk is still not whole.
+    /// Takes the current chunk's bytes from the front of the buffer. Returns true if the chunk is still
+    /// incomplete.
     pub(super) fn take_chunk(&mut self, buffer: &mut BytesMut) -> bool {
         let Some(Chunk { at, ends_at }) = self.chunk else { return false };
         let stream = &mut self.open[at];
@@ -168,7 +171,7 @@ impl ChunkStreams {
         stream.arrived() < ends_at
     }
 
-    /// Ends the chunk under way, which is whole; gives the message when it was the payload's last.
+    /// Ends the current chunk, which is complete. Returns the message if it was the payload's last chunk.
     pub(super) fn end_chunk(&mut self) -> Option<Message<Bytes>> {
         let Chunk { at, ends_at } = self.chunk.take()?;
         if ends_at < self.open[at].announced {
@@ -184,7 +187,7 @@ impl ChunkStreams {
     }
 }
 
-/// Makes a payload's memory larger when it is full, up to what was announced.
+/// Grows a full payload's memory, up to the announced size.
 fn make_room(payload: &mut Vec<u8>, announced: usize) {
     if payload.len() == payload.capacity() {
         let wanted = payload.capacity().saturating_mul(GROWTH).max(FIRST_BYTES).min(announced);

@@ -20,7 +20,7 @@ const FAMILY_V4: u32 = 0;
 const FAMILY_V6: u32 = 1;
 const FAMILY_MIXED: u32 = 2;
 
-/// A node that stands alone: its family shows in its length.
+/// Reads a node outside a column. Its length tells its address family.
 pub(super) fn node_alone(bytes: &[u8], field: &'static str) -> Result<NodeId, WireError> {
     let mut rest = bytes;
     let node = match bytes.len() {
@@ -31,7 +31,7 @@ pub(super) fn node_alone(bytes: &[u8], field: &'static str) -> Result<NodeId, Wi
     node.ok_or(malformed(field))
 }
 
-/// Appends a row of nodes to an empty column; the column's family is returned.
+/// Appends a row of nodes to an empty column and returns the column's family.
 pub(super) fn put_nodes(column: &mut Vec<u8>, nodes: impl Iterator<Item = NodeId> + Clone) -> u32 {
     if nodes.clone().all(|node| node.addr.is_ipv4()) {
         nodes.for_each(|node| put_node(column, node));
@@ -52,12 +52,12 @@ pub(super) struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// A column of a family.
+    /// A column of the given family.
     pub(super) fn new(column: &'a [u8], family: u32) -> Self {
         Self { rest: column, family }
     }
 
-    /// The next node; `None` when there is none, or what there is makes no sense.
+    /// The next node; `None` at the end or if the bytes are malformed.
     #[inline]
     pub(super) fn take(&mut self) -> Option<NodeId> {
         match self.family {
@@ -71,7 +71,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// True when every byte was read.
+    /// True if every byte has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -90,32 +90,32 @@ pub(super) struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// A packed column.
+    /// Reads a packed column.
     pub(super) fn new(column: &'a [u8]) -> Self {
         Self { rest: column }
     }
 
-    /// How many numbers there are, if they are sound: each has one byte that is its last.
+    /// Counts the numbers, assuming that they are well-formed: each ends with exactly one byte below 0x80.
     pub(super) fn count(&self) -> usize {
         self.rest.iter().filter(|&&byte| byte < 0x80).count()
     }
 
-    /// The next number; `None` when there is none, or it is too large or longer than it need be.
+    /// The next number; `None` at the end, or if the number is too large or not in its shortest encoding.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u32> {
         take_u32(&mut self.rest)
     }
 
-    /// True when every byte was read.
+    /// True if every byte has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// Appends a set's row and returns how many runs it has.
+/// Appends a set's row and returns the number of its runs.
 ///
 /// # Errors
-/// When a partition of it is at or above `partitions_max`.
+/// If the set contains a partition at or above `partitions_max`.
 #[inline]
 pub(super) fn put_set(
     column: &mut Vec<u8>,
@@ -134,10 +134,10 @@ pub(super) fn put_set(
     Ok(count as u32)
 }
 
-/// A set from a row of its own.
+/// Reads a set from a row that contains nothing else.
 ///
 /// # Errors
-/// When the row is no set, or has a partition at or above `partitions_max`.
+/// If the row is malformed or contains a partition at or above `partitions_max`.
 pub(super) fn set_alone(
     row: &[u8],
     partitions_max: u32,
@@ -158,7 +158,7 @@ fn above(field: &'static str, partitions_max: u32, end: u64) -> WireError {
     WireError::TooLarge { field, limit: partitions_max.into(), got: end }
 }
 
-/// Reads a column of sets from the front: one row of counts, one of runs.
+/// Reads a column of sets from the front: one row of run counts and one row of runs.
 pub(super) struct Sets<'a> {
     counts: Numbers<'a>,
     runs: &'a [u8],
@@ -167,7 +167,7 @@ pub(super) struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
-    /// A column with so many runs for each set.
+    /// A column with the given number of runs for each set.
     pub(super) fn new(counts: &'a [u8], runs: &'a [u8], partitions_max: u32, field: &'static str) -> Self {
         Self { counts: Numbers::new(counts), runs, partitions_max, field }
     }
@@ -182,7 +182,7 @@ impl<'a> Sets<'a> {
         Ok(set)
     }
 
-    /// True when every number was read.
+    /// True if every number has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.is_empty() && self.runs.is_empty()
     }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_protobuf() {
+    fn numbers_match_protobuf_varints() {
         for bits in 0..=32 {
             let number = (1_u64 << bits).saturating_sub(1) as u32;
             let mut theirs = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_says_once_what_all_nodes_are() {
+    fn a_column_states_the_address_family_once() {
         let v4 = NodeId::new("10.0.0.1:7700".parse().unwrap(), 1);
         let v6 = NodeId::new("[fe80::1]:7700".parse().unwrap(), 2);
         for (nodes, family, bytes) in

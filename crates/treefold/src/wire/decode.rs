@@ -1,7 +1,7 @@
-//! Headers to messages.
+//! Decodes headers to messages.
 //!
-//! Nothing is believed: protobuf's decoder checks the form, and every column, count, name and set is then
-//! held against its limit before it becomes part of a message. A message is made whole or not at all.
+//! No input is trusted. Protobuf's decoder checks the form; then every column, count, name and set is checked
+//! against its limit before it becomes part of a message. Decoding produces a whole message or an error.
 
 use crate::wire::columns::set_alone;
 use crate::wire::error::{WireError, malformed, within};
@@ -33,7 +33,7 @@ use treefold_core::push::message::PushMessage;
 use treefold_core::schedule::share::SETTINGS_MAX;
 use treefold_core::time::Duration;
 
-/// Reads headers. Keeps the header structures of the two kinds that waves are made of from one to the next.
+/// Reads headers. Reuses the header structures of `Call` and `Partial`, the two kinds that waves consist of.
 #[derive(Debug)]
 pub(super) struct Decoder {
     pub(super) limits: Limits,
@@ -41,7 +41,7 @@ pub(super) struct Decoder {
     call: CallHeader,
     partial: PartialHeader,
     stream: StreamDecoder,
-    /// What the sender of the last message that could not be read is answered.
+    /// The answer to the sender of the last message that could not be read.
     answer: Option<Message<Bytes>>,
 }
 
@@ -51,12 +51,12 @@ impl Decoder {
         Self { limits, names: Names::default(), call, partial, stream, answer: None }
     }
 
-    /// What is to be answered to the message that could not be read just now, if its sender waits for an answer.
+    /// Takes the answer to the message that could not be read, if its sender waits for one.
     pub(super) fn take_answer(&mut self) -> Option<Message<Bytes>> {
         self.answer.take()
     }
 
-    /// The message of a kind that is neither `Hello`, `Fault` nor `Chunk`.
+    /// Decodes a message of any kind except `Hello`, `Fault` and `Chunk`.
     pub(super) fn message(
         &mut self,
         kind: Kind,
@@ -134,7 +134,7 @@ impl Decoder {
                 let names = &mut self.names;
                 Message::Stream(Box::new(self.stream.message(kind, tag, header, payload, limits, names)?))
             }
-            // Whatever is none of these is no message.
+            // `push_of` rejects every kind that is not a push message.
             kind => Message::Push(Box::new(push_of(kind, header, payload, limits, &mut self.names)?)),
         })
     }
@@ -229,7 +229,7 @@ fn shares_reply(header: &[u8], limits: &Limits) -> Result<Message<Bytes>, WireEr
     Ok(Message::SharesReply { id: header.id, result: shares_reply_of(header, limits)? })
 }
 
-/// A header's bytes as its structure.
+/// Decodes a header's bytes.
 pub(super) fn decoded<H: prost::Message + Default>(header: &[u8]) -> Result<H, WireError> {
     H::decode(header).map_err(|_| malformed("header"))
 }
@@ -250,7 +250,7 @@ fn may_have_payload(kind: Kind) -> bool {
     )
 }
 
-/// Puts a payload that came in chunks where the message, read before, keeps its own.
+/// Attaches a payload that arrived in chunks to its message, whose header was read before.
 pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
     match message {
         Message::Call(call) => call.params = Some(payload),
@@ -268,8 +268,8 @@ pub(super) fn put_payload(message: &mut Message<Bytes>, payload: Bytes) {
     }
 }
 
-/// Refuses a long header with more than `max` occurrences of a field, before it is decoded: an empty element
-/// is two bytes on the wire and a hundred in memory.
+/// Refuses a long header with more than `max` occurrences of a field, before it is decoded. An empty element
+/// takes two bytes on the wire and about a hundred in memory.
 pub(super) fn few_enough(header: &[u8], field: u32, name: &'static str, max: usize) -> Result<(), WireError> {
     if header.len() <= LONG_HEADER_BYTES {
         return Ok(());

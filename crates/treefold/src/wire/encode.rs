@@ -1,7 +1,7 @@
-//! Messages to headers.
+//! Encodes messages to headers.
 //!
-//! An [`Encoder`] keeps the header structures of the two kinds that waves are made of, and so their columns'
-//! memory, from one message to the next. Streams have rooms of their own, in [`super::stream`].
+//! An [`Encoder`] reuses the header structures, and so the memory of their columns, of `Call` and `Partial`,
+//! the two kinds that waves consist of. The headers of streams are in [`super::stream`].
 
 use crate::wire::columns::put_set;
 use crate::wire::error::{WireError, within};
@@ -27,20 +27,20 @@ use treefold_core::message::{Call, Message, Partial, Request};
 use treefold_core::stream::StreamId;
 use treefold_core::time::Duration;
 
-/// What messages must not overtake each other.
+/// A group of messages that must not overtake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
-    /// Those about one wave.
+    /// Messages about one wave.
     Wave(WaveId),
-    /// Those about one request of a client.
+    /// Messages about one request of a client.
     Request(u64),
-    /// Those about one stream, signs of life aside.
+    /// Messages about one stream, except signs of life and reports.
     Stream(StreamId),
-    /// Those about one request that a worker pushes for.
+    /// Messages about one request that a worker pushes for.
     Push(u64),
 }
 
-/// A message without its header: what the frame's prefix says, the payload, and whom it must not overtake.
+/// A message without its header: its kind and tag for the frame's prefix, its payload, and its lane.
 pub(super) struct Shell<'a> {
     pub(super) kind: Kind,
     pub(super) tag: Tag,
@@ -63,8 +63,9 @@ impl<'a> Shell<'a> {
         Self { kind, tag, payload, lane: Some(Lane::Stream(stream)) }
     }
 
-    /// A sign of life must not wait for the payload whose sending makes its sender silent, nor a report on others for what
-    /// can't go on without its answer. They say nothing that depends on order: they are in no lane.
+    /// The shell of a sign of life or of a report about a lost child, which is in no lane. A sign of life
+    /// must not wait behind the payload whose sending keeps its sender silent. A report must not wait behind
+    /// messages that depend on its answer. The meaning of both is independent of their order.
     pub(super) fn out_of_turn(kind: Kind, stream: StreamId) -> Self {
         Self { lane: None, ..Self::of_stream(kind, stream, None) }
     }
@@ -86,7 +87,8 @@ impl Encoder {
     /// Appends the header of `message` to `out`.
     ///
     /// # Errors
-    /// When a part of it is beyond its limit or cannot be expressed; `out` may have part of the header then.
+    /// If a part of the message is above its limit or cannot be expressed. `out` may then contain part of the
+    /// header.
     pub(super) fn put_header<'a>(
         &mut self,
         message: &'a Message<Bytes>,
@@ -213,7 +215,7 @@ fn request_header(request: &Request<Bytes>, limits: &Limits) -> Result<RequestHe
     Ok(header)
 }
 
-/// Appends a header's bytes.
+/// Appends a header's bytes to `out`.
 pub(super) fn append(header: &impl prost::Message, out: &mut BytesMut) {
     header.encode(out).expect("invariant: a BytesMut grows as needed");
 }

@@ -1,99 +1,102 @@
-//! What can be wrong with bytes from a peer, or with a message for one.
+//! Errors in bytes from a peer, or in a message for a peer.
 //!
 //! There are two grades, and [`WireError::is_fatal`] tells them apart. A message that makes no sense is
-//! dropped whole, and the connection goes on: the frame's length said where the next one starts. When the
-//! lengths themselves, the streams of chunks or the greeting make no sense, nothing that follows can be
-//! trusted; the connection is told why by a `Fault` frame and closed. Either way nothing else is harmed.
+//! dropped whole, and the connection goes on, because the frame's length tells where the next frame starts.
+//! If the lengths themselves, the streams of chunks or the greeting make no sense, nothing that follows can
+//! be trusted. The peer then receives a `Fault` frame with the reason, and the connection is closed. No other
+//! connection is affected in either case.
 
 use thiserror::Error;
 
-/// Why bytes were not taken for a message, or a message not turned into bytes.
+/// Why bytes could not be decoded to a message, or a message could not be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// A part of one message is beyond its limit. That message is dropped.
+    /// A part of one message is above its limit. That message is dropped.
     #[error("{field} is {got}, above its limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The part that is too large.
         field: &'static str,
-        /// The most that is allowed.
+        /// The largest allowed value.
         limit: u64,
-        /// What it is.
+        /// The value found.
         got: u64,
     },
-    /// A part of one message makes no sense. That message is dropped.
+    /// A part of one message is malformed. That message is dropped.
     #[error("{field} is malformed")]
     Malformed {
-        /// What makes no sense.
+        /// The malformed part.
         field: &'static str,
     },
-    /// A frame of a kind that this version does not know. It is skipped, so that later versions may add
+    /// The frame has a kind that this version does not know. It is skipped, so that later versions may add
     /// kinds.
-    #[error("frames of kind {kind} are not known here")]
+    #[error("this version of the protocol does not know frames of kind {kind}")]
     UnknownKind {
         /// The kind's number.
         kind: u8,
     },
-    /// A message for a peer has something in it that this version of the protocol cannot say. It is not sent.
+    /// A message for a peer contains something that this version of the protocol cannot express. It is not
+    /// sent.
     #[error("this version of the protocol cannot express {field}")]
     Inexpressible {
-        /// What it cannot say.
+        /// The part that cannot be expressed.
         field: &'static str,
     },
-    /// A frame's length cannot be. Fatal: where the next frame starts is not known.
-    #[error("a frame of {got} bytes; {least} to {limit} are allowed")]
+    /// A frame's length is impossible. Fatal: the start of the next frame is unknown.
+    #[error("the frame has a length of {got} bytes; {least} to {limit} are allowed")]
     FrameLength {
-        /// The shortest there is: the rest of the prefix.
+        /// The least allowed length: the rest of the prefix.
         least: u64,
-        /// The longest taken.
+        /// The largest accepted length.
         limit: u64,
-        /// What the frame claims.
+        /// The length that the frame states.
         got: u64,
     },
-    /// The first frame is neither a greeting nor a fault, or a later one is a greeting. Fatal.
-    #[error("a frame of kind {kind} out of turn: a connection starts with one hello")]
+    /// The first frame is neither a greeting nor a fault, or a later frame is a greeting. Fatal.
+    #[error("a frame of kind {kind} is out of turn: a connection starts with exactly one hello")]
     OutOfTurn {
         /// The kind's number.
         kind: u8,
     },
-    /// The first frame was to be a greeting and cannot be read. Fatal.
-    #[error("the greeting is malformed: {field}")]
+    /// The first frame is a greeting that cannot be read. Fatal.
+    #[error("the greeting is malformed in its field {field}")]
     BadHello {
-        /// What makes no sense.
+        /// The malformed field.
         field: &'static str,
     },
-    /// A chunk for a stream that is not open or has no room for it, or a stream opened twice. Fatal.
-    #[error("a chunk or an announcement does not fit stream {stream}")]
+    /// A chunk belongs to no open stream or exceeds its stream's announced size, or a stream is opened twice.
+    /// Fatal.
+    #[error("a chunk or an announcement does not match stream {stream}")]
     BadStream {
         /// The stream's number.
         stream: u32,
     },
-    /// More chunked payloads under way than one connection may have. Fatal.
-    #[error("{got} chunked payloads at once, above the limit of {limit}")]
+    /// More chunked payloads are under way than one connection may have. Fatal.
+    #[error("{got} chunked payloads are under way, above the limit of {limit}")]
     TooManyStreams {
         /// [`super::STREAMS_OPEN_MAX`].
         limit: u64,
-        /// What it would be.
+        /// The number of payloads, including the refused one.
         got: u64,
     },
-    /// The two sides have no version in common. Fatal.
+    /// The two sides have no protocol version in common. Fatal.
     #[error("the peer speaks protocol versions {theirs_least} to {theirs}, this node {ours_least} to {ours}")]
     Version {
-        /// The newest spoken here.
+        /// The newest version that this node speaks.
         ours: u32,
-        /// The oldest spoken here.
+        /// The oldest version that this node speaks.
         ours_least: u32,
-        /// The newest the peer speaks.
+        /// The newest version that the peer speaks.
         theirs: u32,
-        /// The oldest the peer speaks.
+        /// The oldest version that the peer speaks.
         theirs_least: u32,
     },
     /// The peer belongs to another cluster. Fatal.
     #[error("the peer belongs to the cluster {theirs:?}, this node to {ours:?}")]
     Cluster {
-        /// The cluster's name here.
+        /// The name of this node's cluster.
         ours: String,
-        /// The cluster's name there.
+        /// The name of the peer's cluster.
         theirs: String,
     },
     /// The peer does not prove that it knows this cluster's token. Fatal.
@@ -102,7 +105,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// True when nothing that follows on the connection can be trusted: it must be closed.
+    /// True if nothing that follows on the connection can be trusted, so that it must be closed.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::TooLarge { .. }
@@ -121,7 +124,7 @@ impl WireError {
     }
 }
 
-/// Refuses `got` above `limit`.
+/// Refuses `got` if it is above `limit`.
 pub(super) fn within(field: &'static str, limit: usize, got: usize) -> Result<(), WireError> {
     if got > limit {
         return Err(WireError::TooLarge { field, limit: limit as u64, got: got as u64 });
@@ -129,7 +132,7 @@ pub(super) fn within(field: &'static str, limit: usize, got: usize) -> Result<()
     Ok(())
 }
 
-/// What `field` is when it makes no sense.
+/// The error for a malformed `field`.
 pub(super) const fn malformed(field: &'static str) -> WireError {
     WireError::Malformed { field }
 }

@@ -8,32 +8,33 @@
 //!  └────────┴──────┴──────┴───────────────┴─────────┴──────────┴────────┴─────────────┴───────────┘
 //! ```
 //!
-//! All numbers are little-endian; `length` counts what comes after itself. Thirty bytes, always: a reader
-//! finds everything at a fixed place, and a `Grant` or `Cancel`, which says no more than its tag, is the
-//! prefix alone. The form of this prefix, and of `Hello` and `Fault`, never changes from version to version,
-//! since they are what two versions find out about each other with.
+//! All numbers are little-endian; `length` counts the bytes after itself. The prefix always has thirty bytes,
+//! so a reader finds every field at a fixed offset. A `Grant` or `Cancel` contains only its tag and is the
+//! prefix alone. The form of this prefix, and of `Hello` and `Fault`, never changes between versions, because
+//! two versions use them to find out about each other.
 
 use crate::wire::error::WireError;
 use treefold_core::id::{Tag, WaveId};
 
 /// Bytes of the prefix.
 pub(super) const PREFIX_BYTES: usize = 30;
-/// Bytes of the length at its front, which the length does not count.
+/// Bytes of the length field at the front, which `length` does not count.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// The least a length can be: the rest of the prefix.
+/// The least valid length: the rest of the prefix.
 pub(super) const LENGTH_LEAST: usize = PREFIX_BYTES - LENGTH_BYTES;
 
-/// The frame has a payload, though maybe one of no bytes.
+/// The frame has a payload, which may be empty.
 pub(super) const FLAG_PAYLOAD: u8 = 1;
-/// The payload follows in chunks; what stands in its place announces the stream. Comes with [`FLAG_PAYLOAD`].
+/// The payload follows in chunks; the payload field announces the stream. Set only together with
+/// [`FLAG_PAYLOAD`].
 pub(super) const FLAG_CHUNKED: u8 = 2;
 
-/// For kinds without a wave.
+/// The tag of kinds that are about no wave.
 pub(super) const NO_TAG: Tag = Tag { wave: WaveId { origin: 0, sequence: 0 }, branch: 0 };
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a frame is.
+        /// The kind of a frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum Kind { $($(#[$doc])* $name = $number,)* }
@@ -53,13 +54,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Who I am and what I speak; the first frame of either side.
+    /// The sender's name and protocol versions; the first frame of each side.
     Hello = 1,
-    /// Why I am about to close this connection.
+    /// Why the sender is about to close this connection.
     Fault = 2,
     /// A piece of a payload that an earlier frame announced.
     Chunk = 3,
-    /// [`super::Launch`]: how a network of processes comes up.
+    /// [`super::Launch`]: the start of a network of processes.
     Launch = 4,
     /// `Message::Call`.
     Call = 16,
@@ -133,23 +134,24 @@ kinds! {
     PushEnded = 86,
 }
 
-/// A frame's prefix, read or to be written. The kind is a number here, for it may be one nobody knows yet.
+/// A frame's prefix. The kind is a number, because a later version may send a kind that is unknown here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     /// Bytes of the frame after the length itself.
     pub(super) length: u32,
     /// The kind's number.
     pub(super) kind: u8,
-    /// [`FLAG_PAYLOAD`], [`FLAG_CHUNKED`]; the others are zero, and ignored.
+    /// [`FLAG_PAYLOAD`] and [`FLAG_CHUNKED`]; the other bits are sent as zero and ignored.
     pub(super) flags: u8,
     /// Bytes of the header.
     pub(super) header_length: u32,
-    /// The part of a wave that the frame is about, or [`NO_TAG`]. Of a stream: its id, as a wave's, and branch 0.
+    /// The part of a wave that the frame is about, or [`NO_TAG`]. For a stream: its id in the wave's place,
+    /// and branch 0.
     pub(super) tag: Tag,
 }
 
 impl Prefix {
-    /// The prefix's bytes.
+    /// Encodes the prefix.
     pub(super) fn to_bytes(self) -> [u8; PREFIX_BYTES] {
         let mut bytes = [0; PREFIX_BYTES];
         bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
@@ -162,7 +164,7 @@ impl Prefix {
         bytes
     }
 
-    /// The prefix at the front of `bytes`; `None` while there are too few.
+    /// Decodes the prefix at the front of `bytes`; `None` if there are too few bytes.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PREFIX_BYTES] = bytes.first_chunk()?;
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -1,11 +1,11 @@
-//! Every frame's header as a protobuf message. `docs/protocol.proto` is the same in protobuf's own language;
-//! the two are changed together, and only by adding fields.
+//! Every frame's header as a protobuf message. `docs/protocol.proto` defines the same messages in protobuf's
+//! own language. Change the two together, and only by adding fields.
 //!
-//! Trees, reports and services are *columns*: one packed row per property, not one message per seat. A seat
-//! then costs no tag, no length and no allocation, and a subtree of 64 seats is read in about a microsecond.
-//! Columns of `uint32` are bytes to the code derived here, as [`super::columns`] explains. Enumerations are
-//! plain numbers here and get their meaning where they are read, so that an unknown one is a typed error and
-//! not a default.
+//! Trees, reports and services are *columns*: one packed row per property instead of one message per seat. A
+//! seat then costs no tag, no length and no allocation, and a subtree of 64 seats is read in about a
+//! microsecond. The code derived here treats columns of `uint32` as bytes, as [`super::columns`] explains.
+//! Enumerations are plain numbers here and are interpreted where they are read, so that an unknown value is a
+//! typed error instead of a default.
 
 /// `Hello`. Its form is the same in every version.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -35,7 +35,7 @@ pub(super) struct FaultHeader {
     pub(super) limit: u64,
 }
 
-/// `Launch`; which of its fields mean something depends on `what`.
+/// `Launch`. The value of `what` decides which other fields have a meaning.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct LaunchHeader {
     #[prost(uint32, tag = "1")]
@@ -70,7 +70,7 @@ pub(super) struct FailedHeader {
     pub(super) last_words: Vec<String>,
 }
 
-/// What a process is to start, in `Launch`.
+/// The processes that the receiver must start, in `Launch`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AssignmentHeader {
     #[prost(string, tag = "1")]
@@ -95,7 +95,7 @@ pub(super) struct AssignmentHeader {
     pub(super) time_left_us: u64,
 }
 
-/// What stands in the payload's place when [`super::frame::FLAG_CHUNKED`] is set.
+/// The payload field of a frame with [`super::frame::FLAG_CHUNKED`].
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Announcement {
     #[prost(uint32, tag = "1")]
@@ -111,7 +111,8 @@ pub(super) struct ChunkHeader {
     pub(super) stream: u32,
 }
 
-/// `Call`. Fields 8 to 12 are the tree, flat, so that their memory is used again from call to call.
+/// `Call`. Fields 8 to 12 are the tree. They are fields of the header itself, so that calls reuse their
+/// memory.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct CallHeader {
     #[prost(string, tag = "1")]
@@ -187,7 +188,7 @@ pub(super) struct PartialHeader {
     pub(super) given_up: Vec<Vec<u8>>,
 }
 
-/// `OperatorReply`: a problem, or operators.
+/// `OperatorReply`: either a problem or a list of operators.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OperatorReplyHeader {
     #[prost(uint64, tag = "1")]
@@ -198,7 +199,7 @@ pub(super) struct OperatorReplyHeader {
     pub(super) operators: Vec<OperatorHeader>,
 }
 
-/// An operator that a node has been sent.
+/// An operator that a node has received.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OperatorHeader {
     #[prost(bytes = "vec", tag = "1")]
@@ -222,7 +223,7 @@ pub(super) struct SharesRequestHeader {
     pub(super) settings: Vec<ShareHeader>,
 }
 
-/// A share to be set, in `SharesRequest`.
+/// A share to set, in `SharesRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ShareHeader {
     #[prost(string, tag = "1")]
@@ -233,7 +234,7 @@ pub(super) struct ShareHeader {
     pub(super) class: u32,
 }
 
-/// `SharesReply`: a problem, or accounts.
+/// `SharesReply`: either a problem or the accounts.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct SharesReplyHeader {
     #[prost(uint64, tag = "1")]
@@ -250,7 +251,7 @@ pub(super) struct SharesReplyHeader {
     pub(super) services: Vec<ServiceAccountHeader>,
 }
 
-/// What one application is to have, and has had, in `SharesReply`.
+/// The share and the consumption of one application, in `SharesReply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ServiceAccountHeader {
     #[prost(string, tag = "1")]
@@ -277,7 +278,7 @@ pub(super) struct ServiceAccountHeader {
     pub(super) held_bytes_max: u64,
 }
 
-/// Partitions that were lost, in `Partial` and `Reply`.
+/// Partitions that are missing, in `Partial` and `Reply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MissingHeader {
     #[prost(bytes = "vec", tag = "1")]
@@ -290,7 +291,7 @@ pub(super) struct MissingHeader {
     pub(super) detail: String,
 }
 
-/// How time was spent, node by node in preorder, in `Partial` and `Reply`.
+/// Time spent at each node, in preorder, in `Partial` and `Reply`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ReportColumns {
     #[prost(bytes = "vec", tag = "1")]
@@ -381,7 +382,7 @@ pub(super) struct ReplyHeader {
     pub(super) total_is_guess: bool,
 }
 
-/// Why a call was turned away.
+/// Why a call was rejected.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Rejection {
     #[prost(uint32, tag = "1")]
@@ -466,7 +467,7 @@ pub(super) struct TotalHeader {
     pub(super) refused: Vec<RefusedHeader>,
 }
 
-/// A member whose total of a service differs from the agreed one.
+/// A member whose total for a service differs from the agreed total.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RefusedHeader {
     #[prost(bytes = "vec", tag = "1")]
@@ -501,7 +502,7 @@ pub(super) struct LoadHeader {
     pub(super) latency_us: u64,
 }
 
-/// That workers push, in `Request` and `Call`.
+/// A request that workers push for, in `Request` and `Call`.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct PushRequestHeader {
     #[prost(uint64, tag = "1")]

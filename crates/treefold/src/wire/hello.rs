@@ -1,8 +1,9 @@
-//! How a connection begins and, when it must, ends.
+//! How a connection begins, and how it ends after an error.
 //!
-//! Each side's first frame is a [`Hello`]: the versions it speaks, its cluster, its name. Both sides reckon
-//! the version to speak from the two greetings alone (the newest that both know), so nothing has to be agreed
-//! in a second round. Whoever cannot go on says why in a [`Fault`] before it closes.
+//! The first frame of each side is a [`Hello`] with the sender's protocol versions, cluster and name. Both
+//! sides compute the version to speak from the two greetings alone: the newest that both know. A second round
+//! is not needed. A side that cannot continue sends the reason in a [`Fault`] before it closes the
+//! connection.
 
 use crate::wire::columns::{node_alone, put_node};
 use crate::wire::error::{WireError, malformed, within};
@@ -17,21 +18,21 @@ use treefold_core::id::NodeId;
 pub struct Hello {
     /// The newest version of the protocol that the sender speaks.
     pub version: u32,
-    /// The oldest it speaks.
+    /// The oldest version that the sender speaks.
     pub version_least: u32,
-    /// The sender's cluster; nodes of different clusters do not talk.
+    /// The sender's cluster. Nodes of different clusters do not talk to each other.
     pub cluster: String,
-    /// The sender. A client's name says that it is one: see [`NodeId::is_client`].
+    /// The sender. [`NodeId::is_client`] tells whether it is a client.
     pub node: NodeId,
-    /// Proof of knowing the cluster's token: see [`Token`]; empty without one.
+    /// Proof that the sender knows the cluster's token (see [`Token`]); empty without a token.
     pub seal: Vec<u8>,
-    /// The sender is a process of a network that a launcher keeps: who wants to be of it attaches
-    /// ([`Launch`](crate::wire::Launch)), since nobody there gossips.
+    /// True if the sender belongs to a network that a launcher started. To join such a network, a process
+    /// attaches to it ([`Launch`](crate::wire::Launch)), because its processes do not gossip.
     pub by_launcher: bool,
 }
 
 impl Hello {
-    /// This version's greeting.
+    /// A greeting with this version of the protocol.
     pub fn new(cluster: impl Into<String>, node: NodeId) -> Self {
         Self {
             version: VERSION,
@@ -43,26 +44,27 @@ impl Hello {
         }
     }
 
-    /// The same greeting with the proof that its sender, on that side, has a token.
+    /// Adds the proof that the sender, on the given side, has the token.
     #[must_use]
     pub fn sealed(mut self, token: Option<&Token>, side: Side) -> Self {
         self.seal = token.map_or_else(Vec::new, |token| token.seal(&self, side));
         self
     }
 
-    /// Refuses a greeting of somebody who has not the same token, or is not on that side. Without a token here, anybody
-    /// will do.
+    /// Verifies that the sender has the same token and is on the given side. Without a token here, every
+    /// greeting is accepted.
     ///
     /// # Errors
-    /// The connection must be closed.
+    /// If the seal does not verify. The connection must then be closed.
     pub fn check_seal(&self, token: Option<&Token>, from: Side) -> Result<(), WireError> {
         if token.is_none_or(|token| token.verify(self, from)) { Ok(()) } else { Err(WireError::Token) }
     }
 
-    /// The version that both sides speak, given the other's greeting.
+    /// Computes the version that both sides speak, given the other side's greeting.
     ///
     /// # Errors
-    /// When there is none, or the other belongs to another cluster: the connection must be closed.
+    /// If there is no common version, or the other side belongs to another cluster. The connection must then
+    /// be closed.
     pub fn agree(&self, theirs: &Self) -> Result<u32, WireError> {
         let version = self.version.min(theirs.version);
         if version < self.version_least.max(theirs.version_least) {
@@ -108,22 +110,22 @@ impl Hello {
 /// Why the sender closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of fault.
     pub code: FaultCode,
-    /// What it is wrong with: a field or a limit by name; empty when there is nothing to add.
+    /// The field or limit that it is about; empty if there is none.
     pub field: String,
-    /// The limit's value; 0 when there is none.
+    /// The limit's value; 0 if there is none.
     pub limit: u64,
 }
 
 macro_rules! fault_codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        /// What a [`Fault`] is about.
+        /// The reason of a [`Fault`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum FaultCode {
             $($(#[$doc])* $name,)*
-            /// A later version's reason, by number.
+            /// A reason that only later versions know.
             Unknown(u32),
         }
 
@@ -137,39 +139,39 @@ macro_rules! fault_codes {
             }
 
             fn text(self) -> &'static str {
-                match self { $(Self::$name => $text,)* Self::Unknown(_) => "a reason not known here" }
+                match self { $(Self::$name => $text,)* Self::Unknown(_) => "a reason unknown here" }
             }
         }
     };
 }
 
 fault_codes! {
-    /// No version in common; the limit is the newest that the sender speaks.
-    Version = 1, "no version of the protocol in common";
-    /// The sender belongs to another cluster; the field is its name.
+    /// The two sides have no version in common. The limit is the newest version that the sender speaks.
+    Version = 1, "the two sides have no version of the protocol in common";
+    /// The sender belongs to another cluster. The field is that cluster's name.
     Cluster = 2, "another cluster";
     /// A frame out of turn.
     OutOfTurn = 3, "a frame out of turn";
-    /// A frame's length cannot be.
-    Framing = 4, "a frame's length cannot be";
-    /// Chunks that belong to nothing, or too many at once.
-    Streams = 5, "chunks that cannot be put together";
-    /// Something above its limit.
-    TooLarge = 6, "above its limit";
-    /// Something that makes no sense.
-    Malformed = 7, "malformed";
-    /// The sender has as many connections as it may.
+    /// A frame's length is out of range.
+    Framing = 4, "a frame's length is out of range";
+    /// Chunks of an unknown stream, or too many streams of chunks.
+    Streams = 5, "chunks that cannot be reassembled";
+    /// A value is above its limit.
+    TooLarge = 6, "a value is above its limit";
+    /// A value is malformed.
+    Malformed = 7, "a value is malformed";
+    /// The sender has reached its limit of connections.
     TooManyPeers = 8, "too many connections";
-    /// The sender has another connection with this peer and keeps that one.
-    Duplicate = 9, "a second connection between the same two";
-    /// The sender shuts down.
-    ShuttingDown = 10, "shutting down";
-    /// The other side has not proved that it has the cluster's token.
-    Token = 11, "the cluster's token is another";
+    /// The sender has another connection to this peer and keeps that one.
+    Duplicate = 9, "a second connection between the same two nodes";
+    /// The sender is shutting down.
+    ShuttingDown = 10, "the sender is shutting down";
+    /// The receiver did not prove that it has the cluster's token.
+    Token = 11, "the two sides have different cluster tokens";
 }
 
 impl Fault {
-    /// A fault with nothing to add to its code.
+    /// A fault without a field or a limit.
     pub fn new(code: FaultCode) -> Self {
         Self { code, field: String::new(), limit: 0 }
     }
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_that_both_speak_is_spoken() {
+    fn the_newest_common_version_is_chosen() {
         assert_eq!(hello(1, 3).agree(&hello(2, 5)), Ok(3));
         assert_eq!(hello(2, 5).agree(&hello(1, 3)), Ok(3));
     }
@@ -239,7 +241,7 @@ mod tests {
         assert!(refused.is_fatal() && new.agree(&old).is_err());
         assert_eq!(
             Fault::from(&refused).to_string(),
-            "no version of the protocol in common: version, limit 2"
+            "the two sides have no version of the protocol in common: version, limit 2"
         );
     }
 

@@ -1,9 +1,9 @@
 //! The receiving half of a connection.
 //!
-//! Bytes are read straight into the inbox's buffer and messages taken from its front. While all payloads are
-//! small the buffer is used over and over; a frame with a long one is split off, and the payload is a slice
-//! of it. While a chunk is under way, what is read goes to its payload instead, without another copy; so that this is
-//! most of it, little is read beyond a chunk's end.
+//! Bytes are read directly into the inbox's buffer, and messages are taken from its front. As long as all
+//! payloads are small, the buffer is reused. A frame with a long payload is split off, and the payload is a
+//! slice of it. While a chunk is being received, bytes are read directly into its payload, without another
+//! copy. Between chunks only little is read at a time, so that most of the next chunk takes this path.
 
 use crate::wire::blocks::Blocks;
 use crate::wire::chunks::ChunkStreams;
@@ -21,53 +21,53 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
-/// Room for a read when nothing is known of what comes.
+/// Room for a read if the length of the next frame is unknown.
 const READ_BYTES: usize = 16 << 10;
-/// With less room than this, more is made.
+/// If less room than this is left, the buffer grows.
 const READ_BYTES_LEAST: usize = 4 << 10;
-/// The most room made for one read, however long the frame under way.
+/// The most room made for one read, even if the current frame is longer.
 const READ_BYTES_MOST: usize = 256 << 10;
-/// What is read at a time while payloads come in chunks and no chunk is under way: the next one's header, and not much
-/// that would have to be copied.
+/// The most that is read at a time between two chunks: the next chunk's header, and few bytes that would have
+/// to be copied.
 const READ_BYTES_BETWEEN: usize = 1 << 10;
-/// An empty buffer above this is given back.
+/// An empty buffer with more capacity than this is freed.
 const IDLE_BYTES_MAX: usize = 64 << 10;
 
-/// What came from a peer.
+/// An item received from a peer.
 #[derive(Clone, Debug)]
 pub enum Incoming {
-    /// Its greeting, always first.
+    /// The peer's greeting, always first.
     Hello(Hello),
-    /// It will close the connection, and why.
+    /// The peer will close the connection for this reason.
     Fault(Fault),
-    /// Something about how a network of processes comes up.
+    /// A message about the start of a network of processes.
     Launch(Box<Launch>),
     /// A message.
     Message(Message<Bytes>),
 }
 
-/// Bytes from a peer on their way to become messages.
+/// Decodes bytes from a peer to messages.
 ///
-/// The driver's loop is: read into [`read_buffer`](Self::read_buffer), then [`next`](Self::next) until it has
-/// nothing more. Bytes that are at hand already are [`put`](Self::put) instead.
+/// The driver's loop is: read into [`read_buffer`](Self::read_buffer), then call [`next`](Self::next) until
+/// it returns `None`. Bytes that have already been read elsewhere are [`put`](Self::put) instead.
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
     buffer: BytesMut,
     streams: ChunkStreams,
-    /// True once the peer's greeting has come.
+    /// True after the peer's greeting has arrived.
     is_greeted: bool,
-    /// Why nothing more can be read, once that is so.
+    /// The fatal error after which nothing more can be read.
     broken: Option<WireError>,
 }
 
-/// What became of a frame.
+/// The result of taking a frame.
 enum Taken {
-    /// It is not all here.
+    /// The frame has not arrived completely.
     Incomplete,
-    /// What it is for comes later, in chunks.
+    /// The frame began a chunk or a chunked payload, whose bytes follow.
     Begun,
-    /// Something for the driver.
+    /// An item for the driver.
     Came(Incoming),
 }
 
@@ -77,7 +77,7 @@ impl Inbox {
         Self::with_blocks(limits, Blocks::default())
     }
 
-    /// An empty inbox whose large payloads have their memory from there.
+    /// An empty inbox whose large payloads take their memory from `blocks`.
     pub(crate) fn with_blocks(limits: Limits, blocks: Blocks) -> Self {
         Self {
             decoder: Decoder::new(limits),
@@ -88,7 +88,7 @@ impl Inbox {
         }
     }
 
-    /// Where what the peer sends next is to be read to, as far as there is room; ask again for every read.
+    /// The buffer for the next read, with limited room. Call this before every read.
     pub fn read_buffer(&mut self) -> Limit<&mut (dyn BufMut + Send)> {
         if self.buffer.is_empty() && self.streams.lacking() > 0 {
             return self.streams.room();
@@ -106,17 +106,17 @@ impl Inbox {
         (&mut self.buffer as &mut (dyn BufMut + Send)).limit(room.min(most))
     }
 
-    /// Takes in bytes that the peer sent and that have been read elsewhere.
+    /// Adds bytes from the peer that were read elsewhere.
     pub fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next thing that came; `None` when more bytes are needed.
+    /// Returns the next item; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When a frame makes no sense. After an error that [is fatal](WireError::is_fatal) the inbox is done,
-    /// and says so again whenever it is asked; after any other, that frame is dropped and the next call goes
-    /// on behind it.
+    /// If a frame is malformed. After a [fatal](WireError::is_fatal) error, every further call returns the
+    /// same error. After any other error, that frame has been dropped and the next call continues with the
+    /// next frame.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end at the first error")]
     pub fn next(&mut self) -> Result<Option<Incoming>, WireError> {
         if let Some(error) = &self.broken {
@@ -144,19 +144,19 @@ impl Inbox {
         }
     }
 
-    /// What is to be answered to the message that [`next`](Self::next) has just refused, if its sender waits for an
-    /// answer.
+    /// Takes the answer to the message that [`next`](Self::next) has just refused, if its sender waits for
+    /// one.
     pub fn take_answer(&mut self) -> Option<Message<Bytes>> {
         self.decoder.take_answer()
     }
 
-    /// Bytes of the frame at the buffer's front, as far as it says.
+    /// Bytes of the frame at the buffer's front, according to its length field.
     fn frame_bytes(&self) -> Option<usize> {
         let length = u32::from_le_bytes(*self.buffer.first_chunk::<LENGTH_BYTES>()?);
         Some((length as usize).saturating_add(LENGTH_BYTES))
     }
 
-    /// The longest frame taken now.
+    /// The longest frame accepted now.
     fn length_limit(&self) -> usize {
         let limits = &self.decoder.limits;
         let longest =
@@ -184,7 +184,7 @@ impl Inbox {
             let frame = self.buffer.split_to(total).freeze();
             return self.read_frame(prefix, &frame, |at| frame.slice(at..));
         }
-        // Out of `self` and back, so that the frame can be read where it lies.
+        // The buffer is moved out of `self` and back, so that the frame can be read in place.
         let mut buffer = std::mem::take(&mut self.buffer);
         let frame = &buffer[..total];
         let taken = self.read_frame(prefix, frame, |at| Bytes::copy_from_slice(&frame[at..]));
@@ -193,11 +193,11 @@ impl Inbox {
         taken
     }
 
-    /// Takes a chunk's head off the buffer, once it is there. False for what is no chunk, or none that makes sense: as
-    /// any other frame, that is looked at when it is whole.
+    /// Takes the head of a chunk off the buffer once it has arrived. Returns false if the frame is no chunk
+    /// or its head is malformed. Such a frame is read when it is complete, like any other.
     ///
     /// # Errors
-    /// Fatal when there is no room for it in its stream.
+    /// Fatal if the chunk's stream is not open or has no room for it.
     fn begin_chunk(&mut self, prefix: &Prefix, payload_at: usize, total: usize) -> Result<bool, WireError> {
         let is_chunk =
             prefix.kind == Kind::Chunk as u8 && prefix.flags & FLAG_CHUNKED == 0 && self.is_greeted;
@@ -212,7 +212,7 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Reads a whole frame; `payload_from` makes a payload of what it has from a place on.
+    /// Reads a complete frame. `payload_from` returns the frame's bytes from an offset on as a payload.
     fn read_frame(
         &mut self,
         prefix: Prefix,
@@ -243,7 +243,7 @@ impl Inbox {
                 let launch = Launch::read(header, &self.decoder.limits)?;
                 Taken::Came(Incoming::Launch(Box::new(launch)))
             }
-            // Any other was begun as soon as its header was there.
+            // A well-formed chunk was begun as soon as its header had arrived.
             Kind::Chunk => return Err(decoded::<ChunkHeader>(header).err().unwrap_or(malformed("flags"))),
             kind if is_chunked => {
                 let message = self.decoder.message(kind, prefix.tag, header, Some(Bytes::new()))?;
@@ -263,7 +263,7 @@ impl Inbox {
     }
 }
 
-/// A greeting that cannot be read leaves nothing to go on with.
+/// Turns an error in the greeting into a fatal one: without a greeting the connection cannot go on.
 fn as_bad_hello(error: WireError) -> WireError {
     match error {
         WireError::TooLarge { field, .. } | WireError::Malformed { field } => WireError::BadHello { field },

@@ -1,15 +1,17 @@
-//! What goes in chunks, and what must not overtake it.
+//! Schedules payloads that are sent in chunks, and the messages that must not overtake them.
 //!
-//! Each wave, request and stream with a large payload has a *lane*, in which its messages keep their order. Up
-//! to [`STREAMS_OPEN_MAX`] lanes are *open*; the others wait for a place in the order they came. The sum of open payloads
-//! is bounded too, by [`announced_bytes_max`], and these are the very bounds that the receiver enforces.
+//! Each wave, request and stream with a large payload has a *lane*, in which its messages keep their order.
+//! Up to [`STREAMS_OPEN_MAX`] lanes are *open*; the others wait for a place in the order of their arrival.
+//! The sum of the open payloads is limited too, by [`announced_bytes_max`]. The receiver enforces the same
+//! two limits.
 //!
-//! Of the open lanes, the one that has been open longest and the one with the least left send a chunk in turn. So a
-//! payload of a megabyte does not wait for one of sixty, nor that one for ever; and payloads of one length go one after
-//! the other: the receiver folds the first while the second comes, and would have nothing to fold if all came at once.
+//! Two open lanes send a chunk in turn: the lane that has been open longest, and the lane with the fewest
+//! bytes left. A payload of 1 MB therefore does not wait for one of 60 MB, and the payload of 60 MB is not
+//! delayed without end. Payloads of equal length are sent one after the other, so that the receiver folds the
+//! first while the second arrives.
 //!
-//! Chunks are cut one at a time, when the one before has been written: hence a message that does not belong
-//! to a lane never waits for more than one.
+//! Chunks are cut one at a time, when the previous one has been written. A message that belongs to no lane
+//! therefore waits for one chunk at most.
 
 use crate::wire::encode::Lane;
 use crate::wire::frame::{Kind, LENGTH_LEAST, NO_TAG, PREFIX_BYTES, Prefix};
@@ -21,19 +23,20 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use treefold_core::limits::Limits;
 
-/// A payload that would have more chunks than this has longer ones, since each costs a system call on either side.
+/// If a payload would have more chunks than this, its chunks get longer. Each chunk costs a system call on
+/// both sides.
 const CHUNKS_FEW: usize = 16;
-/// A chunk is so many times the usual length at most, since small frames wait for one.
+/// The greatest factor by which a chunk may be longer than usual, because small frames wait for it.
 pub(super) const CHUNK_GROWTH_MAX: usize = 4;
 
 /// A message in a lane.
 #[derive(Debug)]
 pub(super) struct Parcel {
-    /// Its frame up to the payload, or to the announcement; empty once sent.
+    /// The message's frame up to the payload or the announcement; empty after it has been sent.
     pub(super) head: BytesMut,
-    /// What is left of the payload.
+    /// The part of the payload that has not been sent.
     pub(super) body: Bytes,
-    /// The stream that the head announces the payload for; `None` for a payload that goes with the head.
+    /// The stream of chunks that the head announces; `None` if the payload follows its head directly.
     pub(super) stream: Option<u32>,
 }
 
@@ -42,7 +45,7 @@ impl Parcel {
         self.head.len() + self.body.len()
     }
 
-    /// Takes what is next to be written off its front.
+    /// Cuts the next piece to write off the parcel's front.
     fn cut(&mut self, lane: Lane, chunk_bytes: usize) -> Piece {
         let mut head = std::mem::take(&mut self.head);
         let Some(stream) = self.stream else {
@@ -66,13 +69,13 @@ impl Parcel {
     }
 }
 
-/// What is written without anything else in between.
+/// Bytes that are written without any other bytes in between.
 #[derive(Debug)]
 struct Piece {
     lane: Lane,
     head: Bytes,
     body: Bytes,
-    /// True when part of it is written: then the rest must follow at once.
+    /// True if the piece has been written partly. The rest must then follow immediately.
     begun: bool,
 }
 
@@ -80,15 +83,15 @@ struct Piece {
 #[derive(Debug)]
 pub(super) struct Lanes {
     parcels: HashMap<Lane, VecDeque<Parcel>>,
-    /// Lanes whose first parcel may send, in the order they were opened.
+    /// Lanes whose first parcel may be sent, in the order in which they were opened.
     open: Vec<Lane>,
-    /// True when it is the turn of the lane with the least left, and not of the oldest.
+    /// True if the lane with the fewest bytes left sends the next chunk; false if the oldest lane does.
     is_shortest_next: bool,
-    /// Lanes whose first parcel waits for a place among the open.
+    /// Lanes whose first parcel waits for a free place in `open`.
     waiting: VecDeque<Lane>,
-    /// The piece to write now. There is one whenever there is a parcel.
+    /// The piece to write now. It exists whenever there is a parcel.
     piece: Option<Piece>,
-    /// Bytes of the payloads of open lanes as they were announced, per lane.
+    /// Announced payload bytes of each open lane.
     announced: HashMap<Lane, usize>,
     announced_bytes: usize,
     announced_bytes_max: usize,
@@ -117,12 +120,12 @@ impl Lanes {
         self.piece.is_none()
     }
 
-    /// Bytes that wait, without the prefixes of chunks yet to be cut.
+    /// Bytes that wait, without the prefixes of chunks that have not been cut.
     pub(super) fn len(&self) -> usize {
         self.parcel_bytes + self.piece.as_ref().map_or(0, |piece| piece.head.len() + piece.body.len())
     }
 
-    /// True when a message of `lane` waits here, so that the next one must, too.
+    /// True if a message of `lane` waits here, so that the next message of the lane must wait too.
     pub(super) fn holds(&self, lane: Lane) -> bool {
         self.piece.as_ref().is_some_and(|piece| piece.lane == lane) || self.parcels.contains_key(&lane)
     }
@@ -137,12 +140,12 @@ impl Lanes {
         self.cut_next();
     }
 
-    /// True when part of a piece is written, so that nothing may come before its rest.
+    /// True if a piece has been written partly, so that no other bytes may precede its rest.
     pub(super) fn is_mid_piece(&self) -> bool {
         self.piece.as_ref().is_some_and(|piece| piece.begun)
     }
 
-    /// Points `slices` at the piece, and returns how many it needed.
+    /// Points `slices` at the piece and returns the number of slices used.
     pub(super) fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let Some(piece) = &self.piece else { return 0 };
         let parts = [&piece.head, &piece.body].into_iter().filter(|part| !part.is_empty());
@@ -154,8 +157,8 @@ impl Lanes {
         filled
     }
 
-    /// Drops the first `written` bytes of the piece, or all of it, and returns how many of `written` are left
-    /// over. When the piece is done the next one is cut.
+    /// Drops the first `written` bytes of the piece, or all of it, and returns how many of `written` remain.
+    /// After the end of a piece, cuts the next one.
     pub(super) fn advance(&mut self, written: usize) -> usize {
         let Some(piece) = &mut self.piece else { return written };
         if written == 0 {
@@ -173,7 +176,7 @@ impl Lanes {
         written - of_head - of_body
     }
 
-    /// Cuts the next piece, unless there is one.
+    /// Cuts the next piece, unless one exists.
     fn cut_next(&mut self) {
         if self.piece.is_some() {
             return;
@@ -204,7 +207,7 @@ impl Lanes {
         }
     }
 
-    /// Gives waiting lanes the free places among the open.
+    /// Moves waiting lanes to free places in `open`.
     fn open_waiting(&mut self) {
         while self.open.len() < STREAMS_OPEN_MAX
             && let Some(&lane) = self.waiting.front()
@@ -222,7 +225,7 @@ impl Lanes {
         }
     }
 
-    /// Which open lane sends a chunk now.
+    /// Index of the open lane that sends the next chunk.
     fn next_open(&mut self) -> Option<usize> {
         let left = |&at: &usize| {
             let parcel = self.parcels.get(&self.open[at]).and_then(|parcels| parcels.front());

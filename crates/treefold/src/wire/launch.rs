@@ -1,7 +1,7 @@
-//! What the processes of a network tell each other while it comes up: who has come, what to start, what went wrong.
+//! Messages between the processes of a network while it starts: started processes, assignments and failures.
 //!
-//! These words are between launchers. Core never hears them, but for the cards in them; a node that no launcher looks
-//! after drops them.
+//! Launchers exchange these messages. Core receives none of them, only the cards that they contain. A node
+//! without a launcher drops them.
 
 use crate::wire::decode::{decoded, few_enough};
 use crate::wire::error::{WireError, malformed, within};
@@ -14,60 +14,61 @@ use std::time::Duration;
 use treefold_core::limits::Limits;
 use treefold_core::membership::card::MemberCard;
 
-/// The longest name of a process: a host's, brackets, and a number.
+/// The longest name of a process: a host name, brackets and a number.
 const PLACE_BYTES_MAX: usize = 512;
-/// The longest line of words.
+/// The longest text or line of standard error.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Words of one command line, and lines of somebody's last words.
+/// The most arguments of one command line, and the most lines of standard error.
 const WORDS_MAX: usize = 1_024;
 
-/// A word between launchers.
+/// A message between launchers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Launch {
-    /// Child to parent, or to the front-end when it does not know its parent or has lost it: here I am.
+    /// Child to parent: the child is up. Sent to the front-end if the child does not know its parent or has
+    /// lost it.
     Attach(Started),
-    /// To who attached and has children: what to start.
+    /// Answer to an accepted `Attach`: the receiver's part of the topology, with the processes to start.
     Assign(Box<Assignment>),
-    /// To who attached at the front-end: its parent is there.
+    /// Answer of the front-end to an `Attach`: the parent is at another address.
     Redirect {
-        /// Where.
+        /// The parent's address.
         addr: String,
     },
-    /// To who attached and is not wanted.
+    /// Answer to an `Attach` of a process that is not accepted.
     Refuse {
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Child to parent: what has happened below.
+    /// Child to parent: changes in the child's subtree.
     Report {
-        /// Who is up.
+        /// Processes that are up.
         started: Vec<Started>,
-        /// Who is not, or no longer.
+        /// Processes that could not be started or have ended.
         failed: Vec<Failed>,
     },
     /// Parent to child: the network ends.
     End,
-    /// Child to parent: it goes, and means to.
+    /// Child to parent: the child leaves on purpose.
     Leave,
 }
 
 /// A process that is up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// Which: its name in the topology. Empty from a program that knows the number of its endpoint only.
+    /// The process's name in the topology. Empty if a program knows only the number of its endpoint.
     pub place: String,
-    /// Who it is and what it holds.
+    /// The process's card: its identity and its services.
     pub card: Arc<MemberCard>,
 }
 
 /// A process that could not be started, or that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Which: its name in the topology, `host:number`.
+    /// The process's name in the topology, `host:number`.
     pub place: String,
-    /// What happened: how it ended, or why it could not be started.
+    /// How the process ended, or why it could not be started.
     pub what: String,
-    /// The last lines that it wrote to its standard error.
+    /// The last lines that it wrote to standard error.
     pub last_words: Vec<String>,
 }
 
@@ -79,42 +80,43 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Who starts processes, and how.
+/// The mechanism that starts processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Launcher {
-    /// Each parent its children: on its own host directly, elsewhere by ssh.
+    /// Each parent starts its children: on its own host directly, on other hosts by ssh.
     #[default]
     Auto,
-    /// The same, with every host taken for this one: a network in small, or one for tests.
+    /// As `Auto`, but every host is treated as this one. For small networks and tests.
     Local,
-    /// The same, always by ssh.
+    /// As `Auto`, but always by ssh.
     Ssh,
-    /// Somebody else, a job manager for one; processes attach by themselves.
+    /// An external program, such as a job manager. Processes attach by themselves.
     Wait,
 }
 
-/// What a process is to start, and how.
+/// The processes that the receiver must start, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The topology's part below and including it, as a topology file; empty for who has no place in it.
+    /// The part of the topology from the receiver down, as a topology file. Empty for a process without a
+    /// place in it.
     pub part: String,
-    /// The number of the part's first back-end.
+    /// Number of the part's first back-end.
     pub first: u32,
-    /// Back-ends in all.
+    /// Number of back-ends in the whole network.
     pub total: u32,
-    /// Where the front-end is, for who loses its parent.
+    /// Address of the front-end, for a process that loses its parent.
     pub root: String,
     /// How processes are started.
     pub launcher: Launcher,
-    /// The program for other hosts, with its options.
+    /// The program that starts processes on other hosts, with its options.
     pub ssh: Vec<String>,
-    /// The command line of an inner process.
+    /// Command line of an inner process.
     pub inner: Vec<String>,
-    /// The command line of a back-end.
+    /// Command line of a back-end.
     pub back_end: Vec<String>,
-    /// The program's path on other hosts; empty: the same.
+    /// The program's path on other hosts; empty if it is the same path.
     pub remote_program: String,
-    /// How long processes have to come up.
+    /// Time that the processes have left to start.
     pub time_left: Duration,
 }
 
@@ -251,7 +253,7 @@ impl Assignment {
     }
 }
 
-/// As much of a text as is allowed.
+/// Cuts a text to the longest allowed length.
 fn clipped(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_read_as_it_was_written() {
+    fn every_launch_message_round_trips() {
         let node = NodeId::new(([127, 0, 0, 1], 7).into(), 9);
         let started = Started { place: "a:0".into(), card: Arc::new(MemberCard::new(node)) };
         let failed =
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_network_has_is_refused_before_room_is_made_for_it() {
+    fn too_many_processes_are_refused_before_decoding() {
         let limits = Limits::DEFAULT;
         // An empty element is two bytes here, and a hundred times as many once decoded.
         let many = |field: u8| [field, 0].repeat(members_max(&limits) + 1);

@@ -1,20 +1,20 @@
-//! A queue of bytes for one vectored write after another.
+//! A queue of bytes that is drained by vectored writes.
 //!
-//! Frames are written one behind the other into one buffer, whose memory is used again as it drains; a
-//! payload too long to be copied stands between two stretches of that buffer as a segment of its own.
+//! Frames are appended to one buffer, whose memory is reused as it drains. A payload that is too long to copy
+//! is a segment of its own between two stretches of that buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// An idle line keeps this much memory at most.
+/// The most memory that an empty line keeps.
 const IDLE_BYTES_MAX: usize = 256 << 10;
 
 #[derive(Debug)]
 enum Segment {
-    /// So many bytes of the buffer, behind those of the segments before.
+    /// A number of bytes of the buffer, after those of the earlier segments.
     Copied(usize),
-    /// Bytes that stay where they are.
+    /// Bytes that are not copied.
     Shared(Bytes),
 }
 
@@ -23,7 +23,7 @@ enum Segment {
 pub(super) struct Line {
     buffer: BytesMut,
     segments: VecDeque<Segment>,
-    /// Bytes of all segments. The buffer's are in there, but for a frame that is being written.
+    /// Bytes of all segments. A frame that is still being written to the buffer is not included.
     len: usize,
 }
 
@@ -36,12 +36,12 @@ impl Line {
         self.len == 0
     }
 
-    /// The buffer, to append a frame to. The frame is not part of the line before [`Line::commit`].
+    /// The buffer, to append a frame to. The frame joins the line with [`Line::commit`].
     pub(super) fn buffer_mut(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// Takes what the buffer has from `from` on into the line.
+    /// Adds the buffer's bytes from `from` on to the line.
     pub(super) fn commit(&mut self, from: usize) {
         let bytes = self.buffer.len() - from;
         self.len += bytes;
@@ -57,7 +57,7 @@ impl Line {
         self.segments.push_back(Segment::Shared(bytes));
     }
 
-    /// Points `slices` at what is next to be written, and returns how many it needed.
+    /// Points `slices` at the next bytes to write and returns the number of slices used.
     pub(super) fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut buffer = &self.buffer[..];
         let mut filled = 0;
@@ -75,7 +75,7 @@ impl Line {
         filled
     }
 
-    /// Drops the first `written` bytes, or all there are, and returns how many of `written` are left over.
+    /// Drops the first `written` bytes, or all there are, and returns how many of `written` remain.
     pub(super) fn advance(&mut self, mut written: usize) -> usize {
         while written > 0
             && let Some(segment) = self.segments.front_mut()

@@ -1,9 +1,8 @@
-//! Loads of those below the sender, as columns of a `Partial`.
+//! Loads of the nodes below the sender, as columns of a `Partial`.
 //!
-//! One column of nodes, and one of numbers, [`NUMBERS`] for each node: how many microseconds old the figure is, the
-//! microseconds of work queued, the waves in flight, the processors and the microseconds of
-//! latency. What would not fit in 32 bits (71 minutes) is
-//! as good as that.
+//! There is one column of nodes and one of numbers, with [`NUMBERS`] numbers for each node: the figure's age,
+//! the queued work, the waves in flight, the processors, and the latency. Times are in microseconds. A time
+//! that does not fit in 32 bits (71 minutes) is sent as the largest number.
 
 use crate::wire::columns::{Nodes, Numbers, put_nodes, put_number};
 use crate::wire::error::{WireError, malformed, within};
@@ -36,7 +35,7 @@ pub(super) fn put_loads(
     Ok(())
 }
 
-/// The loads of `header`.
+/// Reads the loads of `header`.
 pub(super) fn loads_of(header: &PartialHeader, limits: &Limits) -> Result<Vec<LoadNews>, WireError> {
     let mut numbers = Numbers::new(&header.loads);
     let mut nodes = Nodes::new(&header.loads_nodes, header.loads_family);

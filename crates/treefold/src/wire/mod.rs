@@ -1,4 +1,6 @@
-//! The protocol between nodes: messages to bytes and back. Pure; no sockets. `docs/protocol.md` specifies it.
+//! The protocol between nodes: encodes messages to bytes and decodes them. Pure; no sockets.
+//!
+//! `docs/protocol.md` specifies the protocol.
 //!
 //! ```text
 //!            Message ──► Outbox::push ──► control line ─────────────┐
@@ -9,19 +11,21 @@
 //!                                     ▲         └──► chunks, put together ──► Message
 //! ```
 //!
-//! An [`Outbox`] and an [`Inbox`] are the two halves of one connection. Between them they promise:
+//! An [`Outbox`] and an [`Inbox`] are the two halves of one connection. Together they guarantee:
 //!
-//! * What an inbox accepts is exactly what an outbox with the same limits sends, and it arrives equal, but
-//!   for times left and predicted, which are cut to microseconds, and messages of errors, which are clipped.
-//! * Messages about one wave, one request or one stream arrive in the order they were pushed. Apart from that a
-//!   small message overtakes a large payload: it waits for the chunk under way at most.
-//! * Whatever bytes arrive, an inbox neither panics nor holds more than its limits say. What is announced
-//!   reserves nothing but memory that lay free; else memory follows the bytes that came.
-//! * In the steady state a message costs no allocation but those it is made of.
+//! * An inbox accepts exactly the messages that an outbox with the same limits sends. Each arrives equal,
+//!   except that times left and predicted times are cut to microseconds, and error texts are clipped.
+//! * Messages about one wave, one request or one stream arrive in the order in which they were pushed, except
+//!   a stream's signs of life and reports. A small message of another lane overtakes a large payload: it waits
+//!   for the current chunk at most.
+//! * An inbox never panics, and it holds no more than its limits allow, for any input. An announcement
+//!   reserves no memory except a block that is already free. Otherwise memory grows with the bytes that have
+//!   arrived.
+//! * In the steady state a message costs no allocation except those of its content.
 //!
-//! Why not an off-the-shelf RPC: a partial is a few dozen bytes, and a node's whole budget for a wave is a
-//! few microseconds; HTTP/2 framing, flow control and header tables alone cost more. Why protobuf for
-//! headers: it is specified, other languages read it, and fields can be added.
+//! Treefold does not use an existing RPC system, because a partial has a few dozen bytes, and a node's whole
+//! budget for a wave is a few microseconds. HTTP/2 framing, flow control and header tables alone cost more.
+//! Headers use protobuf because it is specified, other languages can read it, and fields can be added.
 
 pub(crate) mod blocks;
 mod chunks;
@@ -62,34 +66,35 @@ pub use seal::{Side, Token};
 
 use treefold_core::limits::Limits;
 
-/// The newest version of the protocol spoken here.
+/// The newest protocol version that this build speaks.
 pub const VERSION: u32 = 2;
-/// The oldest version of the protocol spoken here.
+/// The oldest protocol version that this build speaks.
 pub const VERSION_LEAST: u32 = 2;
-/// The longest first frame of a connection, so that a stranger gets no more memory than a greeting needs.
+/// The longest first frame of a connection, so that an unknown peer gets no more memory than a greeting
+/// needs.
 pub const HELLO_BYTES_MAX: usize = 1_024;
-/// Chunked payloads under way at once in one direction of one connection. Part of the protocol, not a
-/// setting.
+/// Chunked payloads that may be under way in one direction of one connection. Fixed by the protocol, not
+/// configurable.
 pub const STREAMS_OPEN_MAX: usize = 8;
-/// The longest name of a cluster or an aggregation. Those on cards have core's limit.
+/// The longest name of a cluster or an aggregation. Names on cards have core's limit.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Levels of one report. A tree may be deeper; its report is cut.
+/// The most levels of one report. The report of a deeper tree is cut.
 pub const REPORT_DEPTH_MAX: usize = 1_024;
 
-/// Payloads up to this many bytes are copied, into the buffer that is sent or out of the one received; longer
-/// ones are shared. Copying so little costs less than a reference count and one more slice to write, and an
-/// inbox's buffer, four times as long, is not kept alive for the sake of a few bytes.
+/// Payloads of up to this many bytes are copied, into the send buffer or out of the receive buffer. Longer
+/// payloads are shared. Copying so few bytes costs less than a reference count and one more slice to write.
+/// It also avoids that a few bytes keep an inbox's buffer, which is four times as long, in memory.
 const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// A header above this is rare; the memory it needed is not kept for the next.
+/// Headers longer than this are rare. Their memory is freed after use.
 const LONG_HEADER_BYTES: usize = 64 << 10;
 
-/// Bytes of the payloads under way at once in one direction of one connection: two of the largest.
+/// The most bytes of payloads under way in one direction of one connection: two of the largest payloads.
 pub const fn announced_bytes_max(limits: &Limits) -> usize {
     limits.payload_bytes_max.saturating_mul(2)
 }
 
-/// Members that one message tells of: as many as the largest tree can seat.
+/// The most members that one message lists: as many as the largest tree can seat.
 const fn members_max(limits: &Limits) -> usize {
     limits.tree_seats_max
 }

@@ -1,6 +1,6 @@
-//! Operators that are sent while the cluster runs: what clients ask nodes about them.
+//! Operators that are sent while the cluster runs: the questions of clients about them.
 //!
-//! How they travel between nodes is a stream's business, and in [`super::stream`].
+//! Operators travel between nodes in frames of streams; see [`super::stream`].
 
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{OperatorHeader, OperatorReplyHeader};
@@ -10,13 +10,13 @@ use treefold_core::limits::Limits;
 use treefold_core::message::OperatorStatus;
 use treefold_core::stream::OperatorId;
 
-/// Bytes of the longest word for what an operator is.
+/// Bytes of the longest name of an operator's kind.
 const KIND_BYTES_MAX: usize = 32;
 
-/// What an answer tells.
+/// The content of an answer.
 type Told = Result<Vec<OperatorStatus>, Arc<str>>;
 
-/// The header that tells `result`.
+/// Encodes `result` as a header.
 pub(super) fn operator_reply_header(
     id: u64,
     result: &Told,
@@ -44,7 +44,7 @@ pub(super) fn operator_reply_header(
     Ok(OperatorReplyHeader { operators: operators.iter().map(column).collect::<Result<_, _>>()?, ..none })
 }
 
-/// What a header tells.
+/// Decodes the content of an answer.
 pub(super) fn operator_reply_of(header: OperatorReplyHeader, limits: &Limits) -> Result<Told, WireError> {
     if let Some(problem) = header.problem {
         within("problem", limits.message_bytes_max, problem.len())?;
@@ -64,7 +64,7 @@ pub(super) fn operator_reply_of(header: OperatorReplyHeader, limits: &Limits) ->
     Ok(Ok(header.operators.into_iter().map(status).collect::<Result<_, _>>()?))
 }
 
-/// An operator's name.
+/// Decodes an operator's name.
 pub(super) fn operator_id_of(bytes: &[u8]) -> Result<OperatorId, WireError> {
     bytes.try_into().map(OperatorId).map_err(|_| malformed("operator"))
 }

@@ -15,22 +15,23 @@ use std::io::IoSlice;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
-/// The usual chunk is no longer than this, whatever the limits say: the length of the longest one's frame must be a u32.
+/// Upper bound on the usual chunk, regardless of the limits: the length of the longest chunk's frame must fit
+/// a u32.
 const CHUNK_BYTES_CEILING: usize = (1 << 30) / CHUNK_GROWTH_MAX;
 
-/// Messages on their way to a peer, as bytes.
+/// Encodes messages to a peer as bytes.
 ///
-/// The driver's loop is: [`fill_slices`](Self::fill_slices), one vectored write,
-/// [`advance`](Self::advance) by what was written, nothing pushed in between.
+/// The driver's loop is: call [`fill_slices`](Self::fill_slices), do one vectored write, and call
+/// [`advance`](Self::advance) with the number of bytes written. Nothing may be pushed in between.
 #[derive(Debug)]
 pub struct Outbox {
     limits: Limits,
     encoder: Encoder,
-    /// Whole frames in order.
+    /// Complete frames, in order.
     control: Line,
-    /// Messages with large payloads, and those that must stay behind them.
+    /// Messages with large payloads, and the messages that must not overtake them.
     lanes: Lanes,
-    /// The number of the next stream of chunks.
+    /// Number of the next stream of chunks.
     stream_next: u32,
 }
 
@@ -45,17 +46,17 @@ impl Outbox {
     /// Queues a message.
     ///
     /// # Errors
-    /// When a part of it is beyond its limit, or cannot be expressed. Then nothing of it is queued.
+    /// If a part of the message is above its limit or cannot be expressed. Then none of it is queued.
     pub fn push(&mut self, message: &Message<Bytes>) -> Result<(), WireError> {
         let from = self.begin_frame();
         let shell = self.encoder.put_header(message, &self.limits, self.control.buffer_mut());
         self.finish_frame(from, shell)
     }
 
-    /// Queues a greeting. It must be the first thing queued.
+    /// Queues a greeting. It must be the first item queued.
     ///
     /// # Errors
-    /// When its cluster's name is too long. Then nothing of it is queued.
+    /// If the cluster's name is too long. Then none of it is queued.
     pub fn push_hello(&mut self, hello: &Hello) -> Result<(), WireError> {
         let header = hello.header()?;
         let from = self.begin_frame();
@@ -63,10 +64,10 @@ impl Outbox {
         self.finish_frame(from, Ok(Shell::bare(Kind::Hello)))
     }
 
-    /// Queues a fault, after which the connection should be closed.
+    /// Queues a fault. Close the connection after it has been written.
     ///
     /// # Errors
-    /// When its field's name is too long. Then nothing of it is queued.
+    /// If the name of its field is too long. Then none of it is queued.
     pub fn push_fault(&mut self, fault: &Fault) -> Result<(), WireError> {
         let header = fault.header()?;
         let from = self.begin_frame();
@@ -74,10 +75,10 @@ impl Outbox {
         self.finish_frame(from, Ok(Shell::bare(Kind::Fault)))
     }
 
-    /// Queues a word about how a network comes up.
+    /// Queues a message about the start of a network of processes.
     ///
     /// # Errors
-    /// When a part of it is beyond its limit. Then nothing of it is queued.
+    /// If a part of it is above its limit. Then none of it is queued.
     pub fn push_launch(&mut self, launch: &Launch) -> Result<(), WireError> {
         let header = launch.header(&self.limits)?;
         within("header", self.limits.header_bytes_max, header.encoded_len())?;
@@ -86,8 +87,8 @@ impl Outbox {
         self.finish_frame(from, Ok(Shell::bare(Kind::Launch)))
     }
 
-    /// Points `slices` at what is next to be written, and returns how many of them it filled: at least one,
-    /// unless the outbox is empty or there are no slices.
+    /// Points `slices` at the next bytes to write and returns the number of slices filled. It is at least
+    /// one, unless the outbox is empty or `slices` is.
     pub fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         if self.lanes.is_mid_piece() {
             let filled = self.lanes.fill_slices(slices);
@@ -98,10 +99,10 @@ impl Outbox {
         }
     }
 
-    /// Takes note that the first `written` bytes of the slices last filled have been written.
+    /// Removes the first `written` bytes of the slices that were filled last.
     ///
     /// # Panics
-    /// When that is more than there were.
+    /// If `written` exceeds the bytes in the outbox.
     pub fn advance(&mut self, written: usize) {
         let left = if self.lanes.is_mid_piece() {
             let left = self.lanes.advance(written);
@@ -110,21 +111,21 @@ impl Outbox {
             let left = self.control.advance(written);
             self.lanes.advance(left)
         };
-        assert_eq!(left, 0, "more bytes written than were to be written");
+        assert_eq!(left, 0, "advanced by more bytes than the outbox holds");
     }
 
-    /// True when there is nothing to write.
+    /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.control.is_empty() && self.lanes.is_empty()
     }
 
-    /// Bytes that wait to be written, but for the prefixes of chunks not yet cut.
+    /// Bytes that wait to be written, except the prefixes of chunks that have not been cut.
     pub fn len_bytes(&self) -> usize {
         self.control.len() + self.lanes.len()
     }
 
-    /// Appends a frame to the control line's buffer, to be queued by [`Self::finish_frame`]: room for the
-    /// prefix, then the header. Returns where it begins.
+    /// Appends room for a prefix to the control line's buffer. The caller appends the header and queues the
+    /// frame with [`Self::finish_frame`]. Returns the frame's offset.
     fn begin_frame(&mut self) -> usize {
         let buffer = self.control.buffer_mut();
         let from = buffer.len();
@@ -132,7 +133,7 @@ impl Outbox {
         from
     }
 
-    /// Queues the frame that begins at `from`, or takes it off the buffer when something is wrong with it.
+    /// Queues the frame that begins at `from`, or removes it from the buffer after an error.
     fn finish_frame(&mut self, from: usize, shell: Result<Shell<'_>, WireError>) -> Result<(), WireError> {
         let queued = shell.and_then(|shell| {
             let stream = self.complete_frame(from, &shell)?;
@@ -145,8 +146,8 @@ impl Outbox {
         queued
     }
 
-    /// Puts the prefix before the frame's header, and behind it what of the payload is copied, or the
-    /// payload's announcement. Returns the stream that was announced.
+    /// Writes the prefix before the frame's header. After the header, appends the copied payload or the
+    /// announcement of a chunked one. Returns the announced stream.
     fn complete_frame(&mut self, from: usize, shell: &Shell<'_>) -> Result<Option<u32>, WireError> {
         let buffer = self.control.buffer_mut();
         let payload = shell.payload.map_or(&[][..], |payload| payload);
@@ -175,7 +176,7 @@ impl Outbox {
         Ok(stream)
     }
 
-    /// Commits a complete frame to the control line, or moves it to its lane.
+    /// Commits a complete frame to the control line or moves it to its lane.
     fn queue_frame(&mut self, from: usize, shell: &Shell<'_>, stream: Option<u32>) {
         let body = shell.payload.filter(|payload| payload.len() > COPIED_BYTES_MAX || stream.is_some());
         match shell.lane {

@@ -1,8 +1,8 @@
-//! Losses, verdicts and what a caller asks for: the parts of `Partial`, `Request`, `Reply` and a stream's frames
-//! that are not columns.
+//! Missing partitions, verdicts and call options: the parts of `Partial`, `Request`, `Reply` and a stream's
+//! frames that are not columns.
 //!
-//! Shapes and replica policies are sent as they are written (`kary:8`, `polled:2`): only a client's request
-//! has them, and a new one then needs no new number here. What travels with every call has numbers.
+//! Shapes and replica policies are sent in their text form (`kary:8`, `polled:2`). Only a client's request
+//! contains them, and a new one then needs no new number here. Fields that every call carries are numbers.
 
 use crate::wire::columns::{node_alone, put_node, put_set, set_alone};
 use crate::wire::error::{WireError, malformed, within};
@@ -23,7 +23,7 @@ use treefold_core::wave::wait::Waiting;
 /// The longest name of a shape or a policy.
 const RULE_BYTES_MAX: usize = 64;
 
-/// The number of a waiting rule, and the factors of the one that has some.
+/// The number of a waiting rule, with its factors, or zeros if it has none.
 pub(super) fn waiting_numbers(waiting: Waiting) -> Result<(u32, f64, f64), WireError> {
     match waiting {
         Waiting::Uniform => Ok((1, 0.0, 0.0)),
@@ -35,7 +35,7 @@ pub(super) fn waiting_numbers(waiting: Waiting) -> Result<(u32, f64, f64), WireE
     }
 }
 
-/// The waiting rule of a number, with its factors.
+/// The waiting rule of a number and its factors.
 pub(super) fn waiting_of(number: u32, f_min: f64, f_max: f64) -> Result<Waiting, WireError> {
     let waiting = match number {
         1 => Waiting::Uniform,
@@ -48,7 +48,7 @@ pub(super) fn waiting_of(number: u32, f_min: f64, f_max: f64) -> Result<Waiting,
     if waiting.is_valid() { Ok(waiting) } else { Err(malformed("waiting")) }
 }
 
-/// A row of its own for a set.
+/// Encodes a set as a row outside a column.
 pub(super) fn set_row(
     set: &PartitionSet,
     limits: &Limits,
@@ -59,7 +59,7 @@ pub(super) fn set_row(
     Ok(row)
 }
 
-/// Losses as they travel.
+/// Encodes missing partitions.
 pub(super) fn missing_headers(missing: &[Missing], limits: &Limits) -> Result<Vec<MissingHeader>, WireError> {
     within("missing", limits.missing_max, missing.len())?;
     let header = |loss: &Missing| {
@@ -77,7 +77,7 @@ pub(super) fn missing_headers(missing: &[Missing], limits: &Limits) -> Result<Ve
     missing.iter().map(header).collect()
 }
 
-/// Losses as they came.
+/// Decodes missing partitions.
 pub(super) fn missing_of(
     headers: &mut Vec<MissingHeader>,
     limits: &Limits,
@@ -96,7 +96,7 @@ pub(super) fn missing_of(
     headers.drain(..).map(loss).collect()
 }
 
-/// The relays that a partial tells of.
+/// Encodes the relays that a partial reports as given up.
 pub(super) fn given_up_column(given_up: &[NodeId], limits: &Limits) -> Result<Vec<Vec<u8>>, WireError> {
     within("given_up", limits.missing_max, given_up.len())?;
     let name = |&relay: &NodeId| {
@@ -107,7 +107,7 @@ pub(super) fn given_up_column(given_up: &[NodeId], limits: &Limits) -> Result<Ve
     Ok(given_up.iter().map(name).collect())
 }
 
-/// The same as they came.
+/// Decodes the relays that a partial reports as given up.
 pub(super) fn given_up_of(names: &mut Vec<Vec<u8>>, limits: &Limits) -> Result<Vec<NodeId>, WireError> {
     within("given_up", limits.missing_max, names.len())?;
     names.drain(..).map(|name| node_alone(&name, "given_up")).collect()
@@ -160,23 +160,23 @@ fn reason_of(number: u32, detail: String) -> Result<Reason, WireError> {
     })
 }
 
-/// As much of a message as may travel, cut between characters.
+/// Cuts a text to the longest allowed length, between two characters.
 pub(super) fn clipped<'a>(text: &'a str, limits: &Limits) -> &'a str {
     &text[..text.floor_char_boundary(limits.message_bytes_max)]
 }
 
-/// A slice as two numbers; none for whole partials.
+/// Encodes a slice as two numbers; both are 0 for whole partials.
 pub(super) fn slice_numbers(slice: Slice) -> (u32, u32) {
     if slice.is_whole() { (0, 0) } else { (slice.index(), slice.of()) }
 }
 
-/// The slice of two numbers.
+/// Decodes a slice from its two numbers.
 pub(super) fn slice_of(index: u32, of: u32, limits: &Limits) -> Result<Slice, WireError> {
     within("slices", limits.slices_max as usize, of as usize)?;
     Slice::new(index, of.max(1)).ok_or_else(|| malformed("slice"))
 }
 
-/// Fills a request's header with what the caller asks for.
+/// Fills a request's header with the call's options.
 pub(super) fn put_options(
     header: &mut RequestHeader,
     options: &CallOptions,
@@ -199,7 +199,7 @@ pub(super) fn put_options(
     within("policy", RULE_BYTES_MAX, header.policy.len())
 }
 
-/// What a request asks for.
+/// Decodes a request's options.
 pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<CallOptions, WireError> {
     within("shape", RULE_BYTES_MAX, header.shape.len())?;
     within("policy", RULE_BYTES_MAX, header.policy.len())?;
@@ -225,7 +225,7 @@ pub(super) fn options_of(header: &RequestHeader, limits: &Limits) -> Result<Call
     })
 }
 
-/// A reply's header.
+/// Encodes a reply's header.
 pub(super) fn reply_header(
     id: u64,
     outcome: &Outcome<Bytes>,
@@ -250,7 +250,7 @@ pub(super) fn reply_header(
     })
 }
 
-/// How a call went, by a reply's header and payload.
+/// Decodes a call's outcome from a reply's header and payload.
 pub(super) fn outcome_of(
     mut header: ReplyHeader,
     value: Option<Bytes>,

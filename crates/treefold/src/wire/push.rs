@@ -1,5 +1,5 @@
-//! Pushed work: what an application's workers and the nodes that they are attached to say, and the announcement of a
-//! request on `Request` and `Call`.
+//! Push waves: the messages between an application's workers and the nodes to which they attach, and the
+//! announcement of a request in `Request` and `Call`.
 
 use crate::wire::decode::decoded;
 use crate::wire::encode::{Lane, Shell, append};
@@ -18,7 +18,7 @@ use treefold_core::push::PushRequest;
 use treefold_core::push::message::PushMessage;
 use treefold_core::time::Duration;
 
-/// What a call asks of workers, as it travels.
+/// Encodes a call's request for pushes.
 pub(super) fn push_request_header(push: Option<PushRequest>) -> Option<PushRequestHeader> {
     push.map(|PushRequest { request, patience }| PushRequestHeader {
         request,
@@ -26,7 +26,7 @@ pub(super) fn push_request_header(push: Option<PushRequest>) -> Option<PushReque
     })
 }
 
-/// What a call asks of workers, as it came.
+/// Decodes a call's request for pushes.
 pub(super) fn push_request_of(header: Option<PushRequestHeader>) -> Option<PushRequest> {
     header.map(|PushRequestHeader { request, patience_us }| PushRequest {
         request,
@@ -79,7 +79,7 @@ pub(super) fn put_push<'a>(
     })
 }
 
-/// The message of one of the kinds that are about pushed work.
+/// Decodes a message of one of the push kinds.
 pub(super) fn push_of(
     kind: Kind,
     header: &[u8],

@@ -1,9 +1,9 @@
-//! What is answered to a message that was dropped because it cannot be read.
+//! Answers a message that was dropped because it cannot be read.
 //!
-//! Whoever asks for something and waits (a client with a request, a parent that opens a stream, a worker that
-//! attaches) is told which field is wrong and what is allowed, as for a field that core refuses. Otherwise it would
-//! wait for its deadline. As much of the header as is needed for that is read again; if even the request's number
-//! cannot be read, there is nobody to answer.
+//! Some senders wait for an answer: a client with a request, a parent that opens a stream, a worker that
+//! attaches. They receive the name of the wrong field and its allowed values, as for a field that core
+//! refuses. Otherwise they would wait for their deadline. For that, the necessary part of the header is read
+//! again. If even the request's id cannot be read, no answer is sent.
 
 use crate::wire::decode::decoded;
 use crate::wire::error::WireError;
@@ -20,7 +20,7 @@ use treefold_core::stream::message::StreamMessage;
 use treefold_core::stream::{StreamError, StreamId};
 use treefold_core::tree::TREE_NODES_MAX;
 
-/// The answer to a message of `kind` that was dropped because of `error`, where its sender waits for one.
+/// The answer to a message of `kind` that was dropped because of `error`, if its sender waits for one.
 pub(super) fn answer_to(
     kind: Kind,
     tag: Tag,
@@ -54,7 +54,7 @@ pub(super) fn answer_to(
     }
 }
 
-/// The field of a request that is wrong, what was given for it, and what is allowed.
+/// The wrong field of a request, its given value, and the allowed values.
 fn of_request(header: &[u8], has_payload: bool, error: &WireError) -> Option<(&'static str, String, String)> {
     let WireError::Malformed { field } = error else { return of_any(has_payload, error) };
     let Ok(header) = decoded::<RequestHeader>(header) else { return of_any(has_payload, error) };
@@ -79,7 +79,7 @@ fn of_request(header: &[u8], has_payload: bool, error: &WireError) -> Option<(&'
     Some((field, given, limit))
 }
 
-/// The same for a field of any message, by the error alone.
+/// As [`of_request`] for any message, from the error alone.
 fn of_any(has_payload: bool, error: &WireError) -> Option<(&'static str, String, String)> {
     match error {
         WireError::TooLarge { field, limit, got } => {

@@ -1,8 +1,8 @@
-//! Reports as columns: a tree of them in preorder, like the tree whose times they tell.
+//! Reports as columns: a tree of reports in preorder, like the tree whose times they contain.
 //!
-//! A report holds its children, so how deep it goes in memory is decided by whoever sends it, and what is
-//! nested is freed by recursion. Hence [`REPORT_DEPTH_MAX`]: deeper ones are not sent (a report tells of its
-//! children "as far as they came"), and not taken.
+//! A report contains its children, so its sender decides how deep it is in memory, and nested reports are
+//! freed by recursion. [`REPORT_DEPTH_MAX`] therefore limits the depth. Deeper reports are cut before they
+//! are sent, because a report lists its children "as far as they came", and refused when they arrive.
 
 use crate::wire::REPORT_DEPTH_MAX;
 use crate::wire::columns::{Nodes, Numbers, Sets, put_nodes, put_number, put_set};
@@ -15,10 +15,10 @@ use treefold_core::message::Report;
 use treefold_core::partitions::PartitionSet;
 use treefold_core::time::Duration;
 
-/// Queue, local, reduce, wait, total.
+/// Times of one report: queue, local, reduce, wait, total.
 const TIMES: usize = 5;
 
-/// The columns of `report`, cut below [`REPORT_DEPTH_MAX`] levels.
+/// Encodes `report` as columns, cut below [`REPORT_DEPTH_MAX`] levels.
 pub(super) fn report_columns(report: &Report, limits: &Limits) -> Result<ReportColumns, WireError> {
     let mut row: Vec<&Report> = Vec::new();
     let mut sizes = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn report_columns(report: &Report, limits: &Limits) -> Result<ReportC
     Ok(columns)
 }
 
-/// Appends a report and what is below it in preorder, with the sizes of their subtrees.
+/// Appends a report and its descendants in preorder, with the sizes of their subtrees.
 fn lay<'a>(report: &'a Report, level: usize, row: &mut Vec<&'a Report>, sizes: &mut Vec<u32>) {
     let at = row.len();
     row.push(report);
@@ -50,7 +50,7 @@ fn lay<'a>(report: &'a Report, level: usize, row: &mut Vec<&'a Report>, sizes: &
     sizes[at] = (row.len() - at) as u32;
 }
 
-/// The report of `columns`.
+/// Decodes a report from its columns.
 pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Report, WireError> {
     let mut sizes = Numbers::new(&columns.sizes);
     let count = sizes.count();
@@ -61,7 +61,7 @@ pub(super) fn report_of(columns: ReportColumns, limits: &Limits) -> Result<Repor
     }
     let mut nodes = Nodes::new(&columns.nodes, columns.family);
     let mut sets = Sets::new(&columns.run_counts, &columns.runs, limits.partitions_max, "report.partitions");
-    // The reports whose subtrees are not complete, each with where its subtree ends.
+    // The reports whose subtrees are incomplete, each with the index at which its subtree ends.
     let mut open: Vec<(Report, usize)> = Vec::new();
     for (at, (rack, times)) in columns.racks.into_iter().zip(times).enumerate() {
         let size = sizes.take().ok_or(malformed("report.sizes"))?;
@@ -99,7 +99,7 @@ fn alone(node: NodeId, rack: String, partitions: PartitionSet, times_ns: [u64; T
     }
 }
 
-/// Hands every report whose subtree ends at or before `at` to the one above it. The root stays.
+/// Moves every report whose subtree ends at or before `at` into its parent. The root stays.
 fn close_until(open: &mut Vec<(Report, usize)>, at: usize) {
     while open.len() > 1
         && let Some((child, _)) = open.pop_if(|&mut (_, end)| end <= at)

@@ -1,10 +1,13 @@
-//! The cluster's token, and how a greeting proves that its sender has it.
+//! The cluster's token, and how a greeting proves that its sender knows it.
 //!
-//! The token itself never travels. A greeting bears HMAC-SHA-256 (RFC 2104) of its own fields under the token: whoever
-//! lacks it cannot make one, for any name. Who dials proves it otherwise than who listens, so that a greeting that is
-//! merely sent back proves nothing. It keeps strangers and strays out; it hides nothing, and somebody who reads the wire
-//! can repeat a greeting under the same name. Where that matters, the wire must be encrypted. Datagrams end with a seal
-//! of their own, so that nobody without the token can gossip members away.
+//! The token itself is never sent. A greeting contains the HMAC-SHA-256 (RFC 2104) of its other fields under
+//! the token. Without the token, no process can produce a valid greeting for any name. The seal also covers
+//! the sender's side of the connection, dialling or listening, so a greeting that is merely echoed proves
+//! nothing.
+//!
+//! The token keeps out strangers and misconfigured processes. It encrypts nothing, and an attacker who can
+//! read the wire can replay a greeting under the same name. If that matters, encrypt the wire. Datagrams end
+//! with a seal of their own, so that a process without the token cannot remove members by gossip.
 
 use crate::wire::columns::put_node;
 use crate::wire::hello::Hello;
@@ -12,19 +15,19 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Set these proofs apart from each other, and from any other use of the same token.
+/// Separate these two proofs from each other and from any other use of the same token.
 const HELLO_CONTEXT: &[u8] = b"treefold hello 1";
 const DATAGRAM_CONTEXT: &[u8] = b"treefold datagram 1";
-/// What a process of a network that a launcher keeps proves besides.
+/// Sealed in addition by a process of a network that a launcher started.
 const BY_LAUNCHER_WORD: &[u8] = b"by launcher";
 /// Bytes of a datagram's seal: HMAC-SHA-256, cut as RFC 2104 §5 allows.
 pub(crate) const DATAGRAM_SEAL_BYTES: usize = 16;
-/// Who greets.
+/// The side of a connection that sends a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who connects, and greets first.
+    /// The side that connects. It greets first.
     Dials,
-    /// Who is connected to.
+    /// The side that accepts the connection.
     Listens,
 }
 
@@ -45,14 +48,15 @@ const TOKEN_BYTES_MAX: usize = 1_024;
 pub struct Token(String);
 
 impl Token {
-    /// A token; `None` when the text is empty, has a line end, or is longer than 1,024 bytes.
+    /// Creates a token. Returns `None` if the text is empty, contains a line end or a zero byte, or is longer
+    /// than 1,024 bytes.
     pub fn new(text: impl Into<String>) -> Option<Self> {
         let text = text.into();
         let is_one = !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && !text.contains(['\n', '\r', '\0']);
         is_one.then_some(Self(text))
     }
 
-    /// The secret, to be handed to a process of the cluster.
+    /// The secret, for a process of the cluster.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -61,18 +65,18 @@ impl Token {
         self.over(hello, side).finalize().into_bytes().to_vec()
     }
 
-    /// In constant time.
+    /// Verifies a greeting's seal in constant time.
     pub(super) fn verify(&self, hello: &Hello, side: Side) -> bool {
         self.over(hello, side).verify_slice(&hello.seal).is_ok()
     }
 
-    /// What a datagram that its sender sealed with this token ends with.
+    /// The seal that a datagram ends with.
     pub(crate) fn seal_datagram(&self, bytes: &[u8]) -> [u8; DATAGRAM_SEAL_BYTES] {
         let whole = self.over_datagram(bytes).finalize().into_bytes();
         *whole.first_chunk().expect("invariant: a whole seal is longer than a cut one")
     }
 
-    /// A datagram without its seal, if that is this token's. In constant time.
+    /// Returns a datagram without its seal if the seal verifies. Takes constant time.
     pub(crate) fn opened<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
         let (bytes, seal) = datagram.split_last_chunk::<DATAGRAM_SEAL_BYTES>()?;
         self.over_datagram(bytes).verify_truncated_left(seal).ok()?;
@@ -107,7 +111,7 @@ impl Token {
     }
 }
 
-/// Secrets stay out of logs.
+/// Hides the secret, so that it does not appear in logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
@@ -121,7 +125,7 @@ mod tests {
     use treefold_core::id::NodeId;
 
     #[test]
-    fn a_datagram_is_opened_by_the_token_that_sealed_it() {
+    fn only_the_sealing_token_opens_a_datagram() {
         let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
         let mut datagram = b"gossip".to_vec();
         datagram.extend(ours.seal_datagram(b"gossip"));
@@ -133,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_proves_the_token_for_its_own_name_alone() {
+    fn a_seal_is_valid_only_for_the_greeting_it_was_made_for() {
         let [ours, other] = ["one", "two"].map(|text| Token::new(text).unwrap());
         let node = |port: u16| NodeId::new(([127, 0, 0, 1], port).into(), 1);
         let sealed = Hello::new("c", node(1)).sealed(Some(&ours), Side::Dials);
         let check = |hello: &Hello, token| hello.check_seal(token, Side::Dials);
         assert_eq!(check(&sealed, Some(&ours)), Ok(()));
-        assert_eq!(check(&sealed, None), Ok(()), "who has no token takes anybody");
+        assert_eq!(check(&sealed, None), Ok(()), "a side without a token accepts any greeting");
         assert_eq!(check(&sealed, Some(&other)), Err(WireError::Token));
         assert_eq!(check(&Hello::new("c", node(1)), Some(&ours)), Err(WireError::Token));
         assert_eq!(sealed.check_seal(Some(&ours), Side::Listens), Err(WireError::Token), "an echo");

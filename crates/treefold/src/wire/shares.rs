@@ -1,4 +1,4 @@
-//! What applications are to have of a node, set and told.
+//! The shares of applications in a node: settings, and reports of consumption.
 
 use crate::wire::error::{WireError, malformed, within};
 use crate::wire::header::{ServiceAccountHeader, ShareHeader, SharesReplyHeader, SharesRequestHeader};
@@ -11,10 +11,11 @@ use treefold_core::schedule::share::{
 };
 use treefold_core::time::Duration;
 
-/// Applications of one node: services of which it has something, as many of which a share is set, and the rest.
+/// The most applications of one node: services that run on it, as many services with a set share, and the
+/// rest.
 pub(super) const ACCOUNTS_MAX: usize = 2 * SERVICES_MAX + 1;
 
-/// What an answer tells.
+/// The content of an answer.
 type Told = Result<Box<SharesReport>, Arc<str>>;
 
 fn class_number(class: Class) -> u32 {
@@ -32,7 +33,7 @@ fn class_of(number: u32, field: &'static str) -> Result<Class, WireError> {
     }
 }
 
-/// The header that asks for `settings`.
+/// Encodes a request for `settings`.
 pub(super) fn shares_request_header(
     id: u64,
     settings: &[ShareSetting],
@@ -49,7 +50,7 @@ pub(super) fn shares_request_header(
     Ok(SharesRequestHeader { id, settings: settings.iter().map(header).collect::<Result<_, _>>()? })
 }
 
-/// What a header asks for. Whether such a share can be is for the node to say, which answers.
+/// Decodes the settings of a request. The node checks whether the shares are valid and answers.
 pub(super) fn settings_of(header: SharesRequestHeader) -> Result<Vec<ShareSetting>, WireError> {
     within("settings", SETTINGS_MAX, header.settings.len())?;
     let setting = |header: ShareHeader| {
@@ -63,7 +64,7 @@ pub(super) fn settings_of(header: SharesRequestHeader) -> Result<Vec<ShareSettin
     header.settings.into_iter().map(setting).collect()
 }
 
-/// The header that tells `result`.
+/// Encodes `result` as a header.
 pub(super) fn shares_reply_header(
     id: u64,
     result: &Told,
@@ -103,7 +104,7 @@ pub(super) fn shares_reply_header(
     })
 }
 
-/// What a header tells.
+/// Decodes the content of an answer.
 pub(super) fn shares_reply_of(header: SharesReplyHeader, limits: &Limits) -> Result<Told, WireError> {
     if let Some(problem) = header.problem {
         within("problem", limits.message_bytes_max, problem.len())?;

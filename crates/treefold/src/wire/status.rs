@@ -1,8 +1,7 @@
-//! Cards and a node's view of itself and the others.
+//! Member cards, and a node's status with its view of the other members.
 //!
-//! Counters are a row of numbers whose places are fixed: new ones go to the end. A row that is shorter than
-//! this version's leaves the rest at zero, and what a longer one has at its end is not known here and
-//! skipped.
+//! Counters are a row of numbers at fixed positions; new counters are appended. If a row is shorter than this
+//! version's, the rest stays zero. Extra numbers at the end of a longer row are ignored.
 
 use crate::wire::columns::{Sets, node_alone, put_node, put_number, put_set};
 use crate::wire::error::{WireError, malformed, within};
@@ -17,7 +16,7 @@ use treefold_core::membership::service::AgreedTotal;
 use treefold_core::status::{Counters, MemberStatus, NodeStatus, OpenWork, RefusedTotal, TotalStatus};
 use treefold_core::time::Duration;
 
-/// A card as it travels.
+/// Encodes a card.
 pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHeader, WireError> {
     within("card.services", SERVICES_MAX, card.services.len())?;
     within("card.rack", NAME_BYTES_MAX, card.rack.len())?;
@@ -46,7 +45,7 @@ pub(super) fn card_header(card: &MemberCard, limits: &Limits) -> Result<CardHead
     Ok(header)
 }
 
-/// A card as it came.
+/// Decodes a card.
 pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberCard>, WireError> {
     within("card.services", SERVICES_MAX, header.services.len())?;
     within("card.rack", NAME_BYTES_MAX, header.rack.len())?;
@@ -64,7 +63,7 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
     for (name, (total, declared)) in header.services.into_iter().zip(totals) {
         within("card.service", NAME_BYTES_MAX, name.len())?;
         within("card.total", limits.partitions_max as usize, total as usize)?;
-        // Ascending, so that one card has one encoding and no name comes twice.
+        // Names must ascend, so that each card has exactly one encoding and no name occurs twice.
         if services.last_key_value().is_some_and(|(last, _)| *last >= name) {
             return Err(malformed("card.services"));
         }
@@ -84,13 +83,13 @@ pub(super) fn card_of(header: CardHeader, limits: &Limits) -> Result<Arc<MemberC
     }))
 }
 
-/// Cards as they travel.
+/// Encodes cards.
 pub(super) fn card_headers(cards: &[Arc<MemberCard>], limits: &Limits) -> Result<Vec<CardHeader>, WireError> {
     within("cards", members_max(limits), cards.len())?;
     cards.iter().map(|card| card_header(card, limits)).collect()
 }
 
-/// Cards as they came.
+/// Decodes cards.
 pub(super) fn cards_of(headers: Vec<CardHeader>, limits: &Limits) -> Result<Vec<Arc<MemberCard>>, WireError> {
     within("cards", members_max(limits), headers.len())?;
     headers.into_iter().map(|header| card_of(header, limits)).collect()
@@ -107,7 +106,7 @@ fn load_of(header: Option<LoadHeader>) -> Result<LoadFigure, WireError> {
     Ok(LoadFigure { queued, in_flight, processors, latency })
 }
 
-/// A status's header.
+/// Encodes a status as a header.
 pub(super) fn status_header(
     id: u64,
     status: &NodeStatus,
@@ -168,7 +167,7 @@ fn total_of(header: TotalHeader, limits: &Limits) -> Result<TotalStatus, WireErr
     })
 }
 
-/// The status of a header.
+/// Decodes a status from its header.
 pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeStatus, WireError> {
     within("members", members_max(limits), header.members.len())?;
     within("totals", SERVICES_MAX, header.totals.len())?;
@@ -196,7 +195,7 @@ pub(super) fn status_of(header: StatusHeader, limits: &Limits) -> Result<NodeSta
     })
 }
 
-/// Where each counter of a row belongs.
+/// The counters in the order of their row.
 fn counter_places(counters: &mut Counters) -> [&mut u64; 24] {
     [
         &mut counters.calls.started,
@@ -226,7 +225,7 @@ fn counter_places(counters: &mut Counters) -> [&mut u64; 24] {
     ]
 }
 
-/// Where each table size of a row belongs.
+/// The table sizes in the order of their row.
 fn open_places(open: &mut OpenWork) -> [&mut usize; 11] {
     [
         &mut open.calls,

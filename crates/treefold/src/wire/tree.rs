@@ -1,7 +1,7 @@
 //! Trees as columns of a header.
 //!
-//! A tree's columns are fields of the header itself, not a message in it, so that their memory is used again from one
-//! to the next. [`BearsTree`] says where they are.
+//! A tree's columns are fields of the header itself, not a message in it, so that their memory is reused.
+//! [`BearsTree`] gives access to them.
 
 use crate::wire::columns::{Nodes, Numbers, Sets, put_nodes, put_number, put_set};
 use crate::wire::error::{WireError, malformed, within};
@@ -10,7 +10,7 @@ use crate::wire::stream::header::OpenHeader;
 use treefold_core::limits::Limits;
 use treefold_core::tree::{Seat, Tree};
 
-/// A tree's columns, to be read or to be filled.
+/// A tree's columns, to read or to fill.
 pub(super) struct TreeColumns<Column, Number> {
     /// Seats in each seat's subtree, itself included.
     sizes: Column,
@@ -20,12 +20,12 @@ pub(super) struct TreeColumns<Column, Number> {
     runs: Column,
 }
 
-/// A header with the columns of one tree.
+/// A header that contains the columns of one tree.
 pub(super) trait BearsTree {
-    /// The columns as they came.
+    /// The columns, to read.
     fn columns(&self) -> TreeColumns<&[u8], u32>;
 
-    /// The columns, cleared, to be filled.
+    /// The columns, which must have been cleared, to fill.
     fn columns_mut(&mut self) -> TreeColumns<&mut Vec<u8>, &mut u32>;
 }
 
@@ -61,7 +61,7 @@ pub(super) fn put_tree(header: &mut impl BearsTree, tree: &Tree, limits: &Limits
     Ok(())
 }
 
-/// The tree of `header`.
+/// Decodes the tree of `header`.
 pub(super) fn tree_of(header: &impl BearsTree, limits: &Limits) -> Result<Tree, WireError> {
     let TreeColumns { sizes, family, nodes, run_counts, runs } = header.columns();
     let mut sizes = Numbers::new(sizes);

@@ -1,4 +1,4 @@
-//! What becomes of jobs that return, fail, panic, wait, or never return.
+//! Jobs that return, fail, panic, wait, or never return.
 
 use super::*;
 use crate::service::Service;
@@ -7,7 +7,7 @@ use treefold_core::effect::{Place, Work};
 use treefold_core::limits::Limits;
 use treefold_operators::{Aggregation, OperatorError, Partition, Result};
 
-/// Does what its parameters say; `wait` waits for the partition's gate to open.
+/// Obeys its parameters; `wait` waits until the partition's gate opens.
 struct Obedient;
 
 type Gate = Mutex<mpsc::Receiver<()>>;
@@ -56,7 +56,7 @@ async fn next(workers: &Workers) -> (u64, std::result::Result<String, JobError>)
     let mut all = Vec::new();
     workers.finished(&mut all).await;
     let done = all.remove(0);
-    workers.shared.done.lock().unwrap().splice(0..0, all); // the others are for later
+    workers.shared.done.lock().unwrap().splice(0..0, all); // the others are for later calls
     let Finished::Job(job, Yielded::Ready(result)) = done.finished else {
         panic!("this operator does not wait")
     };
@@ -84,7 +84,7 @@ fn results_errors_and_panics_come_back_as_values_from_one_thread() {
 }
 
 #[test]
-fn a_thread_that_never_returns_is_replaced_and_ends_when_it_returns_after_all() {
+fn a_stuck_thread_is_replaced_and_ends_when_it_returns() {
     run(async {
         let (workers, open) = workers(1);
         workers.submit(task(1, "wait"));
@@ -96,7 +96,11 @@ fn a_thread_that_never_returns_is_replaced_and_ends_when_it_returns_after_all() 
         assert_eq!(next(&workers).await, (2, Ok("behind it".to_string())));
         assert_eq!(workers.shared.lock().threads, 1, "the written-off thread does not count");
         open.send(()).unwrap();
-        assert_eq!(next(&workers).await, (1, Ok("waited".to_string())), "core hears that the thread is free");
+        assert_eq!(
+            next(&workers).await,
+            (1, Ok("waited".to_string())),
+            "core is informed that the job has ended"
+        );
         workers.submit(task(3, "after"));
         assert_eq!(next(&workers).await, (3, Ok("after".to_string())));
         assert_eq!(workers.shared.lock().threads, 1);
@@ -113,8 +117,8 @@ fn a_queued_job_that_is_abandoned_never_runs() {
         }
         workers.submit(task(2, "never"));
         workers.submit(task(3, "last"));
-        assert!(workers.abandon(TaskId::Job(JobId(2)), false), "nothing will come of it");
-        assert!(!workers.abandon(TaskId::Job(JobId(1)), false), "this one is at work");
+        assert!(workers.abandon(TaskId::Job(JobId(2)), false), "the queued job will have no result");
+        assert!(!workers.abandon(TaskId::Job(JobId(1)), false), "the running job will have a result");
         open.send(()).unwrap();
         assert_eq!(next(&workers).await, (1, Ok("waited".to_string())));
         assert_eq!(next(&workers).await, (3, Ok("last".to_string())));

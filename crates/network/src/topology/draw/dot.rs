@@ -1,9 +1,10 @@
-//! A drawing in Graphviz's language, for whoever wants another layout: `treefold topology draw --as dot | dot -Tpdf`.
+//! Draws in Graphviz's language, which can be rendered in other layouts:
+//! `treefold topology draw --as dot | dot -Tpdf`.
 
 use super::{Drawing, Role};
 use std::fmt::Write;
 
-/// Draws it.
+/// Draws a topology as DOT.
 pub fn to_dot(drawing: &Drawing) -> String {
     let mut text =
         String::from("digraph topology {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n");
@@ -13,10 +14,10 @@ pub fn to_dot(drawing: &Drawing) -> String {
             Role::Inner => "",
             Role::BackEnd => ", style=rounded",
         };
-        // Names hold neither quotes nor backslashes: `host::check_host` sees to that.
+        // Names contain neither quotes nor backslashes: `host::check_host` refuses them.
         let node = writeln!(text, "  n{at} [label=\"{}\"{style}];", row.label());
         let edge = row.parent.map_or(Ok(()), |parent| writeln!(text, "  n{parent} -> n{at};"));
-        node.and(edge).expect("invariant: a String takes whatever is written");
+        node.and(edge).expect("invariant: writing to a String never fails");
     }
     if let Some(remainder) = drawing.remainder() {
         text.push_str(&format!("  more [label=\"{remainder}\", shape=plaintext];\n"));

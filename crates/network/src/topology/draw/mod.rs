@@ -1,8 +1,9 @@
-//! Topologies as pictures: what there is to draw, in rows; [`text`], [`dot`] and [`svg`] draw them.
+//! Topologies as pictures. This module arranges a topology in rows; [`text`], [`dot`] and [`svg`] draw the
+//! rows.
 //!
-//! A row is a process, or several leaves that are alike: neighbours below one parent whose names make up a range.
-//! Ten thousand processes are then a page or two, and the shape is still to be seen. Rows stand in preorder, and
-//! are bounded; what is left out is counted.
+//! A row is a process, or a group of similar leaves: neighbours below one parent whose names form a range. A
+//! drawing of ten thousand processes then has one or two pages, and its shape is visible. Rows are in
+//! preorder. Their number is limited, and omitted processes are counted.
 
 pub mod dot;
 pub mod svg;
@@ -11,15 +12,15 @@ pub mod text;
 use super::runs::runs_of;
 use super::{Role, Topology};
 
-/// How many rows a drawing has unless told otherwise.
+/// Default number of rows of a drawing.
 pub const ROWS_MAX: usize = 1_000;
 
-/// How a topology is drawn.
+/// Options of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether leaves that are alike share a row.
+    /// Whether similar leaves share a row.
     pub together: bool,
-    /// How many rows there may be, at least one.
+    /// The most rows; at least one.
     pub rows_max: usize,
 }
 
@@ -29,31 +30,31 @@ impl Default for Options {
     }
 }
 
-/// What there is to draw.
+/// A topology, arranged in rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawing {
     rows: Vec<Row>,
     processes: usize,
-    /// Processes beyond the last row.
+    /// Number of processes after the last row.
     left_out: usize,
 }
 
-/// A process, or leaves that are alike.
+/// A process, or a group of similar leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     name: String,
-    /// How many processes this is.
+    /// Number of processes in this row.
     count: usize,
     role: Role,
     depth: usize,
-    /// The row of the parent.
+    /// Index of the parent's row.
     parent: Option<usize>,
     /// Whether no sibling follows.
     is_last: bool,
 }
 
 impl Row {
-    /// The name, and the number where it stands for several.
+    /// The name, and the number of processes if there are several.
     fn label(&self) -> String {
         match self.count {
             1 => self.name.clone(),
@@ -62,14 +63,14 @@ impl Row {
     }
 }
 
-/// A row that is still to come, and the place of the process whose children come below it.
+/// A row that has not been added, and the position of the process whose children follow it.
 struct Pending {
     row: Row,
     place: Option<usize>,
 }
 
 impl Drawing {
-    /// Lays a topology out in rows.
+    /// Arranges a topology in rows.
     pub fn of(topology: &Topology, options: Options) -> Self {
         let processes = topology.processes().len();
         let mut rows: Vec<Row> = Vec::new();
@@ -93,7 +94,7 @@ impl Drawing {
         Self { rows, processes, left_out: processes - drawn }
     }
 
-    /// What comes after the last row, if anything does.
+    /// The line after the last row, if processes were omitted.
     fn remainder(&self) -> Option<String> {
         match self.left_out {
             0 => None,
@@ -102,7 +103,7 @@ impl Drawing {
     }
 }
 
-/// The rows right below the process at a place; who they are below is the caller's to say.
+/// The rows directly below the process at a position. The caller sets their depth and parent.
 fn rows_below(topology: &Topology, place: usize, together: bool) -> Vec<Pending> {
     let all = topology.processes();
     let children: Vec<usize> = topology.children_of(place).collect();

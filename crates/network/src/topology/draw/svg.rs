@@ -1,28 +1,28 @@
-//! A drawing as SVG: the root on the left, levels in columns, a row of its own for everything without children.
+//! Draws as SVG: the root on the left, one column per level, and one line for each row without children.
 //!
-//! Who has children stands in the middle between the first and the last of them, its name above the line that leads
-//! to them. Colours are Okabe and Ito's, which people with any kind of colour vision tell apart.
+//! A row with children is in the middle between its first and last child, with its name above the line that
+//! leads to them. The colours are Okabe and Ito's, which are distinguishable with any kind of colour vision.
 
 use super::{Drawing, Role};
 use svg::node::element::{Circle, Description, Group, Path, Rectangle, SVG, Text, Title};
 
 const MARGIN_PX: f64 = 16.0;
-/// From one row to the next.
+/// Distance between two lines.
 const PITCH_PX: f64 = 22.0;
-/// Between a name and the next column; the branches are drawn here.
+/// Space between a name and the next column, for the branches.
 const GAP_PX: f64 = 36.0;
 const DOT_PX: f64 = 4.5;
 const TEXT_SIZE_PX: f64 = 12.0;
-/// From a dot to what is written beside it.
+/// Distance between a dot and its text.
 const TEXT_GAP_PX: f64 = 8.0;
-/// The width of a letter as a share of its height, on the safe side for the sans-serif fonts in use.
+/// Width of a letter as a share of its height, large enough for common sans-serif fonts.
 const LETTER_WIDTH: f64 = 0.6;
 const FONTS: &str = "Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif";
 const INK: &str = "#222222";
 const PAPER: &str = "#ffffff";
 const BRANCH: &str = "#999999";
 
-/// Draws it.
+/// Draws a topology as SVG.
 pub fn to_svg(drawing: &Drawing) -> String {
     let places = Places::of(drawing);
     let (width, height) = (px(places.width), px(places.height));
@@ -55,7 +55,7 @@ pub fn to_svg(drawing: &Drawing) -> String {
     format!("{}\n", remainder.into_iter().fold(document, SVG::add))
 }
 
-/// Where everything stands.
+/// The coordinates of a drawing.
 struct Places {
     /// The dot of each row.
     at: Vec<(f64, f64)>,
@@ -93,7 +93,8 @@ impl Places {
                 (columns[row.depth], y)
             })
             .collect();
-        // Children stand behind their parents in the row, so each is in its place before its parent is.
+        // Children come after their parents in the rows, so in reverse order each child is placed before its
+        // parent.
         let mut span: Vec<Option<(f64, f64)>> = vec![None; rows.len()];
         for (number, row) in rows.iter().enumerate().rev() {
             if let Some((first, last)) = span[number] {
@@ -109,7 +110,7 @@ impl Places {
     }
 }
 
-/// All branches in one path: out of the parent, along the trunk, into the child.
+/// All branches in one path: from the parent, along the trunk, to the child.
 fn branches(drawing: &Drawing, places: &Places) -> Path {
     let branch = |(row, &(x, y)): (&super::Row, &(f64, f64))| {
         row.parent.map(|parent| {
@@ -135,7 +136,7 @@ fn colour_of(role: Role) -> &'static str {
     }
 }
 
-/// A place in pixels, to a tenth: finer than anybody sees.
+/// A coordinate in pixels, rounded to a tenth.
 fn px(place: f64) -> String {
     format!("{}", (place * 10.0).round() / 10.0)
 }

@@ -1,4 +1,4 @@
-//! What is drawn, in each of the three ways.
+//! Drawings in each of the three formats.
 
 use super::dot::to_dot;
 use super::svg::to_svg;
@@ -13,7 +13,7 @@ const TREE: &str =
     "login:0 => node01:1 node05:1 ; node01:1 => node[01-04]:0 x:0 ; node05:1 => node[05-08]:0 ;";
 
 #[test]
-fn leaves_that_are_alike_share_a_row() {
+fn similar_leaves_share_a_row() {
     let expected = "\
 login:0
 ├─ node01:1
@@ -26,7 +26,7 @@ login:0
 }
 
 #[test]
-fn every_process_can_have_a_row_of_its_own() {
+fn every_process_can_have_a_separate_row() {
     let topology: Topology = TREE.parse().unwrap();
     let apart = Drawing::of(&topology, Options { together: false, ..Options::default() });
     assert_eq!(to_text(&apart, None).lines().count(), topology.processes().len());

@@ -1,4 +1,4 @@
-//! A drawing as text: a line per row, boxes for the branches.
+//! Draws as text: one line per row, with box characters for the branches.
 //!
 //! ```text
 //! login:0
@@ -8,21 +8,21 @@
 //!    └─ node[05-08]:0 ×4
 //! ```
 //!
-//! A line is as wide as the terminal at most. Levels take three columns each, so of a deep row the outermost ones
-//! give way to `…`: a chain's text would else grow with the square of its length.
+//! A line is at most as wide as the terminal. Each level takes three columns, so in a deep row `…` replaces
+//! the outermost levels. Otherwise the text of a chain would grow with the square of its length.
 
 use super::Drawing;
 
-/// Levels of branches before a name; outer ones are left out.
+/// The most levels of branches before a name. Outer ones are omitted.
 const LEVELS_MAX: usize = 40;
-/// Columns that a level takes.
+/// Columns of a level.
 const LEVEL_COLUMNS: usize = 3;
 
-/// Draws it, in lines of so many columns at most.
+/// Draws a topology as text with lines of at most `columns` columns.
 pub fn to_text(drawing: &Drawing, columns: Option<usize>) -> String {
     let levels_max = columns.map_or(LEVELS_MAX, |columns| (columns / 2 / LEVEL_COLUMNS).clamp(1, LEVELS_MAX));
     let mut text = String::new();
-    // For the row and each that it is below, whether it is the last of its siblings; the root's is not asked.
+    // Whether the row and each row above it is the last of its siblings. The root's entry is not used.
     let mut last: Vec<bool> = Vec::new();
     for row in &drawing.rows {
         last.truncate(row.depth);

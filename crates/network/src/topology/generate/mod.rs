@@ -1,13 +1,13 @@
-//! Topologies made to measure: a layout, over given hosts.
+//! Generates topologies: a layout over given hosts.
 //!
-//! First the layout's outline is drawn for so many back-ends, then its processes are placed on hosts:
+//! First, the layout's outline is built for a number of back-ends. Then its processes are placed on hosts:
 //!
-//! - Back-ends fill the hosts' slots in the order in which the hosts are listed, so that neighbours on one host are
-//!   neighbours in the tree.
-//! - Inner processes stand on hosts of their own where such are given, evenly. MRNet recommends that: a back-end's
-//!   work then doesn't hold up what passes (§2.6). Otherwise each stands with the first back-end below it, so that a
-//!   part of the tree stays on the hosts that it is about.
-//! - On each host the front-end is numbered first, then back-ends, then inner processes.
+//! - Back-ends fill the hosts' slots in the order of the list, so that neighbours on one host are neighbours
+//!   in the tree.
+//! - Inner processes are placed evenly on separate hosts if such hosts are given. MRNet recommends this,
+//!   because a back-end's work then does not delay the waves that pass through (§2.6). Otherwise each runs on
+//!   the host of the first back-end below it, so that a part of the tree stays on the hosts of its back-ends.
+//! - On each host, the front-end has the first number, followed by back-ends and then inner processes.
 
 mod outline;
 mod place;
@@ -18,27 +18,27 @@ use outline::Outline;
 use std::fmt;
 use std::str::FromStr;
 
-/// Levels of a balanced tree; more would have one child each at some level.
+/// The most levels of a balanced tree. With more levels, some level would have one child per process.
 const LEVELS_MAX: usize = 64;
 
-/// How processes are arranged.
+/// The arrangement of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Every back-end right below the front-end.
+    /// Every back-end directly below the front-end.
     Flat,
-    /// At most so many children each, with as few inner processes as that takes.
+    /// At most this many children per process, with the fewest possible inner processes.
     Kary(u32),
-    /// A binomial tree of the processes that aren't back-ends, with up to so many back-ends at each.
+    /// A binomial tree of the processes that are not back-ends, with up to this many back-ends at each.
     Binomial {
-        /// Back-ends at each.
+        /// Number of back-ends at each process.
         attached: u32,
     },
-    /// So many children each, level by level; their product is the number of back-ends.
+    /// Number of children per process for each level. Their product is the number of back-ends.
     Balanced(Vec<u32>),
 }
 
 impl Layout {
-    /// Whether it is a tree with leaves at all.
+    /// Whether the layout is a tree with leaves.
     fn is_sensible(&self) -> bool {
         match self {
             Self::Flat => true,
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// How many back-ends the layout has, where it says so itself.
+    /// Number of back-ends, if the layout determines it.
     pub fn back_ends(&self) -> Option<u64> {
         match self {
             Self::Balanced(fan_outs) => {
@@ -77,12 +77,12 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Not the name of a layout.
+/// The text is not the name of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a layout is {LAYOUT_NAMES}")]
 pub struct BadLayout;
 
-/// What a layout can be called.
+/// The names of layouts.
 pub const LAYOUT_NAMES: &str =
     "flat, kary:K (K from 2), binomial, binomial:N (N back-ends at each), balanced:8x8x4, balanced:4^3";
 
@@ -104,10 +104,10 @@ impl FromStr for Layout {
     }
 }
 
-/// Reads `8x8x4`, the fan-out of each level from the root down, or `4^3`, three levels of four each.
+/// Parses `8x8x4`, the fan-out of each level from the root down, or `4^3`, three levels of four each.
 ///
 /// # Errors
-/// When it is neither, a fan-out is zero, or there are more than 64 levels.
+/// If the text has another form, a fan-out is zero, or there are more than 64 levels.
 pub fn fan_outs_of(text: &str) -> Result<Vec<u32>, BadLayout> {
     let number = |text: &str| text.parse().ok().filter(|&number: &u32| number > 0);
     let fan_outs = match text.split_once('^') {
@@ -119,82 +119,84 @@ pub fn fan_outs_of(text: &str) -> Result<Vec<u32>, BadLayout> {
     fan_outs.filter(|fan_outs| fan_outs.len() <= LEVELS_MAX).ok_or(BadLayout)
 }
 
-/// Where processes go.
+/// The hosts of a topology's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The host of the front-end.
     pub front_end: Host,
     /// The hosts of the back-ends.
     pub hosts: Vec<Host>,
-    /// The hosts of the inner processes; none means those of the back-ends.
+    /// The hosts of the inner processes; if empty, those of the back-ends.
     pub inner_hosts: Vec<Host>,
-    /// Slots of a host that is listed without a number of them.
+    /// Slots of a host that is listed without a number of slots.
     pub slots: u32,
-    /// How many back-ends; `None` fills every slot, or as many as the layout says.
+    /// Number of back-ends. `None` uses the layout's number, or else fills every slot.
     pub back_ends: Option<u32>,
 }
 
-/// Why a topology could not be made.
+/// Why a topology could not be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// A layout that was not read from text, and makes no tree.
-    #[error("{layout} is no layout; a layout is {LAYOUT_NAMES}")]
+    /// A layout that was not parsed from text and is not a valid tree.
+    #[error("{layout} is not a valid layout; a layout is {LAYOUT_NAMES}")]
     BadLayout {
-        /// What it is.
+        /// The layout.
         layout: String,
     },
-    /// There is nobody to place.
+    /// There are no back-ends.
     #[error("no back-ends: there are neither hosts with slots nor a number of back-ends")]
     NoBackEnds,
-    /// The layout says one number of back-ends, whoever asks another.
-    #[error("{layout} has {of_layout} back-ends, and {asked} were asked for")]
+    /// The layout determines another number of back-ends than was requested.
+    #[error("{layout} has {of_layout} back-ends, but {asked} were asked for")]
     Contradiction {
         /// The layout.
         layout: String,
-        /// What it makes.
+        /// The layout's number.
         of_layout: u64,
-        /// What was asked for.
+        /// The requested number.
         asked: u32,
     },
-    /// The hosts don't have room for all.
-    #[error("{wanted} {what} on hosts with {slots} slots: list more hosts, or give them more slots")]
+    /// The hosts have too few slots.
+    #[error(
+        "{wanted} {what} do not fit on hosts with {slots} slots; list more hosts or give them more slots"
+    )]
     TooFewSlots {
-        /// Who has no room.
+        /// The kind of processes without enough slots.
         what: &'static str,
-        /// How many there are.
+        /// Number of these processes.
         wanted: usize,
-        /// How many slots there are.
+        /// Number of slots.
         slots: u64,
     },
-    /// More processes than are allowed.
+    /// There would be more processes than allowed.
     #[error("{processes} processes; allowed: {limit}")]
     TooManyProcesses {
-        /// How many there would be.
+        /// The number of processes.
         processes: u64,
-        /// How many there may be.
+        /// The most processes.
         limit: usize,
     },
-    /// More children than one process can have.
+    /// A process would have too many children.
     #[error("a process with {children} children; allowed: {limit}")]
     FanOutTooLarge {
-        /// How many it would have.
+        /// The number of children.
         children: usize,
-        /// How many it may have.
+        /// The most children.
         limit: usize,
     },
 }
 
-/// Makes a topology.
+/// Generates a topology.
 ///
 /// # Errors
-/// When the layout has no room on the hosts or within the bounds, or there is nobody to place.
+/// If the layout does not fit on the hosts or within the bounds, or has no back-ends.
 pub fn generate(layout: &Layout, placement: &Placement, bounds: &Bounds) -> Result<Topology, GenerateError> {
     if !layout.is_sensible() {
         return Err(GenerateError::BadLayout { layout: layout.to_string() });
     }
     let back_ends = back_ends_of(layout, placement)?;
-    // The outline of too many would be too large to be drawn.
+    // Checked first, because the outline of too many processes would be too large.
     if back_ends >= bounds.processes_max as u64 {
         return Err(too_many(back_ends.saturating_add(1), bounds));
     }

@@ -1,17 +1,17 @@
-//! Layouts without hosts: who has how many children. Number 0 is the root; leaves are back-ends.
+//! Layouts without hosts: the children of each process. Number 0 is the root; leaves are back-ends.
 
 use super::Layout;
 
-/// Children by number, for each process. Whoever has none is a back-end.
+/// The children's numbers for each process. A process without children is a back-end.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) children: Vec<Vec<u32>>,
 }
 
 impl Outline {
-    /// Draws a layout for so many back-ends, at least one.
+    /// Builds the outline of a layout with `back_ends` back-ends, at least one.
     pub(super) fn draw(layout: &Layout, back_ends: u32) -> Self {
-        assert!(back_ends > 0, "invariant: nobody asks for a tree without leaves");
+        assert!(back_ends > 0, "invariant: a tree has at least one leaf");
         let mut outline = Self::default();
         let root = outline.add();
         match layout {
@@ -40,14 +40,14 @@ impl Outline {
         });
     }
 
-    /// Shares leaves out over as few children as have room for them, each with `k` children at most. All leaves end
-    /// up within one level of each other, since shares differ by one leaf at most.
+    /// Distributes leaves over the fewest children that have room for them, each with at most `k` children.
+    /// All leaves end up within one level of each other, because shares differ by at most one leaf.
     fn divide(&mut self, parent: u32, leaves: u32, k: u32) {
         if leaves <= k {
             self.add_leaves(parent, leaves);
             return;
         }
-        // What one child has room for when the tree is no deeper than it must be.
+        // The room of one child if the tree has the least possible depth.
         let mut room = u64::from(k);
         while room * u64::from(k) < u64::from(leaves) {
             room *= u64::from(k);
@@ -56,21 +56,21 @@ impl Outline {
         for share in 0..shares {
             let child = self.add_below(parent);
             let leaves = share_of(leaves, shares, share);
-            // Nobody stands between a single leaf and its parent.
+            // No inner process is added between a single leaf and its parent.
             if leaves > 1 {
                 self.divide(child, leaves, k);
             }
         }
     }
 
-    /// Number i stands below i without its lowest set bit, so that larger subtrees are further left. Leaves are
-    /// shared out evenly, and stand right of the subtrees: these have the longer way to go.
+    /// The parent of number i is i without its lowest set bit, so that larger subtrees come first. Leaves are
+    /// distributed evenly and come after the subtrees, because the subtrees' packets have the longer way.
     fn grow_binomial(&mut self, leaves: u32, attached: u32) {
         let inner = leaves.div_ceil(attached);
         (1..inner).for_each(|_| {
             self.add();
         });
-        // Counted down, so that each parent's children come with the largest subtree first.
+        // In descending order, so that each parent's children begin with the largest subtree.
         for number in (1..inner).rev() {
             self.children[(number & (number - 1)) as usize].push(number);
         }
@@ -87,7 +87,7 @@ impl Outline {
         }
     }
 
-    /// Numbers in preorder.
+    /// The numbers in preorder.
     pub(super) fn preorder(&self) -> Vec<u32> {
         let mut row = Vec::with_capacity(self.children.len());
         let mut open = vec![0];
@@ -99,7 +99,7 @@ impl Outline {
     }
 }
 
-/// What one of several gets when `whole` is shared out evenly, the first getting what is left over.
+/// The size of one share when `whole` is distributed evenly. The first shares get the remainder.
 fn share_of(whole: u32, shares: u32, share: u32) -> u32 {
     whole / shares + u32::from(share < whole % shares)
 }

@@ -1,4 +1,4 @@
-//! Processes on hosts: which, and the how-manieth there.
+//! Placement of processes: their hosts, and their numbers on these hosts.
 
 use super::outline::Outline;
 use super::{GenerateError, Host, Placement};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A process's host and its number there.
 pub(super) type Name = (Arc<str>, u32);
 
-/// Slots of all these hosts.
+/// Number of slots of all these hosts.
 pub(super) fn slots_of(hosts: &[Host], per_mention: u32) -> u64 {
     hosts.iter().map(|host| u64::from(host.slots(per_mention))).sum()
 }
@@ -37,19 +37,20 @@ pub(super) fn place(outline: &Outline, placement: &Placement) -> Result<Vec<Name
         }
     }
 
-    // Numbers in this order, so that back-ends, which there are most of, are numbered alike on all hosts.
+    // Numbers are given in this order so that back-ends, which are the most frequent, have the same numbers
+    // on all hosts.
     let mut taken: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     let mut names: Vec<Option<Name>> = vec![None; row.len()];
     for number in [0].into_iter().chain(back_ends).chain(inner) {
-        let host = hosts[number as usize].take().expect("invariant: everybody was placed");
+        let host = hosts[number as usize].take().expect("invariant: every process was placed");
         let next = taken.entry(host.clone()).or_default();
         names[number as usize] = Some((host, *next));
         *next += 1;
     }
-    Ok(names.into_iter().map(|name| name.expect("invariant: everybody was numbered")).collect())
+    Ok(names.into_iter().map(|name| name.expect("invariant: every process was numbered")).collect())
 }
 
-/// So many hosts, each as often as it has slots, in their order.
+/// Returns `wanted` hosts in their order, each as often as it has slots.
 fn fill(
     what: &'static str,
     wanted: usize,
@@ -64,7 +65,7 @@ fn fill(
     Ok(seats.take(wanted).collect())
 }
 
-/// How many processes each host gets that doesn't say how many it takes, beside those that do.
+/// Number of processes for each host without a number of slots, after the other hosts are filled.
 fn even_share(wanted: usize, hosts: &[Host]) -> u32 {
     let counted: u64 = hosts.iter().map(|host| u64::from(host.slots(0))).sum();
     let uncounted = hosts.iter().filter(|host| !host.is_counted()).count() as u64;
@@ -72,8 +73,8 @@ fn even_share(wanted: usize, hosts: &[Host]) -> u32 {
     left.div_ceil(uncounted.max(1)) as u32
 }
 
-/// Puts each inner process where the first back-end below it is: in preorder that is the next leaf, so the row is
-/// walked from its end and the leaf that was met last remembered.
+/// Places each inner process on the host of the first back-end below it. In preorder that is the next leaf,
+/// so the row is scanned from its end and the last leaf is remembered.
 fn stand_with_first_leaf(outline: &Outline, row: &[u32], hosts: &mut [Option<Arc<str>>]) {
     let mut nearest: Option<Arc<str>> = None;
     for &number in row.iter().skip(1).rev() {

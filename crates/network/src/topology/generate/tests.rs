@@ -1,4 +1,4 @@
-//! Layouts by their counts and depths, and where their processes come to stand.
+//! Layouts by their counts and depths, and the placement of their processes.
 
 use super::*;
 use crate::topology::host::parse_hosts;
@@ -28,7 +28,7 @@ fn refused(text: &str, placement: &Placement) -> String {
 }
 
 #[test]
-fn layouts_are_read_as_they_are_written() {
+fn layouts_parse_their_own_names() {
     for text in ["flat", "kary:8", "binomial", "binomial:4", "balanced:8x8x4"] {
         assert_eq!(layout(text).to_string(), text);
     }
@@ -50,7 +50,7 @@ fn layouts_are_read_as_they_are_written() {
 }
 
 #[test]
-fn kary_has_as_few_inner_processes_as_it_takes() {
+fn kary_has_the_fewest_inner_processes() {
     let of = |back_ends: u32, k: u32| {
         let stats = Stats::of(&made(&format!("kary:{k}"), &placement(&format!("n[1-{back_ends}]"))));
         (stats.inner, stats.depth, stats.fan_out_max)
@@ -79,7 +79,7 @@ fn binomial_has_an_inner_process_for_each_back_end_but_one() {
 fn the_unbalanced_tree_of_the_papers_figure_4b() {
     let stats = Stats::of(&made("binomial:4", &placement("n[1-16]")));
     assert_eq!((stats.inner, stats.back_ends, stats.depth), (3, 16, 3));
-    assert_eq!(stats.fan_out_max, 6, "the root has two of the others and four back-ends");
+    assert_eq!(stats.fan_out_max, 6, "the root has two inner children and four back-ends");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn balanced_is_level_by_level() {
 }
 
 #[test]
-fn inner_processes_stand_with_their_first_back_end() {
+fn inner_processes_run_with_their_first_back_end() {
     assert_eq!(
         made("balanced:2x2", &placement("n[1-4]")).to_string(),
         "fe:0 => n1:1 n3:1 ;\nn1:1 => n[1-2]:0 ;\nn3:1 => n[3-4]:0 ;\n"
@@ -103,7 +103,7 @@ fn inner_processes_stand_with_their_first_back_end() {
 }
 
 #[test]
-fn inner_processes_stand_apart_where_they_can() {
+fn inner_processes_use_their_own_hosts_if_given() {
     let apart = |inner: &str| Placement { inner_hosts: parse_hosts(inner).unwrap(), ..placement("n[1-4]:2") };
     assert_eq!(
         made("balanced:4x2", &apart("i1,i2")).to_string(),
@@ -114,7 +114,7 @@ fn inner_processes_stand_apart_where_they_can() {
     assert_eq!(heading("i1:1,i2"), "fe:0 => i1:0 i2:[0-2] ;");
     assert_eq!(
         refused("balanced:4x2", &apart("i1:1,i2:2")),
-        "4 inner processes on hosts with 3 slots: list more hosts, or give them more slots"
+        "4 inner processes do not fit on hosts with 3 slots; list more hosts or give them more slots"
     );
 }
 
@@ -124,12 +124,12 @@ fn slots_are_filled_host_by_host() {
     assert_eq!(made("flat", &two_each).to_string(), "fe:0 => a:[0-1] b:0 ;\n");
     assert_eq!(
         refused("balanced:5", &placement("n[1-4]")),
-        "5 back-ends on hosts with 4 slots: list more hosts, or give them more slots"
+        "5 back-ends do not fit on hosts with 4 slots; list more hosts or give them more slots"
     );
 }
 
 #[test]
-fn what_has_no_room_within_the_bounds_is_refused() {
+fn topologies_beyond_the_bounds_are_refused() {
     let many = Placement { slots: 100_000, ..placement("a") };
     assert_eq!(refused("kary:8", &many), "100001 processes; allowed: 16384");
     assert_eq!(refused("balanced:1000^9", &many), "18446744073709551615 processes; allowed: 16384");
@@ -145,7 +145,7 @@ fn what_has_no_room_within_the_bounds_is_refused() {
     let nobody = Placement { back_ends: Some(0), ..placement("a") };
     assert!(refused("flat", &nobody).starts_with("no back-ends"));
     let other = Placement { back_ends: Some(7), ..placement("n[1-8]") };
-    assert_eq!(refused("balanced:8", &other), "balanced:8 has 8 back-ends, and 7 were asked for");
+    assert_eq!(refused("balanced:8", &other), "balanced:8 has 8 back-ends, but 7 were asked for");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Each way to go wrong, with the place it is told at; and MRNet's own files.
+//! Each kind of mistake with its place, and MRNet's own files.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn read(text: &str) -> Topology {
     parse(text, &Bounds::DEFAULT).unwrap_or_else(|problems| panic!("{problems} in {text:?}"))
 }
 
-/// What is wrong with a text, each problem as `line:column kind`.
+/// All problems of a text, each as `line:column kind`.
 fn wrong(text: &str) -> Vec<String> {
     wrong_within(text, &Bounds::DEFAULT)
 }
@@ -20,13 +20,13 @@ fn wrong_within(text: &str, bounds: &Bounds) -> Vec<String> {
     told.collect()
 }
 
-/// The first problem in words.
+/// The message of the first problem.
 fn message(text: &str) -> String {
     parse(text, &Bounds::DEFAULT).expect_err(text).first().kind.to_string()
 }
 
 #[test]
-fn files_of_mrnet_are_read_as_they_are() {
+fn mrnet_files_are_read_unchanged() {
     let flat = "localhost:0 =>\n  localhost:1\n  localhost:2\n  localhost:3\n  localhost:4 ;";
     assert_eq!(read(flat).processes().len(), 5);
     let chain = "localhost:0 =>\n  localhost:1 ;\n\nlocalhost:1 =>\n  localhost:2 ;\n";
@@ -48,9 +48,9 @@ fn parents_may_come_after_their_children() {
 }
 
 #[test]
-fn tokens_that_mean_nothing_are_told() {
+fn unknown_tokens_are_reported() {
     assert_eq!(wrong("a:0 => b:0, c:0 ;"), ["1:11 unknown_token"]);
-    assert_eq!(message("a:0 => b:0, c:0 ;"), "`,` means nothing here; children stand apart by spaces");
+    assert_eq!(message("a:0 => b:0, c:0 ;"), "`,` is not valid here; separate children by spaces");
     assert_eq!(wrong("a:0 = b:0 ;"), ["1:5 unknown_token"]);
     assert_eq!(wrong("a:0 => => b:0 ;"), ["1:8 unexpected"]);
     assert_eq!(message("a:0 b:0 ;"), "expected `=>` or `;`, found `b`");
@@ -58,7 +58,7 @@ fn tokens_that_mean_nothing_are_told() {
 }
 
 #[test]
-fn a_statement_that_does_not_end_is_told_where_it_should() {
+fn unfinished_statements_are_reported_at_their_end() {
     assert_eq!(wrong("a:0 => b:0\n"), ["1:11 unfinished"]);
     assert_eq!(wrong("a:0 => b:0\nb:0 => c:0 ;\n"), ["2:1 missing_semicolon"]);
     assert_eq!(wrong("a:0 =>"), ["1:7 unfinished"]);
@@ -78,7 +78,7 @@ fn names_and_numbers_are_checked() {
 }
 
 #[test]
-fn one_look_shows_all_mistakes() {
+fn all_mistakes_are_reported_at_once() {
     assert_eq!(
         wrong("a:0 => b ;\nb:0 => c:x ;\nc:0 => ? ;"),
         ["1:8 missing_index", "2:10 bad_index", "3:8 unknown_token"]
@@ -90,7 +90,7 @@ fn one_look_shows_all_mistakes() {
 }
 
 #[test]
-fn nobody_has_two_places() {
+fn a_process_has_one_place() {
     assert_eq!(wrong("a:0 => b:0 c:0 b:0 ;"), ["1:16 duplicate_process"]);
     assert_eq!(wrong("a:0 => n[1-3]:0 n2:0 ;"), ["1:17 duplicate_process"]);
     assert_eq!(wrong("a:0 => b:0 c:0 ;\nb:0 => c:0 ;"), ["2:8 two_parents"]);
@@ -100,7 +100,7 @@ fn nobody_has_two_places() {
 }
 
 #[test]
-fn nobody_is_above_himself() {
+fn cycles_are_refused() {
     assert_eq!(wrong("a:0 => a:0 ;"), ["1:1 no_root", "1:8 cycle"]);
     assert_eq!(wrong("r:0 => x:0 ;\na:0 => b:0 ; b:0 => c:0 ; c:0 => a:0 ;"), ["2:34 cycle"]);
     assert!(
@@ -120,12 +120,12 @@ fn nobody_is_above_himself() {
 fn there_is_one_root() {
     assert_eq!(wrong("a:0 => b:0 ;\nc:0 => d:0 ;"), ["2:1 several_roots"]);
     assert_eq!(wrong("a:0 => b:0 ;\nc:0 ;"), ["2:1 orphan"]);
-    assert_eq!(wrong("c:0 ;\na:0 => b:0 ;"), ["1:1 orphan"], "who leads somebody is the root");
+    assert_eq!(wrong("c:0 ;\na:0 => b:0 ;"), ["1:1 orphan"], "a process with children is the root");
     assert_eq!(wrong("# nobody\n"), ["1:1 empty"]);
 }
 
 #[test]
-fn no_more_than_allowed_is_read() {
+fn bounds_are_enforced() {
     let bounds = Bounds { processes_max: 4, fan_out_max: 2, text_bytes_max: 60 };
     assert_eq!(wrong_within("a:0 => b:[1-9] ;", &bounds), ["1:8 too_many_processes"]);
     assert_eq!(wrong_within("a:0 => b:[1-2] ; b:1 => c:[1-2] ;", &bounds), ["1:25 too_many_processes"]);
@@ -134,7 +134,10 @@ fn no_more_than_allowed_is_read() {
     assert_eq!(wrong_within(&" ".repeat(61), &bounds), ["1:1 too_long"]);
     assert_eq!(wrong("a:0 => b[1-999999999999]:[0-4294967295] ;"), ["1:8 too_many_processes"]);
     let greedy = "a:0 => n[1-16000]:0 ;".repeat(100_000);
-    assert!(wrong(&greedy).contains(&"1:29 too_many_processes".to_owned()), "the second is too much already");
+    assert!(
+        wrong(&greedy).contains(&"1:29 too_many_processes".to_owned()),
+        "the second statement exceeds the limit"
+    );
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn ten_thousand_processes_are_read_and_written() {
 
 proptest! {
     #[test]
-    fn no_text_is_too_strange(text in "([ab]:[01]|=>|;|\\PC| |\n|n\\[1-3\\]:0){0,40}") {
+    fn arbitrary_texts_never_panic(text in "([ab]:[01]|=>|;|\\PC| |\n|n\\[1-3\\]:0){0,40}") {
         if let Err(problems) = parse(&text, &Bounds::DEFAULT) {
             let shown = crate::topology::excerpt::excerpts(&problems, &text, "text", 40);
             prop_assert!(!shown.is_empty());

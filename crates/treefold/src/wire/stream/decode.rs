@@ -1,4 +1,4 @@
-//! Headers to stream messages.
+//! Decodes headers to stream messages.
 
 use super::end::stream_error_of;
 use super::header::{
@@ -30,7 +30,7 @@ use treefold_core::stream::tags::TagRuns;
 use treefold_core::stream::{OperatorId, StreamId, StreamSpec, Synchronisation};
 use treefold_core::time::Duration;
 
-/// Reads headers. Keeps the structures of those that come often.
+/// Reads headers. Reuses the structures of frequent headers.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct StreamDecoder {
     up: UpHeader,
@@ -39,7 +39,7 @@ pub(in crate::wire) struct StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// The message of a kind that is about a stream.
+    /// Decodes a message of one of the stream kinds.
     pub(in crate::wire) fn message(
         &mut self,
         kind: Kind,
@@ -230,7 +230,7 @@ fn operator_of(header: &[u8]) -> Result<OperatorId, WireError> {
     operator_id_of(&decoded::<OperatorHeader>(header)?.operator)
 }
 
-/// Puts a payload that came in chunks where the message, read before, keeps its own.
+/// Attaches a payload that arrived in chunks to its message, whose header was read before.
 pub(in crate::wire) fn put_stream_payload(message: &mut StreamMessage<Bytes>, payload: Bytes) {
     match message {
         StreamMessage::Up(up) => up.payload = Some(payload),
@@ -238,7 +238,7 @@ pub(in crate::wire) fn put_stream_payload(message: &mut StreamMessage<Bytes>, pa
         StreamMessage::Operator { payload: place, .. } => *place = Some(payload),
         StreamMessage::Open(open) => {
             let spec = Arc::get_mut(&mut open.spec);
-            spec.expect("invariant: nobody has the message before its payload").params = payload;
+            spec.expect("invariant: the message is not shared before its payload arrives").params = payload;
         }
         _ => unreachable!("invariant: a message of a kind without payload is refused when it is read"),
     }

@@ -1,4 +1,4 @@
-//! Stream messages to headers.
+//! Encodes stream messages to headers.
 
 use super::end::close_header;
 use super::header::{
@@ -23,7 +23,7 @@ use treefold_core::stream::message::{
 };
 use treefold_core::time::Duration;
 
-/// Writes headers. Keeps the structures of those that come often.
+/// Writes headers. Reuses the structures of frequent headers.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct StreamEncoder {
     up: UpHeader,
@@ -35,7 +35,8 @@ impl StreamEncoder {
     /// Appends the header of `message` to `out`.
     ///
     /// # Errors
-    /// When a part of it is beyond its limit or cannot be expressed; `out` may have part of the header then.
+    /// If a part of the message is above its limit or cannot be expressed. `out` may then contain part of the
+    /// header.
     pub(in crate::wire) fn put_header<'a>(
         &mut self,
         message: &'a StreamMessage<Bytes>,

@@ -1,6 +1,7 @@
-//! Why a stream is over, as it travels: a number, and texts with the names that the error gives them.
+//! Encodes why a stream has ended: a number and the error's texts.
 //!
-//! Texts are clipped like those of every error; a clipped name is still told to people, who are who reads it.
+//! Texts are clipped like those of every error. A clipped name is still useful, because only people read
+//! these texts.
 
 use super::header::CloseHeader;
 use crate::wire::error::{WireError, malformed, within};
@@ -8,7 +9,7 @@ use crate::wire::outcome::clipped;
 use treefold_core::limits::Limits;
 use treefold_core::stream::StreamError;
 
-/// The header that tells `error`.
+/// Encodes `error` as a header.
 pub(super) fn close_header(error: &StreamError, limits: &Limits) -> Result<CloseHeader, WireError> {
     let text = |text: &str| clipped(text, limits).to_owned();
     let none = CloseHeader::default();
@@ -26,7 +27,7 @@ pub(super) fn close_header(error: &StreamError, limits: &Limits) -> Result<Close
     })
 }
 
-/// The error that a header tells.
+/// Decodes the error of a header.
 pub(super) fn stream_error_of(header: CloseHeader, limits: &Limits) -> Result<StreamError, WireError> {
     let CloseHeader { error, field, given, limit, service, problem } = header;
     for text in [&field, &given, &limit, &service, &problem] {

@@ -1,10 +1,10 @@
-//! The headers of a stream's frames, as [`crate::wire::header`] has those of the others, and by its rules.
+//! The headers of a stream's frames, by the rules of [`crate::wire::header`].
 //!
-//! `StreamBeat` has no header. Where a tree is borne, its columns have the numbers that they have in a `Call`.
+//! `StreamBeat` has no header. A tree's columns have the same field numbers as in a `Call`.
 
 use crate::wire::header::MissingHeader;
 
-/// `StreamOpen`. The payload is what the endpoints are told.
+/// `StreamOpen`. The payload is the parameters for the endpoints.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(in crate::wire) struct OpenHeader {
     #[prost(string, tag = "1")]

@@ -1,33 +1,34 @@
 //! Sets of tags as rows of a column.
 //!
-//! The form is that of partition sets ([`crate::wire::columns`]): two numbers for each run, how far it starts after
-//! the least place it could start at, and its length less one. But a tag has 64 bits, and so have the numbers. Tags
-//! far along a stream cost one long number in each set, the rest of it short ones.
+//! The form is that of partition sets ([`crate::wire::columns`]): two numbers for each run, the gap between
+//! its start and the least possible start, and its length minus one. Because a tag has 64 bits, the numbers
+//! have 64 bits too. In a stream with large tags, each set costs one long number, and its other numbers are
+//! short.
 
 use crate::wire::columns::{Numbers, put_number};
 use crate::wire::error::{WireError, malformed, within};
 use treefold_core::stream::tags::{RUNS_MAX, TagRuns};
 
-/// Appends a set's row to a column, and its number of runs to another.
+/// Appends a set's row to one column and its number of runs to another.
 pub(super) fn put_tags(run_counts: &mut Vec<u8>, runs: &mut Vec<u8>, tags: &TagRuns) {
     put_number(run_counts, tags.runs().len() as u32);
     let mut least = 0;
     for &(first, last) in tags.runs() {
         put_long(runs, first - least);
         put_long(runs, last - first);
-        // Only the last run may end so close to the last number there is that this wraps, and nothing comes after it.
+        // The addition wraps only after the last possible run, and `least` is not used after that.
         least = last.wrapping_add(2);
     }
 }
 
-/// Reads a column of sets from the front: one row of counts, one of runs.
+/// Reads a column of sets from the front: one row of run counts and one row of runs.
 pub(super) struct TagSets<'a> {
     counts: Numbers<'a>,
     runs: Longs<'a>,
 }
 
 impl<'a> TagSets<'a> {
-    /// A column with so many runs for each set.
+    /// A column with the given number of runs for each set.
     pub(super) fn new(counts: &'a [u8], runs: &'a [u8]) -> Self {
         Self { counts: Numbers::new(counts), runs: Longs { rest: runs } }
     }
@@ -35,7 +36,7 @@ impl<'a> TagSets<'a> {
     /// The next set.
     ///
     /// # Errors
-    /// When there is none, or it has more runs than a set keeps, or they make no sense.
+    /// If there is no further set, or it has more runs than a set may have, or its runs are malformed.
     pub(super) fn take(&mut self) -> Result<TagRuns, WireError> {
         let count = self.counts.take().ok_or(malformed("run_counts"))? as usize;
         within("runs", RUNS_MAX, count)?;
@@ -49,13 +50,13 @@ impl<'a> TagSets<'a> {
         TagRuns::from_runs(runs).ok_or(malformed("runs"))
     }
 
-    /// The next run, which starts at `least` or later; `None` when that cannot be.
+    /// The next run, which starts at `least` or later; `None` if the numbers overflow or end.
     fn take_run(&mut self, least: Option<u64>) -> Option<(u64, u64)> {
         let first = least?.checked_add(self.runs.take()?)?;
         Some((first, first.checked_add(self.runs.take()?)?))
     }
 
-    /// True when every number was read.
+    /// True if every number has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.is_empty() && self.runs.rest.is_empty()
     }
@@ -70,13 +71,13 @@ fn put_long(column: &mut Vec<u8>, mut number: u64) {
     column.push(number as u8);
 }
 
-/// Reads a column of such numbers from the front.
+/// Reads a column of 64-bit numbers from the front.
 struct Longs<'a> {
     rest: &'a [u8],
 }
 
 impl Longs<'_> {
-    /// The next number; `None` when there is none, or it is too large or longer than it need be.
+    /// The next number; `None` at the end, or if the number is too large or not in its shortest encoding.
     fn take(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_protobuf() {
+    fn numbers_match_protobuf_varints() {
         for bits in 0..=64 {
             let number = (1_u128 << bits).saturating_sub(1) as u64;
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_to_the_end_of_all_tags_come_back() {
+    fn sets_up_to_the_largest_tag_round_trip() {
         let last = u64::MAX;
         for set in [tags(&[]), tags(&[(0, last)]), tags(&[(0, 0), (last, last)]), tags(&[(7, last - 1)])] {
             let (counts, runs) = columns(&set);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_run_over_or_short_are_no_set() {
+    fn overflowing_or_short_rows_are_refused() {
         let mut all = Vec::new();
         [u64::MAX, 0, 0, 0].into_iter().for_each(|number| put_long(&mut all, number));
         let mut long = Vec::new();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_so_many_runs_and_no_more() {
+    fn a_set_with_too_many_runs_is_refused() {
         let most = TagRuns::from_runs((0..RUNS_MAX as u64).map(|n| (2 * n, 2 * n)).collect()).unwrap();
         let (counts, mut runs) = columns(&most);
         assert_eq!(TagSets::new(&counts, &runs).take(), Ok(most));

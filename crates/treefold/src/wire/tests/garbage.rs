@@ -1,5 +1,5 @@
-//! Bytes that nobody meant: an inbox answers with an error, never with a panic, and never with more than it
-//! was given.
+//! Arbitrary bytes: an inbox answers with an error. It never panics and never returns more messages than it
+//! received.
 
 use super::strategies::message;
 use super::{bytes_of, feed, greeted_inbox};
@@ -8,7 +8,7 @@ use crate::wire::{Inbox, Incoming};
 use proptest::prelude::*;
 use treefold_core::limits::Limits;
 
-/// Small, so that limits are met often.
+/// Small limits, so that they are reached often.
 const TIGHT: Limits = Limits {
     header_bytes_max: 4_096,
     payload_bytes_max: 20_000,
@@ -56,7 +56,7 @@ proptest! {
         }
         feed(&mut greeted_inbox(&TIGHT), &bytes);
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &bytes);
-        // Whatever was made of it can be said again.
+        // Every decoded message can be encoded again.
         for incoming in came.into_iter().flatten() {
             if let Incoming::Message(message) = incoming {
                 prop_assert!(bytes_of(&message, &Limits::DEFAULT).is_ok());
@@ -65,14 +65,14 @@ proptest! {
     }
 
     #[test]
-    fn a_message_cut_short_does_not_come(message in message(), at in any::<prop::sample::Index>()) {
+    fn a_truncated_message_does_not_arrive(message in message(), at in any::<prop::sample::Index>()) {
         let bytes = bytes_of(&message, &Limits::DEFAULT).unwrap();
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &bytes[..at.index(bytes.len())]);
         prop_assert!(came.is_empty());
     }
 
     #[test]
-    fn an_inbox_takes_what_an_outbox_of_its_limits_sends_and_nothing_else(message in message()) {
+    fn an_inbox_accepts_exactly_what_an_outbox_may_send(message in message()) {
         match bytes_of(&message, &TIGHT) {
             Ok(bytes) => {
                 let came = feed(&mut greeted_inbox(&TIGHT), &bytes);
@@ -81,7 +81,7 @@ proptest! {
             Err(refused) => {
                 let sent = Limits { chunk_bytes: TIGHT.chunk_bytes, ..Limits::DEFAULT };
                 let came = feed(&mut greeted_inbox(&TIGHT), &bytes_of(&message, &sent).unwrap());
-                prop_assert!(matches!(came.as_slice(), [Err(_)]), "{refused} here, there {:?}", came);
+                prop_assert!(matches!(came.as_slice(), [Err(_)]), "outbox: {refused}, inbox: {:?}", came);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Bytes that must never change: another version, or another language, reads them.
+//! Encoded bytes that must never change, because other versions and other languages read them.
 //!
-//! `golden.txt` has one frame per line, prefix, header and payload apart. When a change of the protocol is
-//! meant, the failing test prints the new line; a change of an old line needs a new
+//! `golden.txt` has one frame per line, with prefix, header and payload separated. If the protocol was
+//! changed on purpose, add the new line that the failing test prints. A change of an old line needs a new
 //! [`VERSION`](crate::wire::VERSION).
 
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, written};
@@ -18,7 +18,7 @@ fn golden(name: &str) -> String {
     line.unwrap_or("(no line)").to_owned()
 }
 
-/// A run of frames as golden.txt has them.
+/// Frames in the format of golden.txt.
 fn spelled(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = bytes;
@@ -41,7 +41,7 @@ fn parsed(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_kind_is_written_and_read_as_ever() {
+fn every_kind_keeps_its_encoding() {
     let mut wrong = String::new();
     for (name, message) in samples::messages().into_iter().chain(stream::messages()) {
         let now = spelled(&bytes_of(&message, &Limits::DEFAULT).unwrap());
@@ -52,7 +52,7 @@ fn every_kind_is_written_and_read_as_ever() {
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &parsed(&now));
         assert_eq!(shown_all(&came), [shown(&message)], "{name}");
     }
-    assert!(wrong.is_empty(), "these lines of golden.txt are not what is written now:\n{wrong}");
+    assert!(wrong.is_empty(), "these lines of golden.txt differ from the current encoding:\n{wrong}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn greetings_and_faults_never_change() {
 }
 
 #[test]
-fn launchers_say_it_as_ever() {
+fn launch_messages_keep_their_encoding() {
     let mut wrong = String::new();
     for (name, launch) in samples::launches() {
         let mut outbox = Outbox::new(Limits::DEFAULT);
@@ -83,7 +83,7 @@ fn launchers_say_it_as_ever() {
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &parsed(&now));
         assert_eq!(shown_all(&came), [format!("Ok(Launch({launch:?}))")], "{name}");
     }
-    assert!(wrong.is_empty(), "these lines of golden.txt are not what is written now:\n{wrong}");
+    assert!(wrong.is_empty(), "these lines of golden.txt differ from the current encoding:\n{wrong}");
 }
 
 #[test]

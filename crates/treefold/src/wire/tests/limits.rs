@@ -1,4 +1,5 @@
-//! Each limit: what is at it passes, one past it is refused by name, on both sides alike.
+//! Each limit: a value at the limit passes, and the next larger one is refused by name, by outbox and inbox
+//! alike.
 
 use super::samples::{call, card, loss, partial, report, tree};
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all};
@@ -23,7 +24,7 @@ fn partial_message(partial: Partial<Bytes>) -> Message<Bytes> {
     Message::Partial(Box::new(partial))
 }
 
-/// A frame made by hand.
+/// A hand-made frame.
 pub(super) fn frame(kind: Kind, flags: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let length = (PREFIX_BYTES - 4 + header.len() + payload.len()) as u32;
     let tag = samples::tag(1);
@@ -31,8 +32,8 @@ pub(super) fn frame(kind: Kind, flags: u8, header: &[u8], payload: &[u8]) -> Vec
     [&prefix.to_bytes(), header, payload].concat()
 }
 
-/// `message` passes with `limits`, and is refused for `field` with `tighter` ones: by the outbox, with
-/// nothing queued, and by the inbox, which goes on with the next message.
+/// Checks that `message` passes with `limits` and is refused for `field` with `tighter`: by the outbox, which
+/// queues nothing, and by the inbox, which continues with the next message.
 pub(super) fn passes_only_within(message: &Message<Bytes>, limits: &Limits, tighter: &Limits, field: &str) {
     let bytes = bytes_of(message, limits).unwrap_or_else(|error| panic!("{field}: {error}"));
     let came = feed(&mut greeted_inbox(limits), &bytes);
@@ -41,13 +42,13 @@ pub(super) fn passes_only_within(message: &Message<Bytes>, limits: &Limits, tigh
     let mut outbox = Outbox::new(tighter.clone());
     let refused = outbox.push(message).unwrap_err();
     assert!(matches!(&refused, WireError::TooLarge { field: named, .. } if *named == field), "{refused:?}");
-    assert!(outbox.is_empty(), "{field}: nothing is queued of what is refused");
+    assert!(outbox.is_empty(), "{field}: a refused message leaves nothing in the outbox");
 
     let grant = Message::Grant { tag: samples::tag(2) };
     let mut inbox = greeted_inbox(tighter);
     let came = feed(&mut inbox, &[bytes, bytes_of(&grant, limits).unwrap()].concat());
     let [Err(error), Ok(Incoming::Message(after))] = came.as_slice() else { panic!("{field}: {came:?}") };
-    assert_eq!(error, &refused, "both sides refuse with the same words");
+    assert_eq!(error, &refused, "both sides return the same error");
     assert_eq!(shown(after), shown(&grant));
 }
 
@@ -85,7 +86,7 @@ fn trees() {
 }
 
 #[test]
-fn partitions_wherever_they_stand() {
+fn partitions_are_bounded_in_every_field() {
     let limits = Limits { partitions_max: 100, ..Limits::DEFAULT };
     let tighter = Limits { partitions_max: 99, ..Limits::DEFAULT };
     let set = PartitionSet::from_range(90..100);
@@ -155,7 +156,7 @@ fn a_report_is_cut_where_it_gets_too_deep() {
 }
 
 #[test]
-fn what_does_not_begin_with_a_greeting_is_not_listened_to() {
+fn a_connection_without_a_greeting_is_refused() {
     let grant = bytes_of(&Message::Grant { tag: samples::tag(1) }, &Limits::DEFAULT).unwrap();
     for (stranger, refused) in [
         (grant.as_slice(), WireError::OutOfTurn { kind: Kind::Grant as u8 }),
@@ -170,13 +171,13 @@ fn what_does_not_begin_with_a_greeting_is_not_listened_to() {
 }
 
 #[test]
-fn one_greeting_is_enough() {
+fn a_second_greeting_is_refused() {
     let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &hello_bytes(&samples::hello()));
     assert!(matches!(came.as_slice(), [Err(WireError::OutOfTurn { kind: 1 })]), "{came:?}");
 }
 
 #[test]
-fn a_frame_longer_than_any_can_be_ends_the_connection() {
+fn a_frame_above_the_longest_length_is_fatal() {
     let limits = Limits { header_bytes_max: 100, payload_bytes_max: 1_000, ..Limits::DEFAULT };
     let at = feed(&mut greeted_inbox(&limits), &1_126_u32.to_le_bytes());
     assert!(at.is_empty(), "{at:?}");
@@ -189,7 +190,7 @@ fn a_claimed_length_reserves_little() {
     let mut inbox = greeted_inbox(&Limits::DEFAULT);
     assert!(feed(&mut inbox, &(60_u32 << 20).to_le_bytes()).is_empty());
     let reserved = inbox.read_buffer().remaining_mut();
-    assert!(reserved <= 1 << 20, "{reserved} bytes reserved on a stranger's word");
+    assert!(reserved <= 1 << 20, "{reserved} bytes reserved for a length that an unknown peer claims");
 }
 
 /// The frame that announces a payload of `bytes` on `stream`.
@@ -205,7 +206,7 @@ fn chunk(stream: u32, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn chunks_must_fit_what_was_announced() {
+fn chunks_must_match_their_announcement() {
     for (frames, stream) in [
         (chunk(9, 1), 9),
         ([announcing(3, 10), chunk(3, 11)].concat(), 3),
@@ -248,13 +249,13 @@ fn a_refused_announcement_is_drained() {
     let came = feed(&mut inbox, &chunks);
     assert!(
         matches!(came.as_slice(), [Ok(_), Ok(_)]),
-        "the two that fit arrive, and nothing breaks: {came:?}"
+        "the two payloads within the limits arrive, and the connection goes on: {came:?}"
     );
 }
 
 #[test]
 fn kinds_of_later_versions_are_skipped() {
-    let mut unknown = frame(Kind::Grant, FLAG_PAYLOAD, b"whatever", b"it means");
+    let mut unknown = frame(Kind::Grant, FLAG_PAYLOAD, b"anything", b"it means");
     unknown[4] = 200;
     let mut unknown_chunked = frame(
         Kind::Partial,
@@ -276,7 +277,7 @@ fn kinds_of_later_versions_are_skipped() {
 }
 
 #[test]
-fn payloads_belong_to_kinds_that_have_them() {
+fn payloads_are_refused_for_kinds_without_one() {
     for bad in [
         frame(Kind::Grant, FLAG_PAYLOAD, b"", b"payload"),
         frame(Kind::Grant, 0, b"", b"payload"),
@@ -297,11 +298,11 @@ fn too_many_elements_are_refused_before_they_are_decoded() {
     let [Err(WireError::TooLarge { field: "cards", limit, got })] = came.as_slice() else {
         panic!("{came:?}")
     };
-    assert_eq!(*got, limit + 1, "counted no further than needed");
+    assert_eq!(*got, limit + 1, "counting stops at the first element above the limit");
 }
 
 #[test]
-fn shares_of_as_many_services_as_there_may_be() {
+fn shares_are_limited_in_number() {
     let refused_for = |message: &Message<Bytes>, wanted: &str| {
         let refused = bytes_of(message, &Limits::DEFAULT).unwrap_err();
         assert!(matches!(&refused, WireError::TooLarge { field, .. } if *field == wanted), "{refused:?}");
@@ -322,7 +323,7 @@ fn shares_of_as_many_services_as_there_may_be() {
 }
 
 #[test]
-fn a_class_that_nobody_knows_is_refused_by_name() {
+fn an_unknown_class_is_refused_by_name() {
     let of = |class| {
         let header = ShareHeader { service: "search".into(), share: 1.0, class };
         let header = SharesRequestHeader { id: 1, settings: vec![header] }.encode_to_vec();

@@ -1,4 +1,5 @@
-//! The two halves of a connection against each other, against golden bytes, and against garbage.
+//! Tests of the two halves of a connection: against each other, against golden bytes, and against arbitrary
+//! bytes.
 
 mod garbage;
 mod golden;
@@ -18,7 +19,7 @@ use std::io::IoSlice;
 use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 
-/// An inbox that has had its greeting.
+/// An inbox that has received a greeting.
 fn greeted_inbox(limits: &Limits) -> Inbox {
     let mut outbox = Outbox::new(limits.clone());
     outbox.push_hello(&samples::hello()).unwrap();
@@ -28,7 +29,7 @@ fn greeted_inbox(limits: &Limits) -> Inbox {
     inbox
 }
 
-/// One write of `bytes_max` bytes at most, as a socket would take it.
+/// One write of at most `bytes_max` bytes, as a socket would accept it.
 fn write_once(outbox: &mut Outbox, bytes_max: usize) -> Vec<u8> {
     let mut slices = [IoSlice::new(&[]); 8];
     let filled = outbox.fill_slices(&mut slices);
@@ -38,7 +39,7 @@ fn write_once(outbox: &mut Outbox, bytes_max: usize) -> Vec<u8> {
     bytes
 }
 
-/// Everything an outbox has, written in steps of `step` bytes at most.
+/// All bytes of an outbox, written in steps of at most `step` bytes.
 fn written(outbox: &mut Outbox, step: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !outbox.is_empty() {
@@ -48,7 +49,7 @@ fn written(outbox: &mut Outbox, step: usize) -> Vec<u8> {
     bytes
 }
 
-/// What an inbox makes of some bytes, up to and including a fatal error.
+/// The items that an inbox decodes from some bytes, up to and including a fatal error.
 fn feed(inbox: &mut Inbox, bytes: &[u8]) -> Vec<Result<Incoming, WireError>> {
     let (mut came, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
@@ -63,7 +64,7 @@ fn feed(inbox: &mut Inbox, bytes: &[u8]) -> Vec<Result<Incoming, WireError>> {
     came
 }
 
-/// Takes what has come out of an inbox; false when it is broken.
+/// Takes all available items from an inbox. Returns false after a fatal error.
 fn take_all(inbox: &mut Inbox, came: &mut Vec<Result<Incoming, WireError>>) -> bool {
     loop {
         match inbox.next() {
@@ -80,19 +81,19 @@ fn take_all(inbox: &mut Inbox, came: &mut Vec<Result<Incoming, WireError>>) -> b
     }
 }
 
-/// The bytes of one message.
+/// Encodes one message.
 fn bytes_of(message: &Message<Bytes>, limits: &Limits) -> Result<Vec<u8>, WireError> {
     let mut outbox = Outbox::new(limits.clone());
     outbox.push(message)?;
     Ok(written(&mut outbox, usize::MAX))
 }
 
-/// Messages have no equality of their own: that of what they show is as good.
+/// Messages do not implement `PartialEq`; their `Debug` text is compared instead.
 fn shown(message: &Message<Bytes>) -> String {
     format!("{message:?}")
 }
 
-/// What came, as it shows.
+/// The `Debug` texts of received items.
 fn shown_all(came: &[Result<Incoming, WireError>]) -> Vec<String> {
     let show = |came: &Result<Incoming, WireError>| match came {
         Ok(Incoming::Message(message)) => shown(message),
@@ -101,7 +102,7 @@ fn shown_all(came: &[Result<Incoming, WireError>]) -> Vec<String> {
     came.iter().map(show).collect()
 }
 
-/// The greeting for an outbox whose frames are looked at one by one.
+/// The bytes of a greeting, for tests that examine single frames.
 fn hello_bytes(hello: &Hello) -> Vec<u8> {
     let mut outbox = Outbox::new(Limits::DEFAULT);
     outbox.push_hello(hello).unwrap();

@@ -1,4 +1,4 @@
-//! What overtakes what: control frames pass between chunks; messages about one thing keep their order.
+//! Order of frames: control frames pass between chunks, and messages about one subject keep their order.
 
 use super::samples::{partial, tag};
 use super::stream::{about, down, id, up};
@@ -18,7 +18,7 @@ fn partial_of(sequence: u64, bytes: usize, last: bool) -> Message<Bytes> {
     Message::Partial(Box::new(Partial { tag: tag(sequence), last, ..partial(payload) }))
 }
 
-/// Which wave each message is about, and whether it is the last of it.
+/// The wave of each message, and whether the message is the wave's last.
 fn waves(came: &[Result<Incoming, WireError>]) -> Vec<(u64, bool)> {
     let wave = |came: &Result<Incoming, WireError>| match came {
         Ok(Incoming::Message(Message::Partial(partial))) => (partial.tag.wave.sequence, partial.last),
@@ -28,7 +28,7 @@ fn waves(came: &[Result<Incoming, WireError>]) -> Vec<(u64, bool)> {
     came.iter().map(wave).collect()
 }
 
-/// An outbox in the middle of a large partial of wave 1, and the inbox that has had its first chunk.
+/// An outbox in the middle of a large partial of wave 1, and the inbox that has received its first chunk.
 fn mid_payload() -> (Outbox, Inbox) {
     let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
     outbox.push(&partial_of(1, 50_000, false)).unwrap();
@@ -42,7 +42,7 @@ fn a_control_frame_passes_between_two_chunks() {
     let (mut outbox, mut inbox) = mid_payload();
     outbox.push(&Message::Grant { tag: tag(2) }).unwrap();
     let came = feed(&mut inbox, &write_once(&mut outbox, 30));
-    assert_eq!(waves(&came), [(2, true)], "the very next bytes are the grant's");
+    assert_eq!(waves(&came), [(2, true)], "the grant's bytes come next");
     assert_eq!(waves(&feed(&mut inbox, &written(&mut outbox, 999))), [(1, false)]);
 }
 
@@ -58,7 +58,7 @@ fn a_chunk_that_has_begun_is_finished_first() {
 }
 
 #[test]
-fn what_is_about_one_wave_keeps_its_order() {
+fn messages_of_one_wave_keep_their_order() {
     let (mut outbox, mut inbox) = mid_payload();
     outbox.push(&partial_of(1, 9, true)).unwrap();
     outbox.push(&partial_of(2, 9, true)).unwrap();
@@ -67,7 +67,7 @@ fn what_is_about_one_wave_keeps_its_order() {
 }
 
 #[test]
-fn what_is_about_one_stream_keeps_its_order() {
+fn messages_of_one_stream_keep_their_order() {
     let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
     let long = about(StreamMessage::Up(up(vec![1; 50_000])));
     outbox.push(&long).unwrap();
@@ -86,7 +86,7 @@ fn what_is_about_one_stream_keeps_its_order() {
     let mut came = feed(&mut inbox, &first);
     came.extend(feed(&mut inbox, &written(&mut outbox, 999)));
     let in_order: Vec<String> = ahead.iter().chain([&long]).chain(&behind).map(shown).collect();
-    assert_eq!(shown_all(&came), in_order, "a wave of the same numbers is none of the stream's business");
+    assert_eq!(shown_all(&came), in_order, "a wave with the same numbers is in another lane");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_beat_passes_between_two_chunks_of_its_own_stream() {
     outbox.push(&next).unwrap();
     outbox.push(&beat).unwrap();
     let came = feed(&mut inbox, &write_once(&mut outbox, 30));
-    assert_eq!(shown_all(&came), [shown(&beat)], "the very next bytes are the beat's");
+    assert_eq!(shown_all(&came), [shown(&beat)], "the beat's bytes come next");
     assert_eq!(shown_all(&feed(&mut inbox, &written(&mut outbox, 999))), [shown(&long), shown(&next)]);
 }
 
@@ -130,7 +130,11 @@ fn large_payloads_take_turns() {
     outbox.push(&partial_of(2, 20_000, true)).unwrap();
     outbox.push(&partial_of(3, 30_000, true)).unwrap();
     let came = feed(&mut inbox, &written(&mut outbox, 7_777));
-    assert_eq!(waves(&came), [(2, true), (3, true), (1, true)], "the shorter are not held up by the longer");
+    assert_eq!(
+        waves(&came),
+        [(2, true), (3, true), (1, true)],
+        "shorter payloads do not wait for the longer one"
+    );
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn a_long_payload_has_longer_chunks() {
         let mut outbox = Outbox::new(limits.clone());
         outbox.push(&partial_of(1, bytes, true)).unwrap();
         let writes = std::iter::from_fn(|| (!outbox.is_empty()).then(|| write_once(&mut outbox, usize::MAX)));
-        assert_eq!(writes.count(), chunks, "of {bytes} bytes");
+        assert_eq!(writes.count(), chunks, "chunks of {bytes} bytes");
     }
 }
 
@@ -150,18 +154,26 @@ fn payloads_of_one_length_go_one_after_the_other() {
     (0..4).for_each(|n| outbox.push(&partial_of(n, 50_000, true)).unwrap());
     let bytes = written(&mut outbox, 7_777);
     let (half, rest) = bytes.split_at(bytes.len() / 2 + 500);
-    assert_eq!(waves(&feed(&mut inbox, half)), [(0, true), (1, true)], "half the bytes are two of four");
+    assert_eq!(
+        waves(&feed(&mut inbox, half)),
+        [(0, true), (1, true)],
+        "half of the bytes are two of the four payloads"
+    );
     assert_eq!(waves(&feed(&mut inbox, rest)), [(2, true), (3, true)]);
 }
 
 #[test]
-fn a_long_payload_has_half_of_what_shorter_ones_leave_no_room_for() {
+fn the_oldest_payload_gets_every_second_chunk() {
     let (mut outbox, mut inbox) = (Outbox::new(LIMITS), greeted_inbox(&LIMITS));
     outbox.push(&partial_of(1, 100_000, true)).unwrap();
     (2..12).for_each(|n| outbox.push(&partial_of(n, 20_000, true)).unwrap());
     let came = waves(&feed(&mut inbox, &written(&mut outbox, usize::MAX)));
     let at = came.iter().position(|&(wave, _)| wave == 1);
-    assert_eq!(at, Some(4), "the fifth is not yet whole when as many bytes of theirs are there: {came:?}");
+    assert_eq!(
+        at,
+        Some(4),
+        "the fifth short payload is incomplete when half of the chunks have carried the long one: {came:?}"
+    );
 }
 
 #[test]
@@ -181,7 +193,7 @@ fn the_largest_payloads_go_two_at_a_time() {
     (0..6).for_each(|n| outbox.push(&partial_of(n, 100_000, true)).unwrap());
     let came = feed(&mut inbox, &written(&mut outbox, usize::MAX));
     assert_eq!(came.len(), 6);
-    assert!(came.iter().all(Result::is_ok), "the receiver's bound is the sender's: {came:?}");
+    assert!(came.iter().all(Result::is_ok), "sender and receiver have the same limit: {came:?}");
 }
 
 #[test]
@@ -197,7 +209,7 @@ fn long_payloads_are_sent_and_received_without_copying() {
 }
 
 #[test]
-fn what_waits_is_counted() {
+fn len_bytes_counts_waiting_bytes() {
     let mut outbox = Outbox::new(LIMITS);
     assert_eq!((outbox.is_empty(), outbox.len_bytes()), (true, 0));
     outbox.push(&Message::Grant { tag: tag(1) }).unwrap();

@@ -1,4 +1,4 @@
-//! Pushed work on the wire: what is at a limit passes, and what makes no sense is refused by its field.
+//! Push waves on the wire: values at a limit pass, and malformed values are refused by field.
 
 use super::limits::{frame, passes_only_within};
 use super::{bytes_of, feed, greeted_inbox, shown, shown_all};
@@ -29,7 +29,7 @@ fn an_application_s_name_is_bounded() {
 }
 
 #[test]
-fn a_problem_is_clipped_where_it_is_said_and_bounded_where_it_is_heard() {
+fn problems_are_clipped_when_sent_and_bounded_when_read() {
     let limits = Limits { message_bytes_max: 4, ..Limits::DEFAULT };
     let problem = PushMessage::Failed { request: 7, problem: "no disk".into() };
     let clipped = message(PushMessage::Failed { request: 7, problem: "no d".into() });
@@ -61,6 +61,6 @@ fn pushes_are_numbered_from_one_and_have_a_payload() {
         let sound = bytes_of(&push(1, "run"), &Limits::DEFAULT).unwrap();
         let came = feed(&mut greeted_inbox(&Limits::DEFAULT), &[bytes, sound].concat());
         assert!(matches!(&came[0], Err(WireError::Malformed { field: of }) if *of == field), "{came:?}");
-        assert!(came[1].is_ok(), "the next is read all the same");
+        assert!(came[1].is_ok(), "the next message is read");
     }
 }

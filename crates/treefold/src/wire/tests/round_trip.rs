@@ -1,4 +1,4 @@
-//! Whatever is sent arrives equal, however the bytes are cut on the way.
+//! Every message arrives equal, however its bytes are split on the way.
 
 use super::strategies::message;
 use super::{bytes_of, feed, greeted_inbox, hello_bytes, samples, shown, shown_all, stream, write_once};
@@ -6,7 +6,7 @@ use crate::wire::{Inbox, Outbox};
 use proptest::prelude::*;
 use treefold_core::limits::Limits;
 
-/// Chunks so short that arbitrary payloads fill several.
+/// Chunks short enough that arbitrary payloads need several.
 const SHORT_CHUNKS: Limits = Limits { chunk_bytes: 8 << 10, ..Limits::DEFAULT };
 
 proptest! {
@@ -26,14 +26,14 @@ proptest! {
         }
         let mut arrived = shown_all(&came);
         let mut sent: Vec<String> = messages.iter().map(shown).collect();
-        // Small messages overtake large ones of other waves; what is in order is tested where order is.
+        // Small messages overtake large ones of other waves. `order.rs` tests the order.
         arrived.sort();
         sent.sort();
         prop_assert_eq!(arrived, sent);
     }
 
     #[test]
-    fn what_is_pushed_while_writing_arrives_too(
+    fn messages_pushed_while_writing_arrive(
         messages in proptest::collection::vec((message(), 0_usize..40_000), 1..8),
     ) {
         let mut outbox = Outbox::new(SHORT_CHUNKS);
@@ -55,7 +55,7 @@ proptest! {
 }
 
 #[test]
-fn a_read_may_end_anywhere() {
+fn reads_may_end_at_any_byte() {
     let mut bytes = hello_bytes(&samples::hello());
     let messages = || samples::messages().into_iter().chain(stream::messages());
     for (_, message) in messages() {
@@ -72,7 +72,7 @@ fn a_read_may_end_anywhere() {
 }
 
 #[test]
-fn a_name_arrives_as_one_allocation() {
+fn equal_names_arrive_as_one_allocation() {
     use crate::wire::Incoming;
     use treefold_core::message::Message;
     let bytes = bytes_of(&samples::messages()[0].1, &Limits::DEFAULT).unwrap();

@@ -1,4 +1,4 @@
-//! One message of each kind, small enough for its bytes to be read by eye.
+//! One message of each kind, small enough to read its bytes by eye.
 
 use crate::wire::{Assignment, Failed, Fault, FaultCode, Hello, Launch, Launcher, Started};
 use bytes::Bytes;
@@ -209,7 +209,7 @@ pub(super) fn shares() -> SharesReport {
     }
 }
 
-/// Each word between launchers, by name.
+/// Each kind of launch message, by name.
 pub(super) fn launches() -> Vec<(&'static str, Launch)> {
     let started = || Started { place: "a:0".into(), card: Arc::new(card()) };
     let failed = Failed { place: "b:1".into(), what: "ended with 3".into(), last_words: vec!["oh".into()] };
@@ -236,7 +236,7 @@ pub(super) fn launches() -> Vec<(&'static str, Launch)> {
     ]
 }
 
-/// Each kind of message, by name; those about streams are in [`super::stream`].
+/// Each kind of message, by name. Messages about streams are in [`super::stream`].
 pub(super) fn messages() -> Vec<(&'static str, Message<Bytes>)> {
     let options = CallOptions {
         deadline: Duration::from_millis(200),

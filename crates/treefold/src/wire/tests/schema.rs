@@ -1,7 +1,7 @@
 //! `docs/protocol.proto` and the Rust headers describe the same messages.
 //!
-//! The test reads both as text: each message's fields by number, with name and type. A packed column of numbers may be
-//! `bytes` in Rust, where `wire/columns.rs` and `wire/stream/tags.rs` encode it by hand.
+//! The test reads both as text: each message's fields by number, with name and type. A packed column of
+//! numbers may be `bytes` in Rust, where `wire/columns.rs` and `wire/stream/tags.rs` encode it by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,5 +130,5 @@ fn protocol_proto_and_the_rust_headers_have_the_same_fields() {
     let unused = all.filter(|&(of_calls, name)| !used.contains(&(of_calls, name.clone())));
     found.extend(unused.map(|(_, name)| format!("{name}: not in protocol.proto")));
     assert!(found.is_empty(), "{found:#?}");
-    assert!(used.len() > 40, "the files are not read as they should be: {used:?}");
+    assert!(used.len() > 40, "too few headers were found in the files: {used:?}");
 }

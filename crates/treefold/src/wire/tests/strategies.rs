@@ -66,7 +66,7 @@ fn shared_text() -> impl Strategy<Value = Arc<str>> {
     name().prop_map(Arc::from)
 }
 
-/// Short, and now and then long enough to be shared, or to go in chunks of 8 KiB.
+/// Usually short, sometimes long enough to be shared or to go in chunks of 8 KiB.
 pub(super) fn payload() -> impl Strategy<Value = Bytes> {
     let long = (any::<u8>(), 3_000_usize..30_000).prop_map(|(byte, len)| vec![byte; len]);
     prop_oneof![4 => vec(any::<u8>(), 0..64), 1 => long].prop_map(Bytes::from)
@@ -176,7 +176,7 @@ fn call() -> impl Strategy<Value = Message<Bytes>> {
     )
 }
 
-/// What others say of a third is as exact as 32 bits of microseconds.
+/// Figures about a third node have a precision of 32 bits of microseconds.
 fn loads() -> impl Strategy<Value = Vec<LoadNews>> {
     let micros = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
     let news = (node(), micros(), micros(), any::<u32>(), any::<u32>(), micros()).prop_map(
@@ -220,7 +220,7 @@ fn options() -> impl Strategy<Value = CallOptions> {
         Just(ReplicaPolicy::PrequalInline),
         (1_u32..=16).prop_map(|polls| ReplicaPolicy::Polled { polls }),
     ];
-    // Without negative zero, which protobuf does not tell from zero.
+    // Without negative zero, which protobuf does not distinguish from zero.
     let coverage = any::<f64>().prop_map(|coverage| coverage + 0.0);
     let rest = (any::<[bool; 2]>(), 1_u32..300, pushed());
     (micros(), coverage, shape, option::of(policy), waiting(), option::of(set()), rest).prop_map(
@@ -349,7 +349,7 @@ fn operators() -> impl Strategy<Value = Result<Vec<OperatorStatus>, Arc<str>>> {
 
 fn settings() -> impl Strategy<Value = Vec<ShareSetting>> {
     let class = option::of(prop_oneof![Just(Class::Interactive), Just(Class::Batch)]);
-    // Bounds are for the node to hold shares against.
+    // Includes invalid shares: the node checks the bounds, not the wire.
     let setting = ("\\PC{0,8}", -1.0f64..2_000.0, class).prop_map(|(service, share, class)| ShareSetting {
         service,
         share,

@@ -1,4 +1,4 @@
-//! Streams' messages: one of each kind to be read by eye, and any within the limits.
+//! Messages about streams: one of each kind to read by eye, and arbitrary ones within the limits.
 
 use super::samples::{loss, set, tree};
 use super::strategies;
@@ -24,7 +24,7 @@ pub(super) fn about(message: StreamMessage<Bytes>) -> Message<Bytes> {
     Message::Stream(Box::new(message))
 }
 
-/// The stream that a front-end opened as its `sequence`th; its numbers are those of wave `sequence`.
+/// The `sequence`th stream of a front-end. Its numbers are those of wave `sequence`.
 pub(super) fn id(sequence: u64) -> StreamId {
     StreamId { origin: 0xfeed, sequence }
 }
@@ -142,7 +142,7 @@ fn any_id() -> impl Strategy<Value = StreamId> {
     any::<(u64, u64)>().prop_map(|(origin, sequence)| StreamId { origin, sequence })
 }
 
-/// Lanes of endpoints that the strategies' sets can hold.
+/// Lanes of endpoints that the strategies' sets can contain.
 fn lane() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), 1_u32..1 << 19]
 }
@@ -290,7 +290,7 @@ pub(super) fn message() -> impl Strategy<Value = Message<Bytes>> {
 }
 
 #[test]
-fn every_way_to_be_over_arrives_as_it_was() {
+fn every_stream_error_round_trips() {
     use super::{bytes_of, feed, greeted_inbox, shown, shown_all};
     use treefold_core::limits::Limits;
     let text: Arc<str> = "text".into();

@@ -1,4 +1,4 @@
-//! Streams' fields: each limit on both sides alike, and each way to make no sense.
+//! Fields of streams: each limit on both sides, and each malformed value.
 
 use super::limits::{frame, passes_only_within};
 use super::samples::{self, loss, set, tree};
@@ -21,7 +21,7 @@ use treefold_core::stream::{StreamError, StreamSpec};
 use treefold_core::tree::Tree;
 
 #[test]
-fn partitions_wherever_they_stand() {
+fn partitions_are_bounded_in_every_field() {
     let limits = Limits { partitions_max: 100, ..Limits::DEFAULT };
     let tighter = Limits { partitions_max: 99, ..Limits::DEFAULT };
     let set = PartitionSet::from_range(90..100);
@@ -40,7 +40,7 @@ fn partitions_wherever_they_stand() {
 }
 
 #[test]
-fn lanes_are_those_of_endpoints_that_can_be() {
+fn lanes_are_bounded_by_the_number_of_partitions() {
     let limits = Limits { partitions_max: 100, ..Limits::DEFAULT };
     let tighter = Limits { partitions_max: 99, ..Limits::DEFAULT };
     let message = about(StreamMessage::Up(StreamUp { lane: 100, ..up("") }));
@@ -52,7 +52,7 @@ fn lanes_are_those_of_endpoints_that_can_be() {
 }
 
 #[test]
-fn trees_losses_and_who_joined() {
+fn trees_missing_and_joined_endpoints_are_bounded() {
     let seats = tree().seats().len();
     let [limits, tighter] =
         [seats, seats - 1].map(|tree_seats_max| Limits { tree_seats_max, ..Limits::DEFAULT });
@@ -107,7 +107,7 @@ fn names_are_no_longer_than_on_cards() {
 }
 
 #[test]
-fn texts_of_an_end_are_clipped_between_characters() {
+fn texts_of_stream_errors_are_clipped_between_characters() {
     let limits = Limits { message_bytes_max: 4, ..Limits::DEFAULT };
     let told = closed(StreamError::Filter { problem: "abcß".into() });
     let came = feed(&mut greeted_inbox(&limits), &bytes_of(&told, &limits).unwrap());
@@ -121,7 +121,7 @@ fn texts_of_an_end_are_clipped_between_characters() {
 }
 
 #[test]
-fn lanes_out_of_order_are_neither_sent_nor_taken() {
+fn lanes_out_of_order_are_refused_on_both_sides() {
     let both = vec![(2, tags(&[(1, 1)])), (2, tags(&[(2, 2)]))];
     let refused = Outbox::new(Limits::DEFAULT).push(&settled(both)).unwrap_err();
     assert_eq!(refused, WireError::Inexpressible { field: "lanes" });
@@ -143,7 +143,7 @@ fn refuses(frame: Vec<u8>, error: &WireError) {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn malformed_fields_are_named() {
     let settled = |lanes: &[u8], run_counts: &[u8], runs: &[u8]| {
         let [lanes, run_counts, runs] = [lanes, run_counts, runs].map(<[u8]>::to_vec);
         frame_of(Kind::StreamSettled, 0, &SettledHeader { lanes, run_counts, runs })
