@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_arguments_are_refused_with_the_valid_range() {
         for senseless in [
             "",
             "search",

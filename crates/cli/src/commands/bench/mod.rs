@@ -1,22 +1,22 @@
-//! `treefold bench`: what a call or a stream costs, what a node costs that is never called, what answers are worth while
-//! nodes die, and how trees compare under load.
+//! `treefold bench`: measures the cost of calls, of streams and of idle nodes, checks answers while nodes
+//! die, and compares trees under load.
 //!
-//! Every node is a process of its own, started from this very executable, so that a figure is what a user would pay:
-//! sockets, context switches and scheduling included. Nothing is stubbed and every answer is checked; a benchmark
-//! that runs on while answers are wrong measures nothing.
+//! Every node is a separate process of this same executable, so that a figure includes everything a user
+//! would pay for: sockets, context switches and scheduling. Nothing is stubbed and every answer is checked,
+//! because the figures of a benchmark with wrong answers mean nothing.
 //!
-//! - [`fleet`]: starts the processes, waits until they know each other, and ends them, whatever happens.
+//! - [`fleet`]: starts the processes, waits until they know each other, and ends them in every case.
 //! - [`network`]: a fleet and a front-end of streams over it.
 //! - [`breaker`]: kills and stops nodes at random, and mends them.
-//! - [`cost`]: what a process has cost: processor time and memory; how busy the machine was.
-//! - [`moment`]: throughput and its price between two moments.
-//! - [`call`], [`stream`] and [`idle`]: what things cost.
+//! - [`cost`]: processor time and memory of a process; processor time of the machine.
+//! - [`moment`]: throughput and processor time between two moments.
+//! - [`call`], [`stream`] and [`idle`]: costs of calls, streams and idle nodes.
 //! - [`faults`] and [`stream_faults`]: whether answers and waves are right and in time while nodes are killed and
 //!   stopped.
-//! - [`stream_stall`]: what nodes keep for a front-end that does not read.
+//! - [`stream_stall`]: memory of nodes while a front-end does not read.
 //! - [`tool`]: a parallel tool's start-up, its metric streams and its clocks, over streams.
 //! - [`fairness`]: two applications' parts of one node while shares and tasks change.
-//! - [`flood`]: a relay that one application floods while another asks for little.
+//! - [`flood`]: a relay that one application floods while another makes few calls.
 //! - [`micro`]: response time and throughput of tree shapes under load, on emulated processors.
 
 mod breaker;
@@ -40,15 +40,15 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Measure calls, streams, idle nodes, either while nodes die, trees under load, or a tool's streams, with a process
-/// for every node
+/// Measure calls, streams, idle nodes, faults, trees under load, or a tool's streams, with one process for
+/// every node
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     what: What,
 }
 
-/// How a benchmark ends that has printed its figures, by what is wrong with them.
+/// Returns how a benchmark ends after it has printed its figures; `problem` is the error found in them.
 fn judged(problem: Option<String>, seed: u64) -> Result<Verdict, Failure> {
     match problem {
         None => Ok(Verdict::Full),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_that_are_wrong_are_the_one_answer_that_a_script_gets() {
+    fn wrong_figures_fail_with_the_problem_and_the_seed() {
         assert_eq!(judged(None, 7).ok(), Some(Verdict::Full));
         let failure = judged(Some("2 waves were wrong".to_owned()), 7).unwrap_err();
         assert!(
