@@ -12,7 +12,7 @@ fn a_killed_node_without_a_declared_total_is_missed_and_the_answer_says_that_the
     wait_for_members(&first.addr, 2);
     let call = |rest: &[&str]| run_args(&[&["call", "micro/sum", "--at", &first.addr], rest].concat());
     let full = call(&[]);
-    let verdict = "full: coverage 1.000 (8 of 8 partitions, and that total is a guess)";
+    let verdict = "full: coverage 1.000 (8 of 8 partitions, an estimated total)";
     assert!(full.code == 0 && full.stdout.contains(verdict), "{}", full.stdout);
     drop(second);
     wait_for_members(&first.addr, 1);

@@ -25,7 +25,7 @@ pub(super) enum Line {
     Nothing,
 }
 
-/// What `:help` prints.
+/// Text that `:help` prints.
 pub(super) const HELP: &str = "\
   words               search: any of the words; +must -not \"a phrase\" title:word path:word
   :kill N             end node N as kill -9 does

@@ -113,7 +113,10 @@ impl Demo {
     fn folder(&self) -> Result<PathBuf, Failure> {
         match &self.path {
             Some(path) if path.is_dir() => Ok(path.clone()),
-            Some(path) => Err(Failure::usage(format!("--path {}: no such folder; give an existing one", path.display()))),
+            Some(path) => Err(Failure::usage(format!(
+                "--path {}: no such folder; give an existing one",
+                path.display()
+            ))),
             None => corpus::default_folder(),
         }
     }

@@ -60,7 +60,10 @@ pub(super) async fn by_filter(
         while waiting > 0 {
             let wave = in_time(stream.wave()).await?;
             if wave.tag != tag {
-                return Err(Failure::failed(format!("a probe of round {} came in round {tag}; expected none", wave.tag)));
+                return Err(Failure::failed(format!(
+                    "a probe of round {} came in round {tag}; expected none",
+                    wave.tag
+                )));
             }
             waiting = waiting.saturating_sub(wave.contributors.len());
             for packet in &wave.packets {
@@ -104,7 +107,8 @@ pub(super) async fn directly(
             let at_ns = now_ns();
             let told = wave.packets.first().map(decoded).transpose()?;
             let answer = told.and_then(|told| told.answers).filter(|answer| answer.probe.round == tag);
-            let answer = answer.ok_or_else(|| Failure::failed("a daemon's reply does not answer the last probe"))?;
+            let answer =
+                answer.ok_or_else(|| Failure::failed("a daemon's reply does not answer the last probe"))?;
             if let Some((skew_ns, bound_ns)) = measured(&answer, at_ns) {
                 of_one.push(Estimate { skew_ns, bound_ns, at_ns });
             }

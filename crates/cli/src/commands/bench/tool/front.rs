@@ -131,7 +131,10 @@ async fn from_tree(stream: &mut Stream, all: &PartitionSet, request: Bytes) -> R
     let tag = in_time(stream.send(request)).await?;
     let wave = in_time(stream.wave()).await?;
     if wave.tag != tag || wave.contributors != *all {
-        let said = format!("expected the answer to request {tag}, but wave {} from {} came", wave.tag, wave.contributors);
+        let said = format!(
+            "expected the answer to request {tag}, but wave {} from {} came",
+            wave.tag, wave.contributors
+        );
         return Err(Failure::failed(said));
     }
     only(wave.packets)

@@ -27,7 +27,9 @@ pub(super) fn verify(reported: &Reported, seed: u64, count: u32) -> Result<usize
     }
     // No skew was injected, so the clocks of one machine may be off by no more than the reported bound.
     match reported.skews.iter().find(|skew| skew.skew_ns.unsigned_abs() > skew.bound_ns) {
-        Some(wrong) => Err(Failure::failed(format!("a correct clock was measured as off by more than its bound: {wrong:?}"))),
+        Some(wrong) => Err(Failure::failed(format!(
+            "a correct clock was measured as off by more than its bound: {wrong:?}"
+        ))),
         None => Ok(classes),
     }
 }
