@@ -353,5 +353,5 @@ async fn a_process_that_a_job_manager_started_says_in_its_log_why_it_ended() {
     let status = tokio::task::spawn_blocking(move || process.wait()).await.expect("no panic");
     assert_eq!(status.expect("it ends").code(), Some(5));
     let said = std::fs::read_to_string(log.path()).expect("a log");
-    assert!(said.contains("the network's front-end is gone"), "{said:?}");
+    assert!(said.contains("the network's front-end can't be reached any more"), "{said:?}");
 }
