@@ -1,4 +1,4 @@
-//! The benchmarks run, check their sums, print what they promise, and leave no process behind.
+//! Benchmarks run, check their sums, print all figures, and leave no process behind.
 
 mod real;
 
@@ -44,12 +44,12 @@ fn streams_are_measured_over_real_processes() {
 }
 
 #[test]
-fn a_front_end_that_does_not_read_holds_senders_up_and_loses_nothing() {
+fn stalled_front_end_holds_senders_back_without_loss() {
     let ended =
         run("bench stream-stall --backends 3 --shape kary:2 --packet-bytes 20000 --seconds 1 -o json");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let figures = ended.json();
-    // Windows of 1 MiB hold 52 such packets of each back-end, of the wave's nodes one and two levels deep.
+    // Windows of 1 MiB hold 52 such packets of each back-end, at the nodes one and two levels deep.
     let waiting = figures["waves_waiting"].as_u64().expect("a number");
     assert!((1..=4 * 52).contains(&waiting), "{figures}");
     assert!(figures["waves_per_s_after"].as_f64() > Some(0.0), "{figures}");
@@ -62,7 +62,7 @@ fn idle_nodes_are_measured() {
     assert!(figures["cpu_percent"].is_number() && figures["threads"].as_u64() >= Some(1));
 }
 
-/// Processes whose parent was `parent` when they were started; their parent's number is the fourth field.
+/// Returns the child processes of `parent`. The parent's id is the fourth field of `stat`.
 fn children_of(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("procfs is mounted").filter_map(Result::ok);
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

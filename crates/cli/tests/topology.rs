@@ -274,5 +274,8 @@ fn an_ssh_configuration_is_read_with_what_it_includes() {
     let none = run(&["--only", "x*"]);
     assert_eq!(none.status.code(), Some(1));
     let said = String::from_utf8(none.stderr).unwrap();
-    assert!(said.ends_with("config names 5 hosts, and --only and --except leave none\n"), "{said}");
+    assert!(
+        said.ends_with("config names 5 hosts, but --only and --except leave none; change the patterns\n"),
+        "{said}"
+    );
 }

@@ -131,7 +131,7 @@ mod tests {
         let every = Some(Duration::from_secs(1));
         assert_eq!(Sends::of(None, every).unwrap(), Sends::Packet(Bytes::new()), "a beat");
         let refused = Sends::of(Some(r#"{"format": "i64", "values": ["a"]}"#), None).unwrap_err().to_string();
-        assert!(refused.starts_with("--send ") && refused.contains("is no i64"), "{refused}");
+        assert!(refused.starts_with("--send ") && refused.contains("not of type i64"), "{refused}");
         assert!(Sends::of(Some("@/nowhere/at/all"), None).unwrap_err().to_string().contains("@FILE"));
     }
 }

@@ -145,7 +145,7 @@ pub(crate) struct Model {
     pub(crate) asked: String,
     /// The last successful look, and its time.
     pub(crate) look: Option<(Instant, Look)>,
-    /// Why the last look failed, if it did.
+    /// Error of the last look, if it failed.
     pub(crate) trouble: Option<String>,
     pub(crate) history: History,
     pub(crate) sort: Sort,

@@ -14,7 +14,7 @@ use treefold::topology::draw::{Drawing, Options, ROWS_MAX, dot, svg, text};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Draw {
-    /// The file; - is standard input
+    /// File to draw; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 

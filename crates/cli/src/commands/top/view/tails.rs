@@ -69,7 +69,7 @@ fn nodes_line(nodes: &Nodes) -> String {
     format!("load {load_ms_mean:.1} ms, {load_ms_max:.1} at {most_loaded}")
 }
 
-/// How long, on what, where, and how many nodes it stands for.
+/// Formats a subtree: its time, main activity, root, and number of nodes.
 fn subtree_line(subtree: &Subtree) -> String {
     let time = short(Duration::from_micros(subtree.total_us));
     let below = if subtree.nodes > 1 { format!(", {} nodes", subtree.nodes) } else { String::new() };
