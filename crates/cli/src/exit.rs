@@ -4,10 +4,10 @@
 //! |---|---|
 //! | 0 | a full answer, or the command did its work |
 //! | 1 | something else went wrong: a file, an operator, a child process |
-//!  2 | invalid arguments, or the call was rejected before any node was asked |
+//! | 2 | invalid arguments, or the call was rejected before any node was asked |
 //! | 3 | a partial answer, at or above the minimum coverage |
 //! | 4 | less than the minimum coverage: no answer |
-//!  5 | no node could be reached |
+//! | 5 | no node could be reached |
 //!
 //! Codes are part of the interface, because scripts branch on them. A partial answer never has code 0.
 

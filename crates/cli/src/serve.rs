@@ -114,7 +114,7 @@ impl Serve {
         (!declared).then(|| {
             format!(
                 "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; answers \
-                 are marked as having an estimated total. Declare the total as in partitions={partitions}/{total}",
+                 report that the total is a guess. Declare the total as in partitions={partitions}/{total}",
                 self.name()
             )
         })

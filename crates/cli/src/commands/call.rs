@@ -169,7 +169,7 @@ pub(crate) fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
     let tree = reply.explain().map_or_else(String::new, |report| {
         format!(", {} nodes in a tree of depth {}", explain::nodes(report), explain::depth(report))
     });
-    let guess = if reply.total_is_guess { ", an estimated total" } else { "" };
+    let guess = if reply.total_is_guess { ", and that total is a guess" } else { "" };
     format!(
         "{verdict}: coverage {:.3} ({} of {} partitions{guess}) in {}{tree}",
         reply.coverage(),

@@ -63,14 +63,14 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     )
 }
 
-/// Returns one line for each service with an estimated total, and one for each member with a refused total.
+/// Returns one line for each service with a guessed total, and one for each member with a refused total.
 fn total_notes(status: &NodeStatus, style: Style) -> Vec<String> {
     let mut notes = Vec::new();
     for TotalStatus { service, agreed, refused } in &status.totals {
         if !agreed.declared && agreed.total > 0 {
             let total = agreed.total;
             notes.push(style.warning(format_args!(
-                "{service}: the total is an estimate: {total} partitions were seen, and no node declares the total"
+                "{service}: the total is a guess: {total} partitions were seen, and no node declares the total"
             )));
         }
         for refused in refused {

@@ -149,7 +149,7 @@ pub(crate) struct StatusView {
 #[derive(Serialize)]
 struct Total {
     total: u32,
-    /// False when it is a guess: the highest partition ever seen, plus one.
+    /// False if it is a guess: the highest partition ever seen, plus one.
     declared: bool,
     /// Members whose partitions of the service are not used, because their total differs.
     refused: Vec<Refused>,
@@ -202,7 +202,7 @@ struct Member {
 struct Hosted {
     partitions: Vec<u32>,
     total: u32,
-    /// True if the member declares the total, false if it estimates it.
+    /// True if the member declares the total, false if it guesses it.
     declared: bool,
 }
 

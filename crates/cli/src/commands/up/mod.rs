@@ -49,7 +49,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "COMMAND", conflicts_with = "serve", value_parser = parse::words)]
     back_end: Option<Words>,
 
-    /// Start all processes on this host, whatever their hosts are in the topology
+    /// Start all processes on this host, even if the topology names other hosts
     #[arg(long)]
     local: bool,
 
