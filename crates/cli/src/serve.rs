@@ -113,8 +113,9 @@ impl Serve {
         let Self { partitions, total, declared, .. } = self;
         (!declared).then(|| {
             format!(
-                "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; answers \
-                 report that the total is a guess. Declare the total as in partitions={partitions}/{total}",
+                "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; \
+                 answers report that the total is a guess. Declare the total as in \
+                 partitions={partitions}/{total}",
                 self.name()
             )
         })

@@ -36,7 +36,8 @@ pub(crate) fn failure_of(error: Error) -> Failure {
             Failure::unreachable(format!("{error}; check the address, or start a node with `treefold node`"))
         }
         Error::Handshake { .. } => Failure::unreachable(format!(
-            "{error}; give the cluster's name with --cluster (default {CLUSTER_DEFAULT:?}) and its token in {TOKEN_VARIABLE}"
+            "{error}; give the cluster's name with --cluster (default {CLUSTER_DEFAULT:?}) and its token in \
+             {TOKEN_VARIABLE}"
         )),
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
             Failure::unreachable(format!("{error}; give another node with --at"))
@@ -80,7 +81,8 @@ pub(crate) async fn connect(at: &[String], direct: bool, cluster: &str) -> Resul
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(client) => client.map_err(failure_of),
         Err(_) => Err(Failure::unreachable(format!(
-            "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address, or start a node with `treefold node`",
+            "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address, or start a node with \
+             `treefold node`",
             at.join(", ")
         ))),
     }

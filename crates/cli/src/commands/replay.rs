@@ -84,7 +84,7 @@ impl Replay {
         }
         match summary.is_faithful() {
             Some(false) => Err(Failure::failed(
-                "the effects differ from the recorded ones; compare the steps with those of the program that recorded",
+                "the effects differ from the recorded ones; compare the steps of both programs",
             )),
             _ => Ok(Verdict::Full),
         }

@@ -70,12 +70,13 @@ fn total_notes(status: &NodeStatus, style: Style) -> Vec<String> {
         if !agreed.declared && agreed.total > 0 {
             let total = agreed.total;
             notes.push(style.warning(format_args!(
-                "{service}: the total is a guess: {total} partitions were seen, and no node declares the total"
+                "{service}: the total is a guess: {total} partitions were seen, and no node declares it"
             )));
         }
         for refused in refused {
             notes.push(style.bad(format_args!(
-                "{service}: {} is refused: its total is {}, but the cluster's is {agreed}; its partitions are not used",
+                "{service}: {} is refused: its total is {}, but the cluster's is {agreed}; its \
+                 partitions are not used",
                 refused.node, refused.claim
             )));
         }

@@ -85,7 +85,7 @@ async fn streams_of_node(stream: &EndpointStream) -> Option<NodeStreams> {
 fn pace_of(stream: &EndpointStream) -> Duration {
     let opening = stream.opening();
     let pace = Pace::read(&opening.spec.params).unwrap_or_else(|error| {
-        tracing::warn!(stream = %opening.stream, %error, "a stream of hosts has invalid parameters; its pace is the default one");
+        tracing::warn!(stream = %opening.stream, %error, "invalid parameters of a stream of hosts; using defaults");
         Pace::default()
     });
     pace.interval()

@@ -49,10 +49,10 @@ const EXAMPLES: &str = "\
 With -o json, one line:
   {processors, callers, phases: [{what, share_long, share_short, class_long, long_ms, short_ms, due, first_second,
    steady, error_points, converged_ms, long_per_s, short_per_s}], samples: [{at_s, phase, part}]}
-due, first_second, steady and part are the long application's part of the processor time of both: as its share demands,
-in the first second after the change, from then on, and in each interval between samples. error_points is
-steady minus due, in hundredths of the whole; converged_ms is the time after which the part since the change stays within
-two of them, null if it never does.
+due, first_second, steady and part are the long application's part of the processor time of both: as its share
+demands, in the first second after the change, from then on, and in each interval between samples. error_points is
+steady minus due, in hundredths of the whole; converged_ms is the time after which the part since the change stays
+within two of them, null if it never does.
 
 Examples:
   treefold bench fairness

@@ -73,13 +73,12 @@ With -o json, one line:
   {nodes, partitions, replicas, relays, seed, calls, full, partial, empty, wrong, late, worst_overrun_ms, kills, stops,
    coverage_mean, coverage_at_rest_after, healed_ms, missing_by_reason: {REASON: PARTITIONS},
    took: {calm, killed, stopped: {calls, p50_ms, p99_ms, max_ms}}, cases: [...]}
-wrong counts answers that don't account for every partition exactly once, answers whose value is not the sum over their
-own contributors, and calls without any answer; late counts answers more than 100 ms after the deadline; cases
-describes both, and answers without any contributor. coverage_at_rest_after is the least coverage over all ways to call
-once all nodes are mended; it must be
-1 within 5 s. took gives the times of full answers while no node was broken, while a node was killed, or while a node was
-stopped; the
-difference is the cost of a takeover. Exit code 1 if any answer was wrong or the cluster did not heal.
+wrong counts answers that don't account for every partition exactly once, answers whose value is not the sum over
+their own contributors, and calls without any answer; late counts answers more than 100 ms after the deadline; cases
+describes both, and answers without any contributor. coverage_at_rest_after is the least coverage over all ways to
+call once all nodes are mended; it must be 1 within 5 s. took gives the times of full answers while no node was
+broken, while a node was killed, or while a node was stopped; the difference is the cost of a takeover. Exit code 1
+if any answer was wrong or the cluster did not heal.
 
 Examples:
   treefold bench faults
@@ -146,8 +145,8 @@ impl BenchFaults {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         if self.replicas > self.nodes || self.partitions < self.nodes {
             return Err(Failure::usage(format!(
-                "{} partitions with {} replicas don't fit {} nodes: give at least one partition per node, and at most as \
-                 many replicas as nodes",
+                "{} partitions with {} replicas don't fit {} nodes: give at least one partition per \
+                 node, and at most as many replicas as nodes",
                 self.partitions, self.replicas, self.nodes
             )));
         }

@@ -63,8 +63,8 @@ With -o json, one line:
    relay_mib: {before, capacity, flooded_first_half, flooded_second_half, after}, relay_held_mib_max,
    provider_mib_max, alone: {asked_per_s, answered_per_s, p50_ms, p99_ms}, flooded: {...}, after: {...},
    throughput_ratio, p50_ratio, p99_ratio}
-Resident memory is the maximum of each phase. Ratios are the modest application's, flooded against alone. Exit
-code 1 if an answer was wrong.
+Resident memory is the maximum of each phase. Ratios are the modest application's, flooded against alone. Exit code
+1 if an answer was wrong.
 
 Examples:
   treefold bench flood
@@ -391,9 +391,9 @@ fn render(figures: &Figures) -> String {
     let failed: Vec<String> =
         figures.flood_failed_by_reason.iter().map(|(why, n)| format!("{why} {n}")).collect();
     format!(
-        "a relay over {} nodes; the flood's partials have {} KiB, its folds spin for {} ms; the relay holds up to {} MiB\n  the \
-         relay folds     {:.1} calls/s of it\n  flooded with      {:.1} calls/s, it answers {:.1}; missing partitions: \
-         {}\n  its memory        {:.0} MiB before, {:.0} at its capacity, {:.0} and {:.0} in the flood's halves, {:.0} \
+        "a relay over {} nodes; the flood's partials have {} KiB, its folds spin for {} ms; the relay holds up to {} \
+         MiB\n  the relay folds     {:.1} calls/s of it\n  flooded with      {:.1} calls/s, it answers {:.1}; missing \
+         partitions: {}\n  its memory        {:.0} MiB before, {:.0} at its capacity, {:.0} and {:.0} in the flood's halves, {:.0} \
          after; held: {:.1} at most; a sender: {:.0} at most\n  the other, alone  {}\n  in the flood      {}\n  after it          \
          {}\n  ratios            throughput {:.3}, median {:.2}, p99 {:.2}",
         figures.providers,

@@ -26,8 +26,8 @@ pub(crate) struct BenchIdle {
 const EXAMPLES: &str = "\
 With -o json, one line:
   {nodes, seconds, cpu_percent, cpu_percent_max, resident_kib, resident_kib_max, private_kib, threads}
-Figures are per node: the mean, and the largest if the name ends in max. 100 percent is one processor. Resident memory
-includes the program itself, which all nodes of a machine share; private memory does not.
+Figures are per node: the mean, and the largest if the name ends in max. 100 percent is one processor. Resident
+memory includes the program itself, which all nodes of a machine share; private memory does not.
 
 Examples:
   treefold bench idle

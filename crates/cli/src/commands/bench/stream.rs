@@ -56,8 +56,8 @@ pub(crate) struct BenchStream {
 }
 
 const EXAMPLES: &str = "\
-Every sum is checked against its wave's contributors, and waves with missing back-ends are counted (incomplete_waves):
-there are none, unless there are far more processes than processors. With -o json, one line:
+Every sum is checked against its wave's contributors, and waves with missing back-ends are counted
+(incomplete_waves): there are none, unless there are far more processes than processors. With -o json, one line:
   {backends, shape, instantiate_ms, up_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
    roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
    cpu_us_per_wave_and_backend, incomplete_waves}

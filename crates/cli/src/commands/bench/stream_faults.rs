@@ -72,12 +72,12 @@ With -o json, one line:
    recovered: {count, ms_p50, ms_p99, ms_max}, recovered_from_several: {...}, returned: {...}, answered: {...},
    seconds, cases: [...],
    faults: [{at_ms, backend, fault, inner, recovered_ms, one_of_several, returned_ms}]}
-wrong counts waves whose figures are not the sum over their own contributors for their own round, tags that came twice
-or were never asked for, and waves that report a contributor as missing; unanswered counts rounds without any
-answer. survivors_missed counts absences from waves of back-ends that were not broken then. recovered is the time from a
-fault until one wave held all unbroken back-ends; recovered_from_several is the same for faults that another fault
-followed before that; returned is the time from a node's mending until it was in a wave; answered is the time from a
-broadcast to its wave. Exit code 1 if any wave was wrong or unanswered.
+wrong counts waves whose figures are not the sum over their own contributors for their own round, tags that came
+twice or were never asked for, and waves that report a contributor as missing; unanswered counts rounds without any
+answer. survivors_missed counts absences from waves of back-ends that were not broken then. recovered is the time
+from a fault until one wave held all unbroken back-ends; recovered_from_several is the same for faults that another
+fault followed before that; returned is the time from a node's mending until it was in a wave; answered is the time
+from a broadcast to its wave. Exit code 1 if any wave was wrong or unanswered.
 
 Examples:
   treefold bench stream-faults --seed 7

@@ -47,9 +47,9 @@ const EXAMPLES: &str = "\
 With -o json, one line:
   {backends, shape, packet_bytes, window_bytes, stalled_s, waves_per_s, waves_waiting,
    node_kib_reading_max, node_kib_stalled_max, node_growth_kib_max, front_growth_kib, waves_per_s_after}
-node_kib figures are private memory of the largest node. Growth is that of the node that grew most, from the last reading
-while the front-end read to any reading while it did not. waves_waiting came at once when it read again. Exit code 1 if
-a wave was lost, came twice, or lacked a back-end.
+node_kib figures are private memory of the largest node. Growth is that of the node that grew most, from the last
+reading while the front-end read to any reading while it did not. waves_waiting came at once when it read again.
+Exit code 1 if a wave was lost, came twice, or lacked a back-end.
 
 Examples:
   treefold bench stream-stall --backends 16 --shape kary:4

@@ -145,7 +145,7 @@ async fn index(corpus: Corpus, partitions: u32) -> Result<Report, Failure> {
     let indexing = tokio::task::spawn_blocking(move || corpus.index(partitions, &Bar::new()));
     tokio::select! {
         report = indexing => report.expect("invariant: indexing does not panic").map_err(Failure::failed),
-        _ = tokio::signal::ctrl_c() => Err(Failure::failed("stopped while indexing; the previous index is unchanged")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::failed("stopped; the previous index is unchanged")),
     }
 }
 

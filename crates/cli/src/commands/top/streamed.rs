@@ -224,7 +224,7 @@ impl Source for StreamSource {
                 changed = self.wishes.changed() => if changed.is_err() { std::future::pending::<()>().await },
                 () = sleep_until(silent_at) => {
                     self.open = Some(open);
-                    return Err(Failure::unreachable(format!("no host has sent a sample for {:.1?}", began.elapsed())));
+                    return Err(Failure::unreachable(format!("no host has sent data for {:.1?}", began.elapsed())));
                 }
             }
         }

@@ -69,7 +69,8 @@ impl Places {
             Some(hosts) => (hosts, self.slots),
             None => {
                 let wanted = layout.back_ends().or(self.back_ends.map(u64::from)).ok_or_else(|| {
-                    Failure::usage("the number of back-ends is missing; give their hosts with --hosts, or their number with --back-ends")
+                    Failure::usage("the number of back-ends is missing; give their hosts with --hosts, or their number with \
+                         --back-ends")
                 })?;
                 let localhost = Host::new("localhost").expect("invariant: localhost is a name");
                 (vec![localhost], u32::try_from(wanted).unwrap_or(u32::MAX))

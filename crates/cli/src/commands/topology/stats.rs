@@ -20,7 +20,8 @@ pub(crate) struct StatsArgs {
 }
 
 const EXAMPLES: &str = "\
-Hosts are in the order of their first process. If there are many, only the ones with most processes are shown; -o json has all.
+Hosts are in the order of their first process. If there are many, only the ones with most processes are shown; -o
+json has all.
 
 Examples:
   treefold topology stats tree.top

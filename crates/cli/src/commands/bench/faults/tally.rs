@@ -68,7 +68,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Records how one call ended. `at` is its start, counted from the first call's. An error counts as no answer.
+    /// Records how one call ended. `at` is its start, counted from the first call's. An error means no answer.
     pub(super) fn take(
         &mut self,
         asked: Asked,

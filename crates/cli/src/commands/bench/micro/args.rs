@@ -108,11 +108,11 @@ costs. Every sum is checked. With -o json, an array of points:
   {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
    rate_per_s, load, calls, answered, refused, silent, late_us_mean, late_share, sent_late_us_mean, cpu_busy, cpu_own}
 series is the shape. x is the rate; with several --nodes at one rate or load the number of nodes; with --every the
-seconds since measuring began. Response times are for answered calls and count from the planned instant of
-a call. quality_per_s is the throughput with each answer weighted by its coverage; load is a share of the ideal
-throughput. late_us_mean and late_share are the error of the emulation: by how much jobs ended later than due,
-and that as a share of all jobs' durations. cpu_busy is the busy share of this machine's processors, cpu_own
-the share that nodes and caller used. If cpu_busy is not well below 1, the figures measure the machine and not the trees.
+seconds since measuring began. Response times are for answered calls and count from the planned instant of a call.
+quality_per_s is the throughput with each answer weighted by its coverage; load is a share of the ideal throughput.
+late_us_mean and late_share are the error of the emulation: by how much jobs ended later than due, and that as a
+share of all jobs' durations. cpu_busy is the busy share of this machine's processors, cpu_own the share that nodes
+and caller used. If cpu_busy is not well below 1, the figures measure the machine and not the trees.
 
 Examples:
   treefold bench micro --shape adaptive,binomial,flat --rate 20,30,40,50
@@ -140,7 +140,7 @@ impl BenchMicro {
         self.emulation(least).check().map_err(|error| Failure::usage(error.to_string()))?;
         if self.local_ms + self.reduce_ms <= 0.0 {
             return Err(Failure::usage(
-                "local_ms and reduce_ms are both 0: give one of them a duration, or use `treefold bench call`",
+                "local_ms and reduce_ms are both 0: set one of them, or use `treefold bench call`",
             ));
         }
         if self.heterogeneous && least <= LARGE_NODES {

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_slowings_are_refused() {
         for senseless in ["", "1", "x:5x", "1:0.5x", "1:5x@", "1:5x@10s", "1:5x@30s-10s", "1:5x@10-30"] {
             assert!(slowing(senseless).is_err(), "{senseless:?} must be refused");
         }

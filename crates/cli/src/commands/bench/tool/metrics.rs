@@ -64,16 +64,16 @@ pub(super) struct BenchMetrics {
 }
 
 const EXAMPLES: &str = "\
-Every interval's sums are checked against the values that the daemons sent. A sample counts as processed if its\ninterval
-has reached the front-end, summed over all daemons, no later than --patience after the measured time.
-A daemon whose samples are not taken waits and sends them late; it leaves out none. flat has no filters: the
-front-end gets every sample of every daemon and aligns them itself. With -o json, an array with an entry for each
-rate and shape:
+Every interval's sums are checked against the values that the daemons sent. A sample counts as processed if its
+interval has reached the front-end, summed over all daemons, no later than --patience after the measured time. A
+daemon whose samples are not taken waits and sends them late; it leaves out none. flat has no filters: the front-end
+gets every sample of every daemon and aligns them itself. With -o json, an array with an entry for each rate and
+shape:
   {backends, processes, shape, metrics, rate_per_s, seconds, runs, offered_per_s, processed_share, lag_ms_p50,
    lag_ms_p99, front_cpu_percent, cpu_percent, idle_cpu_percent, machine_busy}
 offered_per_s counts samples of one metric. The lag is from an interval's end to its arrival. Processor time is in
-percent of one processor; cpu_percent is that of all processes, emulation included; idle_cpu_percent is the same while
-nothing is sent. machine_busy is the busy share of this machine's processors, with any load.
+percent of one processor; cpu_percent is that of all processes, emulation included; idle_cpu_percent is the same
+while nothing is sent. machine_busy is the busy share of this machine's processors, with any load.
 
 Examples:
   treefold bench tool metrics --backends 256 --shape flat,kary:4,kary:8,kary:16

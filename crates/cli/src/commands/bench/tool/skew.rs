@@ -45,13 +45,13 @@ pub(super) struct BenchSkew {
 }
 
 const EXAMPLES: &str = "\
-Measures with the filter clock-skew for each shape, hop by hop, all daemons at once; and directly, one daemon after the
-other, once with the round of the least delay and once with the round of the least skew, as in the paper. Delays
+Measures with the filter clock-skew for each shape, hop by hop, all daemons at once; and directly, one daemon after
+the other, once with the round of the least delay and once with the round of the least skew, as in the paper. Delays
 are sleeps with timers of a millisecond. With -o json, an array with an entry for each:
   {method, backends, processes, rounds, skew_us, drift_ppm, delay_us, elapsed_ms, error_us_mean, error_us_max,
    bound_us_mean, within_bound}
-error is the distance from the true skew, bound is the largest error that the method reports, within_bound is the share of
-daemons whose error is within the bound.
+error is the distance from the true skew, bound is the largest error that the method reports, within_bound is the
+share of daemons whose error is within the bound.
 
 Examples:
   treefold bench tool skew --backends 64 --per-process 4 --shape kary:4,kary:8

@@ -43,8 +43,8 @@ const EXAMPLES: &str = "\
 Phases: the streams are opened; every daemon reports itself (concatenated); metric definitions go down, and one
 daemon of each class that supports the same ones reports them; clocks are compared; processes and machines are
 reported (concatenated); code and call graph of the program are reported by class, checksums first and then the
-whole from one daemon of each class; all are done (summed). Every report is checked. flat has no
-filters: the front-end gets every packet of every daemon and folds itself, and asks for clocks one by one.
+whole from one daemon of each class; all are done (summed). Every report is checked. flat has no filters: the
+front-end gets every packet of every daemon and folds itself, and asks for clocks one by one.
 With -o json, an array with an entry for each shape:
   {backends, processes, shape, runs, rounds, classes, phases: [{phase, ms}], total_ms, front_cpu_ms, cpu_ms}
 cpu_ms is processor time of a start over all processes, front_cpu_ms the front-end's part.

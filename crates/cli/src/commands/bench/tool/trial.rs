@@ -220,8 +220,8 @@ impl Tally {
         if !is_right {
             let (next_ns, all) = (self.next_ns, self.endpoints);
             return Err(Failure::failed(format!(
-                "an interval from {start_ns} of {endpoints} daemons sums to {values:?}; expected one from {next_ns} of {all} with \
-                 {:?}",
+                "an interval from {start_ns} of {endpoints} daemons sums to {values:?}; expected one \
+                 from {next_ns} of {all} with {:?}",
                 self.expected
             )));
         }
