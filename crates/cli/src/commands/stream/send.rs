@@ -34,7 +34,7 @@ impl Sends {
             Some("-") => Ok(Self::Lines),
             Some(given) => match given.strip_prefix('@') {
                 Some(path) => std::fs::read(path).map(Bytes::from).map(Self::Packet).map_err(|error| {
-                    Failure::usage(format!("--send {given}: {error}; give a readable file after @FILE's @"))
+                    Failure::usage(format!("--send {given}: {error}; give a readable file as @FILE"))
                 }),
                 None => payload_of(given).map(Self::Packet),
             },

@@ -3,8 +3,8 @@
 //! The parts are independent of each other, so that each can be tested alone:
 //!
 //! ```text
-//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs turns the wheel
-//!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs turns it once
+//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs runs the loop
+//!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs runs it once
 //!          ◀─Wishes─ └───────┘
 //! ```
 //!
