@@ -56,7 +56,9 @@ enum Alone {
 }
 
 impl Cli {
-    /// Parses a command line. If it is invalid, the error comes from the parser of the whole program.
+    /// Parses a command line.
+    ///
+    /// If it is invalid, the error comes from the parser of the whole program.
     pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
         if words.get(1).is_some_and(|word| word == "node")
             && let Ok(Cli { output, command: Alone::Node(node) }) = Cli::try_parse_from(words)
@@ -67,7 +69,9 @@ impl Cli {
     }
 }
 
-/// Values of `-o`. Answers have two formats; the points of an experiment are rows and also have a third, csv.
+/// Values of `-o`.
+///
+/// Answers have two formats; the points of an experiment are rows and also have a third, csv.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Output {
     /// For people.
@@ -82,7 +86,9 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Returns the format of a command's answer. Rejects csv, because an answer is not a list of rows.
+    /// Returns the format of a command's answer.
+    ///
+    /// Rejects csv, because an answer is not a list of rows.
     pub(crate) fn for_answers(self) -> Result<Format, Failure> {
         match self {
             Self::Text => Ok(Format::Text),

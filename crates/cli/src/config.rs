@@ -81,7 +81,9 @@ impl NodeFile {
         Self::parse(&text).map_err(refuse)
     }
 
-    /// Parses the file's text. An error is one line with key and line number.
+    /// Parses the file's text.
+    ///
+    /// An error is one line with key and line number.
     fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());

@@ -1,5 +1,6 @@
-//! The service `echo`: endpoints of streams that send each packet back in the wave of its tag. It serves to
-//! try and to measure a network.
+//! The service `echo`: endpoints of streams that send each packet back in the wave of its tag.
+//!
+//! It serves to try and to measure a network.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -17,7 +18,9 @@ impl EndpointKind for Kind {
     }
 }
 
-/// Packets that wait for room on their way back. The front-end's window bounds them.
+/// Packets that wait for room on their way back.
+///
+/// The front-end's window bounds them.
 struct Echo(VecDeque<(u64, Bytes)>);
 
 impl Endpoint for Echo {

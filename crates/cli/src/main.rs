@@ -70,8 +70,9 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
     }
 }
 
-/// Runs a command on one thread. A node's event loop needs no other thread, and operators have their own
-/// workers.
+/// Runs a command on one thread.
+///
+/// A node's event loop needs no other thread, and operators have their own workers.
 fn on_runtime(command: impl Future<Output = Result<Verdict, Failure>>) -> Result<Verdict, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -83,8 +84,10 @@ fn on_runtime(command: impl Future<Output = Result<Verdict, Failure>>) -> Result
     verdict
 }
 
-/// Reports an error of clap. Help and version are printed as clap renders them. A value out of its range is
-/// reported with the library's own message, as JSON if the arguments request it.
+/// Reports an error of clap.
+///
+/// Help and version are printed as clap renders them. A value out of its range is reported with the library's
+/// own message, as JSON if the arguments request it.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         output::print(error.render().to_string().trim_end());

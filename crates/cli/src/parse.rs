@@ -22,8 +22,9 @@ const UNITS: [(&str, f64); 7] =
 /// Largest number of worker threads of one node.
 const WORKERS_MAX: usize = 4096;
 
-/// Parses a number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else. A number without a
-/// unit is refused, because it could mean seconds or milliseconds.
+/// Parses a number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else.
+///
+/// A number without a unit is refused, because it could mean seconds or milliseconds.
 fn duration_of(text: &str) -> Option<Duration> {
     let at = text.find(|c: char| c.is_alphabetic())?;
     let (number, unit) = (text[..at].trim(), &text[at..]);
@@ -119,7 +120,9 @@ pub(crate) fn partitions(text: &str) -> Result<PartitionSet> {
     Ok(set)
 }
 
-/// Parses partition ids and the total, as in `0-3/12`. Without a total, the highest id is taken as the last.
+/// Parses partition ids and the total, as in `0-3/12`.
+///
+/// Without a total, the highest id is taken as the last.
 pub(crate) fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
     let Some((ids, total)) = text.split_once('/') else { return Ok((partitions(text)?, None)) };
     let set = partitions(ids)?;
@@ -188,8 +191,9 @@ pub(crate) fn warm_up(text: &str) -> Result<f64> {
     seconds.ok_or_else(|| CallError::bad_field("warm_up", text, "0 to 86400"))
 }
 
-/// Parses figures separated by commas, each finite and not negative. Returns an `Arc`, since clap takes a
-/// plain `Vec` for a flag that may be repeated.
+/// Parses figures separated by commas, each finite and not negative.
+///
+/// Returns an `Arc`, since clap takes a plain `Vec` for a flag that may be repeated.
 pub(crate) fn figures(text: &str) -> Result<Arc<[f64]>> {
     let figure = |part: &str| part.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0);
     let all: Option<Arc<[f64]>> = text.split(',').map(figure).collect();

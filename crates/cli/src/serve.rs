@@ -68,7 +68,9 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// Indexes the folder, or finds that its index is still valid. Blocks.
+    /// Indexes the folder, or finds that its index is still valid.
+    ///
+    /// Blocks.
     pub(crate) fn index(&self, partitions: u32, progress: &dyn Progress) -> Result<Report, String> {
         let mut options = IndexOptions::new(partitions);
         options.data_directory.clone_from(&self.data);
@@ -131,8 +133,9 @@ impl Serve {
         }
     }
 
-    /// Makes the service ready. May block: a folder may have to be indexed first, with a progress bar if
-    /// standard error is a terminal.
+    /// Makes the service ready.
+    ///
+    /// May block: a folder may have to be indexed first, with a progress bar if standard error is a terminal.
     pub(crate) fn open(&self) -> Result<Service, String> {
         let service = match &self.what {
             What::Search(corpus) => {
@@ -152,8 +155,9 @@ fn micro_service(name: Option<&str>, partitions: &PartitionSet, total: u32) -> S
     micro(name.unwrap_or(treefold_micro::SERVICE)).total(total).endpoints(partitions.iter(), pulse::Pulse)
 }
 
-/// Refuses parameters that the endpoints of a service known to this program could not read. The endpoints
-/// could not report the error to the stream's front-end.
+/// Refuses parameters that the endpoints of a service known to this program could not read.
+///
+/// The endpoints could not report the error to the stream's front-end.
 pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
     match service {
         treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
@@ -170,8 +174,9 @@ pub(crate) fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(),
 /// The shortest valid parameters of a daemon.
 const DAEMON_PARAMS: &str = r#"{"Answer":{"seed":1}}"#;
 
-/// Returns the argument of `--serve` for one service over all of a network's back-ends, as a template. Each
-/// back-end has one endpoint of the service.
+/// Returns the argument of `--serve` for one service over all of a network's back-ends, as a template.
+///
+/// Each back-end has one endpoint of the service.
 pub(crate) fn one_each(service: &str) -> String {
     let key = if service == treefold_daemon::SERVICE { "endpoints" } else { "partitions" };
     format!("{service}:{key}={{number}}/{{total}}")
@@ -198,8 +203,9 @@ fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operat
     operators.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
 }
 
-/// Parses a built-in service under another name, as in `batch=micro`. A relay given it folds for a service of
-/// that name.
+/// Parses a built-in service under another name, as in `batch=micro`.
+///
+/// A relay given it folds for a service of that name.
 pub(crate) fn known_as(text: &str) -> Result<(String, String), CallError> {
     let given = text.split_once('=').filter(|(name, service)| {
         is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
@@ -286,8 +292,9 @@ impl FromStr for Serve {
     }
 }
 
-/// Splits an argument into the part before the first option, and the options. Options are read from the end,
-/// as long as known keys follow the colons.
+/// Splits an argument into the part before the first option, and the options.
+///
+/// Options are read from the end, as long as known keys follow the colons.
 fn split_options(text: &str) -> (&str, Vec<(&str, &str)>) {
     let (mut head, mut options) = (text, Vec::new());
     let mut end = text.len();

@@ -62,7 +62,9 @@ fn idle_nodes_are_measured() {
     assert!(figures["cpu_percent"].is_number() && figures["threads"].as_u64() >= Some(1));
 }
 
-/// Returns the child processes of `parent`. The parent's id is the fourth field of `stat`.
+/// Returns the child processes of `parent`.
+///
+/// The parent's id is the fourth field of `stat`.
 fn children_of(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("procfs is mounted").filter_map(Result::ok);
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

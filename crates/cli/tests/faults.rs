@@ -13,8 +13,9 @@ use tempfile::TempDir;
 const NODES: u32 = 8;
 const PARTITIONS: u32 = 16;
 
-/// Returns a node's argument of `--serve`. A partition lives on the node with its number and on the next ones
-/// round the ring.
+/// Returns a node's argument of `--serve`.
+///
+/// A partition lives on the node with its number and on the next ones round the ring.
 fn serve(service: &str, node: u32, nodes: u32, replicas: u32) -> String {
     let hosts = |id: &u32| (0..replicas).any(|replica| (id + replica) % nodes == node);
     let ids: Vec<String> = (0..PARTITIONS).filter(hosts).map(|id| id.to_string()).collect();
@@ -49,8 +50,9 @@ fn call(at: &str, rest: &[&str]) -> real::Ended {
     run_args(&[&common, rest].concat())
 }
 
-/// Stops an inner node of the tree that a call goes down, and calls again. Also returns the node's name and
-/// partitions.
+/// Stops an inner node of the tree that a call goes down, and calls again.
+///
+/// Also returns the node's name and partitions.
 fn call_with_a_stopped_inner_node(nodes: &[NodeProcess]) -> (real::Ended, String, BTreeSet<u64>) {
     let before = call(&nodes[0].addr, &["--explain"]);
     assert_eq!(before.code, 0, "{}", before.stdout);

@@ -83,7 +83,9 @@ impl Foreign {
     }
 }
 
-/// Returns true if Python is installed. Without it, the test is skipped.
+/// Returns true if Python is installed.
+///
+/// Without it, the test is skipped.
 fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output();
     let has = found.is_ok_and(|found| found.status.success());

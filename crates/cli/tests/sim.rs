@@ -1,4 +1,6 @@
-//! Experiments are listed by name. Unknown names and unwritable outputs are refused before any run.
+//! Experiments are listed by name.
+//!
+//! Unknown names and unwritable outputs are refused before any run.
 
 mod real;
 

@@ -46,8 +46,9 @@ fn write_files(directory: &Path) {
     }
 }
 
-/// Runs a line in a shell, with the program under test as `treefold`. Returns its standard output followed by
-/// its standard error.
+/// Runs a line in a shell, with the program under test as `treefold`.
+///
+/// Returns its standard output followed by its standard error.
 fn run_in_shell(directory: &Path, line: &str) -> String {
     let program = treefold();
     let program = Path::new(program.get_program()).parent().expect("a directory");

@@ -1,4 +1,5 @@
 //! Networks of real processes: they start, carry streams, lose processes, and leave no process behind.
+//!
 //! Failures of a start are reported with their hosts.
 
 mod real;
@@ -61,7 +62,9 @@ fn failing_at(index: u32, script: &str) -> UpOptions {
     options
 }
 
-/// Sends one number to all endpoints. Returns the sum of their answers, and the number of endpoints.
+/// Sends one number to all endpoints.
+///
+/// Returns the sum of their answers, and the number of endpoints.
 async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
     let one = Row::new().i64(1).packet().into_bytes();
     let tag = stream.send(one).await.expect("the stream is open");
@@ -155,8 +158,9 @@ fn directory_with(topology: &str, ssh: &str) -> tempfile::TempDir {
     directory
 }
 
-/// Runs its arguments after the host in a shell, as ssh would on the other host. Hosts named `nowhere…` don't
-/// exist.
+/// Runs its arguments after the host in a shell, as ssh would on the other host.
+///
+/// Hosts named `nowhere…` don't exist.
 const SSH: &str = r#"
 while [ "$1" != -- ]; do shift; done
 case "$2" in nowhere*) echo "ssh: Could not resolve hostname $2: Name or service not known" >&2; exit 255;; esac

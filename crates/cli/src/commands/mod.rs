@@ -47,8 +47,9 @@ pub(crate) fn failure_of(error: Error) -> Failure {
     }
 }
 
-/// Converts the error that ended a stream. A stream that was refused at its opening is reported like a
-/// rejected call.
+/// Converts the error that ended a stream.
+///
+/// A stream that was refused at its opening is reported like a rejected call.
 fn failure_of_stream(error: StreamError) -> Failure {
     match error {
         StreamError::BadField { field, given, limit } => {

@@ -229,8 +229,9 @@ fn share_of(setting: ShareSetting) -> (String, ShareText) {
     (service, ShareText(ServiceShare { share, class: class.unwrap_or_default() }))
 }
 
-/// Opens the services to serve. Services that may block are opened on another thread: indexing a folder may
-/// take minutes.
+/// Opens the services to serve.
+///
+/// Services that may block are opened on another thread: indexing a folder may take minutes.
 async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
     let may_block = serve.iter().any(Serve::may_block);
     let open = move || serve.iter().map(Serve::open).collect::<Result<Vec<_>, String>>();

@@ -165,8 +165,9 @@ impl TreeArgs {
     }
 }
 
-/// Builds the nested form from the row of seats, children before their parents. It does not recurse, so that
-/// a deep chain cannot overflow the stack.
+/// Builds the nested form from the row of seats, children before their parents.
+///
+/// It does not recurse, so that a deep chain cannot overflow the stack.
 fn formed_node(tree: &Tree, candidates: &[Candidate]) -> Node {
     let (seats, ready) = (tree.seats(), ready_ms(tree, candidates));
     let mut done: Vec<(usize, Node)> = Vec::new();

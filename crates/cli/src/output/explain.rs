@@ -90,8 +90,10 @@ fn cut(text: String) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Draws a node's bar. Locals of several partitions run in parallel, so the parts may add up to more than the
-/// total; the bar is cut at the width of the root's bar.
+/// Draws a node's bar.
+///
+/// Locals of several partitions run in parallel, so the parts may add up to more than the total; the bar is
+/// cut at the width of the root's bar.
 fn bar(report: &Report, scale: Duration) -> String {
     let parts = [(report.queue, '·'), (report.local, '█'), (report.reduce, '▓'), (report.wait, '░')];
     let columns = |duration: Duration| {

@@ -38,8 +38,9 @@ impl Format {
     }
 }
 
-/// Prints a line. If the reader closes the pipe early (`treefold … | head`), the command ends without an
-/// error.
+/// Prints a line.
+///
+/// If the reader closes the pipe early (`treefold … | head`), the command ends without an error.
 pub(crate) fn print(line: impl fmt::Display) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {

@@ -19,21 +19,26 @@ pub(crate) struct Table {
 const GAP: &str = "  ";
 
 impl Table {
-    /// Makes a table of these columns. A column whose cells are all empty is not printed.
+    /// Makes a table of these columns.
+    ///
+    /// A column whose cells are all empty is not printed.
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
         let columns = columns.iter().map(|&(heading, align)| (heading.to_owned(), align));
         Self { columns: columns.collect(), rows: Vec::new() }
     }
 
-    /// Adds a column. Must be called before rows are added.
+    /// Adds a column.
+    ///
+    /// Must be called before rows are added.
     pub(crate) fn with_column(mut self, heading: impl Into<String>, align: Align) -> Self {
         assert!(self.rows.is_empty(), "invariant: columns come before rows");
         self.columns.push((heading.into(), align));
         self
     }
 
-    /// Adds a row with a cell for each column. Cells must be plain text, because colour codes would count as
-    /// width.
+    /// Adds a row with a cell for each column.
+    ///
+    /// Cells must be plain text, because colour codes would count as width.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "invariant: a row has a cell for each column");
         self.rows.push(cells);
@@ -65,8 +70,9 @@ impl Table {
     }
 }
 
-/// Returns the visible width of a text. All text in these tables (addresses, names, box drawing) has one
-/// column per character.
+/// Returns the visible width of a text.
+///
+/// All text in these tables (addresses, names, box drawing) has one column per character.
 fn seen_width(text: &str) -> usize {
     text.chars().count()
 }

@@ -20,14 +20,18 @@ pub(crate) fn service(host: Option<u32>) -> Service {
     Service::new(SERVICE).filter(skew::FILTER, EmulatedClockSkew { host })
 }
 
-/// Returns the service with these daemons, which run from now on. Must be called within a runtime.
+/// Returns the service with these daemons, which run from now on.
+///
+/// Must be called within a runtime.
 pub(crate) fn run(endpoints: &PartitionSet, total: u32) -> Service {
     let (accepting, acceptor) = accept();
     tokio::spawn(play_all(acceptor));
     service(endpoints.least()).total(total).endpoints(endpoints.iter(), accepting)
 }
 
-/// Returns the true time in ns since the Unix epoch. Injected skews are relative to it.
+/// Returns the true time in ns since the Unix epoch.
+///
+/// Injected skews are relative to it.
 pub(crate) fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -40,7 +44,9 @@ async fn play_all(acceptor: Acceptor) {
     }
 }
 
-/// The daemons of this process. They all have the seed of the latest request.
+/// The daemons of this process.
+///
+/// They all have the seed of the latest request.
 #[derive(Default)]
 struct Troupe(Mutex<Known>);
 
@@ -65,7 +71,9 @@ impl Troupe {
     }
 }
 
-/// Plays one daemon's part in one stream until the stream ends. Unknown parts are not answered.
+/// Plays one daemon's part in one stream until the stream ends.
+///
+/// Unknown parts are not answered.
 async fn play(stream: EndpointStream, troupe: Arc<Troupe>) {
     let ended = match Part::decode(&stream.opening().spec.params) {
         Ok(Part::Answer { seed }) => answer(stream, &troupe, seed).await,
@@ -110,8 +118,10 @@ async fn delay(delay: Duration) {
     }
 }
 
-/// Sends samples, each when it is due. If the window is full, the daemon waits and then sends all samples
-/// that are due: under too much load samples come late, but none is left out.
+/// Sends samples, each when it is due.
+///
+/// If the window is full, the daemon waits and then sends all samples that are due: under too much load
+/// samples come late, but none is left out.
 async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error> {
     let mut sampler = match Sampler::new(sampling, stream.opening().endpoint) {
         Ok(sampler) => sampler,

@@ -20,8 +20,10 @@ pub(super) fn known() -> Service {
         .filter(treefold_hosts::FILTER, treefold_hosts::folding())
 }
 
-/// Makes the service with its partitions. A partition of `hosts` is a host, and a process has one host; with
-/// two partitions, it would be counted twice.
+/// Makes the service with its partitions.
+///
+/// A partition of `hosts` is a host, and a process has one host; with two partitions, it would be counted
+/// twice.
 pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
     let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
     partitions.iter().try_fold(known().total(total), |service, partition| {
@@ -32,7 +34,9 @@ pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -
     })
 }
 
-/// Starts the thread that serves streams. It ends with the node.
+/// Starts the thread that serves streams.
+///
+/// It ends with the node.
 fn tell(acceptor: Acceptor, watch: Arc<Watch>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| format!("can't start the runtime of hosts' streams: {error}"))?;
@@ -46,8 +50,9 @@ fn tell(acceptor: Acceptor, watch: Arc<Watch>) -> Result<(), String> {
     started.map(drop).map_err(|error| format!("can't start the thread of hosts' streams: {error}"))
 }
 
-/// Sends the host's samples, at the pace that the stream requests, until the stream is over. If a stream is
-/// slow, it gets fewer samples but never old ones, because a skipped sample is not measured.
+/// Sends the host's samples, at the pace that the stream requests, until the stream is over.
+///
+/// If a stream is slow, it gets fewer samples but never old ones, because a skipped sample is not measured.
 async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
     let mut ticks = interval(pace_of(&stream));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -80,8 +85,9 @@ async fn streams_of_node(stream: &EndpointStream) -> Option<NodeStreams> {
     Some(NodeStreams { streams: open.streams as u64, bytes: open.stream_bytes as u64 })
 }
 
-/// Returns the requested pace. If the parameters are invalid, the default pace is used, because an endpoint
-/// can't refuse a stream.
+/// Returns the requested pace.
+///
+/// If the parameters are invalid, the default pace is used, because an endpoint can't refuse a stream.
 fn pace_of(stream: &EndpointStream) -> Duration {
     let opening = stream.opening();
     let pace = Pace::read(&opening.spec.params).unwrap_or_else(|error| {

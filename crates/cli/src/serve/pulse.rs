@@ -1,4 +1,6 @@
-//! Endpoints of `micro`. They cost next to nothing, so that measurements show the cost of the stream itself.
+//! Endpoints of `micro`.
+//!
+//! They cost next to nothing, so that measurements show the cost of the stream itself.
 //!
 //! The stream's `params` select their part:
 //!
@@ -30,8 +32,9 @@ pub(crate) enum Part {
 /// Size of the largest packet of a flood.
 const FLOOD_BYTES_MAX: u32 = 1 << 20;
 
-/// Number of bits of a mark. The sum over as many endpoints as the remaining bits of an `i64` can count is
-/// exact.
+/// Number of bits of a mark.
+///
+/// The sum over as many endpoints as the remaining bits of an `i64` can count is exact.
 const MARK_BITS: u32 = 40;
 
 /// Returns a number that is specific to this endpoint and this round.
@@ -65,7 +68,9 @@ impl EndpointKind for Pulse {
     }
 }
 
-/// Returns an endpoint's answer. If a packet names no round, the answer has round 0, which does not exist.
+/// Returns an endpoint's answer.
+///
+/// If a packet names no round, the answer has round 0, which does not exist.
 fn testimony(number: i64, payload: &Bytes) -> Bytes {
     let round = packet::Packet::read(payload).and_then(|packet| packet.i64(0)).unwrap_or(0);
     Row::new().i64(number).i64(round).i64(mark(number, round)).packet().into_bytes()
@@ -75,7 +80,9 @@ fn answering(answer: impl Fn(&Bytes) -> Bytes + 'static) -> Box<dyn Endpoint> {
     Box::new(Answering { answer, unsent: VecDeque::new() })
 }
 
-/// Answers each packet in the wave of its tag. The front-end's own window bounds the unsent answers.
+/// Answers each packet in the wave of its tag.
+///
+/// The front-end's own window bounds the unsent answers.
 struct Answering<F> {
     answer: F,
     unsent: VecDeque<(u64, Bytes)>,

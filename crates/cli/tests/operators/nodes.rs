@@ -16,7 +16,9 @@ pub(crate) const K: u32 = 10;
 /// Environment variable of a node's process: its number, the number of nodes, and the address to join.
 const PLACE: &str = "TREEFOLD_TEST_NODE";
 
-/// Returns an endpoint's scores, best first. No two endpoints have an equal score.
+/// Returns an endpoint's scores, best first.
+///
+/// No two endpoints have an equal score.
 pub(crate) fn scores(endpoint: u32) -> impl Iterator<Item = f64> {
     (0..ROWS).map(move |row| f64::from((ROWS - row) * 1_000 + endpoint))
 }
@@ -46,7 +48,9 @@ pub(crate) fn figures(at: u32, total: u32) -> Service {
     Service::new("figures").endpoints([at], kind).total(total)
 }
 
-/// A node in a separate process. It ends when this is dropped.
+/// A node in a separate process.
+///
+/// It ends when this is dropped.
 pub(crate) struct StreamNode {
     child: Child,
     _stdin: ChildStdin,

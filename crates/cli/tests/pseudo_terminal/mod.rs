@@ -55,7 +55,9 @@ impl OnTerminal {
         self.keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
 
-    /// Resizes the terminal. The kernel informs the program.
+    /// Resizes the terminal.
+    ///
+    /// The kernel informs the program.
     pub(crate) fn resize(&self, columns: u16, lines: u16) {
         let size = size(columns, lines);
         // SAFETY: the kernel reads one structure that outlives the call.

@@ -16,7 +16,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use treefold::core::random::Random;
 
-/// Which nodes are spared, and the rate and duration of faults. Pairs are (minimum, maximum) in ms.
+/// Which nodes are spared, and the rate and duration of faults.
+///
+/// Pairs are (minimum, maximum) in ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// Number of nodes at the start of the fleet that are never broken.
@@ -74,7 +76,9 @@ impl Breaker {
         Self { fleet, nodes, plan, random, broken: Vec::new(), tell, kills: 0, stops: 0 }
     }
 
-    /// Breaks and mends until dropped. Returns only if it fails.
+    /// Breaks and mends until dropped.
+    ///
+    /// Returns only if it fails.
     pub(super) async fn run(&mut self) -> Failure {
         loop {
             if let Err(failure) = self.break_one_later().await {
@@ -128,7 +132,9 @@ impl Breaker {
         Ok(())
     }
 
-    /// Mends the fault at index `at`. The fault is removed only after that has succeeded.
+    /// Mends the fault at index `at`.
+    ///
+    /// The fault is removed only after that has succeeded.
     async fn mend(&mut self, at: usize) -> Result<(), Failure> {
         let Broken { node, fault, .. } = self.broken[at];
         match fault {

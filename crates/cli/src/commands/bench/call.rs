@@ -83,15 +83,17 @@ struct Figures {
     instantiate_ms: f64,
 }
 
-/// Deadline of each call. The benchmark cuts no call short: a call that takes longer is a failure, not a
-/// figure.
+/// Deadline of each call.
+///
+/// The benchmark cuts no call short: a call that takes longer is a failure, not a figure.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Limit on the time from when the nodes know each other until all of them together give one exact answer.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time for which answers must have been exact before the first call is measured. Until then connections are
-/// made, costs are learned, and some nodes may not have met all others.
+/// Time for which answers must have been exact before the first call is measured.
+///
+/// Until then connections are made, costs are learned, and some nodes may not have met all others.
 const STEADY_FOR: Duration = Duration::from_secs(2);
 
 /// Time that the pipeline runs before it is measured.

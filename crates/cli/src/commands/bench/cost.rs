@@ -48,7 +48,9 @@ pub(crate) fn footprint(process: u32) -> io::Result<Footprint> {
     Ok(Footprint { resident_kib, private_kib, threads })
 }
 
-/// Processor time of all processors of the machine together, in seconds. Only differences are meaningful.
+/// Processor time of all processors of the machine together, in seconds.
+///
+/// Only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) struct Ticks {
     /// Time during which a processor ran any process or the kernel.

@@ -58,8 +58,9 @@ Examples:
   treefold bench fairness
   treefold bench fairness --seconds 20 --processors 1 -o json";
 
-/// Deadline of each call. The benchmark cuts no call short: a call that takes longer is a failure, not a
-/// figure.
+/// Deadline of each call.
+///
+/// The benchmark cuts no call short: a call that takes longer is a failure, not a figure.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Time after a change that does not count as steady state.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -218,8 +219,9 @@ impl BenchFairness {
         Ok(Figures { processors: self.processors, callers: self.callers, phases, samples })
     }
 
-    /// Plays one phase and returns the accounts at each reading. The first reading is from when the shares
-    /// were set.
+    /// Plays one phase and returns the accounts at each reading.
+    ///
+    /// The first reading is from when the shares were set.
     async fn play(&self, client: &Client, phase: &Phase) -> Result<Vec<Charged>, Failure> {
         let classes = [phase.class_long, Class::Interactive];
         let settings = (0..NAMES.len()).map(|at| ShareSetting {

@@ -290,8 +290,9 @@ impl Storm {
         call.await.map_err(|error| error.to_string())
     }
 
-    /// Calls in every way until all answers of a round are right and full, or until the time limit. Returns
-    /// the least coverage of the last round, and the time it took.
+    /// Calls in every way until all answers of a round are right and full, or until the time limit.
+    ///
+    /// Returns the least coverage of the last round, and the time it took.
     async fn heal(&self) -> (f64, Duration) {
         let began_at = Instant::now();
         loop {

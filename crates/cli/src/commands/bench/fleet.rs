@@ -70,7 +70,9 @@ impl Placement {
     }
 }
 
-/// Node processes on loopback. All others joined the first one.
+/// Node processes on loopback.
+///
+/// All others joined the first one.
 pub(crate) struct Fleet {
     nodes: Vec<NodeProcess>,
     /// Arguments of each node, without the addresses to listen at and to join.
@@ -109,7 +111,9 @@ impl Fleet {
         Self::start_told(serves.into_iter().zip(processors).map(words).collect()).await
     }
 
-    /// Starts one node for each list of arguments. The addresses to listen at and to join are added.
+    /// Starts one node for each list of arguments.
+    ///
+    /// The addresses to listen at and to join are added.
     pub(crate) async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
@@ -148,8 +152,9 @@ impl Fleet {
         killed.map_err(|error| Failure::failed(format!("can't kill node {at}: {error}")))
     }
 
-    /// Starts a killed node again at the same address, as an operator's supervisor would. Returns once it
-    /// listens. If this is dropped before that, the node stays killed.
+    /// Starts a killed node again at the same address, as an operator's supervisor would.
+    ///
+    /// Returns once it listens. If this is dropped before that, the node stays killed.
     pub(crate) async fn restart(&mut self, at: usize) -> Result<(), Failure> {
         let addr = self.nodes[at].addr.clone();
         let give_up_at = Instant::now() + RESTART_TIMEOUT;

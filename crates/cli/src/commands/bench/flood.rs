@@ -70,7 +70,9 @@ Examples:
   treefold bench flood
   treefold bench flood --times 20 --payload-kib 4096 --seconds 20 -o json";
 
-/// Deadline of each call. A call of the flood that is not answered by then ends without an answer.
+/// Deadline of each call.
+///
+/// A call of the flood that is not answered by then ends without an answer.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// Interval between two readings of the relay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -185,8 +187,9 @@ impl Caller {
         }
     }
 
-    /// Calls at a fixed rate for `seconds`, whether or not calls are answered. Returns when the last call has
-    /// ended.
+    /// Calls at a fixed rate for `seconds`, whether or not calls are answered.
+    ///
+    /// Returns when the last call has ended.
     async fn at_rate(self, per_s: f64, seconds: f64, tally: Rc<RefCell<Tally>>) {
         let (began_at, mut open) = (Instant::now(), tokio::task::JoinSet::new());
         for number in 0_u32.. {

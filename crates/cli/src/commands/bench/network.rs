@@ -59,7 +59,9 @@ impl FrontEnd {
         measured
     }
 
-    /// Starts all back-ends as children of this process. Each stream decides which of them fold for others.
+    /// Starts all back-ends as children of this process.
+    ///
+    /// Each stream decides which of them fold for others.
     async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
         let text = format!("localhost:0 => localhost:[1-{backends}];");
         let topology = text.parse().expect("invariant: this is a topology");
@@ -82,7 +84,9 @@ impl FrontEnd {
         Ok((front_end, Started { network, nodes, up, started_at }))
     }
 
-    /// Starts the nodes of a cluster. Returns once this process has all of them in sight.
+    /// Starts the nodes of a cluster.
+    ///
+    /// Returns once this process has all of them in sight.
     pub(super) async fn of_cluster(backends: u32) -> Result<(Self, Fleet), Failure> {
         let fleet = Fleet::start(Placement::one_each(backends)).await?;
         let client = connect(&[fleet.first_addr().to_owned()], true, fleet.cluster()).await?;
@@ -101,8 +105,9 @@ impl FrontEnd {
         }
     }
 
-    /// Opens a stream over all back-ends with the given part, and with every endpoint in it from the start. A
-    /// stream that opened without some of them is closed and opened again, because an endpoint that joins
+    /// Opens a stream over all back-ends with the given part, and with every endpoint in it from the start.
+    ///
+    /// A stream that opened without some of them is closed and opened again, because an endpoint that joins
     /// late gives the tree another shape than the requested one.
     pub(super) async fn open(
         &self,

@@ -83,8 +83,10 @@ Examples:
   treefold bench stream-faults --seed 7
   treefold bench stream-faults --mode time-out:50 --waves 2000 -o json";
 
-/// The front-end is this process, so no node is spared. The gaps between faults are long enough that most
-/// faults are over, and the nodes back, before the next fault; some are not.
+/// The front-end is this process, so no node is spared.
+///
+/// The gaps between faults are long enough that most faults are over, and the nodes back, before the next
+/// fault; some are not.
 const PLAN: Plan =
     Plan { spared: 0, gap_ms: (200.0, 2_500.0), away_ms: (0.0, 1_000.0), still_ms: (100.0, 2_000.0) };
 

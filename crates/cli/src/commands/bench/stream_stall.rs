@@ -76,7 +76,9 @@ struct Figures {
 
 /// Interval between two readings of the nodes' memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Limit on the time of a wave. A wave that takes longer counts as lost.
+/// Limit on the time of a wave.
+///
+/// A wave that takes longer counts as lost.
 const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Waves within this time after the front-end reads again count as waiting.
 const AT_ONCE: Duration = Duration::from_millis(1);

@@ -121,7 +121,9 @@ impl Demo {
         }
     }
 
-    /// Answers until the input ends. Returns the worst verdict, or the first failure.
+    /// Answers until the input ends.
+    ///
+    /// Returns the worst verdict, or the first failure.
     async fn take_lines(&self, session: &mut Session) -> Result<Verdict, Failure> {
         let mut lines =
             if self.query.is_empty() { Lines::of_stdin(&SAMPLES) } else { Lines::given(&self.query) };

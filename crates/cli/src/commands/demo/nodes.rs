@@ -30,16 +30,19 @@ enum Broken {
     Slowed(f64),
 }
 
-/// Returns the partitions of node `node`. The replicas of partition `p` live on the nodes `p`, `p + 1`, …
-/// around the ring, so that neighbours share partitions and other pairs of nodes do not.
+/// Returns the partitions of node `node`.
+///
+/// The replicas of partition `p` live on the nodes `p`, `p + 1`, … around the ring, so that neighbours share
+/// partitions and other pairs of nodes do not.
 fn partitions_of(node: usize, nodes: usize, replicas: usize, partitions: u32) -> Vec<u32> {
     let hosts = |partition: u32| (0..replicas).any(|replica| (partition as usize + replica) % nodes == node);
     (0..partitions).filter(|&partition| hosts(partition)).collect()
 }
 
 impl Nodes {
-    /// Starts `nodes` nodes that serve the index, each partition on `replicas` of them. Returns once all
-    /// nodes know each other.
+    /// Starts `nodes` nodes that serve the index, each partition on `replicas` of them.
+    ///
+    /// Returns once all nodes know each other.
     pub(super) async fn start(index: &Report, nodes: usize, replicas: usize) -> Result<Self, Failure> {
         let total = index.partitions;
         let open =
@@ -82,8 +85,9 @@ impl Nodes {
         Client::builder().at(addrs).direct(true).connect().await.map_err(failure_of)
     }
 
-    /// Waits until a client sees every living node. After a time limit it returns anyway, and the next answer
-    /// reports the missing partitions.
+    /// Waits until a client sees every living node.
+    ///
+    /// After a time limit it returns anyway, and the next answer reports the missing partitions.
     pub(super) async fn in_sight_of(&self, client: &Client) {
         let give_up_at = Instant::now() + SIGHT_TIMEOUT;
         let is_killed = |at: &usize| self.broken.get(at) == Some(&Broken::Killed);

@@ -26,8 +26,9 @@ pub(super) struct Settings {
 /// Largest number of documents shown for an answer, so that it fits on a screen beside its tree.
 const SHOWN_MAX: u32 = 5;
 
-/// Smallest deadline of a query's second call. If the first call used up the time, a deadline of zero would
-/// be refused.
+/// Smallest deadline of a query's second call.
+///
+/// If the first call used up the time, a deadline of zero would be refused.
 const LEFT_MIN: Duration = Duration::from_millis(1);
 
 /// How a session continues after a line.
@@ -84,8 +85,9 @@ impl Session {
         Ok(Next::GoOn(Verdict::Full))
     }
 
-    /// Prints the result of a command. If a script reads JSON answers, commands print to standard error
-    /// instead.
+    /// Prints the result of a command.
+    ///
+    /// If a script reads JSON answers, commands print to standard error instead.
     fn say(&self, text: &str) {
         match self.settings.format {
             Format::Text => print(text),
@@ -104,9 +106,11 @@ impl Session {
         Ok(verdict)
     }
 
-    /// Makes two calls within one deadline. The first counts how often the words occur in all partitions, so
-    /// that every partition scores alike. The second gets the documents. If the first answer is late,
-    /// partitions score by their own counts, and the ranking is slightly off.
+    /// Makes two calls within one deadline.
+    ///
+    /// The first counts how often the words occur in all partitions, so that every partition scores alike.
+    /// The second gets the documents. If the first answer is late, partitions score by their own counts, and
+    /// the ranking is slightly off.
     async fn search(&self, query: &str) -> Result<Reply<Hits>, Failure> {
         let asked_at = Instant::now();
         let Settings { deadline, min_coverage, .. } = self.settings;
@@ -146,7 +150,9 @@ impl Session {
     }
 }
 
-/// Converts a reply without contributors to another call's type. It has no value to convert.
+/// Converts a reply without contributors to another call's type.
+///
+/// It has no value to convert.
 fn without_value<T, U>(reply: Reply<T>) -> Reply<U> {
     let Reply { status, asked, contributed, missing, total_is_guess, elapsed, report, .. } = reply;
     Reply { status, value: None, asked, contributed, missing, total_is_guess, elapsed, report }

@@ -35,8 +35,9 @@ fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Returns one line for each loss. If no partition could process the query and all give the same reason,
-/// returns one line.
+/// Returns one line for each loss.
+///
+/// If no partition could process the query and all give the same reason, returns one line.
 fn losses<T>(reply: &Reply<T>) -> Vec<String> {
     let said: BTreeSet<&str> = reply
         .missing

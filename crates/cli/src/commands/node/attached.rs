@@ -32,8 +32,9 @@ pub(super) struct Attached {
 }
 
 impl AttachArgs {
-    /// Returns the settings, if the process attaches. Ties this process to its parent process if that one
-    /// wants it.
+    /// Returns the settings, if the process attaches.
+    ///
+    /// Ties this process to its parent process if that one wants it.
     pub(super) fn settle(self) -> Result<Option<Attached>, Failure> {
         let (Some(addr), Some(place)) = (self.attach, self.place) else { return Ok(None) };
         tie_to_parent().map_err(|error| {
@@ -59,8 +60,9 @@ impl Attached {
         builder.attached_to(&self.addr)
     }
 
-    /// Takes part in the network. Returns true when the network has ended, and false when this process was
-    /// stopped.
+    /// Takes part in the network.
+    ///
+    /// Returns true when the network has ended, and false when this process was stopped.
     pub(super) async fn live(
         &self,
         node: &Node,

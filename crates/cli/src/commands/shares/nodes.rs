@@ -1,5 +1,7 @@
-//! The nodes whose shares are shown or set. Each is asked over a connection of its own, because a node sets
-//! only its own shares and reports them itself.
+//! The nodes whose shares are shown or set.
+//!
+//! Each is asked over a connection of its own, because a node sets only its own shares and reports them
+//! itself.
 
 use super::Where;
 use crate::commands::{connect, failure_of};

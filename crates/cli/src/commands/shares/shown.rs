@@ -91,7 +91,9 @@ impl<'a> NodeShown<'a> {
     }
 }
 
-/// Prints the reports. Fails if a node gave none.
+/// Prints the reports.
+///
+/// Fails if a node gave none.
 pub(super) fn tell(told: &[Told], format: Format) -> Result<Verdict, Failure> {
     let (mut nodes, mut failed) = (Vec::new(), Vec::new());
     let mut only_failure = None;

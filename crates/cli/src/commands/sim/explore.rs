@@ -137,7 +137,9 @@ impl Explore {
         Scenario::from_json(&text).map(Some).map_err(|error| refused(&error))
     }
 
-    /// Time to shrink a failing scenario. A scenario from a file is played as it is.
+    /// Time to shrink a failing scenario.
+    ///
+    /// A scenario from a file is played as it is.
     fn shrink_for(&self) -> Duration {
         if self.from.is_some() { Duration::ZERO } else { Duration::from_secs(20) }
     }

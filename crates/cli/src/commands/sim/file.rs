@@ -1,5 +1,7 @@
-//! Points and pictures in files. The points of an experiment are in `NAME.json`. Points of real runs are in
-//! `NAME.real.json` beside it and are drawn as marks into the same pictures.
+//! Points and pictures in files.
+//!
+//! The points of an experiment are in `NAME.json`. Points of real runs are in `NAME.real.json` beside it and
+//! are drawn as marks into the same pictures.
 
 use super::named::Named;
 use crate::exit::Failure;
@@ -42,8 +44,10 @@ pub(crate) fn try_to_write_charts(directory: &Path, named: Named) -> Result<(), 
     named.0.charts.iter().try_for_each(|chart| try_to_write(&picture_of(directory, chart)))
 }
 
-/// Draws an experiment's charts into a directory, and returns the written files. A chart without any points
-/// is skipped with a message on standard error, because a quick run may lack its points.
+/// Draws an experiment's charts into a directory, and returns the written files.
+///
+/// A chart without any points is skipped with a message on standard error, because a quick run may lack its
+/// points.
 pub(crate) fn write_charts(
     directory: &Path,
     named: Named,
@@ -74,8 +78,9 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Checks that a file can be written, before hours are spent on its content. Only its directory is left
-/// behind.
+/// Checks that a file can be written, before hours are spent on its content.
+///
+/// Only its directory is left behind.
 pub(crate) fn try_to_write(path: &Path) -> Result<(), Failure> {
     let attempt = || match std::fs::metadata(path) {
         Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),

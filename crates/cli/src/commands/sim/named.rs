@@ -1,5 +1,6 @@
-//! An experiment's name as an argument. Unknown names are refused with the list of names, and shells complete
-//! them.
+//! An experiment's name as an argument.
+//!
+//! Unknown names are refused with the list of names, and shells complete them.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;

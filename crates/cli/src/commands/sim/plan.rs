@@ -53,8 +53,9 @@ impl PlanArgs {
         Plan { seed: self.seed, repeat: self.repeat, threads, quick: self.quick }
     }
 
-    /// Runs an experiment, with a progress bar if standard error is a terminal. The points are rounded as in
-    /// the files.
+    /// Runs an experiment, with a progress bar if standard error is a terminal.
+    ///
+    /// The points are rounded as in the files.
     pub(crate) fn run(self, named: Named) -> Vec<Point> {
         let style = ProgressStyle::with_template("{msg} {pos}/{len} runs {wide_bar} {eta}");
         let bar = ProgressBar::new(0).with_message(named.0.name);
@@ -64,7 +65,9 @@ impl PlanArgs {
         rounded(points)
     }
 
-    /// Returns the command that gives the same points. It omits threads, because they make no difference.
+    /// Returns the command that gives the same points.
+    ///
+    /// It omits threads, because they make no difference.
     pub(crate) fn command(self, named: Named) -> String {
         let mut command = format!("treefold sim run {}", named.0.name);
         let written = "invariant: writing to a String can't fail";

@@ -44,7 +44,9 @@ Examples:
   treefold sim run scale --repeat 5 -o csv --out scale.csv
   treefold sim run unresponsive -o json | jq '.[] | select(.coverage_mean < 1)'";
 
-/// Table headings of fields, with units. Other fields are headed by their names.
+/// Table headings of fields, with units.
+///
+/// Other fields are headed by their names.
 const HEADINGS: [(&str, &str); 4] = [
     ("response_ms_mean", "mean (ms)"),
     ("response_ms_p99", "p99 (ms)"),

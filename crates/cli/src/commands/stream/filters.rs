@@ -19,7 +19,9 @@ struct ListedParam {
     meaning: &'static str,
 }
 
-/// Filters of services that this program can serve. Nodes without the service lack them.
+/// Filters of services that this program can serve.
+///
+/// Nodes without the service lack them.
 const OF_SERVICES: [(&str, &str, &str, &str); 1] = [(
     "hosts/hosts",
     "hosts' samples, folded: totals, spreads, the worst of each; only at nodes that serve `hosts`",

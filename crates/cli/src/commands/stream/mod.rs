@@ -266,8 +266,10 @@ impl Watching {
     }
 }
 
-/// Closes the stream at all its nodes, and waits until the close is sent. If a node only lost its front-end,
-/// it would also end its share, but it would report a loss to its endpoints instead of a close.
+/// Closes the stream at all its nodes, and waits until the close is sent.
+///
+/// If a node only lost its front-end, it would also end its share, but it would report a loss to its
+/// endpoints instead of a close.
 async fn close(client: &Client, stream: Stream) {
     stream.close();
     let gone = async {
@@ -280,8 +282,9 @@ async fn close(client: &Client, stream: Stream) {
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone).await;
 }
 
-/// Parses parameters in hexadecimal. A guest filter defines its own format, which need not be a MessagePack
-/// value.
+/// Parses parameters in hexadecimal.
+///
+/// A guest filter defines its own format, which need not be a MessagePack value.
 fn octets(digits: &str) -> Result<Bytes, Failure> {
     let octet = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.starts_with('+'))?;

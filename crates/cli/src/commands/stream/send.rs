@@ -41,7 +41,9 @@ impl Sends {
         }
     }
 
-    /// Sends the packets and returns their number. Never returns if a packet is repeated.
+    /// Sends the packets and returns their number.
+    ///
+    /// Never returns if a packet is repeated.
     pub(super) async fn send(self, sender: StreamSender, every: Option<Duration>) -> Result<u64, Failure> {
         let mut pace = every.map(|every| {
             let mut pace = interval_at(Instant::now(), every);
@@ -72,7 +74,9 @@ impl Sends {
     }
 }
 
-/// Parses a packet on the command line, for other commands. Errors name `option`.
+/// Parses a packet on the command line, for other commands.
+///
+/// Errors name `option`.
 pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("{option} {given}: {problem}"));
     let json = serde_json::from_str::<serde_json::Value>(given).map_err(|error| refuse(&error))?;
@@ -82,8 +86,10 @@ pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> 
     }
 }
 
-/// Parses a packet on the command line. JSON with `format` and `values` is a typed packet, other JSON is a
-/// MessagePack value, and anything else is a text.
+/// Parses a packet on the command line.
+///
+/// JSON with `format` and `values` is a typed packet, other JSON is a MessagePack value, and anything else is
+/// a text.
 fn payload_of(given: &str) -> Result<Bytes, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("--send {given}: {problem}"));
     match serde_json::from_str::<serde_json::Value>(given) {

@@ -147,7 +147,9 @@ impl Top {
     }
 }
 
-/// Reports that calls are used instead of a stream, and why. Called before the terminal is taken over.
+/// Reports that calls are used instead of a stream, and why.
+///
+/// Called before the terminal is taken over.
 fn say_by_calls(failure: &Failure) {
     eprintln!("treefold: no stream can be opened, so hosts are asked by calls: {failure}");
 }

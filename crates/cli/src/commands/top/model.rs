@@ -112,9 +112,11 @@ impl History {
         self.count += 1;
     }
 
-    /// Returns the last points in `columns` columns of `per_column` points each, oldest first. A column is
-    /// the mean of `figure` over its existing points. Columns begin at multiples of `per_column` points since
-    /// the start, so that a point never moves to another column. The last column may be incomplete.
+    /// Returns the last points in `columns` columns of `per_column` points each, oldest first.
+    ///
+    /// A column is the mean of `figure` over its existing points. Columns begin at multiples of `per_column`
+    /// points since the start, so that a point never moves to another column. The last column may be
+    /// incomplete.
     pub(crate) fn columns(
         &self,
         columns: usize,
@@ -185,7 +187,9 @@ impl Model {
         self.look = Some((now, look));
     }
 
-    /// Records that a look failed. The last look stays, with its age.
+    /// Records that a look failed.
+    ///
+    /// The last look stays, with its age.
     pub(crate) fn fail(&mut self, why: String) {
         self.history.push(None);
         self.trouble = Some(why);
@@ -214,8 +218,9 @@ impl Model {
         Flow::GoOn
     }
 
-    /// Moves the choice along the list. Starts at the top if no host is chosen or the chosen one has left the
-    /// list.
+    /// Moves the choice along the list.
+    ///
+    /// Starts at the top if no host is chosen or the chosen one has left the list.
     fn select(&mut self, step: isize) {
         let ids: Vec<u32> = self.hosts().iter().map(|line| line.host.id).collect();
         let at = ids.iter().position(|&id| Some(id) == self.selected);

@@ -34,8 +34,9 @@ pub(crate) async fn run(
     Ok(verdict)
 }
 
-/// Formats a frame as text, without colours and without spaces at the ends of lines. Keys have no effect
-/// here, so the frame is drawn one line higher and its foot is cut off.
+/// Formats a frame as text, without colours and without spaces at the ends of lines.
+///
+/// Keys have no effect here, so the frame is drawn one line higher and its foot is cut off.
 fn frame(model: &Model, (width, height): (u16, u16)) -> String {
     let memory = TestBackend::new(width, height.saturating_add(1));
     let mut terminal = Terminal::new(memory).expect("invariant: memory is a terminal that never fails");

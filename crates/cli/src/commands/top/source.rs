@@ -77,8 +77,9 @@ pub(crate) struct Nodes {
     /// Greatest load index, and its node.
     pub(crate) load_ms_max: f64,
     pub(crate) most_loaded: String,
-    /// Number of streams of the node that was asked, and the bytes that it holds of them. Other nodes'
-    /// streams are not known here.
+    /// Number of streams of the node that was asked, and the bytes that it holds of them.
+    ///
+    /// Other nodes' streams are not known here.
     pub(crate) streams: usize,
     pub(crate) stream_bytes: usize,
 }
@@ -105,8 +106,10 @@ impl Nodes {
 
 /// Gives looks at its own pace.
 pub(crate) trait Source {
-    /// Waits until the next look is due, and returns it. The first look is due at once. A failed look does
-    /// not end the source, because the next one may succeed. Dropping the future cancels the look.
+    /// Waits until the next look is due, and returns it.
+    ///
+    /// The first look is due at once. A failed look does not end the source, because the next one may
+    /// succeed. Dropping the future cancels the look.
     fn next(&mut self) -> impl Future<Output = Result<Look, Failure>>;
 }
 

@@ -29,8 +29,9 @@ use treefold_hosts::{Ask, Hosts, Pace, SERVICE, TOP_MAX};
 
 /// Full name of the filter.
 const FILTER: &str = "hosts/hosts";
-/// Interval of requests for the times of a call's tree. Each such request costs one more sample of every
-/// host.
+/// Interval of requests for the times of a call's tree.
+///
+/// Each such request costs one more sample of every host.
 const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// Shortest interval of the requests beside the stream.
 const ASIDE_EVERY_MIN: Duration = Duration::from_secs(1);
@@ -72,7 +73,9 @@ pub(crate) struct StreamSource {
     deadline: Duration,
     wishes: watch::Receiver<Wishes>,
     open: Option<Open>,
-    /// When the last stream was opened. If it fails at once, the next one is delayed.
+    /// When the last stream was opened.
+    ///
+    /// If it fails at once, the next one is delayed.
     opened_at: Option<Instant>,
     pub(super) has_looked: bool,
 }
@@ -82,7 +85,9 @@ struct Open {
     stream: Stream,
     wishes: Wishes,
     changes: u64,
-    /// The last look and its wave's tag. A late part of the wave is folded into it.
+    /// The last look and its wave's tag.
+    ///
+    /// A late part of the wave is folded into it.
     last: Option<(u64, Look)>,
     asking: Asking,
     /// `None` until the first result.
@@ -167,8 +172,9 @@ impl StreamSource {
         open.asking = self.ask(open.wishes, now + open.wishes.interval.max(ASIDE_EVERY_MIN), explain);
     }
 
-    /// Applies the current wishes. A new interval or list length opens a new stream; a new focus sends new
-    /// requests.
+    /// Applies the current wishes.
+    ///
+    /// A new interval or list length opens a new stream; a new focus sends new requests.
     async fn follow(&mut self, open: Open) -> Result<Open, Failure> {
         let wishes = *self.wishes.borrow_and_update();
         if (wishes.interval, wishes.top) != (open.wishes.interval, open.wishes.top) {
@@ -315,8 +321,9 @@ async fn alone(client: &Client, deadline: Duration, id: u32) -> Option<(u32, Hos
     reply.value.map(|hosts| (id, hosts))
 }
 
-/// Converts the error of an opening. If a filter is unknown, the node is too old, so this is not a usage
-/// error.
+/// Converts the error of an opening.
+///
+/// If a filter is unknown, the node is too old, so this is not a usage error.
 fn failure_of_opening(error: Error) -> Failure {
     match error {
         Error::Stream(refused @ StreamError::Filter { .. }) => Failure::failed(refused.to_string()),

@@ -17,7 +17,9 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// Largest number of waiting events. The terminal buffers further ones.
+/// Largest number of waiting events.
+///
+/// The terminal buffers further ones.
 const EVENTS_WAITING_MAX: usize = 64;
 
 /// The terminal, while this program owns it.

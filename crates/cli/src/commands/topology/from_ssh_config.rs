@@ -97,7 +97,9 @@ fn home() -> Option<OsString> {
 }
 
 /// Returns the directory of relative paths in an Include: beside the system's own configuration, otherwise
-/// ~/.ssh, for any file. That is OpenSSH's rule.
+/// ~/.ssh, for any file.
+///
+/// That is OpenSSH's rule.
 fn directory_of_includes(path: &str) -> Option<PathBuf> {
     let system = Path::new("/etc/ssh");
     if Path::new(path).starts_with(system) {

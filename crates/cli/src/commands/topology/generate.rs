@@ -87,7 +87,9 @@ Examples:
   treefold topology balanced 8x8x4 --hosts 'node[01-64]' --slots 4
   treefold topology balanced 4^3 -o json | jq .depth";
 
-/// Fan-outs in one argument. An `Arc`, since clap takes a plain `Vec` for an argument that may be repeated.
+/// Fan-outs in one argument.
+///
+/// An `Arc`, since clap takes a plain `Vec` for an argument that may be repeated.
 type Shape = std::sync::Arc<[u32]>;
 
 fn shape(text: &str) -> Result<Shape, CallError> {

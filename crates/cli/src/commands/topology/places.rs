@@ -58,7 +58,9 @@ impl HostsFlag {
 }
 
 impl Places {
-    /// Makes the topology and prints it. Without hosts, all back-ends are on localhost.
+    /// Makes the topology and prints it.
+    ///
+    /// Without hosts, all back-ends are on localhost.
     pub(super) fn make(
         &self,
         layout: &Layout,

@@ -61,7 +61,9 @@ impl<'a> ShownHost<'a> {
     }
 }
 
-/// A process. Parents come before their children.
+/// A process.
+///
+/// Parents come before their children.
 #[derive(Serialize)]
 struct ShownProcess<'a> {
     process: String,

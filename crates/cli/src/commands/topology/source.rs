@@ -1,5 +1,6 @@
-//! Files that commands read. Their size is bounded, so that a wrong name (`/dev/zero`) gives an error instead
-//! of exhausting the memory.
+//! Files that commands read.
+//!
+//! Their size is bounded, so that a wrong name (`/dev/zero`) gives an error instead of exhausting the memory.
 
 use crate::exit::Failure;
 use std::fs::File;

@@ -132,7 +132,9 @@ pub(super) fn failures_text(failed: &[Failed]) -> String {
     lines.join("\n")
 }
 
-/// Converts the failure of a start. In JSON it prints every process that failed.
+/// Converts the failure of a start.
+///
+/// In JSON it prints every process that failed.
 pub(super) fn refused(error: &UpError, format: Format) -> Failure {
     let UpError::Failed { failed, started, total } = error else {
         return Failure::failed(error.to_string());

@@ -17,7 +17,9 @@ use treefold::{Missing, PartitionSet, Reply, Shape, Status};
 /// process.
 pub(super) const OVERRUN_MAX: Duration = Duration::from_millis(100);
 
-/// Number of misbehaving calls that are described. The others are only counted.
+/// Number of misbehaving calls that are described.
+///
+/// The others are only counted.
 const CASES_MAX: usize = 32;
 
 /// How a call was made.
@@ -68,7 +70,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Records how one call ended. `at` is its start, counted from the first call's. An error means no answer.
+    /// Records how one call ended.
+    ///
+    /// `at` is its start, counted from the first call's. An error means no answer.
     pub(super) fn take(
         &mut self,
         asked: Asked,
@@ -128,7 +132,9 @@ impl Tally {
         }
     }
 
-    /// Returns the mean coverage over all calls. A call without an answer has coverage 0.
+    /// Returns the mean coverage over all calls.
+    ///
+    /// A call without an answer has coverage 0.
     pub(super) fn coverage_mean(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.coverage_sum / f64::from(self.calls) }
     }

@@ -169,7 +169,9 @@ impl BenchMicro {
         (0..nodes).map(|node| if is_large(node) { LARGE_PROCESSORS } else { self.processors }).collect()
     }
 
-    /// Returns the work of every call. The seed is set for each call.
+    /// Returns the work of every call.
+    ///
+    /// The seed is set for each call.
     pub(super) fn emulation(&self, nodes: u32) -> Emulation {
         let usual = self.processors;
         // Node i hosts partition i, so the partition's id also names the node.
@@ -219,8 +221,9 @@ impl BenchMicro {
         }
     }
 
-    /// Returns the calls per second at which all processors of `nodes` nodes would always be busy. A call is
-    /// n locals and n−1 reductions (DAC §5.6, footnote 5).
+    /// Returns the calls per second at which all processors of `nodes` nodes would always be busy.
+    ///
+    /// A call is n locals and n−1 reductions (DAC §5.6, footnote 5).
     fn ideal_per_s(&self, nodes: u32) -> f64 {
         let processors: u32 = self.processors_of(nodes).iter().sum();
         let n = f64::from(nodes);

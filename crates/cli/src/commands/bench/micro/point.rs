@@ -66,7 +66,9 @@ pub(super) struct Point {
     /// The same, as a share of the jobs' requested durations.
     #[serde(serialize_with = "precisely")]
     late_share: f64,
-    /// Mean time by which calls were made later than planned. It is part of their response times.
+    /// Mean time by which calls were made later than planned.
+    ///
+    /// It is part of their response times.
     #[serde(serialize_with = "crate::output::rounded")]
     sent_late_us_mean: f64,
     /// Busy share of the machine's processors during the measurement.
@@ -203,7 +205,9 @@ impl<'de> serde::Deserialize<'de> for Ordered {
     }
 }
 
-/// Prints comma-separated values below a line of names. No value contains a comma.
+/// Prints comma-separated values below a line of names.
+///
+/// No value contains a comma.
 pub(super) fn csv(points: &[Point]) -> String {
     let joined = |cells: Vec<String>| cells.join(",");
     let names =

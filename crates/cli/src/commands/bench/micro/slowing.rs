@@ -30,7 +30,9 @@ impl Slowing {
     }
 }
 
-/// Parses `1:5x@10s-30s`. Without times the node is slow for the whole run.
+/// Parses `1:5x@10s-30s`.
+///
+/// Without times the node is slow for the whole run.
 pub(super) fn slowing(text: &str) -> Result<Slowing, CallError> {
     let refuse =
         || CallError::bad_field("slow", text, "NODE:FACTOR or NODE:FACTOR@FROM-TO, as in 1:5x@10s-30s");

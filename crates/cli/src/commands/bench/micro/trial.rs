@@ -94,7 +94,9 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs the trial. Must be awaited on a `LocalSet`.
+    /// Runs the trial.
+    ///
+    /// Must be awaited on a `LocalSet`.
     pub(super) async fn run(&self, fleet: &Fleet, bar: &ProgressBar) -> Result<Record, Failure> {
         let (began_at, bar_from) = (Instant::now(), bar.position());
         let until = self.warm_up + self.measured;
@@ -206,6 +208,7 @@ impl Caller {
 }
 
 /// Describes the error in an answer of `nodes` partitions whose numbers are their ids; `None` if it is right.
+///
 /// An answer may lack partitions, but it must report them.
 fn fault_of(reply: &Reply<Timed>, nodes: u32) -> Option<String> {
     let contributed = &reply.contributed;

@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 use treefold::operators::Packet;
 use treefold::{PartitionSet, Stream, StreamWave};
 
-/// Payload of a broadcast, as long as the one of the benchmark's lower bound. No endpoint reads it.
+/// Payload of a broadcast, as long as the one of the benchmark's lower bound.
+///
+/// No endpoint reads it.
 const BROADCAST: Bytes = Bytes::from_static(&[7; 32]);
 
-/// Limit on the time of a wave. A wave that takes longer is a failure, not a figure.
+/// Limit on the time of a wave.
+///
+/// A wave that takes longer is a failure, not a figure.
 const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time that a phase runs before it is measured.
@@ -32,8 +36,10 @@ impl Front {
         Self { stream, backends: PartitionSet::first(backends), incomplete: 0 }
     }
 
-    /// Returns the number of waves so far that reported missing back-ends. If a machine has far more
-    /// processes than processors, one of them may not run for longer than the others wait.
+    /// Returns the number of waves so far that reported missing back-ends.
+    ///
+    /// If a machine has far more processes than processors, one of them may not run for longer than the
+    /// others wait.
     pub(super) fn incomplete(&self) -> u64 {
         self.incomplete
     }
@@ -79,8 +85,10 @@ impl Front {
         self.stream.send(BROADCAST).await.map_err(failure_of)
     }
 
-    /// Receives the next wave. It must be the exact sum over its contributors, report all others as missing,
-    /// and have this tag if one is given.
+    /// Receives the next wave.
+    ///
+    /// It must be the exact sum over its contributors, report all others as missing, and have this tag if one
+    /// is given.
     async fn wave_of(&mut self, tag: Option<u64>) -> Result<(), Failure> {
         let wave = tokio::time::timeout(WAVE_TIMEOUT, self.stream.wave()).await;
         let wave = wave
@@ -130,7 +138,9 @@ impl<'a> Course<'a> {
         Self { nodes, waves: 0, warm_at, ends_at: warm_at + seconds, began: None, ended: None }
     }
 
-    /// Takes the two moments when they are due. Called after every wave.
+    /// Takes the two moments when they are due.
+    ///
+    /// Called after every wave.
     fn is_over(&mut self) -> Result<bool, Failure> {
         let now = Instant::now();
         if now >= self.warm_at && self.began.is_none() {

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use treefold::operators::Packet;
 use treefold::{PartitionSet, StreamWave};
 
-/// How many wrong waves are described. The others are only counted.
+/// How many wrong waves are described.
+///
+/// The others are only counted.
 const CASES_MAX: usize = 32;
 
 /// Results of a run.
@@ -29,8 +31,9 @@ pub(super) struct Findings {
     pub(super) wrong: u64,
     /// Rounds without any answer.
     pub(super) unanswered: u64,
-    /// Absences, one for each round and back-end. Only back-ends count that were in the stream when the round
-    /// began and were not broken until it came.
+    /// Absences, one for each round and back-end.
+    ///
+    /// Only back-ends count that were in the stream when the round began and were not broken until it came.
     pub(super) survivors_missed: u64,
     pub(super) cases: Vec<String>,
     #[serde(skip)]
@@ -58,7 +61,9 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Makes the judge of a stream over `backends` back-ends. `gathers` says whether its waves wait for them.
+    /// Makes the judge of a stream over `backends` back-ends.
+    ///
+    /// `gathers` says whether its waves wait for them.
     pub(super) fn of(backends: u32, gathers: bool) -> Self {
         Self {
             all: PartitionSet::first(backends),
@@ -95,7 +100,9 @@ impl Judge {
         }
     }
 
-    /// Checks a wave. Returns all endpoints whose packets for its round have come.
+    /// Checks a wave.
+    ///
+    /// Returns all endpoints whose packets for its round have come.
     pub(super) fn take(&mut self, now: Instant, wave: &StreamWave<Bytes>) -> PartitionSet {
         if let Err(problem) = self.check(wave) {
             self.condemn(wave, &problem);

@@ -66,7 +66,9 @@ impl Watch {
         self.inner = seats.filter(|seat| seat.size > 1).flat_map(|seat| seat.partitions.iter()).collect();
     }
 
-    /// Records an event of the breaker. `asked` is the last round that was asked for.
+    /// Records an event of the breaker.
+    ///
+    /// `asked` is the last round that was asked for.
     pub(super) fn note(&mut self, now: Instant, asked: u64, happening: Happening) {
         match happening {
             Happening::Broke(node, fault) => {

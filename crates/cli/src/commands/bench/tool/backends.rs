@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use treefold::{Body, Client, PartitionSet, Shape, Stream, StreamBuilder, StreamEvent};
 use treefold_daemon::{Part, SERVICE};
 
-/// Limit on the time until streams include all daemons, once the nodes know each other. The front-end's own
-/// view may lag behind.
+/// Limit on the time until streams include all daemons, once the nodes know each other.
+///
+/// The front-end's own view may lag behind.
 const ALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval between two checks of a stream's endpoints.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Limit on the time of an answer. An answer that takes longer is a failure, not a figure.
+/// Limit on the time of an answer.
+///
+/// An answer that takes longer is a failure, not a figure.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running daemons, and a client that can be a stream's front-end.
@@ -54,7 +57,9 @@ impl Backends {
         measured
     }
 
-    /// Starts the daemons. Returns once a stream includes all of them.
+    /// Starts the daemons.
+    ///
+    /// Returns once a stream includes all of them.
     async fn start(scale: &Scale) -> Result<Self, Failure> {
         let total = scale.backends;
         let serves: Vec<String> =
@@ -93,7 +98,9 @@ impl Backends {
         self.client.stream(SERVICE).shape(shape)
     }
 
-    /// Opens a stream in which daemons play this part. Fails unless all take part.
+    /// Opens a stream in which daemons play this part.
+    ///
+    /// Fails unless all take part.
     pub(super) async fn open(&self, stream: StreamBuilder, part: &Part) -> Result<Stream, Failure> {
         let mut stream = stream.params(part).open().await.map_err(failure_of)?;
         // On a busy machine some daemons may be late to join.

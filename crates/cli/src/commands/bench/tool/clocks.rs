@@ -15,7 +15,9 @@ use treefold::{Body, PartitionSet, Shape, Stream, Synchronisation};
 use treefold_daemon::skew::{FILTER, Params, measured};
 use treefold_daemon::{Injected, Part, SERVICE};
 
-/// Number of rounds from which a hop's best is taken. It covers all rounds that a user can request.
+/// Number of rounds from which a hop's best is taken.
+///
+/// It covers all rounds that a user can request.
 const WINDOW: u32 = WINDOW_MAX;
 
 /// An estimate of how far a clock is ahead of the front-end's.
@@ -126,13 +128,17 @@ fn decoded(packet: &Bytes) -> Result<ClockSkews, Failure> {
     ClockSkews::decode(packet).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// Returns the round with the least delay. There is at least one.
+/// Returns the round with the least delay.
+///
+/// There is at least one.
 pub(super) fn least_delayed(rounds: &[Estimate]) -> Estimate {
     let least = rounds.iter().min_by_key(|estimate| estimate.bound_ns);
     *least.expect("invariant: every daemon was measured at least once")
 }
 
-/// Returns the round with the least skew. There is at least one.
+/// Returns the round with the least skew.
+///
+/// There is at least one.
 pub(super) fn nearest_zero(rounds: &[Estimate]) -> Estimate {
     let least = rounds.iter().min_by_key(|estimate| estimate.skew_ns.unsigned_abs());
     *least.expect("invariant: every daemon was measured at least once")

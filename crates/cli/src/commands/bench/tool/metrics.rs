@@ -22,7 +22,9 @@ use std::time::Duration;
 use treefold::Shape;
 use treefold::operators::filter::time_aligned::METRICS_MAX;
 
-/// Largest rate in samples per second. Timers of a millisecond cannot measure more.
+/// Largest rate in samples per second.
+///
+/// Timers of a millisecond cannot measure more.
 const RATE_PER_S_MAX: f64 = 1_000.0;
 
 /// Duration of the measurement of the network without samples.

@@ -6,7 +6,9 @@ use crate::parse;
 use clap::Args;
 use treefold::{PartitionSet, Shape};
 
-/// Default limit on processes. If there are more daemons, they share processes.
+/// Default limit on processes.
+///
+/// If there are more daemons, they share processes.
 const PROCESSES: u32 = 64;
 
 /// Largest number of emulated daemons on one machine.

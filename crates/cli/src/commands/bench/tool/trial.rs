@@ -93,7 +93,9 @@ impl Trial {
         self.watch(backends, stream, here, tally).await
     }
 
-    /// Opens the stream. For the flat shape also returns the filter, which then runs here.
+    /// Opens the stream.
+    ///
+    /// For the flat shape also returns the filter, which then runs here.
     async fn open(
         &self,
         backends: &Backends,

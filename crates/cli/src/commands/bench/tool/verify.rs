@@ -9,7 +9,9 @@ use treefold::operators::filter::classes::Classes;
 use treefold::operators::packet::{Packet, Value};
 use treefold_daemon::{Daemon, Request, checksum, metrics};
 
-/// Checks the reports. Returns the number of classes of programs.
+/// Checks the reports.
+///
+/// Returns the number of classes of programs.
 pub(super) fn verify(reported: &Reported, seed: u64, count: u32) -> Result<usize, Failure> {
     let programs = Daemon::programs(seed);
     let mut daemons: Vec<Daemon> =
@@ -75,7 +77,9 @@ fn cells(value: Value<'_>) -> Vec<String> {
     }
 }
 
-/// Compares classes with the daemons' actual classes. Returns their number.
+/// Compares classes with the daemons' actual classes.
+///
+/// Returns their number.
 fn in_classes(reported: &ByClass, daemons: &mut [Daemon], request: &Request) -> Result<usize, Failure> {
     let mut expected: BTreeMap<Bytes, PartitionSet> = BTreeMap::new();
     for (endpoint, daemon) in daemons.iter_mut().enumerate() {

@@ -100,8 +100,9 @@ fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palet
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// Formats the streams of the node that is asked. They include this command's own stream if the node takes
-/// part in it.
+/// Formats the streams of the node that is asked.
+///
+/// They include this command's own stream if the node takes part in it.
 fn streams_of(nodes: &Nodes) -> String {
     let plural = if nodes.streams == 1 { "" } else { "s" };
     format!("  {} stream{plural}, {}", nodes.streams, size(nodes.stream_bytes as u64))

@@ -1,5 +1,6 @@
-//! Styles of the picture. Colours are optional; bold, dim and inverted text is always used, since it is no
-//! colour.
+//! Styles of the picture.
+//!
+//! Colours are optional; bold, dim and inverted text is always used, since it is no colour.
 
 use crate::output::style;
 use ratatui::style::{Color, Modifier, Style};

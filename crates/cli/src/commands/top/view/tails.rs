@@ -37,8 +37,9 @@ fn draw_slowest(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette
     frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
 }
 
-/// Height of a heading and, if there is room, of the away endpoints. The slowest subtrees keep half of the
-/// height.
+/// Height of a heading and, if there is room, of the away endpoints.
+///
+/// The slowest subtrees keep half of the height.
 fn stream_height(network: &Network, height: u16) -> u16 {
     let away = u16::try_from(network.away.len()).unwrap_or(u16::MAX);
     (height / 2).min(away.saturating_add(2))
