@@ -1,13 +1,14 @@
-//! Breaks nodes at random, and mends them.
+//! Breaks nodes at random and mends them.
 //!
-//! Two faults, for they look different from outside. A killed node (`kill -9`) breaks its connections at once and
-//! comes back under its old address as another life of itself that knows nothing. A stopped node (`kill -STOP`)
-//! keeps its connections and says nothing, and when it goes on it says what it had to say before, late.
+//! There are two faults, because they look different to other nodes. A killed node (`kill -9`) breaks its
+//! connections at once. It comes back at its old address as a new process without any state. A stopped node
+//! (`kill -STOP`) keeps its connections and is silent. When it resumes, it sends its pending messages late.
 //!
-//! Invariants: whom the [`Plan`] spares is never broken; a node has at most one fault at a time; more than half of the
-//! others are never broken at once; [`Breaker::mend_all`] leaves no fault behind, whenever [`Breaker::run`] was
-//! dropped. Which nodes, which faults and which durations is a function of the seed; what was in flight at that moment
-//! is not. Whoever wants to know hears of every fault and of its end ([`Happening`]).
+//! Invariants: the nodes that the [`Plan`] spares are never broken; a node has at most one fault at a time;
+//! at most half of the other nodes are broken at once; [`Breaker::mend_all`] leaves no fault behind, even if
+//! [`Breaker::run`] was dropped at any point. The seed determines the nodes, the faults and their durations.
+//! It does not determine which messages are in flight at that moment. The callback `tell` receives every
+//! fault and its end as a [`Happening`].
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,20 +16,22 @@ use treefold_cli::commands::bench::fleet::Fleet;
 use treefold_cli::exit::Failure;
 use treefold_core::random::Random;
 
-/// Who is broken, how often and for how long. Pairs are the least and the most, in ms.
+/// Which nodes are spared, and the rate and duration of faults.
+///
+/// Pairs are (minimum, maximum) in ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// So many of the fleet's first nodes are never broken.
+    /// Number of nodes at the start of the fleet that are never broken.
     pub(super) spared: usize,
-    /// From one fault to the next.
+    /// Time from one fault to the next.
     pub(super) gap_ms: (f64, f64),
-    /// How long a killed node stays away.
+    /// Time that a killed node stays away.
     pub(super) away_ms: (f64, f64),
-    /// How long a stopped node stands still.
+    /// Time that a stopped node stays stopped.
     pub(super) still_ms: (f64, f64),
 }
 
-/// The share of faults that are kills.
+/// Share of faults that are kills.
 const KILLS_SHARE: f64 = 0.4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +40,12 @@ pub(super) enum Fault {
     Stopped,
 }
 
-/// What has just been done to a node.
+/// An event of a node, as reported to `tell`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happening {
-    /// It was broken.
+    /// The node was broken.
     Broke(usize, Fault),
-    /// A killed one listens again, or a stopped one goes on.
+    /// A killed node listens again, or a stopped node has resumed.
     Mended(usize),
 }
 
@@ -54,7 +57,7 @@ struct Broken {
     mend_at: Instant,
 }
 
-/// Who breaks nodes, and what is broken.
+/// Breaks and mends the nodes of one fleet.
 pub(super) struct Breaker {
     fleet: Fleet,
     nodes: usize,
@@ -67,13 +70,15 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    /// A breaker of a fleet, which tells what it does.
+    /// Makes a breaker of a fleet that reports each fault and its end to `tell`.
     pub(super) fn new(fleet: Fleet, plan: Plan, seed: u64, tell: impl FnMut(Happening) + 'static) -> Self {
         let (nodes, random, tell) = (fleet.len(), Random::new(seed), Box::new(tell));
         Self { fleet, nodes, plan, random, broken: Vec::new(), tell, kills: 0, stops: 0 }
     }
 
-    /// Breaks and mends until dropped; returns only when it can't.
+    /// Breaks and mends until dropped.
+    ///
+    /// Returns only if it fails.
     pub(super) async fn run(&mut self) -> Failure {
         loop {
             if let Err(failure) = self.break_one_later().await {
@@ -82,12 +87,12 @@ impl Breaker {
         }
     }
 
-    /// Ends all processes.
+    /// Ends all processes of the fleet.
     pub(super) async fn end(self) {
         self.fleet.end().await;
     }
 
-    /// Mends whatever is due during one gap, then breaks a node.
+    /// Mends every fault that is due during one gap, then breaks a node.
     async fn break_one_later(&mut self) -> Result<(), Failure> {
         let break_at = Instant::now() + drawn(&mut self.random, self.plan.gap_ms);
         while let Some(at) = self.next_due().filter(|&at| self.broken[at].mend_at <= break_at) {
@@ -103,7 +108,8 @@ impl Breaker {
         let fault = if self.random.unit() < KILLS_SHARE { Fault::Killed } else { Fault::Stopped };
         let Plan { away_ms, still_ms, .. } = self.plan;
         let lasts = drawn(&mut self.random, if fault == Fault::Killed { away_ms } else { still_ms });
-        // Noted before it happens: what is noted is mended, whatever happens in between.
+        // Recorded before it happens: every recorded fault is mended, even if this future is dropped in
+        // between.
         self.broken.push(Broken { node, fault, mend_at: Instant::now() + lasts });
         (self.tell)(Happening::Broke(node, fault));
         match fault {
@@ -126,12 +132,15 @@ impl Breaker {
         Ok(())
     }
 
-    /// Mends the fault at `at`, which counts as mended only when that has succeeded.
+    /// Mends the fault at index `at`.
+    ///
+    /// The fault is removed only after that has succeeded.
     async fn mend(&mut self, at: usize) -> Result<(), Failure> {
         let Broken { node, fault, .. } = self.broken[at];
         match fault {
             Fault::Killed => {
-                // Once more, in case the first attempt was dropped half-way; dead already is as good.
+                // Kill again, in case the first attempt was dropped half-way. Killing a dead process is
+                // harmless.
                 self.fleet.kill(node).await?;
                 self.fleet.restart(node).await?;
             }

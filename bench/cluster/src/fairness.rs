@@ -1,11 +1,12 @@
-//! `bench-cluster fairness`: one node, two applications whose tasks take 34 ms and 2 ms of a processor, and callers of both
-//! who always want more.
+//! `bench-cluster fairness`: one node runs two applications with tasks of 34 ms and 2 ms of processor time,
+//! and the callers of both call without pause.
 //!
-//! The node is a process of its own and the tasks really spin; what each application has had is what the node charged it,
-//! which is the processor time its threads measured. Shares are set while the node runs, by the request that
-//! `treefold shares set` makes, and the tasks' costs change while it runs as well. After each change two things are
-//! looked at: how far the parts of the processor time are from what is due once a second has passed (steady state), and how
-//! long after the change the parts since then have come to stay within two points of it.
+//! The node is a separate process and the tasks really spin. The processor time of each application is the
+//! time that the node charged it, which its threads measured. Shares are set while the node runs, with the
+//! same request as `treefold shares set`, and the tasks' costs change while it runs as well. After each
+//! change the benchmark measures two things: the difference between each part of the processor time and the
+//! part due to it, once one second has passed (steady state); and the time from the change until the parts
+//! since the change stay within two points of the parts due.
 
 use clap::Args;
 use serde::Serialize;
@@ -24,23 +25,23 @@ use treefold_cli::output::{Format, print, print_json, rounded};
 use treefold_cli::parse;
 use treefold_micro::{Folded, Work};
 
-/// Look at two applications' parts of one node's processor time while shares and tasks change
+/// Measure two applications' parts of one node's processor time while shares and tasks change
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchFairness {
-    /// How long each phase lasts
+    /// Duration of each phase, in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// The node's processors, and its worker threads
+    /// Number of the node's processors, and of its worker threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     processors: u32,
 
-    /// Callers of each application, each of which calls again as soon as it is answered
+    /// Number of callers of each application; each calls again as soon as it has its answer
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     callers: u32,
 
-    /// How often the node is asked what it has charged whom, in seconds
+    /// Interval between two readings of the node's accounts, in seconds
     #[arg(long, value_name = "S", default_value_t = 0.1, value_parser = parse::seconds)]
     sample: f64,
 }
@@ -49,32 +50,34 @@ const EXAMPLES: &str = "\
 With -o json, one line:
   {processors, callers, phases: [{what, share_long, share_short, class_long, long_ms, short_ms, due, first_second,
    steady, error_points, converged_ms, long_per_s, short_per_s}], samples: [{at_s, phase, part}]}
-due, first_second, steady and part are the long application's part of the processor time of both: what its share says,
-what it had in the first second after the change, from then on, and in each interval between samples. error_points is
-steady against due, in hundredths of the whole; converged_ms is from when on the part since the change stays within two of
-them, null when it does not.
+due, first_second, steady and part are the long application's part of the processor time of both: as its share
+demands, in the first second after the change, from then on, and in each interval between samples. error_points is
+steady minus due, in hundredths of the whole; converged_ms is the time after which the part since the change stays
+within two of them, null if it never does.
 
 Examples:
   bench-cluster fairness
   bench-cluster fairness --seconds 20 --processors 1 -o json";
 
-/// No call is cut short: what takes longer is a failure, not a figure.
+/// Deadline of each call.
+///
+/// The benchmark cuts no call short: a call that takes longer is a failure, not a figure.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// What comes sooner after a change is not steady.
+/// Time after a change that does not count as steady state.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Who is within so much of what is due has converged.
+/// Largest distance from the part due at which an application has converged.
 const CLOSE: f64 = 0.02;
 /// The two applications.
 const NAMES: [&str; 2] = ["long", "short"];
 
-/// What holds for a while.
+/// Shares, class and task costs that hold for one phase.
 #[derive(Clone, Copy)]
 struct Phase {
     what: &'static str,
     shares: [f64; 2],
     class_long: Class,
     tasks_ms: [f64; 2],
-    /// The long application's part.
+    /// The long application's part of the processor time.
     due: f64,
 }
 
@@ -139,7 +142,7 @@ fn four_digits<S: serde::Serializer>(part: &f64, serializer: S) -> Result<S::Ok,
     serializer.serialize_f64((part * 1e4).round() / 1e4)
 }
 
-/// What the node has charged both, and when by its own clock.
+/// Processor time and jobs that the node has charged to both applications, at a time of the node's clock.
 #[derive(Clone, Copy, Debug)]
 struct Charged {
     at_ms: f64,
@@ -155,7 +158,7 @@ impl Charged {
         Self { at_ms: report.uptime.as_secs_f64() * 1e3, used_ms, jobs }
     }
 
-    /// The long application's part of what both have had since `before`.
+    /// Returns the long application's part of the processor time that both used since `before`.
     fn part_since(&self, before: &Self) -> f64 {
         let [long, short] = [0, 1].map(|at| self.used_ms[at] - before.used_ms[at]);
         if long + short > 0.0 { long / (long + short) } else { 0.0 }
@@ -189,7 +192,7 @@ impl BenchFairness {
         let tasks_ms = Rc::new(PHASES[0].tasks_ms.map(Cell::new));
         let trouble = Rc::new(Cell::new(None));
         for (which, name) in NAMES.into_iter().enumerate() {
-            // A connection each, so that no application waits in the other's line to the node.
+            // One connection for each application, so that neither waits in the other's queue to the node.
             let of_its_own = connect(&at, false, fleet.cluster()).await?;
             for _ in 0..self.callers {
                 let caller =
@@ -197,7 +200,7 @@ impl BenchFairness {
                 tokio::task::spawn_local(caller);
             }
         }
-        // Until all are at it, nobody has what is due.
+        // The parts are not meaningful until all callers are active.
         tokio::time::sleep(SETTLING).await;
         let began = Charged::of(&client.shares().await.map_err(failure_of)?);
         let (mut phases, mut samples) = (Vec::new(), Vec::new());
@@ -217,7 +220,9 @@ impl BenchFairness {
         Ok(Figures { processors: self.processors, callers: self.callers, phases, samples })
     }
 
-    /// What was charged at each look, the first when the shares were set.
+    /// Plays one phase and returns the accounts at each reading.
+    ///
+    /// The first reading is from when the shares were set.
     async fn play(&self, client: &Client, phase: &Phase) -> Result<Vec<Charged>, Failure> {
         let classes = [phase.class_long, Class::Interactive];
         let settings = (0..NAMES.len()).map(|at| ShareSetting {
@@ -261,7 +266,7 @@ fn figures_of(phase: &Phase, rows: &[Charged]) -> PhaseFigures {
     }
 }
 
-/// A caller who is never content.
+/// A caller that calls again as soon as it has its answer.
 async fn call_again(
     client: Client,
     name: &'static str,
@@ -324,7 +329,8 @@ mod tests {
 
     #[test]
     fn a_phase_has_converged_when_it_stays_close() {
-        // 50 % is due. The long one has nothing at first, catches up within 800 ms, and keeps pace.
+        // The part due is 50 %. The long application gets nothing at first, catches up within 800 ms, and
+        // keeps pace.
         let mut rows: Vec<Charged> =
             [row(0.0, 70.0, 30.0), row(400.0, 70.0, 430.0), row(800.0, 470.0, 430.0)].into();
         rows.extend((3..20).map(|at| {

@@ -1,12 +1,13 @@
-//! `bench-cluster faults`: are answers right, and in time, while nodes are killed and stopped?
+//! `bench-cluster faults`: checks that answers are right and in time while nodes are killed and stopped.
 //!
-//! Several callers call `micro/sum` over and over, by turns through a front and directly, with every shape of tree,
-//! content with whatever comes; meanwhile nodes are killed, started again, stopped and resumed at random. Each
-//! answer must account for every partition exactly once ([`tally`]) and must be there by the deadline plus a named
-//! bound. When all is mended the cluster must give full answers again, whichever way it is asked.
+//! Several callers call `micro/sum` over and over, in turn through a front and directly, with every shape of
+//! tree and without a minimum coverage. At the same time nodes are killed, started again, stopped and resumed
+//! at random. Each answer must account for every partition exactly once ([`tally`]) and must arrive by the
+//! deadline plus a fixed bound. When all nodes are mended, the cluster must give full answers again for every
+//! combination of caller and shape.
 //!
-//! A seed names the faults ([`super::breaker`]) and the pauses between calls. It doesn't name what the kernel makes of
-//! them, so the same seed is the same storm, not the same raindrops.
+//! A seed determines the faults ([`super::breaker`]) and the pauses between calls. It does not determine how
+//! the kernel schedules them, so two runs with one seed have the same faults but not the same interleaving.
 
 mod tally;
 mod times;
@@ -37,32 +38,32 @@ use treefold_core::random::Random;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchFaults {
-    /// How many nodes, one process each; the first is the front and is spared
+    /// Number of nodes, one process each. The first node is the front and is never broken
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=NODES_MAX))]
     nodes: u32,
 
-    /// How many partitions, dealt out over the nodes
+    /// Number of partitions, dealt out over the nodes
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=PARTITIONS_MAX))]
     partitions: u32,
 
-    /// On how many nodes each partition lives
+    /// Number of nodes that host each partition
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     replicas: u32,
 
-    /// How many relays there are besides, in two racks over which the nodes are dealt out too. With relays, they alone are
-    /// killed and stopped, and calls have the shape that uses them
+    /// Number of relays beside the nodes. Nodes and relays are dealt out over two racks. With relays, only
+    /// relays are killed and stopped, and calls use the tree shape auto, which uses relays
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=NODES_MAX))]
     relays: u32,
 
-    /// How many calls
+    /// Number of calls
     #[arg(long, value_name = "C", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     calls: u32,
 
-    /// When each answer is wanted, with its unit
+    /// Deadline of each call, with its unit
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse::deadline)]
     deadline: Duration,
 
-    /// Names the faults; drawn, and printed, when left out
+    /// Seed of the faults. If it is left out, a seed is drawn and printed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -72,45 +73,46 @@ With -o json, one line:
   {nodes, partitions, replicas, relays, seed, calls, full, partial, empty, wrong, late, worst_overrun_ms, kills, stops,
    coverage_mean, coverage_at_rest_after, healed_ms, missing_by_reason: {REASON: PARTITIONS},
    took: {calm, killed, stopped: {calls, p50_ms, p99_ms, max_ms}}, cases: [...]}
-wrong counts answers that don't account for every partition exactly once, or whose value is not the sum over their
-own contributors, and calls without any answer; late those that came more than 100 ms after the deadline; cases
-describes both, and answers to which nobody contributed. coverage_at_rest_after is the least coverage over every way to call once all is mended; it must be
-1 within 5 s. took says how long full answers took: while nobody was broken, somebody killed, or somebody stopped; the
-calls that a fault met are what a takeover adds. Exit code 1 when any answer was wrong or the cluster did not heal.
+wrong counts answers that don't account for every partition exactly once, answers whose value is not the sum over
+their own contributors, and calls without any answer; late counts answers more than 100 ms after the deadline; cases
+describes both, and answers without any contributor. coverage_at_rest_after is the least coverage over all ways to
+call once all nodes are mended; it must be 1 within 5 s. took gives the times of full answers while no node was
+broken, while a node was killed, or while a node was stopped; the difference is the cost of a takeover. Exit code 1
+if any answer was wrong or the cluster did not heal.
 
 Examples:
   bench-cluster faults
   bench-cluster faults --replicas 2 --calls 10000 --seed 7 -o json
   bench-cluster faults --relays 4 --calls 10000";
 
-/// The most partitions that are dealt out.
+/// Largest number of partitions.
 const PARTITIONS_MAX: i64 = 10_000;
 
-/// Calls under way at a time: enough that a fault nearly always meets some of them half-way.
+/// Calls in flight at a time: enough that a fault nearly always meets some of them half-way.
 const LANES: u32 = 4;
 
 /// The longest pause between two calls of a lane, in ms.
 const PAUSE_MS_MAX: f64 = 30.0;
 
-/// Each caller goes through these in turn.
+/// Shapes that each caller uses in turn.
 const SHAPES: [Shape; 5] = [Shape::Adaptive, Shape::Binomial, Shape::KAry(2), Shape::Chain, Shape::Flat];
 
-/// Where there are relays, all calls go by them.
+/// With relays, all calls have the shape that uses them.
 const SHAPES_OF_RELAYS: [Shape; 1] = [Shape::Auto];
 
-/// Over how many racks nodes and relays are dealt out where there are relays.
+/// With relays, number of racks over which nodes and relays are dealt out.
 const RACKS: u32 = 2;
 
-/// The front is spared, since who asks a dead front has no answer to check.
+/// The front is spared, because a call through a dead front has no answer to check.
 const PLAN: Plan = Plan { spared: 1, gap_ms: (50.0, 400.0), away_ms: (0.0, 400.0), still_ms: (100.0, 800.0) };
 
-/// How long a mended cluster may take until all its answers are full.
+/// Limit on the time until all answers of a mended cluster are full.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Between two rounds of calls of a cluster that is healing.
+/// Pause between two rounds of calls of a cluster that is healing.
 const HEAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What was seen.
+/// The measured figures.
 #[derive(Serialize)]
 struct Figures {
     nodes: u32,
@@ -143,8 +145,8 @@ impl BenchFaults {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         if self.replicas > self.nodes || self.partitions < self.nodes {
             return Err(Failure::usage(format!(
-                "{} partitions with {} replicas don't fit {} nodes: at least one partition per node, and at most as \
-                 many replicas as nodes",
+                "{} partitions with {} replicas don't fit {} nodes: give at least one partition per \
+                 node, and at most as many replicas as nodes",
                 self.partitions, self.replicas, self.nodes
             )));
         }
@@ -162,7 +164,7 @@ impl BenchFaults {
         let problem = match (figures.wrong, figures.coverage_at_rest_after < 1.0) {
             (0, false) => None,
             (0, true) => Some(format!(
-                "coverage is {:.3} {HEAL_TIMEOUT:?} after all nodes were mended",
+                "coverage is {:.3} {HEAL_TIMEOUT:?} after all nodes were mended; it must be 1",
                 figures.coverage_at_rest_after
             )),
             (wrong, _) => Some(format!("{wrong} answers were wrong")),
@@ -186,7 +188,7 @@ impl BenchFaults {
             weather: RefCell::default(),
             bar: progress(self.calls),
         });
-        // Nodes that the caller has not met yet would be counted as lost, though nobody broke them.
+        // Nodes that the caller has not met yet would count as lost, although none was broken.
         if storm.heal().await.0 < 1.0 {
             return Err(Failure::failed(format!("the nodes did not get ready within {HEAL_TIMEOUT:?}")));
         }
@@ -241,7 +243,7 @@ impl BenchFaults {
     }
 }
 
-/// The calls, and what came of them.
+/// The callers' shared state: clients, parameters and results.
 struct Storm {
     front: Client,
     direct: Client,
@@ -257,12 +259,12 @@ struct Storm {
 }
 
 impl Storm {
-    /// One call after another until all are made.
+    /// Makes one call after another until all calls are made.
     async fn call_on(self: Rc<Self>, mut random: Random) {
         while let Some(left) = self.calls_left.get().checked_sub(1) {
             self.calls_left.set(left);
             let number = self.calls - left - 1;
-            // Over ten calls, each shape goes both ways.
+            // Over ten calls, each shape is called once directly and once through the front.
             let direct = number % 2 == 1;
             let shape = self.shapes[(number / 2) as usize % self.shapes.len()];
             let asked = Asked { number, direct, shape, deadline: self.deadline };
@@ -288,8 +290,9 @@ impl Storm {
         call.await.map_err(|error| error.to_string())
     }
 
-    /// Calls every way until all answers of a round are right and full, or until it has taken too long. Gives the
-    /// least coverage of the last round, and the time until then.
+    /// Calls in every way until all answers of a round are right and full, or until the time limit.
+    ///
+    /// Returns the least coverage of the last round, and the time it took.
     async fn heal(&self) -> (f64, Duration) {
         let began_at = Instant::now();
         loop {
@@ -311,7 +314,8 @@ impl Storm {
     }
 }
 
-/// What the nodes of a placement are told, and after them relays, all dealt out over the racks.
+/// Returns the arguments of the placement's nodes followed by the arguments of the relays, all dealt out over
+/// the racks.
 fn with_relays(placement: Placement, relays: u32) -> Vec<Vec<String>> {
     let told = |at: u32, words: &[&str]| {
         let rack = format!("r{}", at % RACKS);
@@ -322,7 +326,7 @@ fn with_relays(placement: Placement, relays: u32) -> Vec<Vec<String>> {
     members.chain((0..relays).map(|at| told(at, &["--relay"]))).collect()
 }
 
-/// Short enough to be typed again.
+/// Draws a seed of 32 bits, short enough to be typed again.
 pub(super) fn drawn_seed() -> u64 {
     RandomState::new().hash_one(0) >> 32
 }
@@ -339,7 +343,7 @@ fn render(figures: &Figures) -> String {
     format!(
         "{} nodes, {} partitions, {} replicas, {} relays, seed {}\n  faults    {} kills, {} stops\n  calls     {}: {} full, {} \
          partial, {} empty\n  wrong     {}\n  late      {} by more than {} ms ({:.1} ms at worst)\n  coverage  {:.3} on \
-         average, {:.3} at rest, {:.0} ms after all was mended\n  missing   {}\n{}{}",
+         average, {:.3} at rest, {:.0} ms after all nodes were mended\n  missing   {}\n{}{}",
         figures.nodes,
         figures.partitions,
         figures.replicas,

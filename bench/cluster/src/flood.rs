@@ -1,11 +1,12 @@
-//! `bench-cluster flood`: a relay that one application floods with large partials at many times the rate it folds them,
-//! while another asks for little.
+//! `bench-cluster flood`: one application floods a relay with large partials at many times the rate that the
+//! relay can fold, while another application makes few calls.
 //!
-//! The relay and the nodes below it are processes; the folds really spin and the partials are really sent. Three phases:
-//! the modest application alone; the flooding one alone, by callers who wait for their answers, which is the rate that the
-//! relay can fold; then both, the flooding one at a multiple of that rate whatever becomes of its calls. What must hold: the
-//! relay's memory stays where its limits say, those who send to it are held up, and the modest application has its
-//! answers as before, but for what it must wait for a fold that has begun.
+//! The relay and the nodes below it are processes; the folds really spin and the partials are really sent.
+//! There are three phases: the modest application alone; the flooding application alone, with callers that
+//! wait for their answers, which gives the rate that the relay can fold; then both, with the flooding
+//! application at a multiple of that rate, whether or not its calls are answered. Three conditions must hold:
+//! the relay's memory stays within its limits; its senders are held back; and the modest application is
+//! answered as before, except that it may wait for one fold that has begun.
 
 use clap::Args;
 use serde::Serialize;
@@ -23,35 +24,35 @@ use treefold_cli::parse;
 use treefold_figures::quantile;
 use treefold_micro::{Folded, Work};
 
-/// Flood a relay with one application's large partials, and look at its memory and at another application
+/// Flood a relay with one application's large partials; measure its memory and another application's calls
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchFlood {
-    /// Nodes below the relay, one process and one partition of each application each
+    /// Number of nodes below the relay; each is one process with one partition of each application
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=64))]
     providers: u32,
 
-    /// Bytes of each of the flooding application's partials, in KiB
+    /// Size of each of the flooding application's partials, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=16384))]
     payload_kib: u64,
 
-    /// How long each of its folds spins, in milliseconds
+    /// Time that each of the flooding application's folds spins, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = parse::positive)]
     fold_ms: f64,
 
-    /// How many times the rate that the relay folds it is flooded with
+    /// Rate of the flood, as a multiple of the rate that the relay folds
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = parse::positive)]
     times: f64,
 
-    /// Calls a second of the modest application
+    /// Rate of the modest application's calls, in calls per second
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = parse::positive)]
     modest_per_s: f64,
 
-    /// How long each phase lasts
+    /// Duration of each phase, in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// The relay's room for partials that wait to be folded (held_bytes_max), in MiB
+    /// Size of the relay's room for partials that wait to be folded (held_bytes_max), in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=16384))]
     held_mib: u64,
 }
@@ -62,22 +63,24 @@ With -o json, one line:
    relay_mib: {before, capacity, flooded_first_half, flooded_second_half, after}, relay_held_mib_max,
    provider_mib_max, alone: {asked_per_s, answered_per_s, p50_ms, p99_ms}, flooded: {...}, after: {...},
    throughput_ratio, p50_ratio, p99_ratio}
-Resident memory is the most that was seen in a phase. Ratios are the modest application's, flooded against alone. Exit
-code 1 when an answer was wrong.
+Resident memory is the maximum of each phase. Ratios are the modest application's, flooded against alone. Exit code
+1 if an answer was wrong.
 
 Examples:
   bench-cluster flood
   bench-cluster flood --times 20 --payload-kib 4096 --seconds 20 -o json";
 
-/// Calls have so long; a flood's calls that are not answered by then are not waited for.
+/// Deadline of each call.
+///
+/// A call of the flood that is not answered by then ends without an answer.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Between two looks at the relay.
+/// Interval between two readings of the relay.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Callers that find out how much the relay folds.
+/// Number of callers that measure how much the relay folds.
 const CAPACITY_CALLERS: u32 = 8;
-/// Until then connections are made and costs learned.
+/// Time during which connections are made and costs are learned.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// The relay's place in the fleet.
+/// The relay's index in the fleet.
 const RELAY: usize = 0;
 
 #[derive(Debug, Serialize)]
@@ -92,7 +95,7 @@ struct Figures {
     flooded_per_s: f64,
     #[serde(serialize_with = "rounded")]
     flood_answered_per_s: f64,
-    /// Of calls that were not answered in full, what partitions were missing for.
+    /// Missing partitions of calls that were not answered in full, by reason.
     flood_failed_by_reason: BTreeMap<&'static str, u64>,
     relay_mib: Memory,
     #[serde(serialize_with = "rounded")]
@@ -110,7 +113,7 @@ struct Figures {
     p99_ratio: f64,
 }
 
-/// The relay's resident memory, the most of each phase.
+/// The relay's resident memory in MiB, the maximum of each phase.
 #[derive(Debug, Serialize)]
 struct Memory {
     #[serde(serialize_with = "rounded")]
@@ -125,7 +128,7 @@ struct Memory {
     after: f64,
 }
 
-/// How the modest application fared.
+/// The modest application's rates and response times.
 #[derive(Debug, Serialize)]
 struct Modest {
     #[serde(serialize_with = "rounded")]
@@ -138,7 +141,7 @@ struct Modest {
     p99_ms: f64,
 }
 
-/// What came of one application's calls so far.
+/// Results of one application's calls so far.
 #[derive(Debug, Default)]
 struct Tally {
     asked: u64,
@@ -147,7 +150,7 @@ struct Tally {
     wrong: Option<String>,
 }
 
-/// An application's calls.
+/// One application's caller.
 #[derive(Clone)]
 struct Caller {
     client: Client,
@@ -157,7 +160,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Makes one call, and notes what came of it.
+    /// Makes one call and records its result.
     async fn call(self, tally: Rc<RefCell<Tally>>) {
         tally.borrow_mut().asked += 1;
         let began_at = Instant::now();
@@ -184,7 +187,9 @@ impl Caller {
         }
     }
 
-    /// Calls at a rate for so long, whatever becomes of the calls; returns when the last has ended.
+    /// Calls at a fixed rate for `seconds`, whether or not calls are answered.
+    ///
+    /// Returns when the last call has ended.
     async fn at_rate(self, per_s: f64, seconds: f64, tally: Rc<RefCell<Tally>>) {
         let (began_at, mut open) = (Instant::now(), tokio::task::JoinSet::new());
         for number in 0_u32.. {
@@ -193,7 +198,7 @@ impl Caller {
                 break;
             }
             let wait = Duration::from_secs_f64(due).saturating_sub(began_at.elapsed());
-            // A sleep takes a millisecond at least; those who are late go at once.
+            // A sleep takes at least a millisecond, so a call that is late is sent at once.
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
@@ -202,7 +207,7 @@ impl Caller {
         while open.join_next().await.is_some() {}
     }
 
-    /// As many callers who call again as soon as they are answered, for so long.
+    /// Runs `callers` callers for `seconds`; each calls again as soon as it has its answer.
     async fn without_pause(self, callers: u32, seconds: f64, tally: Rc<RefCell<Tally>>) {
         let (began_at, mut open) = (Instant::now(), tokio::task::JoinSet::new());
         for _ in 0..callers {
@@ -217,10 +222,10 @@ impl Caller {
     }
 }
 
-/// The most that was seen of the relay and of the providers.
+/// Memory readings of the relay and of the providers.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Seconds from the beginning, and the relay's resident memory.
+    /// Pairs of seconds since the beginning and the relay's resident memory.
     relay_kib: Vec<(f64, u64)>,
     provider_kib_max: u64,
     held_bytes_max: usize,
@@ -253,7 +258,7 @@ impl BenchFlood {
         wrong.map_or(Ok(Verdict::Full), |wrong| Err(Failure::Told(wrong)))
     }
 
-    /// What each process is told.
+    /// Returns the arguments of each process.
     fn told(&self, config: &str) -> Vec<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
         let place = ["--rack", "r1", "--workers", "1", "--processors", "1"];
@@ -278,7 +283,7 @@ impl BenchFlood {
             payload_bytes: self.payload_kib << 10,
             ..Work::default()
         };
-        // Each by a front of its own, so that what they share is the relay.
+        // Each application has a front of its own, so that they share only the relay.
         let flood = Caller { client: client(1).await?, name: "flood", work, providers: self.providers };
         let work = Work { local_ms: 0.1, reduce_ms: 0.5, ..Work::default() };
         let modest = Caller { client: client(2).await?, name: "modest", work, providers: self.providers };
@@ -351,7 +356,7 @@ impl BenchFlood {
     }
 }
 
-/// Looks at the processes while calls are made.
+/// Reads the processes' memory while calls are made.
 async fn watch(fleet: &Fleet, relay: &Client, calls: impl Future<Output = ()>) -> Result<Seen, Failure> {
     let (mut seen, began_at, processes) = (Seen::default(), Instant::now(), fleet.processes());
     let mut calls = std::pin::pin!(calls);
@@ -389,9 +394,9 @@ fn render(figures: &Figures) -> String {
     let failed: Vec<String> =
         figures.flood_failed_by_reason.iter().map(|(why, n)| format!("{why} {n}")).collect();
     format!(
-        "a relay over {} nodes; the flood's partials have {} KiB, its folds spin for {} ms; room for {} MiB\n  the \
-         relay folds     {:.1} calls/s of it\n  flooded with      {:.1} calls/s, it answers {:.1}; missing partitions: \
-         {}\n  its memory        {:.0} MiB before, {:.0} at its capacity, {:.0} and {:.0} in the flood's halves, {:.0} \
+        "a relay over {} nodes; the flood's partials have {} KiB, its folds spin for {} ms; the relay holds up to {} \
+         MiB\n  the relay folds     {:.1} calls/s of it\n  flooded with      {:.1} calls/s, it answers {:.1}; missing \
+         partitions: {}\n  its memory        {:.0} MiB before, {:.0} at its capacity, {:.0} and {:.0} in the flood's halves, {:.0} \
          after; held: {:.1} at most; a sender: {:.0} at most\n  the other, alone  {}\n  in the flood      {}\n  after it          \
          {}\n  ratios            throughput {:.3}, median {:.2}, p99 {:.2}",
         figures.providers,

@@ -1,17 +1,17 @@
 //! `bench-cluster micro`: the DAC paper's experiments (§5.3 to §5.6) with real nodes on emulated processors.
 //!
-//! Every node is a process; sockets, trees, queues, load figures and deadlines are the real ones. Only the work is
-//! emulated: a job takes one of its node's k emulated processors for a drawn time (`micro/emulated`), so that a
-//! machine of two processors stands for twenty-four nodes of two. Calls arrive as a Poisson process whether or not
-//! earlier ones have been answered, and response time counts from the instant at which a call was *planned*
-//! ([`pace`]): a system that stalls can't slow down its own measurement.
+//! Every node is a process; sockets, trees, queues, load figures and deadlines are real. Only the work is
+//! emulated: a job takes one of its node's k emulated processors for a drawn time (`micro/emulated`), so that
+//! a machine of two processors can run twenty-four nodes of two processors each. Calls arrive as a Poisson
+//! process whether or not earlier calls have been answered. Response time counts from the *planned* instant
+//! of a call ([`pace`]), so that a stall of the system cannot slow down the measurement itself.
 //!
-//! Shapes are compared on the same arrivals with the same costs, one right after the other, in as many rounds as
-//! asked for, so that what the machine does meanwhile meets all of them alike. Every answer is checked. What the
-//! emulation itself adds is measured along: how late jobs' ends were told, how late calls were sent, and how busy
-//! the machine was ([`point`]).
+//! Shapes are compared on the same arrivals with the same costs, one right after the other, in a given number
+//! of rounds, so that other load of the machine affects all of them alike. Every answer is checked. The error
+//! of the emulation is measured as well: how late jobs ended, how late calls were sent, and how busy the
+//! machine was ([`point`]).
 //!
-//! - [`args`]: what can be varied, and what of it makes sense together.
+//! - [`args`]: the parameters, and which combinations are valid.
 //! - [`pace`]: when calls are made.
 //! - [`slowing`]: nodes that are slow for a while.
 //! - [`trial`]: one cluster under one load: makes the calls, checks the answers.
@@ -36,7 +36,7 @@ use treefold_cli::exit::{Failure, Verdict};
 use treefold_cli::output::{Format, print, print_json};
 use trial::{Caller, Trial};
 
-/// Between two trials: what is left of the one before must not be load of the next.
+/// Pause between two trials, so that remains of one trial are not load of the next.
 const REST: Duration = Duration::from_millis(500);
 
 impl BenchMicro {
@@ -51,7 +51,7 @@ impl BenchMicro {
         Ok(Verdict::Full)
     }
 
-    /// One cluster after the other, by size.
+    /// Measures one cluster after the other, by size.
     async fn measure(&self) -> Result<Vec<Point>, Failure> {
         let mut points = Vec::new();
         for &nodes in &self.nodes {
@@ -64,7 +64,7 @@ impl BenchMicro {
         Ok(points)
     }
 
-    /// All loads and shapes on one cluster, in rounds.
+    /// Measures all loads and shapes on one cluster, in rounds.
     async fn measure_fleet(&self, fleet: &Fleet, nodes: u32) -> Result<Vec<Point>, Failure> {
         fleet.meet().await?;
         let mut callers = Vec::new();
@@ -87,7 +87,7 @@ impl BenchMicro {
                     emulation: self.emulation(nodes),
                     slow: &self.slow,
                     rate_per_s: cell.rate_per_s,
-                    // The same for each shape: the same arrivals, the same costs.
+                    // The same for each shape: the same arrivals and the same costs.
                     seed: self.seed.wrapping_add(u64::from(round) << 32),
                     warm_up: Duration::from_secs_f64(self.warm_up),
                     measured: Duration::from_secs_f64(self.seconds),
@@ -100,7 +100,7 @@ impl BenchMicro {
         Ok(cells.iter().flat_map(|cell| self.points_of(cell, nodes)).collect())
     }
 
-    /// A client of each front, connected to it.
+    /// Connects one client to each front.
     async fn connect_fronts(&self, fleet: &Fleet) -> Result<Vec<Client>, Failure> {
         let mut clients = Vec::new();
         for front in 0..self.fronts {
@@ -111,7 +111,7 @@ impl BenchMicro {
     }
 }
 
-/// A bar that counts the milliseconds of measuring that lie ahead.
+/// Makes a bar that counts the remaining milliseconds of measuring.
 fn progress(nodes: u32, seconds: f64) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix}, {msg} {wide_bar} {eta}");
     let bar = ProgressBar::new((seconds * 1e3) as u64);

@@ -1,14 +1,15 @@
-//! `bench-cluster stream-faults`: are waves right, and is everyone soon in them again, while inner nodes and back-ends
-//! are killed and stopped?
+//! `bench-cluster stream-faults`: checks that waves are right, and measures how soon all endpoints are in
+//! them again, while inner nodes and back-ends are killed and stopped.
 //!
-//! The front-end broadcasts numbered rounds at a steady pace; every back-end swears to who it is and which round it
-//! believes this to be ([`Part::Witness`]), and the sums of that come up. Meanwhile nodes are killed, started again,
-//! stopped and resumed at random ([`super::breaker`]). [`judge`] holds every wave against what its own contributors
-//! must have sworn to: so a wave that is mixed with another, or answers one round too late, or counts somebody twice,
-//! shows. [`watch`] measures how long it takes after each fault until all who were not broken are in a wave again.
+//! The front-end broadcasts numbered rounds at a steady pace. Every back-end answers with its number, the
+//! round it is in, and a mark of both ([`Part::Witness`]); the sums of these come up. At the same time nodes
+//! are killed, started again, stopped and resumed at random ([`super::breaker`]). [`judge`] compares every
+//! wave with the sums that its own contributors must have sent. This detects a wave that is mixed with
+//! another, that answers one round too late, or that counts an endpoint twice. [`watch`] measures the time
+//! from each fault until all unbroken back-ends are in a wave again.
 //!
-//! The front-end is this process and knows of its tree what a user's would. A seed names the faults, not what the
-//! kernel makes of them.
+//! This process is the front-end and knows as much of its tree as a user's front-end would. A seed determines
+//! the faults, but not how the kernel schedules them.
 
 mod judge;
 mod report;
@@ -40,27 +41,27 @@ use watch::Watch;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchStreamFaults {
-    /// How many back-ends, one process and one endpoint each; this process is the front-end
+    /// Number of back-ends, one process and one endpoint each; this process is the front-end
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=256))]
     backends: u32,
 
-    /// The tree's shape below the front-end
+    /// Shape of the tree below the front-end
     #[arg(long, value_name = "SHAPE", default_value = "kary:4", value_parser = parse::shape)]
     shape: Shape,
 
-    /// How many waves are asked for
+    /// Number of waves to ask for
     #[arg(long, value_name = "W", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     waves: u64,
 
-    /// Waves a second; fewer while more than 64 are unanswered
+    /// Rate of waves per second; lower while more than 64 are unanswered
     #[arg(long, value_name = "R", default_value_t = 250, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
 
-    /// When a wave is complete: wait-for-all, time-out:MS or do-not-wait
+    /// Rule that completes a wave: wait-for-all, time-out:MS or do-not-wait
     #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = str::parse::<Mode>)]
     mode: Mode,
 
-    /// Names the faults; drawn, and printed, when left out
+    /// Seed of the faults. If it is left out, a seed is drawn and printed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
@@ -71,32 +72,34 @@ With -o json, one line:
    recovered: {count, ms_p50, ms_p99, ms_max}, recovered_from_several: {...}, returned: {...}, answered: {...},
    seconds, cases: [...],
    faults: [{at_ms, backend, fault, inner, recovered_ms, one_of_several, returned_ms}]}
-wrong counts waves whose figures are not the sum over their own contributors for their own round, tags that came twice
-or were never asked for, and waves that call somebody missing who is in them; unanswered counts rounds of which nothing
-came. survivors_missed counts absences from waves of back-ends that were not broken then. recovered is the time from a
-fault until one wave held all who were not broken; recovered_from_several is the same from faults that another
-followed before that; returned the time from a node's mending until it was in a wave; answered that from a
-broadcast to its wave. Exit code 1 when any wave was wrong or unanswered.
+wrong counts waves whose figures are not the sum over their own contributors for their own round, tags that came
+twice or were never asked for, and waves that report a contributor as missing; unanswered counts rounds without any
+answer. survivors_missed counts absences from waves of back-ends that were not broken then. recovered is the time
+from a fault until one wave held all unbroken back-ends; recovered_from_several is the same for faults that another
+fault followed before that; returned is the time from a node's mending until it was in a wave; answered is the time
+from a broadcast to its wave. Exit code 1 if any wave was wrong or unanswered.
 
 Examples:
   bench-cluster stream-faults --seed 7
   bench-cluster stream-faults --mode time-out:50 --waves 2000 -o json";
 
-/// The front-end is this process, so nobody need be spared. Faults are so far apart that most are over, and the nodes
-/// back, before the next; some are not.
+/// The front-end is this process, so no node is spared.
+///
+/// The gaps between faults are long enough that most faults are over, and the nodes back, before the next
+/// fault; some are not.
 const PLAN: Plan =
     Plan { spared: 0, gap_ms: (200.0, 2_500.0), away_ms: (0.0, 1_000.0), still_ms: (100.0, 2_000.0) };
 
-/// Rounds under way at a time: enough that a fault always meets some half-way.
+/// Largest number of rounds in flight: enough that a fault always meets some of them half-way.
 const UNANSWERED_MAX: usize = 64;
 
-/// A round of which nothing more comes for so long is given up.
+/// Time after which a round is given up if nothing more of it comes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two looks at rounds that nobody answers.
+/// Interval between two checks for rounds without an answer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// When a wave is complete, as the command line names it.
+/// The synchronisation of a wave, as the command line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     WaitForAll,
@@ -191,7 +194,7 @@ impl BenchStreamFaults {
     }
 }
 
-/// What asker, breaker and receiver share.
+/// State that the asking task, the breaker and the receiver share.
 struct Scene {
     judge: RefCell<Judge>,
     watch: RefCell<Watch>,
@@ -220,7 +223,7 @@ impl Scene {
                 Ok(Ok(StreamEvent::Changed { trees, .. })) => self.watch.borrow_mut().trees_are(&trees),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(failure_of(error)),
-                // Nothing new: all the same, rounds get older.
+                // No event, but rounds may have become too old.
                 Err(_) => {}
             }
             self.judge.borrow_mut().give_up(now, PATIENCE);
@@ -231,12 +234,12 @@ impl Scene {
     }
 }
 
-/// A node's endpoint has its number.
+/// The endpoint of a node has the node's number.
 fn endpoint_of(node: usize) -> u32 {
     u32::try_from(node).expect("invariant: a fleet has at most NODES_MAX nodes")
 }
 
-/// Broadcasts rounds at a steady pace, and fewer while many are unanswered.
+/// Broadcasts rounds at a steady pace; slower while many rounds are unanswered.
 async fn ask(sender: StreamSender, scene: Rc<Scene>, rate_per_s: u32, rounds: u64) {
     let mut pace = tokio::time::interval(Duration::from_secs(1) / rate_per_s);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -247,8 +250,8 @@ async fn ask(sender: StreamSender, scene: Rc<Scene>, rate_per_s: u32, rounds: u6
         }
         let expected = scene.watch.borrow().present().clone();
         scene.judge.borrow_mut().ask(Instant::now(), round, expected);
-        let number = i64::try_from(round).expect("invariant: nobody asks for 2^63 waves");
-        // A stream that is over is the receiver's to report.
+        let number = i64::try_from(round).expect("invariant: no run has 2^63 waves");
+        // If the stream is over, the receiver reports it.
         if sender.send_tagged(round, Row::new().i64(number).packet().into_bytes()).await.is_err() {
             return;
         }
@@ -261,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_named_as_they_are_printed() {
+    fn modes_parse_from_their_printed_names() {
         for text in ["wait-for-all", "time-out:50", "do-not-wait"] {
             assert_eq!(text.parse::<Mode>().unwrap().to_string(), text);
         }

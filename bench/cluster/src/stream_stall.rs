@@ -1,8 +1,10 @@
-//! `bench-cluster stream-stall`: a front-end that stops reading while every back-end sends as fast as it may.
+//! `bench-cluster stream-stall`: a front-end that stops reading while every back-end sends as fast as it
+//! may.
 //!
-//! What must hold: the back-ends are held up, the nodes between keep no more than their windows, and once the front-end
-//! reads again every wave comes, whole and in order. So three phases: it reads; it stands still, and the nodes' memory
-//! is looked at all the while; it reads until it has had as many waves as had been sent when it began again, and more.
+//! Three conditions must hold: the back-ends are held back; the nodes between keep no more than their
+//! windows; and when the front-end reads again, every wave comes complete and in order. The benchmark has
+//! three phases. First the front-end reads. Then it stops reading while the memory of all nodes is measured
+//! repeatedly. Then it reads all waiting waves and continues to read.
 
 use clap::Args;
 use serde::Serialize;
@@ -16,27 +18,27 @@ use treefold_cli::output::{Format, print, print_json, rounded};
 use treefold_cli::parse;
 use treefold_cli::serve::pulse::Part;
 
-/// Look at every node's memory while the front-end does not read and all back-ends push
+/// Measure every node's memory while the front-end does not read and all back-ends push
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchStreamStall {
-    /// How many back-ends, one process and one endpoint each; this process is the front-end
+    /// Number of back-ends, one process and one endpoint each; this process is the front-end
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     backends: u32,
 
-    /// The tree's shape below the front-end
+    /// Shape of the tree below the front-end
     #[arg(long, value_name = "SHAPE", default_value = "kary:4", value_parser = parse::shape)]
     shape: Shape,
 
-    /// How long the front-end reads before it stops, and how long it then stands still
+    /// Time that the front-end reads before it stops, and time that it then does not read, in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// Bytes of each packet; they are passed on as they are, by no filter
+    /// Size of each packet in bytes; packets pass through no filter
     #[arg(long, value_name = "BYTES", default_value_t = 16 << 10, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     packet_bytes: u32,
 
-    /// Bytes that each node may have sent up and that have not been taken
+    /// Size of each node's window in bytes: sent up and not yet taken
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     window_bytes: u64,
 }
@@ -45,9 +47,9 @@ const EXAMPLES: &str = "\
 With -o json, one line:
   {backends, shape, packet_bytes, window_bytes, stalled_s, waves_per_s, waves_waiting,
    node_kib_reading_max, node_kib_stalled_max, node_growth_kib_max, front_growth_kib, waves_per_s_after}
-node_kib figures are private memory of the largest node, and growth is of the node that grew most from the last look
-while the front-end read to any look while it did not; waves_waiting came at once when it read again. Exit code 1 when
-a wave was lost, came twice, or lacked anybody.
+node_kib figures are private memory of the largest node. Growth is that of the node that grew most, from the last
+reading while the front-end read to any reading while it did not. waves_waiting came at once when it read again.
+Exit code 1 if a wave was lost, came twice, or lacked a back-end.
 
 Examples:
   bench-cluster stream-stall --backends 16 --shape kary:4
@@ -72,11 +74,13 @@ struct Figures {
     waves_per_s_after: f64,
 }
 
-/// Between two looks at the nodes' memory.
+/// Interval between two readings of the nodes' memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// A wave that takes longer does not come.
+/// Limit on the time of a wave.
+///
+/// A wave that takes longer counts as lost.
 const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What comes within this time after the front-end reads again had come before.
+/// Waves within this time after the front-end reads again count as waiting.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl BenchStreamStall {
@@ -128,7 +132,7 @@ impl BenchStreamStall {
     }
 }
 
-/// Private memory of every node and, last, of this process.
+/// Reads the private memory of every node and, last, of this process.
 fn private_kib(started: &Started) -> Result<Vec<u64>, Failure> {
     let own = treefold_cli::commands::bench::cost::footprint(std::process::id())
         .map_err(|error| Failure::failed(format!("can't read this process's memory: {error}")))?;
@@ -136,7 +140,7 @@ fn private_kib(started: &Started) -> Result<Vec<u64>, Failure> {
     Ok(nodes.iter().chain([&own]).map(|footprint| footprint.private_kib).collect())
 }
 
-/// Takes waves, each of which must be the next and have everyone in it.
+/// Receives waves; each must be the next one and contain all back-ends.
 struct Reader {
     stream: Stream,
     backends: PartitionSet,
@@ -144,7 +148,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Waves a second.
+    /// Reads for `seconds` and returns waves per second.
     async fn read_for(&mut self, seconds: f64) -> Result<f64, Failure> {
         let (began_at, from) = (Instant::now(), self.next);
         while began_at.elapsed().as_secs_f64() < seconds {
@@ -155,7 +159,7 @@ impl Reader {
         Ok((self.next - from) as f64 / began_at.elapsed().as_secs_f64())
     }
 
-    /// Waves that are here.
+    /// Reads the waves that are waiting and returns their number.
     async fn read_what_waits(&mut self) -> Result<u64, Failure> {
         let (began_at, from) = (Instant::now(), self.next);
         while began_at.elapsed() < AT_ONCE && self.read_within(AT_ONCE).await? {}
@@ -167,7 +171,7 @@ impl Reader {
         let wave = wave.map_err(failure_of)?;
         if wave.tag != self.next || wave.contributors != self.backends || !wave.missing.is_empty() {
             return Err(Failure::failed(format!(
-                "wave {} from {} of {} back-ends came where wave {} from all was due; missing {:?}",
+                "wave {} from {} of {} back-ends came, expected wave {} from all; missing {:?}",
                 wave.tag,
                 wave.contributors.len(),
                 self.backends.len(),
@@ -185,7 +189,7 @@ fn render(figures: &Figures) -> String {
         "{} back-ends, {}, packets of {} bytes, windows of {} bytes\n  while it reads     {:.0} waves/s; the largest \
          node has {} KiB of its own\n  while it does not  {} waves wait for it after {:.1} s; the largest node has {} \
          KiB, and none grew by more than {} KiB; the front-end grew by {} KiB\n  afterwards         {:.0} waves/s; \
-         none was lost, came twice or lacked anybody",
+         no wave was lost, came twice or lacked a back-end",
         figures.backends,
         figures.shape,
         figures.packet_bytes,

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line's grammar: subcommands, global options and their help.
 
 use crate::commands::bench::Bench;
 use crate::commands::call::Call;
@@ -22,15 +22,16 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use treefold::CallError;
 
-/// One call reaches every partition; partial answers are folded up a tree and are there by the deadline.
+/// Call every partition of a service, fold the partial answers up a tree, and answer by the deadline.
 ///
-/// Treefold is middleware for services whose data is split over many machines. A call is scattered down a tree
-/// that is formed for it from live load; every partition gives a partial result; partials are folded two by two
-/// on their way up; the caller has the answer by the deadline, with an honest count of who contributed.
+/// Treefold is middleware for services whose data is split over many machines. A call goes down a tree that
+/// is formed for it from live load. Every partition returns a partial result. Nodes fold the partials two by
+/// two on their way up. The caller has the answer by the deadline, together with the exact partitions that
+/// contributed.
 #[derive(Debug, Parser)]
 #[command(name = "treefold", version, after_help = AFTER_HELP, max_term_width = 110, propagate_version = true)]
 pub(crate) struct Cli<C: Subcommand = Command> {
-    /// What standard output bears: text for people, json for scripts
+    /// Output format: text for people, json for scripts
     #[arg(
         short,
         long,
@@ -47,15 +48,17 @@ pub(crate) struct Cli<C: Subcommand = Command> {
     pub(crate) command: C,
 }
 
-/// What a network starts by the hundred: most of such a process's start would be spent on describing commands that it
-/// is not.
+/// Parser for `treefold node` alone. A benchmark or script starts nodes by the hundred, and describing all
+/// the other commands would take most of the start-up time of such a process.
 #[derive(Debug, Subcommand)]
 enum Alone {
     Node(NodeArgs),
 }
 
 impl Cli {
-    /// Reads a command line. Whatever is wrong with it is told as the whole program sees it.
+    /// Parses a command line.
+    ///
+    /// If it is invalid, the error comes from the parser of the whole program.
     pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
         if words.get(1).is_some_and(|word| word == "node")
             && let Ok(Cli { output, command: Alone::Node(node) }) = Cli::try_parse_from(words)
@@ -66,7 +69,9 @@ impl Cli {
     }
 }
 
-/// What `-o` can ask for. Answers have two forms; points of an experiment, which are rows, have a third.
+/// Values of `-o`.
+///
+/// Answers have two formats; the points of an experiment are rows and also have a third, csv.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
 pub enum Output {
     /// For people.
@@ -75,13 +80,15 @@ pub enum Output {
     Text,
     /// For scripts.
     Json,
-    /// For spreadsheets and plots; of `treefold sim run` only.
+    /// For spreadsheets and plots; only for `treefold sim run`.
     #[value(hide = true)]
     Csv,
 }
 
 impl Output {
-    /// The form of a command's answer, refused where it is one of rows.
+    /// Returns the format of a command's answer.
+    ///
+    /// Rejects csv, because an answer is not a list of rows.
     pub fn for_answers(self) -> Result<Format, Failure> {
         match self {
             Self::Text => Ok(Format::Text),
@@ -94,7 +101,7 @@ impl Output {
         }
     }
 
-    /// The form in which a failure is told.
+    /// Returns the format in which a failure is printed.
     pub fn for_failures(self) -> Format {
         if self == Self::Json { Format::Json } else { Format::Text }
     }
@@ -124,20 +131,20 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0  a full answer, or the command did its work
   1  something else went wrong
-  2  the arguments make no sense, or the call was turned away before anybody was asked
+  2  invalid arguments, or the call was rejected before any node was asked
   3  a partial answer, at or above the minimum coverage
   4  less than the minimum coverage: no answer
-  5  nobody could be reached
+  5  no node could be reached
 
 Environment:
-  TREEFOLD_LOG    what is logged to standard error, e.g. info or treefold=debug (default: warn)
-  TREEFOLD_TOKEN  the cluster's token, where it has one
-  NO_COLOR        when set, nothing is coloured
+  TREEFOLD_LOG    log filter for standard error, e.g. info or treefold=debug (default: warn)
+  TREEFOLD_TOKEN  the cluster's token, if it has one
+  NO_COLOR        if set, output has no colours
 
 Start here:
-  treefold demo                        search this machine's sources over six nodes, and break some
-  treefold demo --query 'binary heap'  the same, one answer
-  treefold node --help                 serve your own";
+  treefold demo                        search this machine's sources over six nodes, and break some of them
+  treefold demo --query 'binary heap'  the same for one query, then exit
+  treefold node --help                 serve your own data";
 
 #[cfg(test)]
 mod tests {
@@ -152,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_s_flags_are_the_same_alone() {
+    fn node_flags_parse_the_same_with_the_small_parser() {
         let read = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             Cli::read(&words).map_err(|error| error.kind())
         };
-        let whole = read("treefold -o json node --workers 1").expect("it makes sense");
-        let alone = read("treefold node --workers 1 -o json").expect("it makes sense");
+        let whole = read("treefold -o json node --workers 1").expect("valid arguments");
+        let alone = read("treefold node --workers 1 -o json").expect("valid arguments");
         assert_eq!(format!("{alone:?}"), format!("{whole:?}"));
         assert_eq!(read("treefold node --workers").unwrap_err(), ErrorKind::InvalidValue);
         assert_eq!(read("treefold node --help").unwrap_err(), ErrorKind::DisplayHelp);
@@ -171,9 +178,9 @@ mod tests {
             let leaves: Vec<&clap::Command> =
                 if has_children { command.get_subcommands().collect() } else { vec![command] };
             for leaf in leaves {
-                assert!(leaf.get_about().is_some(), "{} says what it does", leaf.get_name());
+                assert!(leaf.get_about().is_some(), "{} has no description", leaf.get_name());
                 let after = leaf.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(after.contains("Examples:\n  treefold "), "{} shows an example", leaf.get_name());
+                assert!(after.contains("Examples:\n  treefold "), "{} has no example", leaf.get_name());
             }
         }
     }

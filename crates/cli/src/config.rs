@@ -6,7 +6,7 @@
 //! rack = "r1"
 //! serve = ["search=/srv/docs:partitions=0-3/12"]
 //!
-//! [shares]                     # of the node, where several services want it; 1 where nothing is said
+//! [shares]                     # of the node, if several services compete; the default is 1
 //! search = 3.0
 //! nightly = "1:batch"
 //!
@@ -17,8 +17,8 @@
 //! hop_margin = 1000000
 //! ```
 //!
-//! A flag wins over the file. A key that nobody knows is refused by name: a misspelt limit that is silently not in
-//! force is worse than a node that doesn't start.
+//! A flag overrides the file. An unknown key is refused by name, because a node that ignores a misspelt limit
+//! is worse than a node that does not start.
 
 use crate::exit::Failure;
 use crate::parse::share_and_class;
@@ -29,7 +29,7 @@ use treefold::shares::ServiceShare;
 use treefold::{Limits, Tuning};
 use treefold_core::schedule::fair::{SHARE_MAX, SHARE_MIN};
 
-/// What a file can say.
+/// Content of a configuration file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NodeFile {
@@ -50,7 +50,7 @@ pub(crate) struct NodeFile {
     pub(crate) tuning: Option<Tuning>,
 }
 
-/// A share as a number, or as a text with its class.
+/// A share, as a number or as a text with its class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ShareText(pub(crate) ServiceShare);
 
@@ -82,7 +82,9 @@ impl NodeFile {
         Self::parse(&text).map_err(refuse)
     }
 
-    /// The file that `text` holds; an error is one line that names key and place.
+    /// Parses the file's text.
+    ///
+    /// An error is one line with key and line number.
     fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_the_flags_say() {
+    fn file_has_the_same_keys_as_the_flags() {
         let file = NodeFile::parse(
             "listen = '127.0.0.1:7700'\njoin = ['a:1', 'b:2']\nserve = ['micro:partitions=0/1']\n\
              [limits]\npayload_bytes_max = 1024\n",
@@ -106,7 +108,7 @@ mod tests {
         assert_eq!(file.join, ["a:1", "b:2"]);
         let limits = file.limits.unwrap();
         assert_eq!(limits.payload_bytes_max, 1024);
-        assert_eq!(limits.peers_max, Limits::DEFAULT.peers_max, "what isn't named keeps its default");
+        assert_eq!(limits.peers_max, Limits::DEFAULT.peers_max, "unnamed limits keep their defaults");
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! The service `echo`: endpoints of streams that send each packet back, into the wave of its tag. It is what a network
-//! is tried and measured with.
+//! The service `echo`: endpoints of streams that send each packet back in the wave of its tag.
+//!
+//! It serves to try and to measure a network.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 use treefold::endpoint::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took};
 
-/// Its name.
+/// Name of the service.
 pub(crate) const SERVICE: &str = "echo";
 
-/// Makes its endpoints.
+/// Makes the endpoints.
 pub(crate) struct Kind;
 
 impl EndpointKind for Kind {
@@ -17,7 +18,9 @@ impl EndpointKind for Kind {
     }
 }
 
-/// Packets that wait for room on their way back; the front-end's window bounds them.
+/// Packets that wait for room on their way back.
+///
+/// The front-end's window bounds them.
 struct Echo(VecDeque<(u64, Bytes)>);
 
 impl Endpoint for Echo {

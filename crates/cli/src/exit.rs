@@ -1,15 +1,15 @@
-//! How a command ends, and the exit code that says so.
+//! How a command ends, and its exit code.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | a full answer, or the command did its work |
 //! | 1 | something else went wrong: a file, an operator, a child process |
-//! | 2 | the arguments make no sense, or the call was turned away before anybody was asked |
+//! | 2 | invalid arguments, or the call was rejected before any node was asked |
 //! | 3 | a partial answer, at or above the minimum coverage |
 //! | 4 | less than the minimum coverage: no answer |
-//! | 5 | nobody could be reached |
+//! | 5 | no node could be reached |
 //!
-//! Codes are part of the interface: scripts branch on them. A partial answer is never code 0.
+//! Codes are part of the interface, because scripts branch on them. A partial answer never has code 0.
 
 use crate::output::{self, Format};
 use clap::error::{ContextKind, ContextValue};
@@ -19,28 +19,28 @@ use std::fmt;
 use std::process::ExitCode;
 use treefold::{CallError, Status};
 
-/// How a command that ran to its end ended.
+/// Result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// In full.
+    /// A full answer.
     Full,
-    /// In part, at or above the minimum coverage.
+    /// A partial answer, at or above the minimum coverage.
     Partial,
     /// Below the minimum coverage.
     Insufficient,
 }
 
-/// The exit code of a command that was not carried out.
+/// Exit code of a command that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(u8);
 
 impl Verdict {
-    /// The exit code for arguments that make no sense; clap's own.
+    /// Exit code for invalid arguments, the same as clap's.
     pub const USAGE: Code = Code(2);
     const FAILED: Code = Code(1);
     const UNREACHABLE: Code = Code(5);
 
-    /// Its name in JSON, which is that of a call's status.
+    /// Its name in JSON, the same as the name of a call's status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => Status::Full.name(),
@@ -49,14 +49,14 @@ impl Verdict {
         }
     }
 
-    /// The verdict over a call that was carried out.
+    /// Returns the verdict of a call that was carried out.
     pub fn of(status: &Status) -> Self {
         match status {
             Status::Full => Self::Full,
             Status::Partial => Self::Partial,
             Status::Insufficient => Self::Insufficient,
             Status::Rejected(_) => {
-                unreachable!("invariant: a call that was turned away has no reply, but an error")
+                unreachable!("invariant: a rejected call has an error and no reply")
             }
         }
     }
@@ -78,22 +78,23 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command was not carried out.
+/// Reason why a command was not carried out.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The arguments make no sense together.
+    /// The arguments are invalid together.
     Usage(String),
-    /// The call was turned away, here or at the front; nobody was asked.
+    /// The call was rejected, here or at the front, before any node was asked.
     Rejected(CallError),
-    /// Nobody answers there.
+    /// No node answers at the address.
     Unreachable(String),
     /// Anything else.
     Failed(String),
-    /// Anything else that the answer on standard output has told already: scripts are not told twice.
+    /// Another failure that the answer on standard output already reports, so that JSON output does not
+    /// repeat it.
     Told(String),
 }
 
-/// A failure as scripts see it.
+/// A failure as printed in JSON.
 #[derive(Serialize)]
 struct Described<'a> {
     kind: &'static str,
@@ -119,7 +120,7 @@ impl Failure {
         Self::Unreachable(message.into())
     }
 
-    /// The failure behind a refused argument, when one of [`crate::parse`]'s readers refused it.
+    /// Returns the failure of a refused argument, if one of [`crate::parse`]'s readers refused it.
     pub fn from_arguments(error: &clap::Error) -> Option<Self> {
         let text = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -129,8 +130,9 @@ impl Failure {
             (text(ContextKind::InvalidArg).and_then(field_of), text(ContextKind::InvalidValue));
         let cause = error.source()?;
         Some(Self::Rejected(match cause.downcast_ref::<CallError>() {
-            // A reader that several arguments share does not know which it reads for; what refused a part of the
-            // value names that part.
+            // A reader that several arguments share does not know the argument's name, so clap's name is
+            // used. If the reader refused only a part of the value, its error names that part and is used
+            // unchanged.
             Some(CallError::BadField { given, limit, .. }) if value == Some(given) => {
                 CallError::bad_field(&field?, given, limit)
             }
@@ -171,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// Says so, and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub fn report(&self, format: Format) -> ExitCode {
         if format == Format::Json && !matches!(self, Self::Told(_)) {
             #[derive(Serialize)]
@@ -188,13 +190,13 @@ impl Failure {
     }
 }
 
-/// The field that an argument sets, by how clap shows it: `--warm-up <S>`, `[FILE]`.
+/// Returns the field that an argument sets, from clap's notation: `--warm-up <S>`, `[FILE]`.
 fn field_of(argument: &str) -> Option<String> {
     let name = argument.split_whitespace().next()?.trim_matches(['-', '<', '>', '[', ']', '.']);
     (!name.is_empty()).then(|| name.replace('-', "_").to_lowercase())
 }
 
-/// What clap's own readers of numbers take, by what they say when they refuse something.
+/// Returns the values that clap's own number readers accept, from their error messages.
 fn allowed(cause: &(dyn std::error::Error + 'static)) -> String {
     if cause.is::<std::num::ParseIntError>() {
         return "a whole number".into();

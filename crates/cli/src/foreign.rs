@@ -1,8 +1,8 @@
-//! Operators in WebAssembly: what makes filters of the modules that nodes are sent.
+//! Operators in WebAssembly: compiles the modules that nodes receive.
 //!
-//! The library does not know what the operators are that it carries about, and [`treefold_wasm`] does not know how
-//! modules travel; here the two meet. There is one engine in a process, however many nodes it has, and none until the
-//! first module comes: an engine reserves addresses for a thousand guests.
+//! The library carries operators without knowing their format, and [`treefold_wasm`] does not know how
+//! modules travel; this module connects the two. A process has one engine for all its nodes, created when the
+//! first module comes, because an engine reserves addresses for a thousand guests.
 
 use bytes::Bytes;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use treefold_wasm::{Engine, Kind, Limits, Modules, WasmError};
 static MODULES: LazyLock<Result<Modules, WasmError>> =
     LazyLock::new(|| Engine::new(Limits::default()).map(Modules::new));
 
-/// What nodes and direct clients of this process are given to make operators of bytes.
+/// Returns the loader with which this process's nodes and direct clients make operators of modules.
 pub fn guests() -> Arc<dyn Foreign> {
     Arc::new(Guests)
 }

@@ -1,20 +1,19 @@
-//! The `treefold` command: a thin skin over the library, for people and for scripts.
+//! The `treefold` command: a thin layer over the library, for people and for scripts.
 //!
-//! It decides nothing that a call depends on; every command is a few lines of [`treefold`]'s public API between
-//! arguments and print-out, so that it doubles as the library's example. A map of the code:
+//! No code that affects a call's result is here. Every command is a few lines of [`treefold`]'s public API
+//! between its arguments and its output, so that it is also an example of the library. The modules:
 //!
-//! - [`args`]: what can be said on the command line; [`parse`] reads the values, [`config`] the same from a file.
-//! - [`commands`]: one file each, with its flags and its help beside what it does.
+//! - [`args`]: the command line; [`parse`]: reads the values; [`config`]: the same settings from a file.
+//! - [`commands`]: one file for each command, with its flags, help texts and implementation.
 //! - [`serve`]: the services that `--serve` can name.
-//! - `foreign`: operators in WebAssembly, unless it is built without the feature `wasm`.
+//! - `foreign`: operators in WebAssembly; absent if built without the feature `wasm`.
 //! - [`output`]: answers as JSON, as tables, as trees.
-//! - [`exit`]: how a command can end, and the exit code that says so.
+//! - [`exit`]: how a command ends, and its exit code.
 //!
-//! It is a library so that the experiments in `bench/cluster` start and measure nodes with the same code.
+//! This is a library so that the experiments in `bench/cluster` start and measure nodes with the same code.
 //!
-//! Standard output bears the answer and nothing else; errors go to standard error as one line that says what to do
-//! (with `-o json` also to standard output, as `{"error": …}`, since that is where a script looks).
-
+//! Standard output has only the answer. Errors go to standard error as one line that says what to do. With
+//! `-o json` they also go to standard output, as `{"error": …}`, because scripts read that.
 #![allow(missing_docs, reason = "the library of a command, for this repository's own experiments")]
 
 pub mod args;
@@ -85,20 +84,24 @@ fn run(cli: Cli) -> Result<Verdict, Failure> {
     }
 }
 
-/// Runs a command on one thread: a node's loop wakes nobody else, and operators have workers of their own.
+/// Runs a command on one thread.
+///
+/// A node's event loop needs no other thread, and operators have their own workers.
 pub fn on_runtime(command: impl Future<Output = Result<Verdict, Failure>>) -> Result<Verdict, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("can't start the runtime: {error}")))?;
     let verdict = runtime.block_on(command);
-    // A thread that sits in a blocking read (the prompt's) must not hold up the end.
+    // A thread in a blocking read (the prompt's) must not delay the end.
     runtime.shutdown_background();
     verdict
 }
 
-/// What clap refused: help and version as clap has them, a value out of its limits in the words that the library
-/// has for it, and as JSON where the arguments asked for that.
+/// Reports an error of clap.
+///
+/// Help and version are printed as clap renders them. A value out of its range is reported with the library's
+/// own message, as JSON if the arguments request it.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         output::print(error.render().to_string().trim_end());
@@ -109,8 +112,8 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
         Some(failure) => failure.report(wanted),
         None if wanted == Format::Json => Failure::usage(first_line(error)).report(wanted),
         None => {
-            // Usage and suggestions included: who mistyped a flag wants more than one line.
-            // Where standard error is closed there is nobody to tell.
+            // This includes usage and suggestions, because a mistyped flag needs more than one line. If
+            // standard error is closed, the message can't be printed, and the exit code is enough.
             let _ = error.print();
             Verdict::USAGE.into()
         }

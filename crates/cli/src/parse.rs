@@ -1,7 +1,8 @@
-//! Values on the command line and in the configuration file.
+//! Parsers of values on the command line and in the configuration file.
 //!
-//! Each reader refuses with the library's own [`CallError::BadField`], so that a value refused here, before a
-//! socket was opened, reads exactly as one refused by a node: the field, what was given, what is allowed.
+//! Each parser refuses with the library's own [`CallError::BadField`]. So a value refused here, before a
+//! socket is opened, gives the same message as one refused by a node: the field, the given value, the allowed
+//! values.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -15,15 +16,16 @@ use treefold_core::tree::TREE_NODES_MAX;
 
 type Result<T> = std::result::Result<T, CallError>;
 
-/// The units of a duration, by the nanoseconds in one.
+/// Units of a duration, with their nanoseconds.
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
-/// The most worker threads of one node.
+/// Largest number of worker threads of one node.
 const WORKERS_MAX: usize = 4096;
 
-/// A number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else. A bare number has no unit, and
-/// whether it meant seconds or milliseconds nobody can say.
+/// Parses a number and its unit, as in `200ms`, `1.5s` or `2m`; `None` for anything else.
+///
+/// A number without a unit is refused, because it could mean seconds or milliseconds.
 fn duration_of(text: &str) -> Option<Duration> {
     let at = text.find(|c: char| c.is_alphabetic())?;
     let (number, unit) = (text[..at].trim(), &text[at..]);
@@ -32,13 +34,13 @@ fn duration_of(text: &str) -> Option<Duration> {
     (nanos >= 0.0 && nanos <= u64::MAX as f64).then(|| Duration::from_nanos(nanos.round() as u64))
 }
 
-/// A duration that may be zero.
+/// Parses a duration, which may be zero.
 pub fn duration(text: &str) -> Result<Duration> {
     duration_of(text)
         .ok_or_else(|| CallError::bad_field("duration", text, "a number and a unit, as in 200ms, 1.5s, 2m"))
 }
 
-/// A duration above zero, and no longer than any node takes by default.
+/// Parses a duration above zero and up to the default limit of nodes.
 pub fn deadline(text: &str) -> Result<Duration> {
     let max = Duration::from(Limits::DEFAULT.deadline_max);
     duration_of(text).filter(|deadline| !deadline.is_zero()).ok_or_else(|| {
@@ -50,13 +52,13 @@ pub fn deadline(text: &str) -> Result<Duration> {
     })
 }
 
-/// A share from 0 to 1; NaN is none.
+/// Parses a share from 0 to 1; NaN is refused.
 pub fn min_coverage(text: &str) -> Result<f64> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| CallError::bad_field("min_coverage", text, "from 0 to 1"))
 }
 
-/// A factor that something takes longer by, as in `5x` or `2.5`.
+/// Parses a factor of slowness, as in `5x` or `2.5`.
 pub fn factor(text: &str) -> Result<f64> {
     let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>().ok();
     number
@@ -64,7 +66,7 @@ pub fn factor(text: &str) -> Result<f64> {
         .ok_or_else(|| CallError::bad_field("factor", text, "from 1x to 1000000x"))
 }
 
-/// A service and its share of a node, with a class or without.
+/// Parses a service and its share of a node, with or without a class.
 pub fn share(text: &str) -> Result<ShareSetting> {
     let given = text.split_once('=').filter(|(service, _)| !service.is_empty());
     let setting = given.and_then(|(service, text)| {
@@ -80,7 +82,7 @@ pub fn share(text: &str) -> Result<ShareSetting> {
     })
 }
 
-/// A share, and the class that it may be followed by, as in `3` and `1:batch`.
+/// Parses a share that a class may follow, as in `3` and `1:batch`.
 pub fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
     let (share, class) = match text.split_once(':') {
         Some((share, class)) => (share, Some(class.parse().ok()?)),
@@ -90,11 +92,11 @@ pub fn share_and_class(text: &str) -> Option<(f64, Option<Class>)> {
     Some((share, class))
 }
 
-/// A command line.
+/// A command line split into words.
 #[derive(Clone, Debug)]
 pub struct Words(pub Vec<String>);
 
-/// A program and its arguments, quoted as for a shell, which is not asked.
+/// Parses a program and its arguments, with a shell's quotes but without running a shell.
 pub fn words(text: &str) -> Result<Words> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     words.map(Words).ok_or_else(|| {
@@ -102,7 +104,7 @@ pub fn words(text: &str) -> Result<Words> {
     })
 }
 
-/// Partition ids as people write them: `0-3,7`.
+/// Parses partition ids: `0-3,7`.
 pub fn partitions(text: &str) -> Result<PartitionSet> {
     let max = Limits::DEFAULT.partitions_max;
     let refuse =
@@ -119,7 +121,9 @@ pub fn partitions(text: &str) -> Result<PartitionSet> {
     Ok(set)
 }
 
-/// Partition ids and how many there are in all: `0-3/12`; without a total, the highest id is the last.
+/// Parses partition ids and the total, as in `0-3/12`.
+///
+/// Without a total, the highest id is taken as the last.
 pub fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
     let Some((ids, total)) = text.split_once('/') else { return Ok((partitions(text)?, None)) };
     let set = partitions(ids)?;
@@ -135,7 +139,7 @@ pub fn partitions_of_total(text: &str) -> Result<(PartitionSet, Option<u32>)> {
     }
 }
 
-/// A tree's shape, as core reads it.
+/// Parses a tree's shape, as core does.
 pub fn shape(text: &str) -> Result<Shape> {
     named(
         "shape",
@@ -146,50 +150,51 @@ pub fn shape(text: &str) -> Result<Shape> {
     )
 }
 
-/// A replica policy, as core reads it.
+/// Parses a replica policy, as core does.
 pub fn policy(text: &str) -> Result<ReplicaPolicy> {
     let allowed = format_args!("{POLICY_NAMES} (D from 1 to {POLLS_PER_PARTITION_MAX})");
     named("policy", text, allowed)
 }
 
-/// A waiting rule, as core reads it.
+/// Parses a waiting rule, as core does.
 pub fn waiting(text: &str) -> Result<Waiting> {
     let allowed =
         "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned, staged_reversed, uniform";
     named("waiting", text, allowed)
 }
 
-/// Anything that reads itself, refused under the name of its field.
+/// Parses a type by its `FromStr`; an error names the field.
 pub fn named<T: FromStr>(field: &str, text: &str, allowed: impl Display) -> Result<T> {
     text.parse().map_err(|_| CallError::bad_field(field, text, allowed))
 }
 
-/// A number of threads: at least one, and few enough to be meant.
+/// Parses a number of threads within the limits.
 pub fn workers(text: &str) -> Result<usize> {
     let workers = text.parse::<usize>().ok().filter(|workers| (1..=WORKERS_MAX).contains(workers));
     workers.ok_or_else(|| CallError::bad_field("workers", text, format_args!("1 to {WORKERS_MAX}")))
 }
 
-/// A length of measurement in seconds, above zero and at most a day.
+/// Parses a duration of a measurement in seconds, above zero and at most a day.
 pub fn seconds(text: &str) -> Result<f64> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
     seconds.ok_or_else(|| CallError::bad_field("seconds", text, "above 0, at most 86400"))
 }
 
-/// A figure above zero, whatever it is of.
+/// Parses a positive figure.
 pub fn positive(text: &str) -> Result<f64> {
     let figure = text.parse::<f64>().ok().filter(|figure| *figure > 0.0 && *figure <= 1e6);
     figure.ok_or_else(|| CallError::bad_field("figure", text, "above 0, at most 1000000"))
 }
 
-/// Seconds before a measurement, none included.
+/// Parses the seconds before a measurement; zero is allowed.
 pub fn warm_up(text: &str) -> Result<f64> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| CallError::bad_field("warm_up", text, "0 to 86400"))
 }
 
-/// Figures separated by commas, each finite and not negative. Shared, since clap takes a plain `Vec` for a flag that
-/// may be repeated.
+/// Parses figures separated by commas, each finite and not negative.
+///
+/// Returns an `Arc`, since clap takes a plain `Vec` for a flag that may be repeated.
 pub fn figures(text: &str) -> Result<Arc<[f64]>> {
     let figure = |part: &str| part.trim().parse::<f64>().ok().filter(|f| f.is_finite() && *f >= 0.0);
     let all: Option<Arc<[f64]>> = text.split(',').map(figure).collect();
@@ -207,12 +212,12 @@ mod tests {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("0.5us"), Ok(Duration::from_nanos(500)));
         for senseless in ["200", "", "ms", "-1s", "NaNs", "1e300h", "5 weeks"] {
-            assert!(duration(senseless).is_err(), "{senseless:?} is no duration");
+            assert!(duration(senseless).is_err(), "{senseless:?} must be refused");
         }
     }
 
     #[test]
-    fn a_deadline_of_nothing_is_refused_by_name_and_limit() {
+    fn zero_deadline_is_refused_by_name_and_limit() {
         let refused = deadline("0ms").unwrap_err().to_string();
         assert!(refused.starts_with("deadline is 0ms; allowed: above 0"), "{refused}");
     }
@@ -244,12 +249,12 @@ mod tests {
         assert_eq!((set.to_string().as_str(), total), ("0,8", Some(16)));
         assert_eq!(partitions_of_total("0-3").unwrap().1, None);
         for senseless in ["0-16/16", "0/0", "0/", "0/x", "/4", "0/99999999"] {
-            assert!(partitions_of_total(senseless).is_err(), "{senseless:?} makes no sense");
+            assert!(partitions_of_total(senseless).is_err(), "{senseless:?} must be refused");
         }
     }
 
     #[test]
-    fn a_measurement_takes_time_and_a_warm_up_need_not() {
+    fn seconds_must_be_positive_and_warm_up_may_be_zero() {
         assert!(seconds("0").is_err() && seconds("86401").is_err());
         assert_eq!(warm_up("0"), Ok(0.0));
         for outside in ["-0.1", "NaN", "86401"] {
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_take_longer_or_as_long() {
+    fn factors_are_at_least_one() {
         assert_eq!(factor("5x"), Ok(5.0));
         assert_eq!(factor("1"), Ok(1.0));
         assert!(factor("0.5x").is_err());

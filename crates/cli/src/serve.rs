@@ -13,10 +13,10 @@
 //! daemon:endpoints=0-31/512                     32 emulated daemons of a parallel tool, as endpoints of streams
 //! ```
 //!
-//! A folder may contain colons: only a colon before a known key ends it. Nodes that serve parts of one folder on
-//! one machine share one index directory and take turns at building it.
+//! A folder may contain colons: only a colon before a known key ends it. Nodes on one machine that serve
+//! parts of one folder share one index directory and build it in turn.
 //!
-//! The partitions of `micro` are endpoints of streams, too ([`pulse`]).
+//! The partitions of `micro` are also endpoints of streams ([`pulse`]).
 
 pub mod pulse;
 
@@ -33,42 +33,44 @@ use treefold::{Body, CallError, Operator, PartitionSet, Service};
 use treefold_hosts::Pace;
 use treefold_search::{Bar, IndexOptions, Progress, Report, Shard};
 
-/// What may follow a colon.
+/// Keys that may follow a colon.
 const KEYS: [&str; 5] = ["partitions", "endpoints", "data", "files", "name"];
 
-/// One `--serve`.
+/// One argument of `--serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
     what: What,
     partitions: PartitionSet,
     total: u32,
-    /// True when the total was given, not assumed.
+    /// True if the total was given, false if it was assumed.
     declared: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Search(Corpus),
-    /// Emulated work, under this name; its own when `None`.
+    /// Emulated work, under this name; `None` for the default name.
     Micro(Option<String>),
-    /// Endpoints of streams that send back what comes.
+    /// Endpoints of streams that send each packet back.
     Echo,
-    /// This host, under this name; under the system's own when `None`.
+    /// This host, under this name; `None` for the system's name.
     Hosts(Option<String>),
     Daemon,
 }
 
-/// A folder to search in, and how to index it.
+/// A folder to search, and how to index it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corpus {
     pub folder: PathBuf,
-    /// Where the index goes; the search service's own choice when `None`.
+    /// Directory of the index; `None` for the search service's default.
     pub data: Option<PathBuf>,
     pub files_max: Option<u64>,
 }
 
 impl Corpus {
-    /// Indexes the folder, or finds that its index still holds. Blocks.
+    /// Indexes the folder, or finds that its index is still valid.
+    ///
+    /// Blocks.
     pub fn index(&self, partitions: u32, progress: &dyn Progress) -> Result<Report, String> {
         let mut options = IndexOptions::new(partitions);
         options.data_directory.clone_from(&self.data);
@@ -77,7 +79,7 @@ impl Corpus {
     }
 }
 
-/// The search service with these partitions of an index.
+/// Makes the search service with these partitions of an index.
 pub fn search_service(
     directory: &Path,
     partitions: impl IntoIterator<Item = u32>,
@@ -91,7 +93,7 @@ pub fn search_service(
     Ok(service)
 }
 
-/// An error with what caused it.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -103,18 +105,19 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Serve {
-    /// True when making it ready may take long.
+    /// True if opening it may take long.
     pub fn may_block(&self) -> bool {
         matches!(self.what, What::Search(_) | What::Hosts(_))
     }
 
-    /// What is assumed because no total was given, for the log.
+    /// Returns a message about the assumed total, if none was given.
     pub fn assumption(&self) -> Option<String> {
         let Self { partitions, total, declared, .. } = self;
         (!declared).then(|| {
             format!(
-                "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; answers \
-                 will say that this is a guess. To declare the total, give it as in partitions={partitions}/{total}",
+                "--serve {} gives no total: assuming {total} partitions, or as many as the cluster has ever seen; \
+                 answers report that the total is a guess. Declare the total as in \
+                 partitions={partitions}/{total}",
                 self.name()
             )
         })
@@ -130,8 +133,9 @@ impl Serve {
         }
     }
 
-    /// Makes the service ready. May block: a folder may have to be indexed first, with a progress bar where somebody
-    /// sees it.
+    /// Makes the service ready.
+    ///
+    /// May block: a folder may have to be indexed first, with a progress bar if standard error is a terminal.
     pub fn open(&self) -> Result<Service, String> {
         let service = match &self.what {
             What::Search(corpus) => {
@@ -151,8 +155,9 @@ fn micro_service(name: Option<&str>, partitions: &PartitionSet, total: u32) -> S
     micro(name.unwrap_or(treefold_micro::SERVICE)).total(total).endpoints(partitions.iter(), pulse::Pulse)
 }
 
-/// Refuses parameters that the endpoints of a service which this program knows could not read: they would have to
-/// guess, and whoever opens the stream would not hear of it.
+/// Refuses parameters that the endpoints of a service known to this program could not read.
+///
+/// The endpoints could not report the error to the stream's front-end.
 pub fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String> {
     match service {
         treefold_hosts::SERVICE => Pace::read(params).map(drop).map_err(|error| error.to_string()),
@@ -166,10 +171,12 @@ pub fn check_endpoint_params(service: &str, params: &Bytes) -> Result<(), String
     }
 }
 
-/// What daemons can be told that takes the fewest words.
+/// The shortest valid parameters of a daemon.
 const DAEMON_PARAMS: &str = r#"{"Answer":{"seed":1}}"#;
 
-/// `--serve` of one service over all of a network's back-ends, as a template: each has one of its endpoints.
+/// Returns the argument of `--serve` for one service over all of a network's back-ends, as a template.
+///
+/// Each back-end has one endpoint of the service.
 pub fn one_each(service: &str) -> String {
     let key = if service == treefold_daemon::SERVICE { "endpoints" } else { "partitions" };
     format!("{service}:{key}={{number}}/{{total}}")
@@ -179,7 +186,7 @@ fn echo_service(partitions: &PartitionSet, total: u32) -> Service {
     Service::new(crate::echo::SERVICE).total(total).endpoints(partitions.iter(), crate::echo::Kind)
 }
 
-/// The services that this program knows, without partitions: their operators and filters only.
+/// Returns the services that this program knows, without partitions: only their operators and filters.
 pub fn known_services() -> [Service; 4] {
     [search(), micro(treefold_micro::SERVICE), hosts::known(), daemon::service(None)]
 }
@@ -196,8 +203,9 @@ fn with_operators(service: Service, operators: Vec<(&'static str, Arc<dyn Operat
     operators.into_iter().fold(service, |service, (name, operator)| service.operator(name, operator))
 }
 
-/// A service that this program has built in under another name, as in `batch=micro`: what a relay is told that is to fold
-/// for it.
+/// Parses a built-in service under another name, as in `batch=micro`.
+///
+/// A relay given it folds for a service of that name.
 pub fn known_as(text: &str) -> Result<(String, String), CallError> {
     let given = text.split_once('=').filter(|(name, service)| {
         is_service_name(name) && [treefold_micro::SERVICE, treefold_search::SERVICE].contains(service)
@@ -207,7 +215,7 @@ pub fn known_as(text: &str) -> Result<(String, String), CallError> {
         .ok_or_else(|| CallError::bad_field("knows", text, "a name, and micro or search, as in batch=micro"))
 }
 
-/// The service that [`known_as`] read.
+/// Makes the service that [`known_as`] parsed.
 pub fn known_service((name, service): &(String, String)) -> Service {
     let operators = if service == treefold_search::SERVICE {
         treefold_search::aggregations()
@@ -241,16 +249,18 @@ impl FromStr for Serve {
             }
         }
         let (partitions, total) =
-            ids.ok_or_else(|| refuse("with its partitions, as in :partitions=0-3/12"))?;
+            ids.ok_or_else(|| refuse("a service with its partitions, as in micro:partitions=0-3/12"))?;
         let declared = total.is_some();
         let total = total.unwrap_or_else(|| partitions.runs().last().map_or(0, |&(_, end)| end));
         let of_a_folder = data.is_some() || files_max.is_some();
         let what = match (name, folder) {
             ("daemon", None) if of_streams && !of_a_folder && host.is_none() => What::Daemon,
             ("daemon", _) => {
-                return Err(refuse("daemon with nothing but endpoints, as in daemon:endpoints=0-31/512"));
+                return Err(refuse("daemon with endpoints only, as in daemon:endpoints=0-31/512"));
             }
-            _ if of_streams => return Err(refuse("partitions; only daemon has endpoints and nothing else")),
+            _ if of_streams => {
+                return Err(refuse("partitions instead of endpoints; only daemon has endpoints"));
+            }
             ("search", Some(folder)) if !folder.is_empty() && host.is_none() => {
                 What::Search(Corpus { folder: folder.into(), data, files_max })
             }
@@ -260,7 +270,7 @@ impl FromStr for Serve {
             }
             ("micro", _) => {
                 return Err(refuse(
-                    "micro with nothing but partitions, as in micro:partitions=0,8/16, and a name that it may have, \
+                    "micro with partitions, as in micro:partitions=0,8/16, and optionally a name, \
                      as in micro:partitions=0/1:name=batch",
                 ));
             }
@@ -282,7 +292,9 @@ impl FromStr for Serve {
     }
 }
 
-/// The part before the first option, and the options: from the end, as long as known keys follow the colons.
+/// Splits an argument into the part before the first option, and the options.
+///
+/// Options are read from the end, as long as known keys follow the colons.
 fn split_options(text: &str) -> (&str, Vec<(&str, &str)>) {
     let (mut head, mut options) = (text, Vec::new());
     let mut end = text.len();
@@ -308,7 +320,9 @@ mod tests {
     fn corpus(text: &str) -> Corpus {
         match serve(text).what {
             What::Search(corpus) => corpus,
-            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon => panic!("{text} is no search"),
+            What::Micro(_) | What::Echo | What::Hosts(_) | What::Daemon => {
+                panic!("{text} is not a search service")
+            }
         }
     }
 
@@ -336,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_endpoints_could_not_play_are_refused() {
+    fn invalid_endpoint_params_are_refused() {
         let check = |service, json: &str| {
             let json: serde_json::Value = serde_json::from_str(json).unwrap();
             check_endpoint_params(service, &json.encode().unwrap())
@@ -349,11 +363,11 @@ mod tests {
         assert_eq!(check("daemon", DAEMON_PARAMS), Ok(()));
         assert!(check("daemon", r#"{"answer":{}}"#).unwrap_err().contains(DAEMON_PARAMS));
         assert!(check_endpoint_params("daemon", &Bytes::new()).is_err(), "a daemon has no usual part");
-        assert_eq!(check("echo", "3"), Ok(()), "whose endpoints read none");
+        assert_eq!(check("echo", "3"), Ok(()), "echo endpoints read no parameters");
     }
 
     #[test]
-    fn each_back_end_of_a_network_has_one() {
+    fn one_each_gives_a_valid_serve_argument() {
         for service in ["daemon", "echo", "hosts", "micro", "search=."] {
             let first = one_each(service).replace("{number}", "0").replace("{total}", "1");
             assert_eq!(serve(&first).total, 1, "{first}");
@@ -361,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_arguments_are_refused_with_the_valid_range() {
         for senseless in [
             "",
             "search",

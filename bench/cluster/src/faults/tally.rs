@@ -1,9 +1,10 @@
-//! Judges answers and counts verdicts.
+//! Checks answers and counts verdicts.
 //!
-//! An answer is right when it says exactly what it is made of: the asked partitions are the disjoint union of the
-//! contributed and the missing ones, the verdict is the one that follows from them, and the value is the sum over
-//! the contributed. `micro/sum` adds up the partitions' ids, so a partition counted twice, or counted and called
-//! missing, shows in the value. An answer may lack partitions; it may not be wrong about it.
+//! An answer is right if it accounts for its parts exactly. The asked partitions must be the disjoint union
+//! of the contributed and the missing partitions; the verdict must follow from them; and the value must be
+//! the sum over the contributed partitions. `micro/sum` adds up the partitions' ids, so the value shows a
+//! partition that was counted twice, or that was counted and reported missing. An answer may lack partitions,
+//! but it must report them.
 
 use super::times::Times;
 use serde::Serialize;
@@ -12,10 +13,13 @@ use std::time::Duration;
 use treefold::operators::merge::Sum;
 use treefold::{Missing, PartitionSet, Reply, Shape, Status};
 
-/// How far past its deadline a call may end: what a busy machine takes to wake up whoever has to answer.
+/// How far past its deadline a call may end: the time that a busy machine needs to wake up the answering
+/// process.
 pub(super) const OVERRUN_MAX: Duration = Duration::from_millis(100);
 
-/// How many misbehaving calls are described; the others are counted.
+/// Number of misbehaving calls that are described.
+///
+/// The others are only counted.
 const CASES_MAX: usize = 32;
 
 /// How a call was made.
@@ -27,7 +31,7 @@ pub(super) struct Asked {
     pub(super) deadline: Duration,
 }
 
-/// A call that was wrong, late, or gave nothing at all.
+/// A call whose answer was wrong, late, or empty.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Case {
     call: u32,
@@ -36,7 +40,7 @@ pub(super) struct Case {
     shape: String,
     problem: String,
     elapsed_ms: u64,
-    /// The same as whoever formed the tree saw it; null when it gave no answer.
+    /// The same as measured at the front that formed the tree; null if it gave no answer.
     front_elapsed_ms: Option<u64>,
     missing: String,
 }
@@ -49,7 +53,7 @@ impl Case {
     }
 }
 
-/// What the calls were like.
+/// Counts of verdicts, missing partitions and misbehaving calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) calls: u32,
@@ -66,7 +70,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes in how one call ended, `at` so long after the first began; an error is no answer.
+    /// Records how one call ended.
+    ///
+    /// `at` is its start, counted from the first call's. An error means no answer.
     pub(super) fn take(
         &mut self,
         asked: Asked,
@@ -126,36 +132,38 @@ impl Tally {
         }
     }
 
-    /// The mean over all calls; one without an answer covers nothing.
+    /// Returns the mean coverage over all calls.
+    ///
+    /// A call without an answer has coverage 0.
     pub(super) fn coverage_mean(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.coverage_sum / f64::from(self.calls) }
     }
 }
 
-/// What is wrong with an answer over all of `partitions` that was content with any coverage, if anything is.
+/// Describes the error in an answer of a call of `partitions` with minimum coverage 0; `None` if it is right.
 pub(super) fn fault_of(reply: &Reply<Sum>, partitions: &PartitionSet) -> Option<String> {
     if reply.asked != *partitions {
-        return Some(format!("asked {} instead of {partitions}", reply.asked));
+        return Some(format!("it was asked for {}, expected {partitions}", reply.asked));
     }
     let mut accounted = reply.contributed.clone();
     for Missing { partitions, .. } in &reply.missing {
         if partitions.intersects(&accounted) {
-            return Some(format!("{partitions} is missing, but also contributed or missing once more"));
+            return Some(format!("{partitions} is missing, but also contributed or reported missing twice"));
         }
         accounted.union_with(partitions);
     }
     if accounted != reply.asked {
-        return Some(format!("accounts for {accounted} of {}", reply.asked));
+        return Some(format!("it accounts for {accounted} of {}", reply.asked));
     }
     let status = if reply.missing.is_empty() { Status::Full } else { Status::Partial };
     if reply.status != status {
-        return Some(format!("is called {} and is {}", reply.status.name(), status.name()));
+        return Some(format!("its status is {}, expected {}", reply.status.name(), status.name()));
     }
     let sum: i64 = reply.contributed.iter().map(i64::from).sum();
     match reply.value {
         None if reply.contributed.is_empty() => None,
         Some(Sum(value)) if value == sum => None,
-        ref value => Some(format!("the value is {value:?}, the sum of {} is {sum}", reply.contributed)),
+        ref value => Some(format!("its value is {value:?}, but the sum of {} is {sum}", reply.contributed)),
     }
 }
 
@@ -200,23 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn right_is_what_says_what_it_is_made_of() {
+    fn answers_that_account_for_every_partition_are_right() {
         assert_eq!(fault(&reply(Status::Full, Some(6), &[0, 1, 2, 3], &[])), None);
         assert_eq!(fault(&reply(Status::Partial, Some(3), &[0, 3], &[&[1], &[2]])), None);
         assert_eq!(fault(&reply(Status::Partial, None, &[], &[&[0, 1, 2, 3]])), None);
     }
 
     #[test]
-    fn wrong_is_whatever_counts_twice_or_leaves_out() {
-        let problem = |reply| fault(&reply).expect("something is wrong with it");
+    fn double_counts_and_omissions_are_wrong() {
+        let problem = |reply| fault(&reply).expect("an error");
         let twice = reply(Status::Partial, Some(6), &[0, 3], &[&[1, 2]]);
-        assert_eq!(problem(twice), "the value is Some(Sum(6)), the sum of 0,3 is 3");
+        assert_eq!(problem(twice), "its value is Some(Sum(6)), but the sum of 0,3 is 3");
         let both = reply(Status::Partial, Some(3), &[0, 3], &[&[1, 2, 3]]);
         assert!(problem(both).contains("1-3 is missing, but also contributed"));
         let forgotten = reply(Status::Partial, Some(3), &[0, 3], &[&[1]]);
-        assert_eq!(problem(forgotten), "accounts for 0-1,3 of 0-3");
+        assert_eq!(problem(forgotten), "it accounts for 0-1,3 of 0-3");
         let boast = reply(Status::Full, Some(3), &[0, 3], &[&[1, 2]]);
-        assert_eq!(problem(boast), "is called full and is partial");
+        assert_eq!(problem(boast), "its status is full, expected partial");
     }
 
     #[test]

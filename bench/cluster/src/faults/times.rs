@@ -1,7 +1,8 @@
-//! How long full answers took, by what was broken meanwhile.
+//! Times of full answers, by the faults during the call.
 //!
-//! A call that a fault met waits until somebody has taken the broken node's place: at once where its connection broke,
-//! after a share of the deadline where it is silent. What that adds is the difference to calls that met nothing.
+//! A call that meets a fault waits until another node has taken the broken node's place: at once if the
+//! connection broke, after a share of the deadline if the node is silent. The cost of the takeover is the
+//! difference to calls that met no fault.
 
 use crate::breaker::{Fault, Happening};
 use serde::Serialize;
@@ -9,22 +10,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use treefold_cli::commands::bench::call::quantile_us;
 
-/// What is broken, and how often anything was.
+/// Nodes that are broken now, and number of faults so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weather {
     killed: Faults,
     stopped: Faults,
 }
 
-/// Faults of one kind. A node that is mended is told from others by whether it was stopped.
+/// Faults of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Faults {
-    /// Nodes that are so now, a bit each; those beyond share the last.
+    /// Broken nodes, one bit each; nodes from 127 on share the last bit.
     now: u128,
     ever: u64,
 }
 
-/// The worst that a call met.
+/// The worst kind of fault that a call met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Met {
@@ -38,7 +39,7 @@ fn bit(node: usize) -> u128 {
 }
 
 impl Weather {
-    /// Takes in what the breaker tells.
+    /// Records an event of the breaker.
     pub(super) fn note(&mut self, happening: Happening) {
         match happening {
             Happening::Broke(node, fault) => {
@@ -53,7 +54,7 @@ impl Weather {
         }
     }
 
-    /// What a call met that began in `before` and has ended now.
+    /// Returns the worst fault that was present when the call began (`before`) or occurred until now.
     pub(super) fn met_since(self, before: Self) -> Met {
         let met = |before: Faults, now: Faults| before.now != 0 || now.ever > before.ever;
         match (met(before.killed, self.killed), met(before.stopped, self.stopped)) {
@@ -64,7 +65,7 @@ impl Weather {
     }
 }
 
-/// Times by what was met.
+/// Times of full answers by the fault that they met.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times(BTreeMap<Met, Vec<Duration>>);
 
@@ -73,14 +74,14 @@ impl Times {
         self.0.entry(met).or_default().push(elapsed);
     }
 
-    /// In a few figures.
+    /// Summarises the times.
     pub(super) fn took(mut self) -> Took {
         let mut of = |met| Spread::of(self.0.remove(&met).unwrap_or_default());
         Took { calm: of(Met::Calm), killed: of(Met::Killed), stopped: of(Met::Stopped) }
     }
 }
 
-/// How long full answers took.
+/// Spread of the times of full answers, by the fault that they met.
 #[derive(Serialize)]
 pub(super) struct Took {
     calm: Spread,
@@ -126,15 +127,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_has_met_what_was_broken_when_it_began_or_broke_until_it_ended() {
+    fn call_meets_faults_present_at_its_start_or_during_it() {
         let calm = Weather::default();
         let mut now = calm;
         assert_eq!(now.met_since(calm), Met::Calm);
         now.note(Happening::Broke(3, Fault::Killed));
-        assert_eq!(now.met_since(calm), Met::Killed, "it broke meanwhile");
+        assert_eq!(now.met_since(calm), Met::Killed, "the node broke during the call");
         let killed = now;
         now.note(Happening::Mended(3));
-        assert_eq!(now.met_since(killed), Met::Killed, "it was broken to begin with");
+        assert_eq!(now.met_since(killed), Met::Killed, "the node was broken at the start");
         assert_eq!(now.met_since(now), Met::Calm);
         now.note(Happening::Broke(4, Fault::Stopped));
         assert_eq!(now.met_since(killed), Met::Stopped, "the worst of the two");

@@ -1,4 +1,4 @@
-//! What a run varies, and what of it makes sense together.
+//! Parameters of a run, and which combinations are valid.
 
 use super::point::{Cell, Point, Scene};
 use super::slowing::{Slowing, slowing};
@@ -15,15 +15,16 @@ use treefold_micro::{Distribution, Emulation, PROCESSORS_MAX};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchMicro {
-    /// How many nodes, one process and one partition each; several, separated by commas, to see how it scales
+    /// Number of nodes; each is one process and has one partition. Give several, separated by commas, to
+    /// measure scaling
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "24", value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     pub(super) nodes: Vec<u32>,
 
-    /// How many processors are emulated at each node
+    /// Number of emulated processors of each node
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSORS_MAX)))]
     processors: u32,
 
-    /// Have the last four nodes have four processors each
+    /// Give the last four nodes four processors each
     #[arg(long)]
     heterogeneous: bool,
 
@@ -31,67 +32,67 @@ pub(crate) struct BenchMicro {
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', default_value = "adaptive", value_parser = parse::shape)]
     pub(super) shape: Vec<Shape>,
 
-    /// Calls per second, one or several
+    /// Rates, in calls per second, separated by commas
     #[arg(long, value_name = "R", value_delimiter = ',', default_value = "30", value_parser = rate)]
     rate: Vec<f64>,
 
-    /// Load instead of a rate: as a share of what the processors could bear at best, n·k/(n·s+(n−1)·r)
+    /// Loads instead of rates: shares of the largest rate that the processors could serve, n·k/(n·s+(n−1)·r)
     #[arg(long, value_name = "SHARE", value_delimiter = ',', conflicts_with = "rate", value_parser = load)]
     load: Vec<f64>,
 
-    /// How long each point is measured, per round
+    /// Duration of the measurement of each point, per round, in seconds
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse::seconds)]
     pub(super) seconds: f64,
 
-    /// How long calls are made before they are measured
+    /// Time that calls are made before they are measured, in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = parse::warm_up)]
     pub(super) warm_up: f64,
 
-    /// How often each point is measured; shapes take turns
+    /// Number of rounds in which each point is measured; shapes take turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     pub(super) rounds: u32,
 
-    /// Mean duration of a local
+    /// Mean duration of a local, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 25.0)]
     local_ms: f64,
 
-    /// Mean duration of a reduction
+    /// Mean duration of a reduction, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5.0)]
     reduce_ms: f64,
 
-    /// How durations spread about their means: exponential, fixed
+    /// Distribution of durations about their means: exponential, fixed
     #[arg(long, value_name = "NAME", default_value = "exponential", value_parser = distribution)]
     distribution: Distribution,
 
-    /// When each answer is wanted, with its unit
+    /// Deadline of each call, with its unit
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline)]
     deadline: Duration,
 
-    /// The least coverage that counts as an answer
+    /// Minimum coverage of an answer, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1.0", value_parser = parse::min_coverage)]
     min_coverage: f64,
 
-    /// How nodes wait for their children: staged, uniform
+    /// Rule by which nodes wait for their children: staged, uniform
     #[arg(long, value_name = "RULE", value_parser = parse::waiting)]
     waiting: Option<Waiting>,
 
-    /// How replicas are picked: random, round_robin, polled:D
+    /// Policy by which replicas are picked: random, round_robin, polled:D
     #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
     policy: Option<ReplicaPolicy>,
 
-    /// Nodes that calls are made at, in turn: the first so many
+    /// Number of nodes, counted from the first, at which calls are made in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     pub(super) fronts: u32,
 
-    /// Names the arrivals and the durations
+    /// Seed of the arrivals and the durations
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// Nodes that are slow for a while after measuring began, as in 1:5x@10s-30s,2:5x@20s-40s
+    /// Nodes that are slow for a time after measuring began, as in 1:5x@10s-30s,2:5x@20s-40s
     #[arg(long, value_name = "NODE:FACTOR[@FROM-TO]", value_delimiter = ',', value_parser = slowing)]
     pub(super) slow: Vec<Slowing>,
 
-    /// A point for each so many seconds of the run, of the calls that ended in them
+    /// Length of the intervals, in seconds, that get one point each, from the calls that ended in them
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     every: Option<f64>,
 
@@ -102,16 +103,16 @@ pub(crate) struct BenchMicro {
 
 const EXAMPLES: &str = "\
 Calls arrive as a Poisson process. A local takes one of its node's emulated processors for 25 ms on average, a
-reduction for 5 ms; reductions go first and nothing is interrupted. Shapes see the same arrivals and the same
+reduction for 5 ms; reductions go first and nothing is interrupted. Shapes get the same arrivals and the same
 costs. Every sum is checked. With -o json, an array of points:
   {series, x, response_ms_mean, response_ms_p99, throughput_per_s, coverage_mean, quality_per_s, nodes, processors,
    rate_per_s, load, calls, answered, refused, silent, late_us_mean, late_share, sent_late_us_mean, cpu_busy, cpu_own}
 series is the shape. x is the rate; with several --nodes at one rate or load the number of nodes; with --every the
-seconds since measuring began. Response times are those of answered calls and count from the instant at which a call
-was planned. quality_per_s is the throughput with each answer weighed by its coverage; load is a share of the ideal
-throughput. late_us_mean and late_share say how exact emulation was: by how much later than due the end of a job was
-told, and that as a share of all jobs' durations. cpu_busy is the busy share of this machine's processors, cpu_own
-the share that nodes and caller took: well below 1, or figures are the machine's and not the trees'.
+seconds since measuring began. Response times are for answered calls and count from the planned instant of a call.
+quality_per_s is the throughput with each answer weighted by its coverage; load is a share of the ideal throughput.
+late_us_mean and late_share are the error of the emulation: by how much jobs ended later than due, and that as a
+share of all jobs' durations. cpu_busy is the busy share of this machine's processors, cpu_own the share that nodes
+and caller used. If cpu_busy is not well below 1, the figures measure the machine and not the trees.
 
 Examples:
   bench-cluster micro --shape adaptive,binomial,flat --rate 20,30,40,50
@@ -119,59 +120,61 @@ Examples:
   bench-cluster micro --heterogeneous --shape adaptive,binomial,flat --load 0.5,0.7,0.9 --rounds 3
   bench-cluster micro --rate 45 --seconds 60 --every 2 --min-coverage 0 --slow 1:5x@10s-30s,2:5x@20s-40s";
 
-/// More rounds than anybody waits for.
+/// Largest number of rounds.
 const ROUNDS_MAX: i64 = 1000;
 
-/// More calls per second than one caller can pace.
+/// Largest rate, in calls per second, that one caller can pace.
 const RATE_PER_S_MAX: f64 = 10_000.0;
 
-/// More overload than shows anything new.
+/// Largest load; higher overload shows nothing new.
 const LOAD_MAX: f64 = 10.0;
 
-/// How many nodes of a heterogeneous cluster are the larger ones, and how many processors these have (DAC §5.3).
+/// Number of larger nodes in a heterogeneous cluster, and number of their processors (DAC §5.3).
 const LARGE_NODES: u32 = 4;
 const LARGE_PROCESSORS: u32 = 4;
 
 impl BenchMicro {
-    /// Whether it makes sense as a whole.
+    /// Checks the combination of the arguments.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let least = self.nodes.iter().copied().min().expect("invariant: clap gives the default otherwise");
         self.emulation(least).check().map_err(|error| Failure::usage(error.to_string()))?;
         if self.local_ms + self.reduce_ms <= 0.0 {
             return Err(Failure::usage(
-                "work that takes no time can't be at any load; use `treefold bench call`",
+                "local_ms and reduce_ms are both 0: set one of them, or use `treefold bench call`",
             ));
         }
         if self.heterogeneous && least <= LARGE_NODES {
             return Err(Failure::usage(format!(
-                "{least} nodes can't be heterogeneous: {LARGE_NODES} are the larger ones, and some must be others"
+                "{least} nodes can't be heterogeneous: {LARGE_NODES} are the larger ones; give more nodes"
             )));
         }
         if self.fronts > least {
             return Err(Failure::usage(format!(
-                "{} fronts are more than the {least} nodes there are",
+                "{} fronts are more than the {least} nodes; give at most as many fronts as nodes",
                 self.fronts
             )));
         }
         if let Some(slowing) = self.slow.iter().find(|slowing| slowing.node >= least) {
             let node = slowing.node;
             return Err(Failure::usage(format!(
-                "there is no node {node} to be slow among {least}, counted from 0"
+                "there is no node {node} to slow down; the {least} nodes are counted from 0"
             )));
         }
         Ok(())
     }
 
-    /// How many processors each of `nodes` nodes has.
+    /// Returns the number of processors of each of `nodes` nodes.
     pub(super) fn processors_of(&self, nodes: u32) -> Vec<u32> {
         let is_large = |node: u32| self.heterogeneous && node + LARGE_NODES >= nodes;
         (0..nodes).map(|node| if is_large(node) { LARGE_PROCESSORS } else { self.processors }).collect()
     }
 
-    /// What every call says of the work; each call has its own seed.
+    /// Returns the work of every call.
+    ///
+    /// The seed is set for each call.
     pub(super) fn emulation(&self, nodes: u32) -> Emulation {
         let usual = self.processors;
-        // Node i hosts partition i, so the one can be named by the other.
+        // Node i hosts partition i, so the partition's id also names the node.
         let others = (0..nodes).zip(self.processors_of(nodes)).filter(|&(_, processors)| processors != usual);
         Emulation {
             local_ms: self.local_ms,
@@ -183,13 +186,13 @@ impl BenchMicro {
         }
     }
 
-    /// What every call asks for beside the work.
+    /// Returns the settings of every call, beside the work.
     pub(super) fn asks(&self) -> Asks {
         let Self { deadline, min_coverage, waiting, policy, .. } = *self;
         Asks { deadline, min_coverage, waiting, policy }
     }
 
-    /// The rates at which calls are made of `nodes` nodes.
+    /// Returns the rates at which calls are made of `nodes` nodes.
     pub(super) fn rates_per_s(&self, nodes: u32) -> Vec<f64> {
         if self.load.is_empty() {
             return self.rate.clone();
@@ -197,12 +200,12 @@ impl BenchMicro {
         self.load.iter().map(|load| load * self.ideal_per_s(nodes)).collect()
     }
 
-    /// How long one trial takes.
+    /// Returns the duration of one trial in seconds.
     pub(super) fn trial_s(&self) -> f64 {
         self.warm_up + self.seconds
     }
 
-    /// What is measured of one shape at one rate.
+    /// Returns the points of one shape at one rate.
     pub(super) fn points_of(&self, cell: &Cell, nodes: u32) -> Vec<Point> {
         let scales = self.nodes.len() > 1 && self.rates_per_s(nodes).len() == 1;
         let scene = Scene {
@@ -218,8 +221,9 @@ impl BenchMicro {
         }
     }
 
-    /// The calls per second at which all processors of `nodes` nodes would be busy all the time: a call is n locals
-    /// and n−1 reductions (DAC §5.6, footnote 5).
+    /// Returns the calls per second at which all processors of `nodes` nodes would always be busy.
+    ///
+    /// A call is n locals and n−1 reductions (DAC §5.6, footnote 5).
     fn ideal_per_s(&self, nodes: u32) -> f64 {
         let processors: u32 = self.processors_of(nodes).iter().sum();
         let n = f64::from(nodes);
@@ -268,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_is_the_paper_s_cluster() {
+    fn defaults_are_the_papers_cluster() {
         let paper = parsed("").unwrap();
         assert_eq!((paper.nodes.as_slice(), paper.processors_of(24)), ([24].as_slice(), vec![2; 24]));
         assert_eq!(paper.shape, [Shape::Adaptive]);
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_four_of_a_heterogeneous_cluster_are_the_larger_ones() {
+    fn heterogeneous_cluster_ends_with_four_larger_nodes() {
         let mixed = parsed("--heterogeneous").unwrap();
         let processors = mixed.processors_of(24);
         assert_eq!((&processors[..20], &processors[20..]), ([2; 20].as_slice(), [4; 4].as_slice()));
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_arguments_are_refused_with_the_valid_range() {
         for (line, complaint) in [
             ("--rate 0", "above 0, at most 10000 calls/s"),
             ("--load NaN", "above 0, at most 10"),

@@ -1,9 +1,9 @@
-//! When calls are made: a Poisson process that waits for nobody.
+//! Arrival times of calls: a Poisson process that does not wait for answers.
 //!
-//! A caller that waits for one answer before it asks again asks less of a system that stalls, and so never sees the
-//! stall (coordinated omission). Here arrivals are drawn beforehand, as a function of the seed; a thread of its own
-//! tells them when they are due, since the runtime's timer counts milliseconds; and whatever delays a call beyond
-//! its plan counts as its response time.
+//! If a caller waited for each answer before its next call, it would call a stalling system less often and
+//! would not measure the stall (coordinated omission). Here the seed determines all arrivals in advance. A
+//! separate thread sends each arrival when it is due, because the runtime's timer has a resolution of
+//! milliseconds. Any delay of a call after its planned instant counts as response time.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use treefold_core::random::Random;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    /// From the beginning of the run.
+    /// Planned instant, counted from the beginning of the run.
     pub(super) planned: Duration,
-    /// Names the durations of the call's work.
+    /// Seed of the durations of the call's work.
     pub(super) seed: u64,
 }
 
-/// The arrivals that a seed and a rate name, without end.
+/// Draws the endless sequence of arrivals of a seed at a rate.
 fn drawn(seed: u64, rate_per_s: f64) -> impl Iterator<Item = Arrival> {
     let mut random = Random::new(seed);
     let mut planned_s = 0.0;
@@ -30,10 +30,10 @@ fn drawn(seed: u64, rate_per_s: f64) -> impl Iterator<Item = Arrival> {
     })
 }
 
-/// Tells arrivals when they are due, counted from `began_at`, until the receiver is dropped.
+/// Sends each arrival when it is due, counted from `began_at`, until the receiver is dropped.
 pub(super) fn arrivals(seed: u64, rate_per_s: f64, began_at: Instant) -> UnboundedReceiver<Arrival> {
     let (due, arrivals) = unbounded_channel();
-    // Ends at the first arrival after the receiver is gone.
+    // The thread ends at the first arrival after the receiver was dropped.
     thread::spawn(move || {
         for arrival in drawn(seed, rate_per_s) {
             thread::sleep((began_at + arrival.planned).saturating_duration_since(Instant::now()));
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_names_the_arrivals_and_the_rate_only_stretches_them() {
+    fn seed_determines_arrivals_and_rate_scales_them() {
         let take = |seed, rate| drawn(seed, rate).take(5).map(|a| (a.planned, a.seed)).collect::<Vec<_>>();
         assert_eq!(take(1, 30.0), take(1, 30.0));
         assert_ne!(take(1, 30.0), take(2, 30.0));
@@ -60,9 +60,9 @@ mod tests {
     }
 
     #[test]
-    fn so_many_arrive_per_second_on_average() {
-        // A fixed seed, so the test is no gamble: of 40,000 arrivals the mean is within 2 % but for one seed in
-        // ten thousand.
+    fn mean_arrival_rate_is_as_requested() {
+        // The seed is fixed, so the test cannot fail by chance. The mean of 40,000 arrivals is within 2 % for
+        // all but one seed in ten thousand.
         let last = drawn(1, 40.0).nth(39_999).unwrap();
         assert!((last.planned.as_secs_f64() / 1000.0 - 1.0).abs() < 0.02, "{:?}", last.planned);
     }

@@ -1,8 +1,8 @@
-//! From calls to figures.
+//! Computes figures from the results of calls, and prints them.
 //!
-//! A point has the field names of the simulator's points, so that whatever draws or compares the one can do the same
-//! with the other. What is particular to real runs stands beside: how exact emulation was and how busy the machine
-//! was, so that a reader can see whether a figure is a tree's or a busy machine's.
+//! A point has the field names of the simulator's points, so that the same tools can draw and compare both.
+//! Two groups of fields exist only for real runs: the error of the emulation and the load of the machine.
+//! They show whether a figure measures a tree or a busy machine.
 
 use super::trial::{Ending, Record, Sample};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use treefold_cli::commands::bench::cost::Ticks;
 use treefold_cli::output::style::Style;
 use treefold_cli::output::table::{Align, Table};
 
-/// One shape at one rate, and what came of its calls.
+/// One shape at one rate, with the results of its calls.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) shape: Shape,
@@ -21,13 +21,13 @@ pub(super) struct Cell {
     record: Record,
 }
 
-/// What all cells of a cluster have in common.
+/// Properties that all cells of a cluster share.
 pub(super) struct Scene {
     pub(super) nodes: u32,
     pub(super) processors: u32,
     pub(super) ideal_per_s: f64,
     pub(super) rounds: u32,
-    /// Measured in each round.
+    /// Measured time in each round.
     pub(super) seconds: f64,
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Point {
     series: String,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     x: f64,
-    /// Of answered calls, from when they were planned; 0 when none was.
+    /// Mean over answered calls, from their planned instants; 0 if no call was answered.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     response_ms_mean: f64,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     response_ms_p99: f64,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     throughput_per_s: f64,
-    /// Of all calls.
+    /// Mean over all calls.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     coverage_mean: f64,
-    /// Throughput with each answer weighed by its coverage (DAC §5.5).
+    /// Throughput with each answer weighted by its coverage (DAC §5.5).
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     quality_per_s: f64,
     nodes: u32,
@@ -60,24 +60,26 @@ pub(super) struct Point {
     answered: usize,
     refused: usize,
     silent: usize,
-    /// By how much later than due the end of a job was told.
+    /// Mean time by which jobs ended later than due.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     late_us_mean: f64,
-    /// The same, as a share of what the jobs were to take.
+    /// The same, as a share of the jobs' requested durations.
     #[serde(serialize_with = "precisely")]
     late_share: f64,
-    /// How much later than planned calls were made; it is part of their response times.
+    /// Mean time by which calls were made later than planned.
+    ///
+    /// It is part of their response times.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     sent_late_us_mean: f64,
-    /// The busy share of the machine's processors while it was measured.
+    /// Busy share of the machine's processors during the measurement.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     cpu_busy: f64,
-    /// The share that nodes and caller took.
+    /// Share of the machine's processors that the nodes and the caller used.
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     cpu_own: f64,
 }
 
-/// Shares of thousandths need more than three decimals.
+/// Rounds to six decimals, because shares of thousandths need more than three.
 fn precisely<S: serde::Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((figure * 1e6).round() / 1e6)
 }
@@ -87,21 +89,21 @@ impl Cell {
         Self { shape, rate_per_s, record: Record::default() }
     }
 
-    /// Takes one more round in.
+    /// Adds the results of one more round.
     pub(super) fn add(&mut self, round: Record) {
         self.record.samples.extend(round.samples);
         self.record.machine = self.record.machine + round.machine;
         self.record.own_s += round.own_s;
     }
 
-    /// The calls that were planned while it was measured, as one point at `x`.
+    /// Summarises the calls that were planned during the measured time as one point at `x`.
     pub(super) fn point(&self, scene: &Scene, x: f64) -> Point {
         let is_measured = |sample: &&Sample| (0.0..scene.seconds).contains(&sample.planned_s);
         let measured: Vec<&Sample> = self.record.samples.iter().filter(is_measured).collect();
         self.point_of(&measured, scene, x, scene.seconds)
     }
 
-    /// A point for each `every_s` seconds, of the calls that ended in them.
+    /// Returns one point for each `every_s` seconds, from the calls that ended in them.
     pub(super) fn points_over_time(&self, scene: &Scene, every_s: f64) -> Vec<Point> {
         let windows = (scene.seconds / every_s).ceil() as usize;
         let mut ended: Vec<Vec<&Sample>> = vec![Vec::new(); windows];
@@ -163,13 +165,13 @@ impl Cell {
     }
 }
 
-/// `part` of `whole`; 0 of nothing.
+/// Returns `part` / `whole`, or 0 if `whole` is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 impl Point {
-    /// All fields in the order in which they are defined.
+    /// Returns all fields in the order of their definition.
     fn fields(&self) -> Vec<(String, String)> {
         let json = serde_json::to_string(self).expect("invariant: names and figures have no failing parts");
         let fields: Ordered = serde_json::from_str(&json).expect("invariant: it has just been written");
@@ -177,7 +179,7 @@ impl Point {
     }
 }
 
-/// A JSON object's fields as they are written; `serde_json`'s own map sorts them.
+/// A JSON object's fields in written order; `serde_json`'s own map sorts them.
 struct Ordered(Vec<(String, String)>);
 
 impl<'de> serde::Deserialize<'de> for Ordered {
@@ -203,7 +205,9 @@ impl<'de> serde::Deserialize<'de> for Ordered {
     }
 }
 
-/// Comma-separated values with a line of names; no value has a comma.
+/// Prints comma-separated values below a line of names.
+///
+/// No value contains a comma.
 pub(super) fn csv(points: &[Point]) -> String {
     let joined = |cells: Vec<String>| cells.join(",");
     let names =
@@ -213,7 +217,7 @@ pub(super) fn csv(points: &[Point]) -> String {
     names.into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// What people look at first.
+/// Prints the most important fields as a table.
 pub(super) fn table(points: &[Point]) -> String {
     let right = |name| (name, Align::Right);
     let mut table = Table::new(&[
@@ -279,7 +283,7 @@ mod tests {
     const SCENE: Scene = Scene { nodes: 2, processors: 4, ideal_per_s: 8.0, rounds: 1, seconds: 4.0 };
 
     #[test]
-    fn counts_the_calls_that_were_planned_while_it_was_measured() {
+    fn point_counts_calls_planned_during_measurement() {
         let point = cell().point(&SCENE, 2.0);
         assert_eq!((point.calls, point.answered), (3, 2));
         assert_eq!((point.response_ms_mean, point.response_ms_p99), (550.0, 1_000.0));
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn over_time_counts_the_calls_that_ended_in_each_window() {
+    fn points_over_time_count_calls_by_end() {
         let points = cell().points_over_time(&SCENE, 2.0);
         let seen: Vec<(f64, usize)> = points.iter().map(|point| (point.x, point.calls)).collect();
         assert_eq!(seen, [(2.0, 1), (4.0, 1)], "one ended at 0.6 s, one at 2.5 s, one after the run");
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn of_no_calls_all_figures_are_zero() {
+    fn point_without_calls_has_zero_figures() {
         let none = Cell::new(Shape::Flat, 2.0).point(&SCENE, 2.0);
         assert_eq!(
             (none.calls, none.response_ms_mean, none.response_ms_p99, none.cpu_busy),
@@ -308,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn values_separated_by_commas_have_their_names_above() {
+    fn csv_has_a_header_line_of_field_names() {
         let csv = csv(&[cell().point(&SCENE, 2.0)]);
         let (names, values) = csv.split_once('\n').unwrap();
         assert!(

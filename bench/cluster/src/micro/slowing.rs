@@ -1,23 +1,25 @@
-//! Nodes that are slow for a while: the paper's unresponsiveness (DAC §5.5).
+//! Nodes that are slow for a time: the paper's unresponsiveness (DAC §5.5).
 //!
-//! A call says which nodes are slow for it, by when it was planned; nodes have no state to be set and reset.
+//! Each call carries the nodes that are slow at its planned instant, so that nodes have no state to set and
+//! reset.
 
 use std::time::Duration;
 use treefold::CallError;
 use treefold_cli::parse;
 
-/// One node, and by how much it is slower, when.
+/// One slow node, with the factor and the time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slowing {
-    /// Its place in the fleet, which is the partition it hosts.
+    /// Its index in the fleet, which is also the partition it hosts.
     pub(super) node: u32,
     pub(super) factor: f64,
-    /// Since measuring began; the whole run, warm-up included, when `None`.
+    /// Time since measuring began; `None` means the whole run including the warm-up.
     while_between: Option<(Duration, Duration)>,
 }
 
 impl Slowing {
-    /// The nodes that are slow for a call planned `since_s` seconds after measuring began, each with its factor.
+    /// Returns the nodes that are slow for a call planned `since_s` seconds after measuring began, with their
+    /// factors.
     pub(super) fn at(all: &[Self], since_s: f64) -> Vec<(u32, f64)> {
         let is_slow = |slowing: &&Self| {
             slowing
@@ -28,7 +30,9 @@ impl Slowing {
     }
 }
 
-/// `1:5x@10s-30s`, or without times for the whole run.
+/// Parses `1:5x@10s-30s`.
+///
+/// Without times the node is slow for the whole run.
 pub(super) fn slowing(text: &str) -> Result<Slowing, CallError> {
     let refuse =
         || CallError::bad_field("slow", text, "NODE:FACTOR or NODE:FACTOR@FROM-TO, as in 1:5x@10s-30s");
@@ -52,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_slow_when_they_are_said_to_be() {
+    fn nodes_are_slow_during_their_configured_time() {
         let both = ["1:5x@10s-30s", "2:3@20s-40s"].map(|text| slowing(text).unwrap());
         assert_eq!(Slowing::at(&both, -1.0), []);
         assert_eq!(Slowing::at(&both, 10.0), [(1, 5.0)]);
@@ -62,9 +66,9 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_slowings_are_refused() {
         for senseless in ["", "1", "x:5x", "1:0.5x", "1:5x@", "1:5x@10s", "1:5x@30s-10s", "1:5x@10-30"] {
-            assert!(slowing(senseless).is_err(), "{senseless:?} slows nobody down");
+            assert!(slowing(senseless).is_err(), "{senseless:?} must be refused");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! One cluster under one load: makes the calls, checks every answer, notes what came of each.
+//! One cluster under one load: makes the calls, checks every answer, and records every result.
 //!
-//! Calls go on until all that are measured have ended, so that the last ones meet the same load as the first; what is
-//! open then is dropped, which cancels it throughout its tree.
+//! Calls continue until all measured calls have ended, so that the last of them meet the same load as the
+//! first. Calls that are open then are dropped, which cancels them throughout their trees.
 
 use super::pace::{Arrival, arrivals};
 use super::slowing::Slowing;
@@ -16,19 +16,19 @@ use treefold_cli::commands::failure_of;
 use treefold_cli::exit::Failure;
 use treefold_micro::{Emulation, Timed};
 
-/// The aggregation that all calls are of.
+/// Aggregation that every call names.
 const KIND: &str = "micro/emulated";
 
-/// How long a front may take until its answers are exact: it has to meet all nodes.
+/// Limit on the time until a front's answers are exact: the front must first meet all nodes.
 const EXACT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// So many exact answers in a row are no chance.
+/// Number of exact answers in a row after which a front counts as exact.
 const EXACT_IN_A_ROW: u32 = 3;
 
-/// Between two attempts to get an exact answer.
+/// Pause between two attempts to get an exact answer.
 const EXACT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What every call asks for beside the work.
+/// Settings of every call, beside the work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asks {
     pub(super) deadline: Duration,
@@ -48,11 +48,11 @@ pub(super) struct Caller {
 /// One call that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// When it was planned, in seconds since measuring began; negative in the warm-up.
+    /// Planned instant, in seconds since measuring began; negative in the warm-up.
     pub(super) planned_s: f64,
-    /// How much later than planned it was made.
+    /// Time from the planned instant until the call was made.
     pub(super) sent_late: Duration,
-    /// From when it was planned until it ended.
+    /// Time from the planned instant until the call ended.
     pub(super) response: Duration,
     pub(super) coverage: f64,
     pub(super) ending: Ending,
@@ -61,27 +61,27 @@ pub(super) struct Sample {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// With enough coverage.
+    /// The coverage was sufficient.
     Answered(Timed),
-    /// With too little coverage.
+    /// The coverage was too low.
     Insufficient,
-    /// Turned away: too many calls are open.
+    /// The call was rejected because too many calls are open.
     Refused,
-    /// Long after the deadline the front had said nothing.
+    /// The front had sent no answer long after the deadline.
     Silent,
 }
 
-/// What one trial gave.
+/// Results of one trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// All calls that have ended, those of the warm-up included.
+    /// All calls that have ended, including the warm-up.
     pub(super) samples: Vec<Sample>,
-    /// What the machine did while it was measured, and all of it that was done for this benchmark.
+    /// Processor time of the machine during the measurement, and the benchmark's own part of it.
     pub(super) machine: Ticks,
     pub(super) own_s: f64,
 }
 
-/// A load on a cluster.
+/// One load on a cluster.
 pub(super) struct Trial<'a> {
     pub(super) callers: &'a [Caller],
     pub(super) shape: Shape,
@@ -94,7 +94,9 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it. Must be awaited on a `LocalSet`.
+    /// Runs the trial.
+    ///
+    /// Must be awaited on a `LocalSet`.
     pub(super) async fn run(&self, fleet: &Fleet, bar: &ProgressBar) -> Result<Record, Failure> {
         let (began_at, bar_from) = (Instant::now(), bar.position());
         let until = self.warm_up + self.measured;
@@ -133,7 +135,7 @@ impl Trial<'_> {
         (self.warm_up..self.warm_up + self.measured).contains(&planned)
     }
 
-    /// One call, from now to its end.
+    /// Returns one call, from now to its end.
     fn call(
         &self,
         arrival: Arrival,
@@ -158,7 +160,7 @@ impl Caller {
         Self { client, nodes, asks }
     }
 
-    /// Makes a call; what came of it, and its coverage.
+    /// Makes a call; returns its ending and its coverage.
     async fn call(&self, shape: Shape, work: &Emulation) -> Result<(Ending, f64), Failure> {
         let Asks { deadline, min_coverage, waiting, policy } = self.asks;
         let mut call = self.client.call::<Timed>(KIND, work).shape(shape).deadline(deadline);
@@ -183,7 +185,7 @@ impl Caller {
         }
     }
 
-    /// Returns once the front answers exactly: it has met all nodes.
+    /// Returns once the front's answers are exact, which means that it has met all nodes.
     pub(super) async fn await_exactness(&self, work: Emulation) -> Result<(), Failure> {
         let give_up_at = Instant::now() + EXACT_TIMEOUT;
         let mut in_a_row = 0;
@@ -205,12 +207,13 @@ impl Caller {
     }
 }
 
-/// What is wrong with an answer of `nodes` partitions whose numbers are their ids, if anything is. Answers may lack
-/// partitions; they may not be wrong about it.
+/// Describes the error in an answer of `nodes` partitions whose numbers are their ids; `None` if it is right.
+///
+/// An answer may lack partitions, but it must report them.
 fn fault_of(reply: &Reply<Timed>, nodes: u32) -> Option<String> {
     let contributed = &reply.contributed;
     if reply.status == Status::Full && contributed.len() as u64 != u64::from(nodes) {
-        return Some(format!("full with {contributed} of {nodes} partitions"));
+        return Some(format!("its status is full with {contributed} of {nodes} partitions"));
     }
     let sum: i64 = contributed.iter().map(i64::from).sum();
     match &reply.value {
@@ -221,7 +224,7 @@ fn fault_of(reply: &Reply<Timed>, nodes: u32) -> Option<String> {
     }
 }
 
-/// What has been spent by now.
+/// Processor time used up to one moment.
 struct Moment {
     machine: Ticks,
     own_s: f64,
@@ -230,7 +233,7 @@ struct Moment {
 impl Moment {
     fn of(fleet: &Fleet) -> Result<Self, Failure> {
         let unread =
-            |error: std::io::Error| Failure::failed(format!("can't read what the machine has done: {error}"));
+            |error: std::io::Error| Failure::failed(format!("can't read the processor times: {error}"));
         let caller = cpu_time(std::process::id()).map_err(unread)?;
         let nodes: Duration = fleet.processes().cpu_times()?.iter().sum();
         Ok(Self { machine: machine_ticks().map_err(unread)?, own_s: (caller + nodes).as_secs_f64() })
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_checked_against_who_contributed() {
+    fn answers_are_checked_against_their_contributors() {
         assert_eq!(fault_of(&reply(Status::Full, 4, 6), 4), None);
         assert_eq!(fault_of(&reply(Status::Partial, 3, 3), 4), None);
         let twice = fault_of(&reply(Status::Full, 4, 9), 4).unwrap();

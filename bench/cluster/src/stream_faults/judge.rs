@@ -1,9 +1,10 @@
-//! Judges waves: is each what its own contributors must have sworn to?
+//! Checks waves against the sums that their contributors must have sent.
 //!
-//! A wave is right when its one packet is the sum, over exactly its contributors, of their numbers, of its own round,
-//! and of the marks of both; when nobody is both in it and missing from it; and when its tag was asked for and had not
-//! come before. Where nobody is waited for, a round comes as one wave for each endpoint, and it is endpoints that may
-//! not come twice. A wave may lack back-ends; it may not be wrong about who is in it.
+//! A wave is right under these conditions. Its one packet holds the sums over exactly its contributors: of
+//! their numbers, of its own round, and of the marks of both. No endpoint is both in it and missing from it.
+//! Its tag was asked for and had not come before. If waves do not wait, a round comes as one wave for each
+//! endpoint, and then no endpoint may come twice. A wave may lack back-ends, but it must report them
+//! correctly.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -13,30 +14,33 @@ use treefold::operators::Packet;
 use treefold::{PartitionSet, StreamWave};
 use treefold_cli::serve::pulse::mark;
 
-/// How many wrong waves are described; the others are counted.
+/// How many wrong waves are described.
+///
+/// The others are only counted.
 const CASES_MAX: usize = 32;
 
-/// What was found.
+/// Results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Findings {
     /// Rounds that were asked for.
     pub(super) waves: u64,
-    /// Those with everyone in them.
+    /// Rounds with all back-ends.
     pub(super) full: u64,
-    /// Those with some.
+    /// Rounds with some back-ends.
     pub(super) partial: u64,
     pub(super) wrong: u64,
-    /// Rounds of which nothing came.
+    /// Rounds without any answer.
     pub(super) unanswered: u64,
-    /// Absences, counted by round and back-end, of those who were in the stream when the round began and were not
-    /// broken until it came.
+    /// Absences, one for each round and back-end.
+    ///
+    /// Only back-ends count that were in the stream when the round began and were not broken until it came.
     pub(super) survivors_missed: u64,
     pub(super) cases: Vec<String>,
     #[serde(skip)]
     pub(super) answers: Vec<Duration>,
 }
 
-/// A round that is under way.
+/// A round in flight.
 #[derive(Debug)]
 struct Round {
     asked_at: Instant,
@@ -51,13 +55,15 @@ pub(super) struct Judge {
     gathers: bool,
     asked: u64,
     under_way: BTreeMap<u64, Round>,
-    /// What has come of rounds that are closed; later parts are judged by it.
+    /// Contributors of closed rounds; later waves of these rounds are checked against them.
     closed: BTreeMap<u64, PartitionSet>,
     findings: Findings,
 }
 
 impl Judge {
-    /// Of a stream over so many back-ends, whose waves wait for them or don't.
+    /// Makes the judge of a stream over `backends` back-ends.
+    ///
+    /// `gathers` says whether its waves wait for them.
     pub(super) fn of(backends: u32, gathers: bool) -> Self {
         Self {
             all: PartitionSet::first(backends),
@@ -69,24 +75,24 @@ impl Judge {
         }
     }
 
-    /// The latest round that was asked for.
+    /// Returns the latest round that was asked for.
     pub(super) fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// Rounds of which more is to come.
+    /// Returns the number of rounds in flight.
     pub(super) fn unanswered(&self) -> usize {
         self.under_way.len()
     }
 
-    /// A round is about to be broadcast to a stream in which these take part.
+    /// Records a round that will be broadcast to a stream with the endpoints `expected`.
     pub(super) fn ask(&mut self, now: Instant, round: u64, expected: PartitionSet) {
         self.asked = round;
         self.findings.waves += 1;
         self.under_way.insert(round, Round { asked_at: now, expected, came: PartitionSet::new() });
     }
 
-    /// A back-end was broken: rounds under way may come without it.
+    /// Records that a back-end was broken: rounds in flight may come without it.
     pub(super) fn broke(&mut self, endpoint: u32) {
         let broken = PartitionSet::from_range(endpoint..endpoint + 1);
         for round in self.under_way.values_mut() {
@@ -94,7 +100,9 @@ impl Judge {
         }
     }
 
-    /// A wave has come. Gives everyone whose packets for its round have.
+    /// Checks a wave.
+    ///
+    /// Returns all endpoints whose packets for its round have come.
     pub(super) fn take(&mut self, now: Instant, wave: &StreamWave<Bytes>) -> PartitionSet {
         if let Err(problem) = self.check(wave) {
             self.condemn(wave, &problem);
@@ -112,7 +120,7 @@ impl Judge {
         came
     }
 
-    /// Rounds that are older than `patience` are closed with what has come.
+    /// Closes rounds older than `patience` with the answers that have come.
     pub(super) fn give_up(&mut self, now: Instant, patience: Duration) {
         while let Some((&tag, round)) = self.under_way.first_key_value() {
             if now.saturating_duration_since(round.asked_at) <= patience {
@@ -132,7 +140,7 @@ impl Judge {
         match round.came.len() {
             0 => {
                 findings.unanswered += 1;
-                note_case(findings, || format!("round {tag}: nothing came"));
+                note_case(findings, || format!("round {tag}: no answer came"));
             }
             _ if round.came == self.all => findings.full += 1,
             _ => findings.partial += 1,
@@ -142,7 +150,7 @@ impl Judge {
 
     fn check(&self, wave: &StreamWave<Bytes>) -> Result<(), String> {
         if wave.tag == 0 || wave.tag > self.asked {
-            return Err(format!("nobody asked for it; {} was the last", self.asked));
+            return Err(format!("its round was not asked for; the last was {}", self.asked));
         }
         let came = self.under_way.get(&wave.tag).map(|round| &round.came).or(self.closed.get(&wave.tag));
         if let Some(came) = came {
@@ -154,12 +162,15 @@ impl Judge {
         let mut accounted = wave.contributors.clone();
         for loss in &wave.missing {
             if accounted.intersects(&loss.partitions) {
-                return Err(format!("{} is missing, but also in it or missing once more", loss.partitions));
+                return Err(format!(
+                    "{} is missing, but also in it or reported missing twice",
+                    loss.partitions
+                ));
             }
             accounted.union_with(&loss.partitions);
         }
         if !accounted.is_subset(&self.all) {
-            return Err(format!("it accounts for {accounted}, which are not all back-ends"));
+            return Err(format!("it accounts for {accounted}, some of which are not back-ends"));
         }
         check_sums(wave)
     }
@@ -184,7 +195,7 @@ fn note_case(findings: &mut Findings, case: impl FnOnce() -> String) {
     }
 }
 
-/// Whether a wave's packet is what its contributors swear to for its round.
+/// Checks that a wave's packet holds the sums of its contributors for its round.
 fn check_sums(wave: &StreamWave<Bytes>) -> Result<(), String> {
     let packet = match &wave.packets[..] {
         [] if wave.contributors.is_empty() => return Ok(()),
@@ -200,7 +211,7 @@ fn check_sums(wave: &StreamWave<Bytes>) -> Result<(), String> {
     if sworn == due {
         return Ok(());
     }
-    Err(format!("its sums of numbers, rounds and marks are {sworn:?}, those of its contributors {due:?}"))
+    Err(format!("its sums of numbers, rounds and marks are {sworn:?}, expected {due:?}"))
 }
 
 #[cfg(test)]
@@ -209,7 +220,7 @@ mod tests {
     use treefold::operators::packet::Row;
     use treefold::{Missing, Reason};
 
-    /// A wave with this tag of what these endpoints swear to for their rounds.
+    /// Makes a wave with this tag from the answers of these endpoints for their rounds.
     fn wave(tag: u64, sworn: &[(u32, i64)], missing: &[u32]) -> StreamWave<Bytes> {
         let each = sworn.iter().map(|&(number, round)| (i64::from(number), round));
         let sums = each.fold([0; 3], |[numbers, rounds, marks], (number, round)| {
@@ -258,14 +269,14 @@ mod tests {
         let mixed = [(0, 1), (1, 3), (2, 2), (3, 2)];
         assert_eq!(wrong(true, &[wave(2, &mixed, &[])]), 1, "mixed, though the rounds add up");
         assert_eq!(wrong(true, &[wave(1, &everyone(1), &[]), wave(1, &[(0, 1)], &[])]), 1, "twice");
-        assert_eq!(wrong(true, &[wave(4, &everyone(4), &[])]), 1, "nobody asked");
+        assert_eq!(wrong(true, &[wave(4, &everyone(4), &[])]), 1, "never asked for");
         assert_eq!(wrong(true, &[wave(1, &everyone(1), &[2])]), 1, "in it and missing");
         assert_eq!(wrong(false, &[wave(1, &[(0, 1)], &[]), wave(1, &[(1, 1)], &[])]), 0, "one by one");
         assert_eq!(wrong(false, &[wave(1, &[(0, 1)], &[]), wave(1, &[(0, 1)], &[])]), 1, "the same twice");
     }
 
     #[test]
-    fn survivors_who_are_not_in_a_wave_and_rounds_without_an_answer_are_counted() {
+    fn missed_survivors_and_unanswered_rounds_are_counted() {
         let mut judge = judge(true, 2);
         judge.take(Instant::now(), &wave(1, &everyone(1)[1..], &[0]));
         judge.give_up(Instant::now() + Duration::from_secs(2), Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What a run of faults showed, for people and for scripts.
+//! Report of a run with faults, as text and as JSON.
 
 use super::judge::Findings;
 use super::watch::Record;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use treefold_cli::commands::bench::call::quantile_us;
 use treefold_cli::output::rounded;
 
-/// The whole of it.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) backends: u32,
@@ -61,7 +61,7 @@ impl Faults {
     }
 }
 
-/// A fault as scripts see it.
+/// A fault as printed in JSON.
 #[derive(Debug, Serialize)]
 struct Told {
     at_ms: u128,
@@ -73,7 +73,7 @@ struct Told {
     returned_ms: Option<u128>,
 }
 
-/// Durations in short.
+/// Count and quantiles of durations.
 #[derive(Debug, Serialize)]
 struct Spread {
     count: usize,
@@ -131,12 +131,12 @@ fn summarised<S: Serializer>(faults: &Faults, to: S) -> Result<S::Ok, S::Error> 
 }
 
 impl Report {
-    /// What is wrong, if anything is.
+    /// Describes the error of the run; `None` if there is none.
     pub(super) fn verdict(&self) -> Option<String> {
         let Findings { wrong, unanswered, cases, .. } = &self.findings;
         (wrong + unanswered > 0).then(|| {
             let first = cases.first().map_or("", String::as_str);
-            format!("{wrong} waves were wrong and {unanswered} rounds unanswered, first {first}")
+            format!("{wrong} waves were wrong and {unanswered} rounds unanswered; the first: {first}")
         })
     }
 

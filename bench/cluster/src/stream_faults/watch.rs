@@ -1,70 +1,74 @@
-//! How long it takes after a fault until all survivors are in again, and after its end until the broken one is.
+//! Measures the time from a fault until all survivors are in a wave again, and from its end until the broken
+//! node is.
 //!
-//! A survivor of a fault is whoever took part in the stream just before and has not been broken since. All are in
-//! again when one round that was asked after the fault has come from each of them: earlier rounds may have been
-//! answered before anybody noticed. When another fault happens before that, the two can't be told apart by what
-//! comes; both are timed to the same wave, the earlier among those of several.
+//! The survivors of a fault are the endpoints that took part in the stream right before it and have not been
+//! broken since. The survivors have recovered when one round that was asked after the fault has come from
+//! each of them. Earlier rounds do not count, because they may have been answered before any node noticed the
+//! fault. If another fault happens before the recovery, the answers do not show which fault ended when. Then
+//! both are timed to the same wave, and the earlier one is marked `is_one_of_several`.
 
 use crate::breaker::{Fault, Happening};
 use std::time::{Duration, Instant};
 use treefold::PartitionSet;
 use treefold_core::tree::Tree;
 
-/// A fault and what became of it.
+/// A fault and its recovery.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) at: Instant,
     pub(super) endpoint: u32,
     pub(super) fault: Fault,
-    /// True when the node had children then.
+    /// True if the node had children then.
     pub(super) was_inner: bool,
-    /// From the fault until all survivors were in again.
+    /// Time from the fault until all survivors were in a round again.
     pub(super) recovered: Option<Duration>,
-    /// True when another fault happened before that.
+    /// True if another fault happened before that.
     pub(super) is_one_of_several: bool,
     /// When the node was mended, and the last round asked before.
     mended: Option<(Instant, u64)>,
-    /// From the mending until the node was in a wave again; `None` also when it was broken anew before.
+    /// Time from the mending until the node was in a wave again; `None` also if it was broken again before.
     pub(super) returned: Option<Duration>,
-    /// The last round asked before the fault.
+    /// Last round asked before the fault.
     after: u64,
 }
 
-/// Who is in the stream, and what has befallen it.
+/// Endpoints of a stream and the faults so far.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// In a wave since they were last broken, or from the start.
+    /// Endpoints that were in a wave since they were last broken, or since the start.
     present: PartitionSet,
     inner: PartitionSet,
     records: Vec<Record>,
-    /// The first of the records that survivors have not got over.
+    /// Index of the first record whose survivors have not recovered.
     unrecovered: usize,
 }
 
 impl Watch {
-    /// Of a stream in which so many back-ends take part.
+    /// Watches a stream in which `backends` back-ends take part.
     pub(super) fn of(backends: u32) -> Self {
         let present = PartitionSet::first(backends);
         Self { present, inner: PartitionSet::new(), records: Vec::new(), unrecovered: 0 }
     }
 
-    /// Who takes part, as far as waves have shown.
+    /// Returns the endpoints that take part, as far as waves have shown.
     pub(super) fn present(&self) -> &PartitionSet {
         &self.present
     }
 
-    /// All faults so far.
+    /// Returns all faults so far.
     pub(super) fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// The subtrees below the front-end are these now.
+    /// Records the current subtrees below the front-end.
     pub(super) fn trees_are(&mut self, trees: &[Tree]) {
         let seats = trees.iter().flat_map(Tree::seats);
         self.inner = seats.filter(|seat| seat.size > 1).flat_map(|seat| seat.partitions.iter()).collect();
     }
 
-    /// Something was done to a node; `asked` is the last round that was asked for.
+    /// Records an event of the breaker.
+    ///
+    /// `asked` is the last round that was asked for.
     pub(super) fn note(&mut self, now: Instant, asked: u64, happening: Happening) {
         match happening {
             Happening::Broke(node, fault) => {
@@ -91,7 +95,8 @@ impl Watch {
         }
     }
 
-    /// A part of a round has come from these; all that has come of it is `came`.
+    /// Records that a part of a round has come `from` these endpoints; `came` is all that has come of the
+    /// round.
     pub(super) fn saw(&mut self, now: Instant, round: u64, from: &PartitionSet, came: &PartitionSet) {
         if let Some((last, earlier)) = self.records[self.unrecovered..].split_last_mut()
             && round > last.after
@@ -113,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// The latest fault of an endpoint.
+    /// Returns the latest fault of an endpoint.
     fn last_of(&mut self, endpoint: u32) -> Option<&mut Record> {
         self.records.iter_mut().rev().find(|record| record.endpoint == endpoint)
     }
@@ -158,7 +163,7 @@ mod tests {
         story.sees(20, 6, &[0, 1]); // 3 was below 2
         story.sees(40, 7, &[0, 1, 3]);
         story.happens(50, 8, Happening::Mended(2));
-        story.sees(51, 8, &[0, 1, 2, 3]); // what it had to say before
+        story.sees(51, 8, &[0, 1, 2, 3]); // its pending answers from before the fault
         story.sees(90, 9, &[0, 1, 2, 3]);
         let fault = &story.watch.records()[0];
         assert_eq!((millis(fault.recovered), millis(fault.returned)), (30, 40));
@@ -166,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_run_into_each_other_end_with_the_last() {
+    fn overlapping_faults_end_with_the_last() {
         let mut story = Story::new();
         story.happens(10, 5, Happening::Broke(2, Fault::Stopped));
         story.happens(30, 6, Happening::Broke(3, Fault::Killed));

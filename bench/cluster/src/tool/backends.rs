@@ -1,4 +1,4 @@
-//! The processes that the daemons live in, and a front-end's way to them.
+//! The processes of the daemons, and a front-end's connection to them.
 
 use super::scale::Scale;
 use std::time::{Duration, Instant};
@@ -9,16 +9,20 @@ use treefold_cli::commands::{connect, failure_of};
 use treefold_cli::exit::Failure;
 use treefold_daemon::{Part, SERVICE};
 
-/// How long until streams have all daemons in them, once the nodes know each other: the front-end's own view may lag.
+/// Limit on the time until streams include all daemons, once the nodes know each other.
+///
+/// The front-end's own view may lag behind.
 const ALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Between two looks at who is in a stream.
+/// Interval between two checks of a stream's endpoints.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// No answer of the benchmark takes longer: what does is a failure, not a figure.
+/// Limit on the time of an answer.
+///
+/// An answer that takes longer is a failure, not a figure.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Daemons that run, and a client that can be a stream's front-end.
+/// Running daemons, and a client that can be a stream's front-end.
 pub(super) struct Backends {
     fleet: Fleet,
     client: Client,
@@ -29,9 +33,9 @@ pub(super) struct Backends {
 /// Processor time so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// The front-end's.
+    /// Processor time of the front-end.
     pub(super) front: Duration,
-    /// That and everybody else's.
+    /// Processor time of all processes, including the front-end.
     pub(super) all: Duration,
 }
 
@@ -42,7 +46,7 @@ impl Cost {
 }
 
 impl Backends {
-    /// Measures something over daemons that run until then, however it ends.
+    /// Starts daemons, runs `measure`, and ends the daemons even if that failed.
     pub(super) async fn during<T>(
         scale: &Scale,
         measure: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
@@ -53,7 +57,9 @@ impl Backends {
         measured
     }
 
-    /// Starts the daemons; returns once all of them are there.
+    /// Starts the daemons.
+    ///
+    /// Returns once a stream includes all of them.
     async fn start(scale: &Scale) -> Result<Self, Failure> {
         let total = scale.backends;
         let serves: Vec<String> =
@@ -82,20 +88,22 @@ impl Backends {
         }
     }
 
-    /// How many daemons.
+    /// Number of daemons.
     pub(super) fn count(&self) -> u32 {
         self.all.len() as u32
     }
 
-    /// A stream to them, yet to be opened.
+    /// Returns a builder of a stream to the daemons.
     pub(super) fn stream(&self, shape: Shape) -> StreamBuilder {
         self.client.stream(SERVICE).shape(shape)
     }
 
-    /// Opens a stream in which daemons play this part; a failure unless all take part.
+    /// Opens a stream in which daemons play this part.
+    ///
+    /// Fails unless all take part.
     pub(super) async fn open(&self, stream: StreamBuilder, part: &Part) -> Result<Stream, Failure> {
         let mut stream = stream.params(part).open().await.map_err(failure_of)?;
-        // On a busy machine some may be late to say that they take part.
+        // On a busy machine some daemons may be late to join.
         let give_up_at = tokio::time::Instant::now() + ALL_TIMEOUT;
         while *stream.endpoints() != self.all {
             match tokio::time::timeout_at(give_up_at, stream.next()).await {
@@ -111,7 +119,7 @@ impl Backends {
         Err(Failure::failed(format!("{there} of {count} daemons take part in a stream")))
     }
 
-    /// Processor time so far; an error when a process has died.
+    /// Returns the processor time so far, or an error if a process has died.
     pub(super) fn cost(&self) -> Result<Cost, Failure> {
         let front = cpu_time(std::process::id())
             .map_err(|error| Failure::failed(format!("can't read this process's clock: {error}")))?;
@@ -120,15 +128,15 @@ impl Backends {
     }
 }
 
-/// What a body is on the wire.
+/// Encodes a body as it is sent on the wire.
 pub(super) fn encoded(body: &impl Body) -> Result<bytes::Bytes, Failure> {
     body.encode().map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// Waits for what must come, but not for ever.
+/// Waits for an answer, but for no longer than [`ANSWER_TIMEOUT`].
 pub(super) async fn in_time<T>(what: impl Future<Output = Result<T, treefold::Error>>) -> Result<T, Failure> {
     match tokio::time::timeout(ANSWER_TIMEOUT, what).await {
         Ok(came) => came.map_err(failure_of),
-        Err(_) => Err(Failure::failed(format!("daemons are silent for {ANSWER_TIMEOUT:?}"))),
+        Err(_) => Err(Failure::failed(format!("no answer from the daemons for {ANSWER_TIMEOUT:?}"))),
     }
 }

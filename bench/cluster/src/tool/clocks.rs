@@ -1,9 +1,10 @@
-//! Daemons' clocks, measured: hop by hop by the filter, or each daemon by itself.
+//! Measurements of the daemons' clocks: hop by hop with the filter, or each daemon directly.
 //!
-//! The direct method is the one the paper compares with: the front-end sends a daemon a few bytes, the daemon answers
-//! with its clock, and half the round trip is taken for the way back. It is done one daemon after another, since
-//! replies that wait for each other at the front-end would spoil it. The paper takes, of 100 rounds, the skew that is
-//! least ([`nearest_zero`]); better is the round of the least delay, as the filter does ([`least_delayed`]).
+//! The paper compares the filter with the direct method. There the front-end sends a daemon a few bytes, the
+//! daemon answers with its clock, and half the round trip is taken as the time of the way back. The daemons
+//! are asked one after another, since replies that wait for each other at the front-end would spoil the
+//! measurement. Of 100 rounds the paper takes the least skew ([`nearest_zero`]). The round with the least
+//! delay is better, and the filter uses it too ([`least_delayed`]).
 
 use super::backends::{Backends, encoded, in_time};
 use bytes::Bytes;
@@ -14,20 +15,22 @@ use treefold_cli::serve::daemon::now_ns;
 use treefold_daemon::skew::{FILTER, Params, measured};
 use treefold_daemon::{Injected, Part, SERVICE};
 
-/// Of how many rounds a hop's best is taken: of all that anybody asks for.
+/// Number of rounds from which a hop's best is taken.
+///
+/// It covers all rounds that a user can request.
 const WINDOW: u32 = WINDOW_MAX;
 
-/// How far a clock is said to be ahead.
+/// An estimate of how far a clock is ahead of the front-end's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Estimate {
     pub(super) skew_ns: i64,
-    /// By how much that may be wrong.
+    /// Largest error of the estimate.
     pub(super) bound_ns: u64,
-    /// When that was, by the front-end's clock.
+    /// Time of the estimate, by the front-end's clock.
     pub(super) at_ns: u64,
 }
 
-/// A stream for [`by_filter`].
+/// Opens a stream for [`by_filter`].
 pub(super) async fn open_filtered(
     backends: &Backends,
     shape: Shape,
@@ -40,13 +43,13 @@ pub(super) async fn open_filtered(
     backends.open(stream, &Part::Clock(*injected)).await
 }
 
-/// A stream for [`directly`].
+/// Opens a stream for [`directly`].
 pub(super) async fn open_plain(backends: &Backends, injected: &Injected) -> Result<Stream, Failure> {
     let stream = backends.stream(Shape::Flat).synchronisation(Synchronisation::DoNotWait);
     backends.open(stream, &Part::Clock(*injected)).await
 }
 
-/// All clocks at once, in so many rounds.
+/// Measures all clocks at once, in `rounds` rounds.
 pub(super) async fn by_filter(
     stream: &mut Stream,
     count: u32,
@@ -59,7 +62,10 @@ pub(super) async fn by_filter(
         while waiting > 0 {
             let wave = in_time(stream.wave()).await?;
             if wave.tag != tag {
-                return Err(Failure::failed(format!("a probe of round {} came in round {tag}", wave.tag)));
+                return Err(Failure::failed(format!(
+                    "a probe of round {} came in round {tag}; expected none",
+                    wave.tag
+                )));
             }
             waiting = waiting.saturating_sub(wave.contributors.len());
             for packet in &wave.packets {
@@ -68,7 +74,7 @@ pub(super) async fn by_filter(
         }
     }
     let all: Option<Vec<Estimate>> = best.into_iter().collect();
-    all.ok_or_else(|| Failure::failed("some daemon's clock was not measured"))
+    all.ok_or_else(|| Failure::failed("the clock of at least one daemon was not measured"))
 }
 
 fn take_best(best: &mut [Option<Estimate>], told: &ClockSkews) {
@@ -83,7 +89,7 @@ fn take_best(best: &mut [Option<Estimate>], told: &ClockSkews) {
     }
 }
 
-/// One clock after the other, in so many rounds each; all that was measured.
+/// Measures one clock after the other, in `rounds` rounds each, and returns all estimates.
 pub(super) async fn directly(
     stream: &mut Stream,
     count: u32,
@@ -103,13 +109,14 @@ pub(super) async fn directly(
             let at_ns = now_ns();
             let told = wave.packets.first().map(decoded).transpose()?;
             let answer = told.and_then(|told| told.answers).filter(|answer| answer.probe.round == tag);
-            let answer = answer.ok_or_else(|| Failure::failed("a daemon's reply answers another probe"))?;
+            let answer =
+                answer.ok_or_else(|| Failure::failed("a daemon's reply does not answer the last probe"))?;
             if let Some((skew_ns, bound_ns)) = measured(&answer, at_ns) {
                 of_one.push(Estimate { skew_ns, bound_ns, at_ns });
             }
         }
         if of_one.is_empty() {
-            return Err(Failure::failed("the machine's clock jumped in every round"));
+            return Err(Failure::failed("no round could be used: the machine's clock jumped in every one"));
         }
         measured_one();
         all.push(of_one);
@@ -121,14 +128,18 @@ fn decoded(packet: &Bytes) -> Result<ClockSkews, Failure> {
     ClockSkews::decode(packet).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// The round of the least delay; there is one.
+/// Returns the round with the least delay.
+///
+/// There is at least one.
 pub(super) fn least_delayed(rounds: &[Estimate]) -> Estimate {
     let least = rounds.iter().min_by_key(|estimate| estimate.bound_ns);
-    *least.expect("invariant: every daemon was measured once at least")
+    *least.expect("invariant: every daemon was measured at least once")
 }
 
-/// The round of the least skew; there is one.
+/// Returns the round with the least skew.
+///
+/// There is at least one.
 pub(super) fn nearest_zero(rounds: &[Estimate]) -> Estimate {
     let least = rounds.iter().min_by_key(|estimate| estimate.skew_ns.unsigned_abs());
-    *least.expect("invariant: every daemon was measured once at least")
+    *least.expect("invariant: every daemon was measured at least once")
 }

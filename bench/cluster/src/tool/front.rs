@@ -1,7 +1,7 @@
-//! A tool's front-end: questions to all daemons, folded on their way up or here; questions to one.
+//! A tool's front-end: requests to all daemons, folded in the tree or here, and requests to one daemon.
 //!
-//! In a tree each kind of folding has a stream of its own, as filters are a stream's; without one there is a single
-//! stream without filters, and what it brings is folded here by the very same filters.
+//! In a tree each kind of folding has a stream of its own, because a stream has fixed filters. Without a tree
+//! there is one stream without filters, and the front-end folds its packets with the same filters.
 
 use super::backends::{Backends, encoded, in_time};
 use super::clocks::{self, Estimate};
@@ -12,7 +12,7 @@ use treefold::{PartitionSet, Shape, Stream, Synchronisation};
 use treefold_cli::exit::Failure;
 use treefold_daemon::{Injected, Part, Request};
 
-/// What becomes of the daemons' answers.
+/// How the daemons' answers are folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
     Concatenate,
@@ -35,9 +35,9 @@ impl Fold {
 /// A front-end with its streams.
 pub(super) struct Front {
     all: PartitionSet,
-    /// In the order of [`Fold::ALL`]; none without a tree.
+    /// One stream for each of [`Fold::ALL`], in that order; empty without a tree.
     folding: Vec<Stream>,
-    /// Brings every packet as it is.
+    /// A stream that brings every packet unchanged.
     plain: Stream,
     clocks: Stream,
     plain_tag: u64,
@@ -65,7 +65,7 @@ impl Front {
         Ok(Self { all: backends.all.clone(), folding, plain, clocks, plain_tag: 0 })
     }
 
-    /// Asks all daemons; their answers, folded.
+    /// Asks all daemons and returns their folded answers.
     pub(super) async fn gather(&mut self, fold: Fold, request: &Request) -> Result<Packet, Failure> {
         let request = encoded(request)?;
         let folded = match self.folding.get_mut(fold as usize) {
@@ -99,7 +99,7 @@ impl Front {
         in_time(self.plain.send_to(to, tag, encoded(request)?)).await?;
         let (from, payload) = self.next_plain(tag).await?;
         if from != endpoint {
-            return Err(Failure::failed(format!("daemon {from} answers what {endpoint} was asked")));
+            return Err(Failure::failed(format!("daemon {from} answered a request to daemon {endpoint}")));
         }
         Ok(payload)
     }
@@ -109,13 +109,13 @@ impl Front {
         match (wave.contributors.least(), wave.contributors.len()) {
             (Some(endpoint), 1) if wave.tag == tag => Ok((endpoint, only(wave.packets)?)),
             _ => Err(Failure::failed(format!(
-                "to question {tag} there came a wave {} of {}",
+                "expected the answer to request {tag}, but wave {} from {} came",
                 wave.tag, wave.contributors
             ))),
         }
     }
 
-    /// How far all clocks are off, in so many rounds.
+    /// Measures the skews of all clocks in `rounds` rounds.
     pub(super) async fn skews(&mut self, rounds: u32) -> Result<Vec<Estimate>, Failure> {
         let count = self.all.len() as u32;
         if self.folding.is_empty() {
@@ -131,19 +131,22 @@ async fn from_tree(stream: &mut Stream, all: &PartitionSet, request: Bytes) -> R
     let tag = in_time(stream.send(request)).await?;
     let wave = in_time(stream.wave()).await?;
     if wave.tag != tag || wave.contributors != *all {
-        let said = format!("to question {tag} there came a wave {} of {}", wave.tag, wave.contributors);
+        let said = format!(
+            "expected the answer to request {tag}, but wave {} from {} came",
+            wave.tag, wave.contributors
+        );
         return Err(Failure::failed(said));
     }
     only(wave.packets)
 }
 
-/// The one packet that must have come.
+/// Returns the only packet; fails if there is not exactly one.
 fn only(mut packets: Vec<Bytes>) -> Result<Bytes, Failure> {
     match (packets.pop(), packets.is_empty()) {
         (Some(packet), true) => Ok(packet),
         (last, _) => {
             let came = packets.len() + usize::from(last.is_some());
-            Err(Failure::failed(format!("a wave has {came} packets where it must have one")))
+            Err(Failure::failed(format!("a wave has {came} packets, expected one")))
         }
     }
 }

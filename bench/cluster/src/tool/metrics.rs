@@ -1,8 +1,9 @@
-//! `bench-cluster tool metrics`: streams of metric samples, more and more of them (MRNet §3.2, §4.2.2, figure 9).
+//! `bench-cluster tool metrics`: streams of metric samples at increasing rates (MRNet §3.2, §4.2.2, figure
+//! 9).
 //!
-//! Every daemon sends so many samples a second of so many metrics each, over intervals of its own clock; they are
-//! aligned to common intervals and summed. The figure is the paper's: the share of the offered samples that the
-//! front-end processed.
+//! Every daemon sends a number of samples per second with a number of metrics each, over intervals of its own
+//! clock. The samples are aligned to common intervals and summed. The figure is the paper's: the share of the
+//! offered samples that the front-end processed.
 
 use super::backends::{Backends, Cost};
 use super::scale::Scale;
@@ -21,64 +22,66 @@ use treefold_cli::output::style::Style;
 use treefold_cli::output::table::{Align, Table};
 use treefold_cli::parse;
 
-/// Samples a second beyond which timers of a millisecond are no measure.
+/// Largest rate in samples per second.
+///
+/// Timers of a millisecond cannot measure more.
 const RATE_PER_S_MAX: f64 = 1_000.0;
 
-/// How long the network is watched when nothing is sent.
+/// Duration of the measurement of the network without samples.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Between two trials: what is left of the one before must not be load of the next.
+/// Pause between two trials, so that remains of one trial are not load of the next.
 const REST: Duration = Duration::from_millis(500);
 
-/// Measure which share of the metric samples that daemons send a front-end can process
+/// Measure the share of the daemons' metric samples that a front-end can process
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct BenchMetrics {
     #[command(flatten)]
     scale: Scale,
 
-    /// Metrics in a sample
+    /// Number of metrics in a sample
     #[arg(long, value_name = "M", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=i64::from(METRICS_MAX)))]
     metrics: u32,
 
-    /// Samples a second of each daemon; several are measured one after the other
+    /// Rate of each daemon in samples per second; several, separated by commas, are measured in turn
     #[arg(long, value_name = "R", default_value = "5", value_parser = parse::figures)]
     rate: Arc<[f64]>,
 
-    /// How long each is measured
+    /// Duration of the measurement of each rate, in seconds
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// How long samples flow before
+    /// Time that samples flow before the measurement, in seconds
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse::warm_up)]
     warm_up: f64,
 
-    /// How late the last interval may be
+    /// Time after the measurement for which the last intervals are awaited, with its unit
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::duration)]
     patience: Duration,
 
-    /// How often each trial is repeated, shapes in turn; medians are shown
+    /// Number of repetitions of each trial, shapes in turn; medians are shown
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 }
 
 const EXAMPLES: &str = "\
-Every interval's sums are checked against what the daemons sent. A sample counts as processed when the interval
-that it is in has reached the front-end, summed over all daemons, no later than --patience after the measured time.
-A daemon whose samples are not taken waits and sends them late; none is left out. flat is without filters: the
-front-end gets every sample of every daemon and aligns them itself. With -o json, an array with an entry for each
-rate and shape:
+Every interval's sums are checked against the values that the daemons sent. A sample counts as processed if its
+interval has reached the front-end, summed over all daemons, no later than --patience after the measured time. A
+daemon whose samples are not taken waits and sends them late; it leaves out none. flat has no filters: the front-end
+gets every sample of every daemon and aligns them itself. With -o json, an array with an entry for each rate and
+shape:
   {backends, processes, shape, metrics, rate_per_s, seconds, runs, offered_per_s, processed_share, lag_ms_p50,
    lag_ms_p99, front_cpu_percent, cpu_percent, idle_cpu_percent, machine_busy}
 offered_per_s counts samples of one metric. The lag is from an interval's end to its arrival. Processor time is in
-percent of one processor; cpu_percent that of all processes, emulation included; idle_cpu_percent the same when
-nothing is sent. machine_busy is the busy share of this machine's processors, whoever kept them busy.
+percent of one processor; cpu_percent is that of all processes, emulation included; idle_cpu_percent is the same
+while nothing is sent. machine_busy is the busy share of this machine's processors, with any load.
 
 Examples:
   bench-cluster tool metrics --backends 256 --shape flat,kary:4,kary:8,kary:16
   bench-cluster tool metrics --backends 64 --rate 5,50,200,500 --seconds 5 -o json";
 
-/// What was measured at one rate with one shape.
+/// Figures of one rate and one shape.
 #[derive(Serialize)]
 struct Figures {
     backends: u32,
@@ -94,7 +97,7 @@ struct Figures {
     offered_per_s: f64,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
     processed_share: f64,
-    /// None when nothing came.
+    /// `None` if no interval came.
     lag_ms_p50: Option<f64>,
     lag_ms_p99: Option<f64>,
     #[serde(serialize_with = "treefold_cli::output::rounded")]
@@ -110,7 +113,7 @@ struct Figures {
 impl BenchMetrics {
     pub(super) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         if let Some(rate) = self.rate.iter().find(|&&rate| rate <= 0.0 || rate > RATE_PER_S_MAX) {
-            let said = format!("--rate {rate} makes no sense; allowed: above 0, at most {RATE_PER_S_MAX}");
+            let said = format!("--rate is {rate}; allowed: above 0, at most {RATE_PER_S_MAX}");
             return Err(Failure::usage(said));
         }
         let figures = Backends::during(&self.scale, async |backends| self.measure(backends).await).await?;
@@ -226,7 +229,7 @@ fn render(figures: &[Figures]) -> String {
     format!("{head}; idle: {idle_cpu_percent:.1} % CPU\n{}", table.render(Style::of_stdout()))
 }
 
-/// A bar that counts the milliseconds of measuring that lie ahead.
+/// Makes a bar that counts the remaining milliseconds of measuring.
 fn progress(seconds: f64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {eta}");
     let bar = ProgressBar::new((seconds * 1e3) as u64);

@@ -1,17 +1,18 @@
-//! `bench-cluster tool`: the workloads of a parallel tool, those that MRNet was measured with in Paradyn (§4.2).
+//! `bench-cluster tool`: the workloads of a parallel tool, with which MRNet was measured in Paradyn (§4.2).
 //!
-//! The daemons are emulated ([`treefold_daemon`]), several in a process where processes run out; nodes, sockets, trees
-//! and filters are the real ones. The front-end makes the same daemons and knows what must have come, and whatever
-//! else comes ends the benchmark.
+//! The daemons are emulated ([`treefold_daemon`]); several share a process if there are many. Nodes, sockets,
+//! trees and filters are real. The front-end computes the same daemons' answers and therefore knows what must
+//! come. Any difference ends the benchmark with an error.
 //!
-//! `flat` is the tool without a network of filters, as Paradyn was before: every packet of every daemon goes to the
-//! front-end as it is, which applies the very filters itself. Only its connections are fewer than a daemon each, where
-//! a process has several. In a tree each node folds what is below it, its own daemons first.
+//! `flat` is the tool without a network of filters, as Paradyn was before: every packet of every daemon goes
+//! unchanged to the front-end, which applies the same filters itself. The one difference is that a process
+//! with several daemons has one connection instead of one per daemon. In a tree each node folds the packets
+//! of its own daemons first and then those of the nodes below it.
 //!
-//! - [`scale`]: how many daemons in how many processes; [`backends`], these processes and the way to them.
-//! - [`startup`]: the phases of a tool's start (figure 8), by [`front`]; [`verify`] compares what was reported.
+//! - [`scale`]: number of daemons and of processes; [`backends`]: these processes and the connection to them.
+//! - [`startup`]: the phases of a tool's start (figure 8), by [`front`]; [`verify`] checks the reports.
 //! - [`metrics`]: streams of samples (figure 9), by [`trial`].
-//! - [`skew`]: how wrong measured clocks are, by [`clocks`].
+//! - [`skew`]: the error of measured clocks, by [`clocks`].
 
 mod backends;
 mod clocks;
@@ -59,7 +60,7 @@ impl BenchTool {
     }
 }
 
-/// Prints what was measured: an array, or a table.
+/// Prints the figures as an array or as a table.
 fn print_rows<T: Serialize>(format: Format, rows: &[T], render: impl FnOnce(&[T]) -> String) {
     match format {
         Format::Json => print_json(&rows),
@@ -69,5 +70,5 @@ fn print_rows<T: Serialize>(format: Format, rows: &[T], render: impl FnOnce(&[T]
 
 /// Returns the median of a figure over all runs.
 fn median(figures: Vec<f64>) -> f64 {
-    treefold_figures::median(figures).expect("invariant: a benchmark has one run at least")
+    treefold_figures::median(figures).expect("invariant: a benchmark has at least one run")
 }

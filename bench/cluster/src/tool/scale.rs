@@ -1,4 +1,4 @@
-//! How many daemons, in how many processes, over which trees.
+//! Number of daemons, number of processes, and the trees over them.
 
 use clap::Args;
 use treefold::{PartitionSet, Shape};
@@ -6,38 +6,41 @@ use treefold_cli::commands::bench::fleet::NODES_MAX;
 use treefold_cli::exit::Failure;
 use treefold_cli::parse;
 
-/// Beyond so many processes daemons share them.
+/// Default limit on processes.
+///
+/// If there are more daemons, they share processes.
 const PROCESSES: u32 = 64;
 
-/// More daemons than anybody emulates on one machine.
+/// Largest number of emulated daemons on one machine.
 const BACKENDS_MAX: i64 = 65_536;
 
 #[derive(Debug, Args)]
 pub(super) struct Scale {
-    /// How many daemons
+    /// Number of daemons
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=BACKENDS_MAX))]
     pub(super) backends: u32,
 
-    /// How many daemons share a process [default: as many as it takes for at most 64 processes]
+    /// Number of daemons that share a process [default: as many as needed for at most 64 processes]
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=BACKENDS_MAX))]
     per_process: Option<u32>,
 
-    /// The shapes to compare, in turn over the same processes: flat, kary:K, binomial, chain
+    /// Tree shapes to compare in turn over the same processes, separated by commas: flat, kary:K, binomial,
+    /// chain
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', default_value = "flat,kary:8", value_parser = parse::shape)]
     pub(super) shape: Vec<Shape>,
 
-    /// Names daemons, programs, clocks and amounts
+    /// Seed of daemons, programs, clocks and amounts
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(super) seed: u64,
 }
 
 impl Scale {
-    /// Daemons in a process.
+    /// Returns the number of daemons in a process.
     pub(super) fn per_process(&self) -> u32 {
         self.per_process.unwrap_or(self.backends.div_ceil(PROCESSES)).min(self.backends)
     }
 
-    /// The daemons of each process.
+    /// Returns the daemons of each process.
     pub(super) fn processes(&self) -> Result<Vec<PartitionSet>, Failure> {
         let each = self.per_process();
         let of_process =

@@ -1,8 +1,8 @@
-//! `bench-cluster tool skew`: how far measured clocks are from the truth (MRNet §3.1, §4.2.1).
+//! `bench-cluster tool skew`: the error of measured clocks (MRNet §3.1, §4.2.1).
 //!
-//! The truth is known, since it was injected: daemons' clocks and those of the nodes between, each off and drifting by
-//! its own amounts, and delays between each daemon and its node, both ways, each time anew. What inner hops take is
-//! what the machine takes.
+//! The true skews are known, because the benchmark injects them. The clocks of the daemons and of the inner
+//! nodes are each off and drift by drawn amounts. Between each daemon and its node a drawn delay is added to
+//! every packet, both ways. The delays of inner hops are the machine's own.
 
 use super::backends::Backends;
 use super::clocks::{self, Estimate};
@@ -20,38 +20,38 @@ use treefold_cli::parse;
 use treefold_cli::serve::daemon::now_ns;
 use treefold_daemon::{Clock, Injected};
 
-/// Measure the error of measured clocks, by filter over trees and directly
+/// Measure the error of measured clocks, with the filter over trees and directly
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct BenchSkew {
     #[command(flatten)]
     scale: Scale,
 
-    /// Clocks are off by up to this, either way
+    /// Largest injected skew of a clock, either way, with its unit
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse::duration)]
     skew: Duration,
 
-    /// Clocks run fast or slow by up to so many µs a second
+    /// Largest injected drift of a clock, either way, in µs per second (ppm)
     #[arg(long, value_name = "PPM", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     drift: u32,
 
-    /// The mean delay between a daemon and its node, each way, exponentially distributed
+    /// Mean injected delay between a daemon and its node, each way, exponentially distributed, with its unit
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = parse::duration)]
     delay: Duration,
 
-    /// Rounds of each method
+    /// Number of rounds of each method
     #[arg(long, value_name = "R", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     rounds: u32,
 }
 
 const EXAMPLES: &str = "\
-For each shape the filter clock-skew, hop by hop, all daemons at once; and the direct method, one daemon after the
-other, once with the round of the least delay and once with the round of the least skew, as the paper has it. Delays
-are slept, by timers of a millisecond. With -o json, an array with an entry for each:
+Measures with the filter clock-skew for each shape, hop by hop, all daemons at once; and directly, one daemon after
+the other, once with the round of the least delay and once with the round of the least skew, as in the paper. Delays
+are sleeps with timers of a millisecond. With -o json, an array with an entry for each:
   {method, backends, processes, rounds, skew_us, drift_ppm, delay_us, elapsed_ms, error_us_mean, error_us_max,
    bound_us_mean, within_bound}
-error is the distance from the truth, bound what the method says that it is at most, within_bound the share of
-daemons of which that is so.
+error is the distance from the true skew, bound is the largest error that the method reports, within_bound is the
+share of daemons whose error is within the bound.
 
 Examples:
   bench-cluster tool skew --backends 64 --per-process 4 --shape kary:4,kary:8
@@ -78,7 +78,7 @@ struct Figures {
     within_bound: f64,
 }
 
-/// Which of several estimates of one clock is taken.
+/// Picks one of several estimates of one clock.
 type Pick = fn(&[Estimate]) -> Estimate;
 
 impl BenchSkew {
@@ -157,11 +157,11 @@ impl BenchSkew {
     }
 }
 
-/// A duration as whole µs, of which 32 bits hold more than an hour.
+/// Converts a duration to whole µs. 32 bits hold more than an hour.
 fn us(flag: &str, duration: Duration) -> Result<u32, Failure> {
     let us = u32::try_from(duration.as_micros());
     us.map_err(|_| {
-        Failure::usage(format!("--{flag} makes no sense; allowed: at most {} s", u32::MAX / 1_000_000))
+        Failure::usage(format!("--{flag} is too large; allowed: at most {} s", u32::MAX / 1_000_000))
     })
 }
 

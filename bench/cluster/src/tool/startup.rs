@@ -1,8 +1,8 @@
 //! `bench-cluster tool startup`: a tool's start, phase by phase (MRNet §3.1, §4.2.1, figure 8).
 //!
-//! The clock starts when all daemons are there and the front-end is about to open its streams; it stops when all have
-//! said that they are ready. What is not emulated is the daemons' own work on the program (parsing it), which goes on
-//! in parallel whatever the network.
+//! The clock starts when all daemons run and the front-end is about to open its streams. It stops when all
+//! daemons have reported that they are done. The daemons' own work on the program (parsing it) is not
+//! emulated; it would run in parallel and does not depend on the network.
 
 use super::backends::{Backends, Cost};
 use super::clocks::Estimate;
@@ -30,21 +30,21 @@ pub(super) struct BenchStartup {
     #[command(flatten)]
     scale: Scale,
 
-    /// Rounds of clock skew detection
+    /// Number of rounds of clock skew detection
     #[arg(long, value_name = "R", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     rounds: u32,
 
-    /// How often the start is repeated, shapes in turn; medians are shown
+    /// Number of repetitions of the start, shapes in turn; medians are shown
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 }
 
 const EXAMPLES: &str = "\
-Phases: the streams are opened; every daemon reports itself (concatenated); metric definitions go down, and of
-each class of daemons that support the same one says which; clocks are compared; processes and machines are
+Phases: the streams are opened; every daemon reports itself (concatenated); metric definitions go down, and one
+daemon of each class that supports the same ones reports them; clocks are compared; processes and machines are
 reported (concatenated); code and call graph of the program are reported by class, checksums first and then the
-whole from one daemon of each class; all are done (summed). Everything that is reported is checked. flat is without
-filters: the front-end gets every packet of every daemon and folds itself, and asks for clocks one by one.
+whole from one daemon of each class; all are done (summed). Every report is checked. flat has no filters: the
+front-end gets every packet of every daemon and folds itself, and asks for clocks one by one.
 With -o json, an array with an entry for each shape:
   {backends, processes, shape, runs, rounds, classes, phases: [{phase, ms}], total_ms, front_cpu_ms, cpu_ms}
 cpu_ms is processor time of a start over all processes, front_cpu_ms the front-end's part.
@@ -53,7 +53,7 @@ Examples:
   bench-cluster tool startup --backends 64 --shape flat,kary:4,kary:8
   bench-cluster tool startup --backends 512 --per-process 8 -o json";
 
-/// What daemons reported in one start.
+/// The daemons' reports in one start.
 pub(super) struct Reported {
     pub(super) itself: Packet,
     pub(super) metrics: ByClass,
@@ -65,7 +65,7 @@ pub(super) struct Reported {
     pub(super) done: Packet,
 }
 
-/// How long phases took, one after the other.
+/// Durations of the phases, one after the other.
 struct Laps {
     began_at: Instant,
     all: Vec<(&'static str, Duration)>,
@@ -125,7 +125,7 @@ impl BenchStartup {
         Ok(Verdict::Full)
     }
 
-    /// All starts, by shape.
+    /// Makes all starts, and returns them by shape.
     async fn measure(&self, backends: &Backends) -> Result<Vec<(Shape, Vec<Start>)>, Failure> {
         let mut all: Vec<(Shape, Vec<Start>)> =
             self.scale.shape.iter().map(|&shape| (shape, Vec::new())).collect();
@@ -198,7 +198,7 @@ impl BenchStartup {
     }
 }
 
-/// The whole of what a class stands for, from its representative.
+/// Asks the representative of each class for the full report.
 async fn represented(front: &mut Front, classes: Packet, whole: &Request) -> Result<ByClass, Failure> {
     let read = Classes::of(&classes).map_err(|error| Failure::failed(error.to_string()))?;
     let mut full = Vec::new();
@@ -221,7 +221,7 @@ fn render(figures: &[Figures]) -> String {
     for (at, phase) in first.phases.iter().enumerate() {
         row(&phase.phase.replace('_', " "), &|figures| figures.phases[at].ms);
     }
-    row("in all", &|figures| figures.total_ms);
+    row("total", &|figures| figures.total_ms);
     row("processor time, front-end", &|figures| figures.front_cpu_ms);
     row("processor time, all", &|figures| figures.cpu_ms);
     let (backends, processes, classes) = (first.backends, first.processes, first.classes);

@@ -1,12 +1,13 @@
 //! One stream of samples, from its opening to its last measured interval.
 //!
-//! The common intervals are as long as a sample, and so each is worth one sample of each daemon. Intervals that end
-//! within the measured time count; what they say is checked, whenever they come: everyone in them, in order, without
-//! a gap, and the sum of each metric that of all daemons' rates. Sums of shares of numbers below a thousand are exact
-//! to [`ROUNDING`].
+//! The common intervals are as long as a sample, so each interval is worth one sample of each daemon. Only
+//! intervals that end within the measured time count, but every interval is checked: it must contain all
+//! daemons, follow its predecessor without a gap, and have for each metric the sum of all daemons' rates. The
+//! shares are of numbers below a thousand, so their sums are exact to [`ROUNDING`].
 //!
-//! In trees, waves gather everyone's n-th sample (`wait_for_all`), and each node tells its filter who has joined. Where
-//! the filter is run here, samples come one by one as they do, and it is told here who there is.
+//! In trees, waves gather the n-th sample of all daemons (`wait_for_all`), and each node tells its filter
+//! which endpoints have joined. If the filter runs here, samples come one by one and unsynchronised, and this
+//! code tells the filter which endpoints exist.
 
 use super::backends::{Backends, Cost, encoded};
 use bytes::Bytes;
@@ -21,20 +22,20 @@ use treefold_cli::exit::Failure;
 use treefold_cli::serve::daemon::now_ns;
 use treefold_daemon::{Injected, Part, Sampling, rates_of_all};
 
-/// Daemons' clocks are off by up to this, and run fast or slow by up to so much.
+/// Largest skew of the daemons' clocks, and their largest drift, either way.
 const SKEW_US_MAX: u32 = 20_000;
 const DRIFT_PPM_MAX: u32 = 50;
 
-/// From opening the stream to the first sample's beginning.
+/// Time from opening the stream to the beginning of the first sample.
 const LEAD: Duration = Duration::from_millis(300);
 
-/// How much of a sum may be lost or gained by rounding.
+/// Largest relative error of a sum due to rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The aligning filter, in trees and at the front-end.
+/// Name of the aligning filter, in trees and at the front-end.
 const FILTER: &str = "time-aligned";
 
-/// One stream to be measured.
+/// Parameters of one measured stream.
 pub(super) struct Trial {
     pub(super) shape: Shape,
     pub(super) seed: u64,
@@ -45,10 +46,10 @@ pub(super) struct Trial {
     pub(super) patience: Duration,
 }
 
-/// What became of it.
+/// Results of one trial.
 pub(super) struct Outcome {
     pub(super) processed_share: f64,
-    /// From intervals' ends to their arrival, ascending.
+    /// Times from the ends of intervals to their arrival, ascending.
     lags_ns: Vec<i64>,
     pub(super) cost: Cost,
     pub(super) machine_busy: f64,
@@ -56,14 +57,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The lag that this share of the intervals does not exceed; `None` when none came.
+    /// Returns the lag that this share of the intervals does not exceed; `None` if no interval came.
     pub(super) fn lag_ms(&self, share: f64) -> Option<f64> {
         let rank = (share * self.lags_ns.len() as f64).ceil() as usize;
         self.lags_ns.get(rank.max(1) - 1).map(|&ns| ns as f64 / 1e6)
     }
 }
 
-/// What the filter is told.
+/// Parameters of the filter.
 #[derive(Serialize, Deserialize)]
 struct Params {
     interval_ns: u64,
@@ -92,7 +93,9 @@ impl Trial {
         self.watch(backends, stream, here, tally).await
     }
 
-    /// The stream, and the filter that is run here when no node runs it.
+    /// Opens the stream.
+    ///
+    /// For the flat shape also returns the filter, which then runs here.
     async fn open(
         &self,
         backends: &Backends,
@@ -133,7 +136,7 @@ impl Trial {
         let mut moments: Vec<Moment> = Vec::new();
         let marks = [tally.from_ns, tally.to_ns, tally.to_ns + self.patience.as_nanos() as u64];
         while moments.len() < marks.len() {
-            // All has come, and both ends of the measured time were seen.
+            // All intervals have come, and both ends of the measured time have passed.
             if moments.len() == 2 && tally.next_ns >= tally.to_ns {
                 break;
             }
@@ -162,7 +165,7 @@ impl Trial {
     }
 }
 
-/// What a wave brought, aligned there or here.
+/// Returns the aligned intervals of a wave, aligned in the tree or here.
 fn aligned(
     wave: StreamWave<Bytes>,
     here: Option<&mut (dyn Filter + 'static)>,
@@ -172,7 +175,7 @@ fn aligned(
     }
     let Some(filter) = here else { return Ok(wave.packets) };
     let source = wave.contributors.least().map(Source::Endpoint);
-    let source = source.ok_or_else(|| Failure::failed("a sample comes from nobody"))?;
+    let source = source.ok_or_else(|| Failure::failed("a wave with a sample has no contributor"))?;
     let pieces: Vec<Piece> = wave.packets.into_iter().map(|payload| Piece { source, payload }).collect();
     let mut out = Vec::new();
     let folded = filter.up(Wave { tag: wave.tag, pieces: &pieces, now_ns: now_ns() }, &mut out);
@@ -180,7 +183,7 @@ fn aligned(
     Ok(out)
 }
 
-/// What the processes and the machine had done at some time.
+/// Processor time of the processes and of the machine at one instant.
 struct Moment {
     at: Instant,
     cost: Cost,
@@ -195,12 +198,12 @@ impl Moment {
     }
 }
 
-/// Intervals as they come.
+/// Checks intervals as they come and records their lags.
 struct Tally {
-    /// What each must say, metric by metric.
+    /// Expected sums, metric by metric.
     expected: Vec<f64>,
     endpoints: u32,
-    /// Where the next begins.
+    /// Beginning of the next expected interval.
     next_ns: u64,
     period_ns: u64,
     from_ns: u64,
@@ -219,8 +222,8 @@ impl Tally {
         if !is_right {
             let (next_ns, all) = (self.next_ns, self.endpoints);
             return Err(Failure::failed(format!(
-                "an interval from {start_ns} of {endpoints} daemons sums to {values:?}, not from {next_ns} of {all} to \
-                 {:?}",
+                "an interval from {start_ns} of {endpoints} daemons sums to {values:?}; expected one \
+                 from {next_ns} of {all} with {:?}",
                 self.expected
             )));
         }
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_the_measured_time_count_if_they_are_right() {
+    fn correct_intervals_in_measured_time_count() {
         let mut tally = tally();
         for start_ns in [100, 110, 120, 130] {
             tally
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_a_lost_daemon_and_a_wrong_sum_are_found() {
+    fn gap_lost_daemon_and_wrong_sum_are_errors() {
         assert!(tally().take(&interval(110, 2, vec![2.0, 9.0]), 120).is_err());
         assert!(tally().take(&interval(100, 1, vec![2.0, 9.0]), 120).is_err());
         assert!(tally().take(&interval(100, 2, vec![2.0, 9.1]), 120).is_err());

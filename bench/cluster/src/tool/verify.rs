@@ -1,4 +1,4 @@
-//! Whether what was reported is what these daemons would have reported, every one of them, and nothing else.
+//! Checks that the reports are exactly the ones that these daemons make, each of them once.
 
 use super::startup::Reported;
 use bytes::Bytes;
@@ -9,7 +9,9 @@ use treefold::operators::packet::{Packet, Value};
 use treefold_cli::exit::Failure;
 use treefold_daemon::{Daemon, Request, checksum, metrics};
 
-/// Compares; how many classes of programs there were.
+/// Checks the reports.
+///
+/// Returns the number of classes of programs.
 pub(super) fn verify(reported: &Reported, seed: u64, count: u32) -> Result<usize, Failure> {
     let programs = Daemon::programs(seed);
     let mut daemons: Vec<Daemon> =
@@ -25,20 +27,22 @@ pub(super) fn verify(reported: &Reported, seed: u64, count: u32) -> Result<usize
     if done != u64::from(count) {
         return Err(Failure::failed(format!("{done} of {count} daemons are done")));
     }
-    // Nothing was injected: clocks of one machine are off by no more than was promised.
+    // No skew was injected, so the clocks of one machine may be off by no more than the reported bound.
     match reported.skews.iter().find(|skew| skew.skew_ns.unsigned_abs() > skew.bound_ns) {
-        Some(wrong) => Err(Failure::failed(format!("a clock that is right is said to be off: {wrong:?}"))),
+        Some(wrong) => Err(Failure::failed(format!(
+            "a correct clock was measured as off by more than its bound: {wrong:?}"
+        ))),
         None => Ok(classes),
     }
 }
 
-/// A report of classes: who is in which, and what each representative then said.
+/// A report by class: the classes with their members, and each representative's full report.
 pub(super) struct ByClass {
     pub(super) classes: Packet,
     pub(super) full: Vec<(u32, Bytes)>,
 }
 
-/// Columns of a concatenation, compared with what each daemon sent.
+/// Compares the columns of a concatenation with each daemon's answer.
 fn each_reports(packet: &Packet, daemons: &mut [Daemon], request: &Request) -> Result<(), Failure> {
     let columns: Vec<Vec<String>> = packet.values().map(cells).collect();
     let rows = columns.first().map_or(0, Vec::len);
@@ -52,12 +56,12 @@ fn each_reports(packet: &Packet, daemons: &mut [Daemon], request: &Request) -> R
         let sent = sent.expect("invariant: a daemon answers with a packet");
         let sent: Vec<String> = sent.values().flat_map(cells).collect();
         if !came.iter().copied().eq(&sent) || std::mem::replace(&mut seen[endpoint], true) {
-            return Err(Failure::failed(format!("{came:?} came, where a daemon says {sent:?} once")));
+            return Err(Failure::failed(format!("{came:?} came, expected {sent:?} once")));
         }
     }
     match seen.iter().position(|&seen| !seen) {
         Some(endpoint) => {
-            Err(Failure::failed(format!("daemon {endpoint} is not in the answer to {request:?}")))
+            Err(Failure::failed(format!("daemon {endpoint} is missing from the answer to {request:?}")))
         }
         None => Ok(()),
     }
@@ -73,7 +77,9 @@ fn cells(value: Value<'_>) -> Vec<String> {
     }
 }
 
-/// Classes, compared with those that the daemons fall into; how many there are.
+/// Compares classes with the daemons' actual classes.
+///
+/// Returns their number.
 fn in_classes(reported: &ByClass, daemons: &mut [Daemon], request: &Request) -> Result<usize, Failure> {
     let mut expected: BTreeMap<Bytes, PartitionSet> = BTreeMap::new();
     for (endpoint, daemon) in daemons.iter_mut().enumerate() {
@@ -83,13 +89,13 @@ fn in_classes(reported: &ByClass, daemons: &mut [Daemon], request: &Request) -> 
     let came: BTreeMap<Bytes, PartitionSet> =
         classes.iter().map(|class| (class.key.clone(), class.members.clone())).collect();
     if came != expected || !classes.others().is_empty() {
-        return Err(Failure::failed(format!("classes {came:?} came, and daemons are in {expected:?}")));
+        return Err(Failure::failed(format!("classes {came:?} came, expected {expected:?}")));
     }
     for class in classes.iter() {
         let full = reported.full.iter().find(|(endpoint, _)| *endpoint == class.representative);
         if full.is_none_or(|(_, report)| checksum(report) != *class.key) {
             return Err(Failure::failed(format!(
-                "representative {} reports something else than its class",
+                "the report of representative {} differs from its class",
                 class.representative
             )));
         }

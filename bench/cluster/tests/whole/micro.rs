@@ -13,7 +13,8 @@ fn shapes_are_compared_over_real_processes() {
         points.as_array().unwrap().iter().map(|p| p["series"].as_str().unwrap()).collect();
     assert_eq!(series, ["adaptive", "flat"]);
     for point in points.as_array().unwrap() {
-        // At a tenth of what the nodes could bear and with two seconds for each call, all are answered in full.
+        // At a tenth of the nodes' capacity and with two seconds for each call, all calls are answered in
+        // full.
         assert!(point["calls"].as_u64() > Some(0), "{point}");
         assert_eq!((&point["answered"], &point["coverage_mean"]), (&point["calls"], &1.0.into()), "{point}");
         assert_eq!(
@@ -25,18 +26,18 @@ fn shapes_are_compared_over_real_processes() {
 }
 
 #[test]
-fn a_heterogeneous_cluster_has_larger_nodes_and_a_slow_one_is_named() {
+fn heterogeneous_cluster_runs_with_larger_and_slow_nodes() {
     let ended = run("micro --nodes 5 --heterogeneous --rate 10 --seconds 1 --warm-up 0.2 --local-ms 4 \
                      --reduce-ms 1 --fronts 2 --slow 1:2x@0.2s-0.5s --every 0.5 --csv");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines.len(), 3, "names and two windows: {lines:?}");
+    assert_eq!(lines.len(), 3, "a header and two windows: {lines:?}");
     let at = lines[0].split(',').position(|name| name == "processors").unwrap();
     assert_eq!(lines[1].split(',').nth(at), Some("18"), "one node of two and four of four");
 }
 
 #[test]
-fn what_makes_no_sense_together_is_refused_before_anything_is_started() {
+fn invalid_combinations_are_refused_before_the_start() {
     let refused = run("micro --nodes 4 --heterogeneous");
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("can't be heterogeneous"), "{}", refused.stderr);

@@ -1,4 +1,4 @@
-//! A tool's workloads run over real processes, are checked, and print what they promise.
+//! A tool's workloads run over real processes, are checked, and print their figures.
 
 use crate::real::run;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn figure(entry: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn a_start_has_all_phases_with_filters_and_without() {
+fn startup_has_all_phases_with_and_without_filters() {
     let starts =
         entries("tool startup --backends 40 --per-process 8 --shape flat,kary:2 --rounds 2 --runs 1 -o json");
     assert_eq!(starts.len(), 2);
@@ -58,7 +58,7 @@ fn measured_clocks_are_within_their_bounds() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_a_process_is_started() {
+fn invalid_arguments_are_refused_before_the_start() {
     for (line, said) in [
         ("tool metrics --rate 0", "allowed: above 0"),
         ("tool startup --backends 65536 --per-process 1", "--per-process"),

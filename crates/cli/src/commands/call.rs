@@ -15,62 +15,63 @@ use treefold::{Missing, PartitionSet, Raw, ReplicaPolicy, Reply, Shape, Status, 
 
 /// Call an aggregation over the partitions of a service
 ///
-/// The node at ADDR (the front) forms a tree over the nodes that host the service, scatters the call down that
-/// tree, and sends back what was folded on the way up. Parameters are given as JSON and travel as MessagePack; so
-/// does the value on its way back. What JSON has no word for is shown as base64 (bytes) or null (NaN).
+/// The node at ADDR (the front) forms a tree over the nodes that host the service, sends the call down that
+/// tree, and returns the result that was folded on the way up. Parameters are given as JSON and travel as
+/// MessagePack; the value travels back in the same way. Values without a JSON form are shown as base64
+/// (bytes) or null (NaN).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Call {
-    /// What to call
+    /// The aggregation to call
     #[arg(value_name = "SERVICE/AGGREGATION")]
     kind: String,
 
-    /// A node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// The parameters: JSON, @FILE to read it from there, or - for standard input; none when left out
+    /// Parameters: JSON, @FILE to read them from a file, or - to read standard input [default: none]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
 
-    /// When the answer is wanted, with its unit: 200ms, 1.5s, 2m
+    /// Deadline of the answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
 
-    /// The least share of partitions that makes an answer, from 0 to 1
+    /// Minimum coverage: the least share of partitions that makes an answer, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse::min_coverage, allow_hyphen_values = true)]
     min_coverage: f64,
 
-    /// The tree's shape: auto (over relays where there are any, else adaptive), adaptive, on-path, earliest-ready,
-    /// binomial, kary:K, chain, flat, base
+    /// Shape of the tree: auto (over relays if there are any, else adaptive), adaptive, on-path,
+    /// earliest-ready, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 
-    /// How replicas are picked: random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal,
-    /// prequal_inline; the front's own policy when left out
+    /// Policy by which replicas are picked: random, round_robin, announced, announced_raw, polled:D,
+    /// peak_ewma, prequal, prequal_inline [default: the front's own policy]
     #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
     policy: Option<ReplicaPolicy>,
 
-    /// How nodes wait for their children: staged (each level answers before the one above), slope or
-    /// slope:FMIN,FMAX (the more is in, the shorter, once the minimum coverage is), learned (as long as the
-    /// children's times say is worth it), staged_reversed, uniform
+    /// Rule by which nodes wait for their children: staged (each level answers before the one above), slope
+    /// or slope:FMIN,FMAX (above the minimum coverage, the wait gets shorter as more partials come in),
+    /// learned (as long as the children's earlier times justify), staged_reversed, uniform
     #[arg(long, value_name = "RULE", default_value = "staged", value_parser = parse::waiting)]
     waiting: Waiting,
 
-    /// Ask replicas too of what takes unusually long
+    /// Ask further replicas for partitions that take unusually long
     #[arg(long)]
     hedge: bool,
 
-    /// Cut every partial by key into so many slices, each with a tree of its own: for bulky partials, of aggregations
-    /// that can be cut
+    /// Number of slices into which every partial is cut by key, each with its own tree; for large partials of
+    /// aggregations that can be cut
     #[arg(long, value_name = "N", default_value_t = 1)]
     slices: u32,
 
-    /// The partitions to ask, as in 0-3,7; all of the service when left out
+    /// Partitions to ask, as in 0-3,7 [default: all of the service]
     #[arg(long, value_name = "IDS", value_parser = parse::partitions)]
     partitions: Option<PartitionSet>,
 
-    /// Form the tree here and talk to its root, without a front in between
+    /// Form the tree in this process and talk to its root, without a front in between
     #[arg(long)]
     direct: bool,
 
@@ -78,14 +79,14 @@ pub struct Call {
     #[arg(long)]
     explain: bool,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
 
 const EXAMPLES: &str = "\
 Exit codes:
-  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 nobody reached, 2 turned away
+  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 no node reached, 2 rejected
 
 Examples:
   treefold call search/topk --at 127.0.0.1:7700 --params '{\"query\": \"binary heap\", \"k\": 5}'
@@ -120,12 +121,12 @@ impl Call {
     }
 }
 
-/// Parameters as the command line gives them, as bytes.
+/// Reads the parameters given on the command line and encodes them.
 pub fn read_params(given: &str) -> Result<Bytes, Failure> {
     read_json("--params", given)
 }
 
-/// What an option gives as JSON (as it is, in a file, or on standard input), as bytes.
+/// Reads an option's JSON (inline, from a file, or from standard input) and encodes it.
 pub fn read_json(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |source: &str, error: &dyn std::fmt::Display| {
         Failure::usage(format!("{option} {source}: {error}; give JSON, @FILE, or - for standard input"))
@@ -158,7 +159,7 @@ fn render(reply: &Reply<Raw>, style: Style) -> String {
     parts.join("\n")
 }
 
-/// One line on how a call went: verdict, coverage, time, tree.
+/// Formats a call's result on one line: verdict, coverage, time, tree.
 pub fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
     let verdict = match reply.status {
         Status::Full => style.good("full"),
@@ -178,7 +179,7 @@ pub fn verdict_line<T>(reply: &Reply<T>, style: Style) -> String {
     )
 }
 
-/// One line on a loss: which partitions, where, why.
+/// Formats a loss on one line: partitions, node, reason.
 pub fn missing_line(missing: &Missing) -> String {
     let plural = if missing.partitions.len() == 1 { "" } else { "s" };
     let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
@@ -191,7 +192,7 @@ mod tests {
     use treefold::{Body, Reason};
 
     #[test]
-    fn parameters_are_json_or_an_error_that_says_what_to_give() {
+    fn invalid_parameters_are_refused_with_the_accepted_forms() {
         let bytes = read_params(r#"{"k": 3}"#).unwrap();
         assert_eq!(serde_json::Value::decode(&bytes).unwrap(), serde_json::json!({"k": 3}));
         let refused = read_params("{k: 3}").unwrap_err().to_string();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_says_which_where_and_why() {
+    fn missing_line_names_partitions_node_and_reason() {
         let node = treefold::NodeId::new(([127, 0, 0, 1], 7).into(), 1);
         let partitions = [1, 2, 5].into_iter().collect();
         let lost = Missing { partitions, node: Some(node), reason: Reason::Late };

@@ -1,4 +1,4 @@
-//! `treefold completions`: what a shell needs to complete these commands.
+//! `treefold completions`: prints a shell's completion script for these commands.
 
 use crate::args::Cli;
 use crate::exit::{Failure, Verdict};
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to complete in
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! The commands, one file each: flags and help beside what they do.
+//! The commands, one file each, with their flags, help texts and implementation.
 
 pub mod bench;
 pub mod call;
@@ -25,28 +25,31 @@ use treefold::CLUSTER_DEFAULT;
 use treefold::{CallError, Client, ClientBuilder, ClusterOptions, Error, StreamError};
 use treefold_network::launch::command::TOKEN_VARIABLE;
 
-/// How long a command looks for somebody to talk to.
+/// Limit on the time to connect to a node.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The failure behind an error of the library, with what to do about it.
+/// Converts an error of the library to a failure that also says what to do.
 pub fn failure_of(error: Error) -> Failure {
     match error {
         Error::Rejected(refused) => Failure::Rejected(refused),
         Error::Connect { .. } | Error::NoMembers { .. } => {
-            Failure::unreachable(format!("{error}; is a node listening there? `treefold node` starts one"))
+            Failure::unreachable(format!("{error}; check the address, or start a node with `treefold node`"))
         }
         Error::Handshake { .. } => Failure::unreachable(format!(
-            "{error}; --cluster names another cluster than {CLUSTER_DEFAULT:?}, {TOKEN_VARIABLE} is its token"
+            "{error}; give the cluster's name with --cluster (default {CLUSTER_DEFAULT:?}) and its token in \
+             {TOKEN_VARIABLE}"
         )),
         Error::FrontSilent { .. } | Error::Lost | Error::Closed => {
-            Failure::unreachable(format!("{error}; ask another node with --at"))
+            Failure::unreachable(format!("{error}; give another node with --at"))
         }
         Error::Stream(error) => failure_of_stream(error),
         error => Failure::failed(error.to_string()),
     }
 }
 
-/// The failure behind the end of a stream. What was refused before anybody was asked reads as a refused call does.
+/// Converts the error that ended a stream.
+///
+/// A stream that was refused at its opening is reported like a rejected call.
 fn failure_of_stream(error: StreamError) -> Failure {
     match error {
         StreamError::BadField { field, given, limit } => {
@@ -56,20 +59,20 @@ fn failure_of_stream(error: StreamError) -> Failure {
             Failure::Rejected(CallError::UnknownService { service: service.to_string() })
         }
         StreamError::Filter { .. } => Failure::usage(format!(
-            "{error}; `treefold stream --list-filters` shows those that every node has, with their parameters"
+            "{error}; `treefold stream --list-filters` lists the filters of every node, with their parameters"
         )),
         StreamError::Full { .. } => Failure::failed(format!("{error}; close a stream, or ask another node")),
         error => Failure::failed(error.to_string()),
     }
 }
 
-/// A client of whichever of these addresses answers first.
+/// Connects to the first of these addresses that answers.
 pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Client, Failure> {
     let token = token_of(None)?;
     let mut builder =
         Client::builder().at(at).direct(direct).cluster(ClusterOptions::new(cluster).token(token));
     if direct {
-        // So that it can fold by itself what it knows, when the shape leaves that to the caller.
+        // With these services the client can fold by itself, if the shape leaves the last fold to the caller.
         builder = known_services().into_iter().fold(builder, ClientBuilder::service);
         #[cfg(feature = "wasm")]
         {
@@ -80,7 +83,8 @@ pub async fn connect(at: &[String], direct: bool, cluster: &str) -> Result<Clien
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(client) => client.map_err(failure_of),
         Err(_) => Err(Failure::unreachable(format!(
-            "nobody answers at {} within {CONNECT_TIMEOUT:?}; is a node listening there? `treefold node` starts one",
+            "no node answers at {} within {CONNECT_TIMEOUT:?}; check the address, or start a node with \
+             `treefold node`",
             at.join(", ")
         ))),
     }

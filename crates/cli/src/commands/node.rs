@@ -1,4 +1,4 @@
-//! `treefold node`: a node of a cluster, until it is told to stop.
+//! `treefold node`: runs a node of a cluster until it is stopped.
 
 use crate::config::{NodeFile, ShareText};
 use crate::exit::{Failure, Verdict};
@@ -19,94 +19,96 @@ use treefold_network::launch::command::TOKEN_VARIABLE;
 
 mod attached;
 
-/// Where a node listens that nobody told.
+/// Default address to listen at.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
 
-/// The exit code of a process that was told twice to stop, as shells count it for SIGINT.
+/// Exit code after a second signal to stop, as shells report it for SIGINT.
 const STOPPED_TWICE: i32 = 130;
 
-/// Run a node: host partitions, take part in trees, be the front of calls
+/// Run a node: host partitions, take part in trees, serve as the front of calls
 ///
-/// When it is ready it prints one line, `listening on ADDR`, to standard output. On SIGTERM or SIGINT it tells the
-/// cluster, finishes what is open, and refuses what is new; a second signal ends it at once.
+/// When the node is ready, it prints one line, `listening on ADDR`, to standard output. On SIGTERM or SIGINT
+/// it tells the cluster that it leaves, finishes open work, and refuses new work; a second signal ends it at
+/// once.
 ///
-/// Every flag can also stand in a TOML file given by --config, under its own name; flags win. The file also takes
-/// the tables `limits` and `tuning`.
+/// Every flag can also be a key of a TOML file given by --config; flags override the file. The file also
+/// takes the tables `limits` and `tuning`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NodeArgs {
-    /// Where to listen, TCP and UDP; port 0 takes any free one [default: 127.0.0.1:7700]
+    /// Address to listen at, TCP and UDP; port 0 takes any free port [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
-    /// Where others reach it, when it listens on all addresses [default: the one that faces the first it joins]
+    /// Address at which other nodes reach this one, if it listens on all addresses [default: the one that
+    /// faces the first node it joins]
     #[arg(long, value_name = "ADDR")]
     advertise: Option<String>,
 
-    /// Nodes of the cluster to join; none for the first
+    /// Addresses of nodes of the cluster to join; leave it out for the first node
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     join: Vec<String>,
 
-    /// The rack it stands in, so that trees can keep traffic inside
+    /// Rack of the node; trees keep traffic inside racks
     #[arg(long, value_name = "RACK")]
     rack: Option<String>,
 
-    /// The zone it stands in
+    /// Zone of the node
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 
-    /// Hold nothing and fold what passes: trees run over this node where it stands, in its rack, or where its zone's
-    /// racks meet, or where zones meet
+    /// Host no partitions and fold passing partials: trees run over this node within its rack, between the
+    /// racks of its zone, or between zones
     #[arg(long, conflicts_with_all = ["serve", "attach"])]
     relay: bool,
 
-    /// Applications whose workers may attach here and push, to be folded on the way; may be repeated. The reduces are
-    /// those of docs/push.md
+    /// Applications whose workers may attach here and push results to be folded; may be repeated.
+    /// docs/push.md lists the reduces
     #[arg(long, value_name = "APPLICATION", value_delimiter = ',')]
     accept: Vec<String>,
 
-    /// What a relay folds for beside the services that this program has built in: one of them under another name, as in
-    /// batch=micro; may be repeated
+    /// Built-in services that a relay also folds under another name, as in batch=micro; may be repeated
     #[arg(long, value_name = "NAME=SERVICE", value_parser = known_as, requires = "relay")]
     knows: Vec<(String, String)>,
 
-    /// What a service gets of the node where several want it, as in search=3 or nightly=1:batch; may be repeated [default:
-    /// 1 each, interactive]
+    /// Share of the node for a service, if several services compete, as in search=3 or nightly=1:batch; may
+    /// be repeated [default: 1 each, interactive]
     #[arg(long = "share", value_name = "SERVICE=SHARE[:CLASS]", value_parser = parse::share)]
     shares: Vec<ShareSetting>,
 
-    /// How many jobs it says it runs at a time [default: the processors there are]
+    /// Number of jobs that the node announces to run at a time [default: the machine's processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 
-    /// Worker threads for operators [default: as many as processors]
+    /// Number of worker threads for operators [default: as many as processors]
     #[arg(long, value_name = "N", value_parser = parse::workers)]
     workers: Option<usize>,
 
-    /// What to serve, and which partitions of it; may be repeated (see below)
+    /// Service to serve, with its partitions; may be repeated (see below)
     #[arg(long, value_name = "SERVICE", value_parser = str::parse::<Serve>)]
     serve: Vec<Serve>,
 
-    /// A TOML file with any of these settings
+    /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Record everything that happens to the node, for `treefold replay`
+    /// File to record all inputs of the node to, for `treefold replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// The cluster's name; nodes of other clusters are refused [default: treefold]
+    /// Name of the cluster; nodes of other clusters are refused [default: treefold]
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
 
-    /// The cluster's token: who has another is refused [default: the environment's TREEFOLD_TOKEN]
+    /// Token of the cluster; nodes with another token are refused [default: the environment variable
+    /// TREEFOLD_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
     #[command(flatten)]
     attached: attached::AttachArgs,
 
-    /// How long open work may take to finish after the first signal
+    /// Time that open work may take to finish after the first signal
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::duration)]
     grace: Duration,
 }
@@ -125,7 +127,7 @@ Services:
       This host's processors, memory, network, disks and processes, as host ID of TOTAL. Aggregation:
       hosts/now, which `treefold top` shows.
   daemon:endpoints=IDS/TOTAL
-      Emulated daemons of a parallel tool, as endpoints of streams: what `treefold bench tool` starts.
+      Emulated daemons of a parallel tool, as endpoints of streams: `treefold bench tool` starts them.
 
 Examples:
   treefold node --listen 127.0.0.1:7700 --serve search=/srv/docs:partitions=0-5/12
@@ -134,7 +136,7 @@ Examples:
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2
   treefold node --listen 127.0.0.1:0 --join 127.0.0.1:7700 --relay --rack r2 --accept words";
 
-/// Flags and file as one.
+/// The settings of the flags and of the file together.
 struct Settings {
     file: NodeFile,
     serve: Vec<Serve>,
@@ -159,9 +161,10 @@ impl Settings {
 impl NodeArgs {
     pub(crate) async fn run(self, format: Format) -> Result<Verdict, Failure> {
         let settings = self.settings()?;
-        // Both signals are caught from here on: an impatient stop while a folder is being indexed ends the process.
+        // Both signals are caught from here on, so that a signal during the indexing of a folder ends the
+        // process.
         let mut signals = Signals::catch()?;
-        // Before there are other threads. Where it can't be said, nothing is worse than it was.
+        // Set before other threads start. If this fails, the allocator keeps its default.
         let limits = settings.file.limits.as_ref().unwrap_or(&Limits::DEFAULT);
         let _ = treefold::memory::keep_freed(limits.held_bytes_max);
         let services = tokio::select! {
@@ -222,13 +225,13 @@ impl NodeArgs {
     }
 }
 
-/// The token that was given, else the environment's.
+/// Returns the given token, or else the one in the environment.
 pub(crate) fn token_of(given: Option<String>) -> Result<Option<Token>, Failure> {
     let text = given.or_else(|| std::env::var(TOKEN_VARIABLE).ok());
     let read = |text: String| {
         Token::new(text).ok_or_else(|| {
             let limit = "1 to 1024 bytes, on one line";
-            Failure::Rejected(treefold::CallError::bad_field("token", "a text that is none", limit))
+            Failure::Rejected(treefold::CallError::bad_field("token", "an invalid text", limit))
         })
     };
     text.map(read).transpose()
@@ -239,11 +242,13 @@ fn share_of(setting: ShareSetting) -> (String, ShareText) {
     (service, ShareText(ServiceShare { share, class: class.unwrap_or_default() }))
 }
 
-/// Opens what is to be served, and off the loop what may block: a folder may take minutes to index.
+/// Opens the services to serve.
+///
+/// Services that may block are opened on another thread: indexing a folder may take minutes.
 async fn open_services(serve: Vec<Serve>) -> Result<Vec<Service>, Failure> {
     let may_block = serve.iter().any(Serve::may_block);
     let open = move || serve.iter().map(Serve::open).collect::<Result<Vec<_>, String>>();
-    // A thread is a good part of a short start.
+    // Starting a thread would be a large part of a short start.
     if !may_block {
         return open().map_err(Failure::failed);
     }
@@ -271,7 +276,8 @@ async fn start(settings: &Settings, services: Vec<Service>) -> Result<Node, Fail
     if file.relay {
         builder = builder.relay();
     }
-    // A node that holds nothing folds for others: a relay on their path, a front when it is asked to fold by itself.
+    // A node without partitions folds for others: as a relay on their path, or as a front that is asked to
+    // fold.
     if services.is_empty() && attached.is_none() {
         let more = settings.knows.iter().map(known_service);
         builder = known_services().into_iter().chain(more).fold(builder, NodeBuilder::service);
@@ -320,7 +326,7 @@ fn announce(node: &Node, format: Format) {
     }
 }
 
-/// The two signals that ask a process to end.
+/// The two signals that end a process.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,4 @@
-//! `treefold replay`: what happened to a recorded node, again, step by step.
+//! `treefold replay`: replays the inputs of a recorded node, step by step.
 
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -10,41 +10,42 @@ use std::path::PathBuf;
 use std::time::Duration;
 use treefold::replay::{Happening, ReplaySummary, Step, run};
 
-/// Feed a recording to a fresh node, and say whether it decides as when it was recorded
+/// Feed a recording to a fresh node, and check that it decides as when it was recorded
 ///
-/// A node started with --record writes down everything that happens to it. Since it decides by nothing else, the
-/// same inputs give the same effects; a hash over all effects, recorded at the end, shows whether they did. If not,
-/// this program decides otherwise than the one that recorded: compare the steps of both.
+/// A node started with --record writes all its inputs to the file. Its decisions depend on nothing else, so
+/// the same inputs give the same effects. The recording ends with a hash over all effects, which is compared.
+/// If the hashes differ, this program decides differently from the one that recorded: compare the steps of
+/// both.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Replay {
-    /// The recording
+    /// Recording to replay
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Print every step: what happened, and what the node wanted done
+    /// Print every step: its input, and the node's effects
     #[arg(long, conflicts_with_all = ["from", "count"])]
     step: bool,
 
-    /// Print steps from this number on (0 is the start)
+    /// Number of the first step to print (0 is the start)
     #[arg(long, value_name = "N")]
     from: Option<u64>,
 
-    /// Print this many steps
+    /// Number of steps to print
     #[arg(long, value_name = "M")]
     count: Option<u64>,
 }
 
 const EXAMPLES: &str = "\
-Exit codes: 0 when the effects are the recorded ones, or the recording has no end to compare with (the node was
-killed); 1 when they differ, or the file can't be read.
+Exit codes: 0 if the effects are the recorded ones, or if the recording has no end to compare with (the node was
+killed); 1 if they differ, or the file can't be read.
 
 Examples:
   treefold node --record node.rec --serve micro:partitions=0/1
   treefold replay node.rec
   treefold replay node.rec --from 1200 --count 20";
 
-/// A step as scripts see it.
+/// A step as printed in JSON.
 #[derive(Serialize)]
 struct ShownStep {
     step: u64,
@@ -53,16 +54,17 @@ struct ShownStep {
     effects: Vec<String>,
 }
 
-/// The summary as scripts see it; hashes as text, since JSON's numbers don't hold 64 bits everywhere.
+/// The summary as printed in JSON. Hashes are strings, since JSON numbers do not hold 64 bits in every
+/// implementation.
 #[derive(Serialize)]
 struct ShownSummary {
     inputs: u64,
     effects: u64,
     effect_hash: String,
     recorded_hash: Option<String>,
-    /// Null when the recording has no end to compare with.
+    /// Null if the recording has no end to compare with.
     equal: Option<bool>,
-    /// Where the file breaks off, if it does.
+    /// Byte at which the file breaks off, if it does.
     truncated_at_byte: Option<u64>,
 }
 
@@ -81,7 +83,9 @@ impl Replay {
             Format::Text => print(render(&summary, style)),
         }
         match summary.is_faithful() {
-            Some(false) => Err(Failure::failed("this program decides otherwise than the one that recorded")),
+            Some(false) => Err(Failure::failed(
+                "the effects differ from the recorded ones; compare the steps of both programs",
+            )),
             _ => Ok(Verdict::Full),
         }
     }
@@ -111,7 +115,7 @@ fn show(step: &Step<'_>, format: Format, style: Style) {
     }
 }
 
-/// What happened, in a line.
+/// Formats an input on one line.
 struct Shown<'a>(&'a Happening);
 
 impl fmt::Display for Shown<'_> {
@@ -143,7 +147,9 @@ fn render(summary: &ReplaySummary, style: Style) -> String {
     let verdict = match (summary.recorded_hash, summary.is_faithful()) {
         (_, Some(true)) => style.good("equal to the recorded one"),
         (Some(recorded), _) => style.bad(format_args!("not the recorded {recorded:016x}")),
-        (None, _) => style.warning("nothing to compare it with: the node was killed, or is running still"),
+        (None, _) => {
+            style.warning("no recorded hash to compare with: the node was killed, or is still running")
+        }
     };
     let broken_off =
         summary.truncated_at.map_or_else(String::new, |at| format!("; the file breaks off at byte {at}"));
@@ -159,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_shown_where_asked() {
+    fn only_requested_steps_are_shown() {
         let shown = |replay: Replay| (0..6).filter(|&number| replay.shows(number)).collect::<Vec<u64>>();
         assert!(shown(replay(false, None, None)).is_empty());
         assert_eq!(shown(replay(true, None, None)), [0, 1, 2, 3, 4, 5]);

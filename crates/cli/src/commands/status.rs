@@ -1,4 +1,4 @@
-//! `treefold status`: what a node sees of itself and of the cluster.
+//! `treefold status`: shows a node's view of itself and of the cluster.
 
 use super::{connect, failure_of};
 use crate::exit::{Failure, Verdict};
@@ -13,18 +13,18 @@ use treefold_core::load::figure::LoadFigure;
 use treefold_core::membership::card::MemberCard;
 use treefold_core::status::{OpenWork, TotalStatus};
 
-/// Show the members of a cluster, their load, and what a node has counted
+/// Show the members of a cluster, their load, and the counters of a node
 ///
-/// The node that is asked stands first. Load is the predicted milliseconds of queued work per processor, as last
-/// heard, and how long ago that was.
+/// The first row is the node that was asked. Load is the predicted milliseconds of queued work per processor,
+/// as last reported, with the age of the report.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
-    /// A node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
@@ -46,7 +46,7 @@ impl Status {
     }
 }
 
-/// A status as text, without a newline at its end.
+/// Formats a status as text, without a newline at its end.
 pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     let counted: Vec<String> =
         status.counters.iter().filter(|&(_, n)| n > 0).map(|(name, n)| format!("{name} {n}")).collect();
@@ -63,19 +63,20 @@ pub(crate) fn render(status: &NodeStatus, style: Style) -> String {
     )
 }
 
-/// A line for each service whose total is a guess, and one for each member whose total is refused.
+/// Returns one line for each service with a guessed total, and one for each member with a refused total.
 fn total_notes(status: &NodeStatus, style: Style) -> Vec<String> {
     let mut notes = Vec::new();
     for TotalStatus { service, agreed, refused } in &status.totals {
         if !agreed.declared && agreed.total > 0 {
             let total = agreed.total;
             notes.push(style.warning(format_args!(
-                "{service}: the total is a guess: {total} partitions were seen, and no node declares how many there are"
+                "{service}: the total is a guess: {total} partitions were seen, and no node declares it"
             )));
         }
         for refused in refused {
             notes.push(style.bad(format_args!(
-                "{service}: {} is refused: its total is {}, that of the cluster {agreed}; its partitions are not used",
+                "{service}: {} is refused: its total is {}, but the cluster's is {agreed}; its \
+                 partitions are not used",
                 refused.node, refused.claim
             )));
         }

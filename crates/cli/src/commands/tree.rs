@@ -1,7 +1,7 @@
-//! `treefold tree`: the tree that would be formed for given loads and costs.
+//! `treefold tree`: prints the tree that would be formed for given loads and costs.
 //!
-//! The very function that forms the tree of a call, on made-up figures: to see what a shape does, to compare two of
-//! them, and to explain the tree of last night's slow call.
+//! It uses the same function that forms the tree of a call, with the given figures. It shows the effect of a
+//! shape, compares shapes, and helps to explain the tree of an earlier slow call.
 
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -20,33 +20,34 @@ use treefold_core::tree::{TREE_NODES_MAX, Tree};
 
 /// Print the tree that would be formed for given loads and costs
 ///
-/// Nodes are numbered from 0; node N stands in the drawing as 10.0.0.N and hosts partition N. Behind each stands its
-/// load and when its partial would be ready, its subtree folded in, on a cluster that is busy with nothing else.
+/// Nodes are numbered from 0. The drawing shows node N as 10.0.0.N; it hosts partition N. Each node is shown
+/// with its load and the time at which its partial, with its subtree folded in, would be ready if the cluster
+/// had no other work.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TreeArgs {
-    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    /// Shape of the tree: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", default_value = "adaptive", value_parser = shape)]
     shape: Shape,
 
-    /// How many nodes, all of them idle
+    /// Number of nodes, all of them idle
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(TREE_NODES_MAX)))]
     #[arg(required_unless_present = "load", conflicts_with = "load")]
     nodes: Option<u32>,
 
-    /// The load of each node: milliseconds of work queued per processor
+    /// Loads of the nodes, separated by commas: milliseconds of work queued per processor
     #[arg(long, value_name = "MS,…", value_parser = parse::figures)]
     load: Option<Figures>,
 
-    /// What a local takes: one figure for all nodes, or one for each
+    /// Duration of a local, in milliseconds: one figure for all nodes, or one for each
     #[arg(long, value_name = "MS[,…]", default_value = "25", value_parser = parse::figures)]
     local_ms: Figures,
 
-    /// What a reduction takes: one figure for all nodes, or one for each
+    /// Duration of a reduction, in milliseconds: one figure for all nodes, or one for each
     #[arg(long, value_name = "MS[,…]", default_value = "5", value_parser = parse::figures)]
     reduce_ms: Figures,
 
-    /// Decides among nodes that look alike
+    /// Seed of the choice among nodes with equal figures
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }
@@ -60,14 +61,14 @@ Examples:
   treefold tree --load 0,5,2,40,0,0 --local-ms 25 --reduce-ms 5
   treefold tree --nodes 16 --shape binomial -o json | jq .ready_ms";
 
-/// A tree as scripts see it.
+/// A tree as printed in JSON.
 #[derive(Serialize)]
 struct Formed {
     shape: String,
     nodes: usize,
-    /// Levels below the topmost.
+    /// Number of levels below the topmost.
     height: usize,
-    /// When the last of the caller's children has its partial ready.
+    /// Time at which the last of the caller's children has its partial ready.
     #[serde(serialize_with = "crate::output::rounded")]
     ready_ms: f64,
     trees: Vec<Node>,
@@ -83,11 +84,12 @@ struct Node {
     children: Vec<Self>,
 }
 
-/// A shape that goes by what is given here.
+/// Parses a shape, and refuses shapes that are not formed from loads.
 fn shape(text: &str) -> Result<Shape, CallError> {
     match parse::shape(text)? {
         Shape::Auto | Shape::OnPath(_) => {
-            let allowed = "a shape that goes by loads; on-path trees go by where nodes stand";
+            let allowed =
+                "a shape that is formed from loads; on-path trees are formed from the nodes' locations";
             Err(CallError::bad_field("shape", text, allowed))
         }
         shape => Ok(shape),
@@ -163,14 +165,16 @@ impl TreeArgs {
     }
 }
 
-/// Builds the nested form from the row of seats, children before their parents, so that no chain is too deep.
+/// Builds the nested form from the row of seats, children before their parents.
+///
+/// It does not recurse, so that a deep chain cannot overflow the stack.
 fn formed_node(tree: &Tree, candidates: &[Candidate]) -> Node {
     let (seats, ready) = (tree.seats(), ready_ms(tree, candidates));
     let mut done: Vec<(usize, Node)> = Vec::new();
     for (at, seat) in seats.iter().enumerate().rev() {
         let end = at + seat.size as usize;
         let mut children = Vec::new();
-        // What was built last stands first in the row.
+        // The subtree built last is the first one in the row.
         while done.last().is_some_and(|&(place, _)| place < end) {
             children.extend(done.pop().map(|(_, child)| child));
         }
@@ -181,7 +185,7 @@ fn formed_node(tree: &Tree, candidates: &[Candidate]) -> Node {
     done.pop().expect("invariant: a tree has a seat").1
 }
 
-/// The name that node `number` has in a drawing.
+/// Returns the name of node `number` in a drawing.
 fn node_of(number: u32) -> NodeId {
     let first = u32::from(Ipv4Addr::new(10, 0, 0, 0));
     NodeId::new((Ipv4Addr::from(first + number), 7700).into(), 1)
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_busy_folds_nothing() {
+    fn busy_node_gets_no_children() {
         let formed = json("--load 0,0,900,0");
         let busy = |node: &serde_json::Value| node["node"] == 2;
         let mut open = vec![&formed["trees"][0]];
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_one_for_all_or_one_for_each() {
+    fn figures_apply_to_all_nodes_or_one_to_each() {
         assert!(tree("--nodes 3 --local-ms 1,2,3").candidates().is_ok());
         let refused = tree("--nodes 3 --local-ms 1,2").candidates().unwrap_err().to_string();
         assert_eq!(refused, "local_ms is 2 figures; allowed: one figure, or one for each of 3 nodes");

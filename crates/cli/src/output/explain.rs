@@ -1,21 +1,21 @@
-//! The tree of a call as people see it: who stood under whom, and how each spent the time.
+//! Draws the tree of a call: its parents and children, and how each node spent the time.
 //!
-//! One line a node, children under their parent, and a bar as wide as the node's share of the root's time: what it
-//! queued, computed, folded, and waited for others. The slow branch is the one whose bars are long all the way
-//! down, and the node to blame is the lowest of these.
+//! There is one line for each node, with children below their parent. Each line has a bar as wide as the
+//! node's share of the root's time, divided into queueing, local, folding, and waiting for children. The slow
+//! branch has long bars all the way down, and the node that caused the delay is the lowest of them.
 
 use super::style::Style;
 use super::table::{Align, Table};
 use treefold_core::message::Report;
 use treefold_core::time::Duration;
 
-/// How wide the root's bar is.
+/// Width of the root's bar.
 const BAR_WIDTH: usize = 32;
 
-/// Partitions listed before a long list is cut.
+/// Width at which a list of partitions is cut.
 const PARTITIONS_WIDTH_MAX: usize = 24;
 
-/// What the signs of a bar mean.
+/// Meaning of the signs of a bar.
 const LEGEND: &str = "· queued  █ local  ▓ reduce  ░ waiting for children";
 
 /// Draws the tree, without a newline at its end.
@@ -34,7 +34,8 @@ pub fn draw(report: &Report, style: Style) -> String {
     ]);
     let scale = report.total;
     let mut open = vec![(report, String::new(), String::new())];
-    // Depth first with the next child on top, so that the order is the one of a drawing, without recursion.
+    // Depth first with the next child on top of the stack, so that the order is that of a drawing, without
+    // recursion.
     while let Some((report, branch, below)) = open.pop() {
         table.row(row(report, &branch, scale.into()));
         let last = report.children.len().saturating_sub(1);
@@ -46,7 +47,7 @@ pub fn draw(report: &Report, style: Style) -> String {
     format!("{}\n{}", table.render(style), style.dim(LEGEND))
 }
 
-/// Levels below the root.
+/// Returns the number of levels below the root.
 pub fn depth(report: &Report) -> usize {
     let (mut deepest, mut open) = (0, vec![(report, 0)]);
     while let Some((report, level)) = open.pop() {
@@ -56,7 +57,7 @@ pub fn depth(report: &Report) -> usize {
     deepest
 }
 
-/// Nodes that took part.
+/// Returns the number of nodes that took part.
 pub fn nodes(report: &Report) -> usize {
     let (mut count, mut open) = (0, vec![report]);
     while let Some(report) = open.pop() {
@@ -89,8 +90,10 @@ fn cut(text: String) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Locals of several partitions run side by side, so that the parts may add up to more than the whole: the bar ends
-/// where the root's does.
+/// Draws a node's bar.
+///
+/// Locals of several partitions run in parallel, so the parts may add up to more than the total; the bar is
+/// cut at the width of the root's bar.
 fn bar(report: &Report, scale: Duration) -> String {
     let parts = [(report.queue, '·'), (report.local, '█'), (report.reduce, '▓'), (report.wait, '░')];
     let columns = |duration: Duration| {

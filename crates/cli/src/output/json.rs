@@ -1,7 +1,7 @@
-//! What a call, a member and a tree look like in JSON.
+//! The JSON of calls, members and trees.
 //!
-//! These shapes are part of the interface: names of fields don't change, times bear their unit, and a field is
-//! either always there or there exactly when what asks for it was asked for (`tree` with `--explain`).
+//! These formats are part of the interface: field names don't change, names of times end with their unit, and
+//! a field is either always present or present exactly if its flag was given (`tree` with `--explain`).
 
 use super::packet::payload_json;
 use super::value::to_json;
@@ -19,15 +19,15 @@ use treefold_core::status::{RefusedTotal, TotalStatus};
 pub struct Answer<V> {
     /// `full`, `partial` or `insufficient`.
     status: &'static str,
-    /// What the aggregation gave; null below the minimum coverage.
+    /// Value of the aggregation; null below the minimum coverage.
     value: V,
-    /// How many partitions were asked, and how many contributed.
+    /// Number of partitions asked and number of contributors.
     coverage: Coverage,
-    /// True when no node declares how many partitions there are: all that were ever seen were asked.
+    /// True if no node declares the number of partitions; then all partitions ever seen were asked.
     total_is_guess: bool,
-    /// Those that did not, one entry each, by partition.
+    /// Partitions that did not contribute, one entry each, ascending.
     missing: Vec<Lost>,
-    /// As the caller saw it.
+    /// Time of the call, as measured by the caller.
     elapsed_us: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<TreeNode>,
@@ -44,10 +44,10 @@ pub struct Coverage {
 #[derive(Serialize)]
 pub struct Lost {
     partition: u32,
-    /// The node that had it; null when nobody did.
+    /// The node that was asked for it; null if no node had it.
     node: Option<String>,
     reason: &'static str,
-    /// What the operator or the limit said.
+    /// Message of the operator or of the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
@@ -101,7 +101,7 @@ impl<V> Answer<V> {
     }
 }
 
-/// One entry for each partition, ascending.
+/// Returns one entry for each partition, ascending.
 pub fn one_each(missing: &[Missing]) -> Vec<Lost> {
     let mut lost: Vec<Lost> = missing
         .iter()
@@ -139,17 +139,17 @@ impl TreeNode {
 pub struct StatusView {
     node: Member,
     members: Vec<Member>,
-    /// How many partitions each service has.
+    /// Number of partitions of each service.
     totals: BTreeMap<String, Total>,
     counters: BTreeMap<&'static str, u64>,
     open: treefold_core::status::OpenWork,
 }
 
-/// How many partitions a service has, as the members agree.
+/// Number of partitions of a service, as agreed by the members.
 #[derive(Serialize)]
 struct Total {
     total: u32,
-    /// False when it is a guess: the highest partition ever seen, plus one.
+    /// False if it is a guess: the highest partition ever seen, plus one.
     declared: bool,
     /// Members whose partitions of the service are not used, because their total differs.
     refused: Vec<Refused>,
@@ -186,23 +186,23 @@ struct Member {
     zone: String,
     roles: Vec<&'static str>,
     processors: u32,
-    /// Predicted work queued, per processor.
+    /// Predicted milliseconds of queued work, per processor.
     #[serde(serialize_with = "crate::output::rounded")]
     load_ms: f64,
     in_flight: u32,
-    /// What requests lately took there that found it as busy; null when there were none.
+    /// Recent latency of requests that found the member equally busy; null if there were none.
     latency_us: Option<u64>,
-    /// How old that is; null when nothing was ever heard, 0 for the node itself.
+    /// Age of the load figures; null if none was ever received, 0 for the node itself.
     load_age_ms: Option<u64>,
     services: BTreeMap<String, Hosted>,
 }
 
-/// What a member has of a service.
+/// A member's partitions of a service.
 #[derive(Serialize)]
 struct Hosted {
     partitions: Vec<u32>,
     total: u32,
-    /// True when the member declares the total; false when it guesses.
+    /// True if the member declares the total, false if it guesses it.
     declared: bool,
 }
 
@@ -240,18 +240,18 @@ impl Member {
     }
 }
 
-/// The roles that a card names.
+/// Returns the roles that a card names.
 pub fn role_names(card: &MemberCard) -> Vec<&'static str> {
     let roles = [(card.roles.provider, "provider"), (card.roles.relay, "relay")];
     roles.into_iter().filter_map(|(has, name)| has.then_some(name)).collect()
 }
 
-/// The load index: predicted milliseconds of queued work, per processor.
+/// Returns the load index: predicted milliseconds of queued work, per processor.
 pub fn load_ms_per_processor(load: LoadFigure) -> f64 {
     load.queued.as_millis_f64() / f64::from(load.processors.max(1))
 }
 
-/// How a service's partitions on one node are written: `search 0-3/12`.
+/// Formats a service's partitions on one node: `search 0-3/12`.
 pub fn hosted(name: &str, partitions: &PartitionSet, total: u32) -> String {
     if partitions.is_empty() { name.to_owned() } else { format!("{name} {partitions}/{total}") }
 }

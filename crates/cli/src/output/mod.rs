@@ -1,4 +1,4 @@
-//! How answers are shown: JSON for scripts, tables and trees for people.
+//! Output of answers: JSON for scripts, tables and trees for people.
 
 pub mod explain;
 pub mod json;
@@ -13,7 +13,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-/// What standard output bears.
+/// Format of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
     /// For people: aligned, and coloured on a terminal unless `NO_COLOR` is set.
@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that arguments ask for which could not be parsed as a whole.
+    /// Finds the requested format in arguments that could not be parsed.
     pub fn asked_for_in(arguments: impl Iterator<Item = String>) -> Self {
         let mut named = false;
         for argument in arguments.take_while(|argument| argument != "--") {
@@ -38,7 +38,9 @@ impl Format {
     }
 }
 
-/// Prints a line. Who closes the pipe early (`treefold … | head`) has seen enough: that ends the command.
+/// Prints a line.
+///
+/// If the reader closes the pipe early (`treefold … | head`), the command ends without an error.
 pub fn print(line: impl fmt::Display) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
@@ -54,21 +56,21 @@ pub fn print(line: impl fmt::Display) {
 pub fn print_json(value: &impl Serialize) {
     print(
         serde_json::to_string(value)
-            .expect("invariant: what is printed has string keys and no failing parts"),
+            .expect("invariant: printed values have string keys and no failing parts"),
     );
 }
 
-/// The columns of the terminal that standard output is; `None` when it is none.
+/// Returns the columns of the terminal on standard output; `None` if it is not a terminal.
 pub fn terminal_columns() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
-/// A figure to three decimals, as JSON shows it: what is behind them nobody has measured.
+/// Rounds a figure to three decimals for JSON, since no measurement is more precise.
 pub fn rounded<S: Serializer>(figure: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((figure * 1e3).round() / 1e3)
 }
 
-/// A duration with three digits or so and the unit that suits it.
+/// Formats a duration with about three digits and a suitable unit.
 pub fn short(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (figure, unit) = match seconds {
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_wanted_format_in_arguments_that_make_no_sense() {
+    fn format_is_found_in_invalid_arguments() {
         assert_eq!(asked("call --nonsense -o json"), Format::Json);
         assert_eq!(asked("-ojson call"), Format::Json);
         assert_eq!(asked("call --output=json"), Format::Json);

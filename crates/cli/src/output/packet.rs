@@ -1,12 +1,13 @@
-//! Payloads of streams, as JSON and as text, and back.
+//! Payloads of streams, as JSON and as text, and parsed back.
 //!
-//! Nothing on the wire says what a packet of a stream is: that is between endpoints, filter and front-end. So it is
-//! read as what it can be: a typed packet, else one MessagePack value, else a text, else bytes. A packet's check is
-//! strict, and a value that begins like one (a small number) must end at once, so that only a text of a single
-//! character can be taken for a number.
+//! The wire does not carry the type of a stream's packet; endpoints, filter and front-end agree on it. So a
+//! payload is tried in order as a typed packet, as one MessagePack value, as a text, and as bytes. The check
+//! of typed packets is strict. A MessagePack value must end at the end of the payload, so that only a text of
+//! a single character can be mistaken for a number.
 //!
-//! As JSON, a payload is an object whose `kind` says which it is. A typed packet that is printed so can be sent again
-//! ([`packet_of_json`]); for that, numbers that JSON has not are texts: `"NaN"`, `"inf"`, `"-inf"`.
+//! In JSON, a payload is an object whose `kind` names its type. A typed packet in this form can be sent again
+//! ([`packet_of_json`]). For that purpose, numbers without a JSON form are strings: `"NaN"`, `"inf"`,
+//! `"-inf"`.
 
 use super::value::{is_value, to_json};
 use base64::Engine;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use treefold::operators::packet::{FIELDS_MAX, Number, Numbers, Packet, Row, Value};
 
-/// A payload as JSON.
+/// Converts a payload to JSON.
 pub fn payload_json(payload: &Bytes) -> Json {
     match Seen::of(payload) {
         Seen::Packet(packet) => {
@@ -29,7 +30,7 @@ pub fn payload_json(payload: &Bytes) -> Json {
     }
 }
 
-/// A payload as one line.
+/// Formats a payload on one line.
 pub fn payload_line(payload: &Bytes) -> String {
     match Seen::of(payload) {
         Seen::Packet(packet) => {
@@ -43,7 +44,7 @@ pub fn payload_line(payload: &Bytes) -> String {
     }
 }
 
-/// What a payload can be read as.
+/// The forms that a payload can have.
 enum Seen<'a> {
     Empty,
     Packet(Packet),
@@ -92,12 +93,12 @@ fn list<N: Number + serde::Serialize>(numbers: Numbers<'_, N>) -> Json {
     Json::Array(numbers.iter().map(|number| json!(number)).collect())
 }
 
-/// A number, or the name of what is none in JSON.
+/// Converts a number to JSON; numbers without a JSON form become strings.
 fn float_json(number: f64) -> Json {
     if number.is_finite() { json!(number) } else { json!(number.to_string()) }
 }
 
-/// The same the other way round.
+/// Parses the result of [`float_json`].
 fn float(json: &Json) -> Option<f64> {
     match json.as_str() {
         Some("NaN") => Some(f64::NAN),
@@ -108,13 +109,13 @@ fn float(json: &Json) -> Option<f64> {
     }
 }
 
-/// A number of half the width; one that is too large for it is none.
+/// Parses an f32; `None` if the number is too large for it.
 fn narrow_float(json: &Json) -> Option<f32> {
     let (wide, narrow) = float(json).map(|wide| (wide, wide as f32))?;
     (wide.is_finite() == narrow.is_finite()).then_some(narrow)
 }
 
-/// The packet of an object with `format` and `values`, as [`payload_json`] gives it; `None` for other JSON.
+/// Parses a packet from an object with `format` and `values`, as in [`payload_json`]; `None` for other JSON.
 pub fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
     let (format, values) = (json.get("format")?.as_str()?, json.get("values")?.as_array()?);
     let names: Vec<&str> = format.split_whitespace().collect();
@@ -122,20 +123,20 @@ pub fn packet_of_json(json: &Json) -> Option<Result<Bytes, String>> {
         return Some(Err(format!("{} values for the {} types of {format:?}", values.len(), names.len())));
     }
     if values.len() > FIELDS_MAX {
-        return Some(Err(format!("{} values, and a packet has at most {FIELDS_MAX}", values.len())));
+        return Some(Err(format!("{} values, but a packet has at most {FIELDS_MAX}", values.len())));
     }
     let mut row = Row::new();
     for (name, value) in names.into_iter().zip(values) {
         let field = with_field(row, name, value);
         row = match field {
             Some(row) => row,
-            None => return Some(Err(format!("{value} is no {name}; types are {TYPES}"))),
+            None => return Some(Err(format!("{value} is not of type {name}; types are {TYPES}"))),
         };
     }
     Some(Ok(row.packet().into_bytes()))
 }
 
-/// The types of a packet's values, as they are named.
+/// Names of the types of a packet's values.
 const TYPES: &str = "i64, u64, f64, f32, str, blob (base64), and arrays of them: i64s, strs, …";
 
 fn with_field(row: Row, name: &str, value: &Json) -> Option<Row> {
@@ -171,7 +172,7 @@ mod tests {
     use treefold::Body;
 
     #[test]
-    fn a_packet_is_shown_with_its_types_and_can_be_sent_as_it_is_shown() {
+    fn shown_packet_parses_back_to_the_same_bytes() {
         let row = Row::new().i64(-3).f64s(&[0.5, 1.5]).str("one").blob(b"hi").strs(&["a", "b"]).u64(u64::MAX);
         let bytes = row.packet().into_bytes();
         let shown = payload_json(&bytes);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_has_not_are_named() {
+    fn numbers_without_json_form_are_strings() {
         let infinite = [f32::INFINITY, f32::NEG_INFINITY, 0.1];
         let row = Row::new().f64(f64::NAN).f32s(&infinite).f64s(&[f64::NEG_INFINITY]).f32(f32::MAX);
         let bytes = row.packet().into_bytes();
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_a_value_a_text_or_bytes() {
+    fn untyped_payload_is_a_value_a_text_or_bytes() {
         let value = json!({"a": [1, null]}).encode().unwrap();
         assert_eq!(payload_json(&value), json!({"kind": "value", "value": {"a": [1, null]}}));
         assert_eq!(payload_line(&Bytes::from_static(b"hello\n")), "hello\\n");
@@ -203,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_can_not_be_is_refused_with_what_could() {
+    fn invalid_packets_are_refused_with_valid_types() {
         for (senseless, why) in [
             (json!({"format": "i64", "values": []}), "0 values for the 1 types"),
-            (json!({"format": "i64", "values": ["three"]}), "is no i64"),
+            (json!({"format": "i64", "values": ["three"]}), "not of type i64"),
             (json!({"format": "int", "values": [3]}), "types are i64"),
-            (json!({"format": "f32", "values": [1e300]}), "is no f32"),
-            (json!({"format": "f32s", "values": [[-1e300]]}), "is no f32s"),
-            (json!({"format": "f64", "values": ["infinite"]}), "is no f64"),
+            (json!({"format": "f32", "values": [1e300]}), "not of type f32"),
+            (json!({"format": "f32s", "values": [[-1e300]]}), "not of type f32s"),
+            (json!({"format": "f64", "values": ["infinite"]}), "not of type f64"),
             (
                 json!({"format": "u64 ".repeat(256), "values": vec![1; 256]}),
-                "256 values, and a packet has at most 255",
+                "256 values, but a packet has at most 255",
             ),
         ] {
             let refused = packet_of_json(&senseless).unwrap().unwrap_err();

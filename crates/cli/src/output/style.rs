@@ -1,24 +1,24 @@
-//! Colour, where somebody sees it: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+//! Colours on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
 
 use std::fmt;
 use std::io::IsTerminal;
 
-/// Whether to colour.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     on: bool,
 }
 
 impl Style {
-    /// No colour.
+    /// No colours.
     pub const PLAIN: Self = Self { on: false };
 
-    /// As standard output wants it.
+    /// Colours if standard output is a terminal.
     pub fn of_stdout() -> Self {
         Self::wanted(std::io::stdout().is_terminal())
     }
 
-    /// As standard error wants it.
+    /// Colours if standard error is a terminal.
     pub fn of_stderr() -> Self {
         Self::wanted(std::io::stderr().is_terminal())
     }

@@ -1,44 +1,50 @@
-//! Tables: columns aligned by what is seen, not by bytes.
+//! Tables with columns aligned by visible width, not by bytes.
 
 use super::style::Style;
 
-/// How a column stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// A table being filled, row by row.
+/// A table that is filled row by row.
 pub struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
 impl Table {
-    /// A table of these columns; a column whose cells are all empty is not shown.
+    /// Makes a table of these columns.
+    ///
+    /// A column whose cells are all empty is not printed.
     pub fn new(columns: &[(&'static str, Align)]) -> Self {
         let columns = columns.iter().map(|&(heading, align)| (heading.to_owned(), align));
         Self { columns: columns.collect(), rows: Vec::new() }
     }
 
-    /// The table with one column more, before it has rows.
+    /// Adds a column.
+    ///
+    /// Must be called before rows are added.
     pub fn with_column(mut self, heading: impl Into<String>, align: Align) -> Self {
         assert!(self.rows.is_empty(), "invariant: columns come before rows");
         self.columns.push((heading.into(), align));
         self
     }
 
-    /// Adds a row with a cell for each column. Cells are plain text: colour would count as width.
+    /// Adds a row with a cell for each column.
+    ///
+    /// Cells must be plain text, because colour codes would count as width.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "invariant: a row has a cell for each column");
         self.rows.push(cells);
     }
 
-    /// The table with its heading, without a newline at the end.
+    /// Formats the table with its heading, without a newline at the end.
     pub fn render(&self, style: Style) -> String {
         let shown: Vec<usize> =
             (0..self.columns.len()).filter(|&at| self.rows.iter().any(|row| !row[at].is_empty())).collect();
@@ -64,7 +70,9 @@ impl Table {
     }
 }
 
-/// Columns a text takes. What these tables hold (addresses, names, box drawing) is one column a character.
+/// Returns the visible width of a text.
+///
+/// All text in these tables (addresses, names, box drawing) has one column per character.
 fn seen_width(text: &str) -> usize {
     text.chars().count()
 }
@@ -74,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_empty_ones_vanish() {
+    fn columns_are_aligned_and_empty_ones_omitted() {
         let mut table = Table::new(&[("node", Align::Left), ("rack", Align::Left), ("load", Align::Right)]);
         table.row(vec!["├─ a".into(), String::new(), "12".into()]);
         table.row(vec!["longer name".into(), String::new(), "3".into()]);

@@ -1,13 +1,14 @@
 //! MessagePack to JSON and back.
 //!
-//! Parameters are written as JSON and travel as MessagePack, which says all that JSON says. The way back loses:
+//! Parameters are written as JSON and travel as MessagePack, which can represent all JSON. The way back loses
+//! information:
 //!
 //! - bytes become a string of base64 (standard alphabet, padded): shorter than an array of numbers, and what most
 //!   readers expect;
 //! - NaN and the infinities become `null`, as JSON has none;
-//! - keys of maps that are no strings (numbers, booleans) become their text.
+//! - keys of maps that are not strings (numbers, booleans) become their text.
 //!
-//! A payload that isn't one MessagePack value (an aggregation of raw bytes) is shown as base64 as a whole.
+//! A payload that is not one MessagePack value (from an aggregation of raw bytes) is shown whole as base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,12 +19,12 @@ use std::fmt;
 use treefold::operators::codec::NESTING_DEPTH_MAX;
 use treefold::{Body, BodyError};
 
-/// JSON as the parameters of a call.
+/// Encodes JSON as the parameters of a call.
 pub fn to_message_pack(value: &Value) -> Result<Bytes, BodyError> {
     value.encode()
 }
 
-/// A payload as JSON, whatever it is.
+/// Converts any payload to JSON.
 pub fn to_json(payload: &[u8]) -> Value {
     if payload.is_empty() {
         return Value::Null; // as the library reads it
@@ -31,7 +32,7 @@ pub fn to_json(payload: &[u8]) -> Value {
     value_of(payload).unwrap_or_else(|| Value::String(STANDARD.encode(payload)))
 }
 
-/// Whether a payload is one MessagePack value.
+/// Returns true if a payload is one MessagePack value.
 pub fn is_value(payload: &[u8]) -> bool {
     value_of(payload).is_some()
 }
@@ -41,13 +42,13 @@ fn value_of(payload: &[u8]) -> Option<Value> {
     reader.set_max_depth(NESTING_DEPTH_MAX);
     let shown = Shown::deserialize(&mut reader);
     match shown {
-        // Asked for one more value it must find the end.
+        // A read of one more value must fail at the end of the payload.
         Ok(Shown(value)) if IgnoredAny::deserialize(&mut reader).is_err() => Some(value),
         _ => None,
     }
 }
 
-/// A JSON value read from anything that serde can read.
+/// A JSON value read from any format that serde can read.
 struct Shown(Value);
 
 impl<'de> Deserialize<'de> for Shown {
@@ -141,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn what_json_says_comes_back() {
+    fn json_values_survive_a_round_trip() {
         let all = json!({"a": [1, -2, 3.5, null, true, "text", {}], "big": u64::MAX, "least": i64::MIN});
         assert_eq!(there_and_back(&all), all);
     }
 
     #[test]
-    fn what_json_cannot_say_is_shown_all_the_same() {
+    fn values_without_json_form_are_shown() {
         assert_eq!(to_json(&[0xc4, 2, b'h', b'i']), json!("aGk="), "bytes");
         assert_eq!(to_json(&[0x81, 7, 1]), json!({"7": 1}), "a number as key");
         let nan = [&[0xcb][..], &f64::NAN.to_be_bytes()].concat();
@@ -155,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_pack_is_shown_as_base64() {
+    fn invalid_message_pack_is_shown_as_base64() {
         assert_eq!(to_json(b"hi there"), json!("aGkgdGhlcmU="));
         assert_eq!(to_json(&[0xc1]), json!("wQ=="));
-        assert_eq!(to_json(&[]), Value::Null, "an empty payload stands for nil");
+        assert_eq!(to_json(&[]), Value::Null, "an empty payload means nil");
         let deep = vec![0x91; 100_000];
         assert!(to_json(&deep).is_string(), "hostile nesting must not overflow the stack");
     }

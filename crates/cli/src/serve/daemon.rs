@@ -1,9 +1,9 @@
 //! Emulated daemons of a parallel tool, as endpoints of streams, many in one process.
 //!
-//! What a daemon says is [`treefold_daemon`]'s; here is when. Each endpoint of each stream is a task that plays the
-//! part that the stream's `params` name: it answers requests, answers probes of its clock after the delays that its
-//! link is to have, or sends samples as they become due. Daemons of a process know their state across streams, as a
-//! process of their own would.
+//! The content of a daemon's messages comes from [`treefold_daemon`]; this module sends them at the right
+//! times. Each endpoint of each stream is a task that plays the part named in the stream's `params`: it
+//! answers requests, answers probes of its clock after injected delays, or sends samples when they are due.
+//! The daemons of a process keep their state across streams, as a separate process would.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -15,19 +15,23 @@ use treefold_daemon::clock::Delays;
 use treefold_daemon::skew::{self, EmulatedClockSkew};
 use treefold_daemon::{Clock, Daemon, Injected, Part, Request, SERVICE, Sampler, Sampling};
 
-/// The service without endpoints: its filter only, with the clock of this host.
+/// Returns the service without endpoints: only its filter, with the clock of this host.
 pub fn service(host: Option<u32>) -> Service {
     Service::new(SERVICE).filter(skew::FILTER, EmulatedClockSkew { host })
 }
 
-/// The service with these daemons, which run from now on. To be called within a runtime.
+/// Returns the service with these daemons, which run from now on.
+///
+/// Must be called within a runtime.
 pub fn run(endpoints: &PartitionSet, total: u32) -> Service {
     let (accepting, acceptor) = accept();
     tokio::spawn(play_all(acceptor));
     service(endpoints.least()).total(total).endpoints(endpoints.iter(), accepting)
 }
 
-/// Now, in ns since the Unix epoch: the truth that all clocks are off from.
+/// Returns the true time in ns since the Unix epoch.
+///
+/// Injected skews are relative to it.
 pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -40,7 +44,9 @@ async fn play_all(acceptor: Acceptor) {
     }
 }
 
-/// The daemons of this process, all of one seed: that of whoever asked last.
+/// The daemons of this process.
+///
+/// They all have the seed of the latest request.
 #[derive(Default)]
 struct Troupe(Mutex<Known>);
 
@@ -53,7 +59,8 @@ struct Known {
 
 impl Troupe {
     fn answer(&self, seed: u64, endpoint: u32, request: Request) -> Bytes {
-        // What a task left behind that panicked is whole: answering changes one field, at once.
+        // The state is valid even if a task panicked while it held the lock, because answering changes one
+        // field at once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.programs.is_empty() || known.seed != seed {
             *known = Known { seed, programs: Daemon::programs(seed), daemons: BTreeMap::new() };
@@ -64,15 +71,17 @@ impl Troupe {
     }
 }
 
-/// One daemon's part in one stream. Ends with the stream; whom it doesn't understand it doesn't answer.
+/// Plays one daemon's part in one stream until the stream ends.
+///
+/// Unknown parts are not answered.
 async fn play(stream: EndpointStream, troupe: Arc<Troupe>) {
     let ended = match Part::decode(&stream.opening().spec.params) {
         Ok(Part::Answer { seed }) => answer(stream, &troupe, seed).await,
         Ok(Part::Clock(injected)) => show_clock(stream, &injected).await,
         Ok(Part::Sample(sampling)) => sample(stream, &sampling).await,
-        Err(error) => return eprintln!("treefold: a daemon's part makes no sense: {error}"),
+        Err(error) => return eprintln!("treefold: a daemon's part is invalid: {error}"),
     };
-    // That the stream is over while something is being sent is how streams end.
+    // A send that fails because the stream is over is its normal end.
     drop(ended);
 }
 
@@ -81,7 +90,7 @@ async fn answer(mut stream: EndpointStream, troupe: &Troupe, seed: u64) -> Resul
     while let Some(packet) = stream.recv().await {
         match Request::decode(&packet.payload) {
             Ok(request) => stream.send_tagged(packet.tag, troupe.answer(seed, endpoint, request)).await?,
-            Err(error) => eprintln!("treefold: a daemon was asked what it doesn't understand: {error}"),
+            Err(error) => eprintln!("treefold: a daemon received an invalid request: {error}"),
         }
     }
     Ok(())
@@ -97,7 +106,7 @@ async fn show_clock(mut stream: EndpointStream, injected: &Injected) -> Result<(
         delay(delays.next_delay()).await;
         match skew::reply(endpoint, &packet.payload, shown_ns, shown_ns) {
             Ok(reply) => stream.send_tagged(packet.tag, reply).await?,
-            Err(error) => eprintln!("treefold: a daemon got a probe that is none: {error}"),
+            Err(error) => eprintln!("treefold: a daemon received an invalid probe: {error}"),
         }
     }
     Ok(())
@@ -109,13 +118,15 @@ async fn delay(delay: Duration) {
     }
 }
 
-/// Samples, each when it is due. Where the window is full the daemon waits, and then sends what has become due
-/// meanwhile: under too much load samples come late, and are never left out.
+/// Sends samples, each when it is due.
+///
+/// If the window is full, the daemon waits and then sends all samples that are due: under too much load
+/// samples come late, but none is left out.
 async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error> {
     let mut sampler = match Sampler::new(sampling, stream.opening().endpoint) {
         Ok(sampler) => sampler,
         Err(error) => {
-            eprintln!("treefold: a daemon was asked for what it can't send: {error}");
+            eprintln!("treefold: a daemon can't send the requested samples: {error}");
             return Ok(());
         }
     };
@@ -124,7 +135,7 @@ async fn sample(stream: EndpointStream, sampling: &Sampling) -> Result<(), Error
         match sampler.next_sample().encode() {
             Ok(sample) => stream.send(sample).await?,
             Err(error) => {
-                eprintln!("treefold: a sample can't be written: {error}");
+                eprintln!("treefold: can't encode a sample: {error}");
                 return Ok(());
             }
         }

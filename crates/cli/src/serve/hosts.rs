@@ -1,9 +1,9 @@
-//! `hosts`: this host, for calls that ask and for streams that are told.
+//! `hosts`: measurements of this host, for calls and for streams.
 //!
-//! Both ask one [`Watch`], so that however many look, a host is measured five times a second at most, and a host that
-//! nobody looks at measures nothing. Reading the system's counters takes about a millisecond and may wait, so that it
-//! never happens on the node's loop: calls' locals run on workers, and streams are served by a thread of their own,
-//! which sleeps until one of them is due.
+//! Calls and streams share one [`Watch`], so that a host is measured at most five times a second, however
+//! many readers there are, and not at all without readers. Reading the system's counters takes about a
+//! millisecond and may block, so it never happens on the node's event loop: locals of calls run on workers,
+//! and streams are served by a separate thread, which sleeps until a sample is due.
 
 use super::{chain, with_operators};
 use std::sync::Arc;
@@ -14,13 +14,16 @@ use treefold::{Body, PartitionSet, Service};
 use treefold_hosts::sample::{NodeStreams, Sample};
 use treefold_hosts::{Host, Pace, Watch};
 
-/// Its operators and its filter, without partitions.
+/// Returns its operators and its filter, without partitions.
 pub(super) fn known() -> Service {
     with_operators(Service::new(treefold_hosts::SERVICE), treefold_hosts::aggregations())
         .filter(treefold_hosts::FILTER, treefold_hosts::folding())
 }
 
-/// A partition of `hosts` is a host, and a process sees one: with two, it would be counted twice.
+/// Makes the service with its partitions.
+///
+/// A partition of `hosts` is a host, and a process has one host; with two partitions, it would be counted
+/// twice.
 pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -> Result<Service, String> {
     let name = name.map_or_else(treefold_hosts::sampler::host_name, str::to_owned);
     partitions.iter().try_fold(known().total(total), |service, partition| {
@@ -31,7 +34,9 @@ pub(super) fn serve(partitions: &PartitionSet, total: u32, name: Option<&str>) -
     })
 }
 
-/// Starts the thread that serves streams; it ends with the node.
+/// Starts the thread that serves streams.
+///
+/// It ends with the node.
 fn tell(acceptor: Acceptor, watch: Arc<Watch>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| format!("can't start the runtime of hosts' streams: {error}"))?;
@@ -45,14 +50,15 @@ fn tell(acceptor: Acceptor, watch: Arc<Watch>) -> Result<(), String> {
     started.map(drop).map_err(|error| format!("can't start the thread of hosts' streams: {error}"))
 }
 
-/// Says what the host is doing, at the pace that the stream asks for, until the stream is over. A stream that does not
-/// take what it is sent gets less, and never what is old: what was not due to be sent is not measured.
+/// Sends the host's samples, at the pace that the stream requests, until the stream is over.
+///
+/// If a stream is slow, it gets fewer samples but never old ones, because a skipped sample is not measured.
 async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
     let mut ticks = interval(pace_of(&stream));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
-            // Packets from the front-end mean nothing here; the end of them is the end.
+            // Packets from the front-end have no meaning here; their end is the end of the stream.
             packet = stream.recv() => if packet.is_none() { return },
             _ = ticks.tick() => {
                 let node = streams_of_node(&stream).await;
@@ -61,7 +67,7 @@ async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
                 let sent = match sample.and_then(|sample| sample.encode().map_err(|error| error.to_string())) {
                     Ok(sample) => stream.send(sample).await,
                     Err(problem) => {
-                        tracing::warn!(problem, "this host can't be measured; its streams miss it");
+                        tracing::warn!(problem, "this host can't be measured; its streams get no sample");
                         Ok(())
                     }
                 };
@@ -73,18 +79,19 @@ async fn tell_stream(mut stream: EndpointStream, watch: Arc<Watch>) {
     }
 }
 
-/// What the node that this host runs has to do with streams, the one that asks among them.
+/// Returns the streams of this host's node, including the one that asks.
 async fn streams_of_node(stream: &EndpointStream) -> Option<NodeStreams> {
     let open = stream.node_status().await.ok()?.open;
     Some(NodeStreams { streams: open.streams as u64, bytes: open.stream_bytes as u64 })
 }
 
-/// The pace that was asked for. A front-end that speaks nonsense is served at the usual one: an endpoint has nobody to
-/// refuse to.
+/// Returns the requested pace.
+///
+/// If the parameters are invalid, the default pace is used, because an endpoint can't refuse a stream.
 fn pace_of(stream: &EndpointStream) -> Duration {
     let opening = stream.opening();
     let pace = Pace::read(&opening.spec.params).unwrap_or_else(|error| {
-        tracing::warn!(stream = %opening.stream, %error, "a stream of hosts with other parameters");
+        tracing::warn!(stream = %opening.stream, %error, "invalid parameters of a stream of hosts; using defaults");
         Pace::default()
     });
     pace.interval()

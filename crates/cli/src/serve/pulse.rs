@@ -1,14 +1,16 @@
-//! Endpoints of `micro`: they cost next to nothing, so that what is left is the price of the stream itself.
+//! Endpoints of `micro`.
 //!
-//! Which part they play is the stream's `params`:
+//! They cost next to nothing, so that measurements show the cost of the stream itself.
 //!
-//! - [`Part::Echo`], as without params: each packet down is answered with one number, the endpoint's own, in the wave
-//!   of the packet's tag.
-//! - [`Part::Tick`]: nobody asks; the same number goes up as fast as the window allows, until the stream is closed.
-//! - [`Part::Flood`]: the same with packets of so many bytes.
-//! - [`Part::Witness`]: each packet down bears the number of its round, and is answered with what the endpoint swears
-//!   to: who it is, which round it believes this to be, and a [`mark`] of both. Added up by the `sum` filter, the
-//!   three say of a wave who is in it, and for which round each of them spoke.
+//! The stream's `params` select their part:
+//!
+//! - [`Part::Echo`], also the default without params: each packet down is answered with one number, the
+//!   endpoint's own, in the wave of the packet's tag.
+//! - [`Part::Tick`]: the same number is pushed as fast as the window allows, until the stream is closed.
+//! - [`Part::Flood`]: the same with packets of a given size.
+//! - [`Part::Witness`]: each packet down carries the number of its round. The endpoint answers with its own
+//!   number, the round it received, and a [`mark`] of both. The `sum` filter adds up these three, so that the
+//!   sums of a wave prove which endpoints are in it, and for which round each of them answered.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use treefold::Body;
 use treefold::endpoint::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took};
 use treefold::operators::packet::{self, Row};
 
-/// What the endpoints of a stream do.
+/// The part of a stream's endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -27,15 +29,17 @@ pub enum Part {
     Witness,
 }
 
-/// The largest packet of a flood.
+/// Size of the largest packet of a flood.
 const FLOOD_BYTES_MAX: u32 = 1 << 20;
 
-/// Bits of a mark: the sum over as many endpoints as the rest of an `i64` counts stays exact.
+/// Number of bits of a mark.
+///
+/// The sum over as many endpoints as the remaining bits of an `i64` can count is exact.
 const MARK_BITS: u32 = 40;
 
-/// What only this endpoint swears to in only this round.
+/// Returns a number that is specific to this endpoint and this round.
 pub fn mark(endpoint: i64, round: i64) -> i64 {
-    // The finaliser of splitmix64 (Steele, Lea, Flood 2014), over the two as one word.
+    // The finaliser of splitmix64 (Steele, Lea, Flood 2014), over both numbers as one word.
     let mut mixed = (endpoint as u64).rotate_left(40) ^ (round as u64);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -58,13 +62,15 @@ impl EndpointKind for Pulse {
                 Box::new(Ticker { own: vec![0; bytes.min(FLOOD_BYTES_MAX) as usize].into() })
             }
             Ok(Part::Witness) => answering(move |payload| testimony(number, payload)),
-            // Nobody can be refused here: it takes part, and is silent about what it does not understand.
+            // An endpoint can't refuse the stream, so it takes part and sends no packets.
             Err(_) => Box::new(Mute),
         }
     }
 }
 
-/// What an endpoint swears to; a packet that names no round is answered with a round that never was.
+/// Returns an endpoint's answer.
+///
+/// If a packet names no round, the answer has round 0, which does not exist.
 fn testimony(number: i64, payload: &Bytes) -> Bytes {
     let round = packet::Packet::read(payload).and_then(|packet| packet.i64(0)).unwrap_or(0);
     Row::new().i64(number).i64(round).i64(mark(number, round)).packet().into_bytes()
@@ -74,7 +80,9 @@ fn answering(answer: impl Fn(&Bytes) -> Bytes + 'static) -> Box<dyn Endpoint> {
     Box::new(Answering { answer, unsent: VecDeque::new() })
 }
 
-/// Answers each packet in the wave of its tag. The front-end's own window bounds what it keeps for want of room.
+/// Answers each packet in the wave of its tag.
+///
+/// The front-end's own window bounds the unsent answers.
 struct Answering<F> {
     answer: F,
     unsent: VecDeque<(u64, Bytes)>,
@@ -116,7 +124,7 @@ impl Endpoint for Ticker {
     }
 }
 
-/// Takes whatever comes and gives nothing.
+/// Takes all packets and sends none.
 struct Mute;
 
 impl Endpoint for Mute {
@@ -130,19 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_marks_tell_rounds_and_endpoints_apart() {
+    fn sums_of_marks_differ_by_round_and_endpoint() {
         let sum = |round| (0..1024).map(|endpoint| mark(endpoint, round)).sum::<i64>();
         let mut sums: Vec<i64> = (0..1024).map(sum).collect();
         sums.sort_unstable();
         sums.dedup();
         assert_eq!(sums.len(), 1024);
         assert!((0..1024).all(|endpoint| (0..1 << MARK_BITS).contains(&mark(endpoint, 7))));
-        // The same numbers and the same sum of rounds, and yet not the same testimony.
+        // Both sides have the same endpoints and the same sum of rounds, but their marks differ.
         assert_ne!(mark(1, 7) + mark(2, 9), mark(1, 9) + mark(2, 7));
     }
 
     #[test]
-    fn testimony_names_the_round_that_was_asked_about() {
+    fn testimony_has_the_round_of_its_packet() {
         let asked = Row::new().i64(41).packet().into_bytes();
         let sworn = packet::Packet::read(&testimony(3, &asked)).unwrap();
         assert_eq!([0, 1, 2].map(|field| sworn.i64(field).unwrap()), [3, 41, mark(3, 41)]);

@@ -1,4 +1,4 @@
-//! The benchmarks run, check their sums, print what they promise, and leave no process behind.
+//! Benchmarks run, check their sums, print all figures, and leave no process behind.
 
 use crate::real::{run, treefold, wait_until};
 use std::process::Stdio;
@@ -48,7 +48,9 @@ fn idle_nodes_are_measured() {
     assert!(figures["cpu_percent"].is_number() && figures["threads"].as_u64() >= Some(1));
 }
 
-/// Processes whose parent was `parent` when they were started; their parent's number is the fourth field.
+/// Returns the child processes of `parent`.
+///
+/// The parent's id is the fourth field of `stat`.
 fn children_of(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("procfs is mounted").filter_map(Result::ok);
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -1,9 +1,9 @@
-//! Nodes, calls and status over real processes: what is printed, and how commands end.
+//! Nodes, calls and status over real processes: their output and their exit codes.
 
 use crate::real::{NodeProcess, micro_cluster, run, run_args, run_with_input};
 use serde_json::{Value, json};
 
-/// Calls `micro` through `at`; `rest` is split at spaces.
+/// Calls `micro` through the node at `at`; `rest` is split at spaces.
 fn call(kind: &str, at: &str, params: &str, rest: &str) -> crate::real::Ended {
     let mut args = vec!["call", kind, "--at", at, "--params", params, "-o", "json"];
     args.extend(rest.split(' ').filter(|word| !word.is_empty()));
@@ -64,10 +64,10 @@ fn explain_adds_the_tree_with_times_per_hop() {
 }
 
 #[test]
-fn what_failed_is_listed_by_partition_with_its_reason() {
+fn failures_are_listed_by_partition_with_reason() {
     let nodes = micro_cluster(2, 4);
     let fail = r#"{"local_ms": 0, "fail": [1], "panic": [2]}"#;
-    // The text of a panic's first backtrace is read from the program, which may take long.
+    // The first backtrace of a panic reads the program's debug information, which may take long.
     let partial = call("micro/spin", &nodes[0].addr, fail, "--min-coverage 0.5 --deadline 20s");
     assert_eq!(partial.code, 3, "{}", partial.stdout);
     let answer = partial.json();
@@ -103,7 +103,7 @@ fn parameters_come_from_a_file_or_from_standard_input() {
 }
 
 #[test]
-fn what_the_front_turns_away_is_code_2_in_the_same_words() {
+fn calls_rejected_by_the_front_exit_with_code_2() {
     let node = &micro_cluster(1, 1)[0];
     let unknown = call("faces/topk", &node.addr, "null", "");
     assert_eq!(unknown.code, 2, "{}", unknown.stdout);
@@ -141,7 +141,7 @@ fn status_lists_members_services_and_counts() {
 }
 
 #[test]
-fn a_signal_ends_a_node_in_order() {
+fn signal_ends_a_node_cleanly() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut node = NodeProcess::start(&["--serve", "micro:partitions=0/1"]);
         node.signal(signal);

@@ -1,4 +1,4 @@
-//! A front whose replies contradict themselves: no command passes them on as answers.
+//! A front whose replies contradict themselves: no command prints them as answers.
 
 use crate::real::run_args;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use treefold_core::limits::Limits;
 use treefold_core::message::Message;
 use treefold_core::time::Duration;
 
-/// A front that answers one request, with these partitions and this status.
+/// Starts a front that answers one request with this status and this number of contributed partitions.
 fn front(status: Status, contributed: u32) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -54,7 +54,7 @@ fn front(status: Status, contributed: u32) -> (String, JoinHandle<()>) {
 }
 
 #[test]
-fn a_status_that_the_partitions_deny_is_an_error_that_names_both_and_not_code_0() {
+fn status_that_contradicts_partitions_is_an_error() {
     let (addr, serving) = front(Status::Full, 2);
     let ended = run_args(&["call", "micro/sum", "--at", &addr, "-o", "json"]);
     serving.join().unwrap();
@@ -65,7 +65,7 @@ fn a_status_that_the_partitions_deny_is_an_error_that_names_both_and_not_code_0(
 }
 
 #[test]
-fn a_status_that_the_partitions_bear_out_is_an_answer() {
+fn status_that_matches_partitions_is_an_answer() {
     let (addr, serving) = front(Status::Full, 4);
     let ended = run_args(&["call", "micro/sum", "--at", &addr]);
     serving.join().unwrap();

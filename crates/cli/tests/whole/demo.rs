@@ -1,11 +1,11 @@
-//! The demo over a small folder of real files: answers, faults, and how it ends.
+//! The demo over a small folder of real files: answers, faults, and its end.
 
 use crate::real::{Ended, run_with_input, treefold};
 use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A folder with forty texts, and where its index goes.
+/// A folder with forty texts, and the folder of its index.
 struct Corpus {
     folder: TempDir,
     data: TempDir,
@@ -14,21 +14,21 @@ struct Corpus {
 impl Corpus {
     fn new() -> Self {
         let corpus = Self {
-            folder: TempDir::new().expect("a folder of our own"),
-            data: TempDir::new().expect("a folder of our own"),
+            folder: TempDir::new().expect("a temporary folder"),
+            data: TempDir::new().expect("a temporary folder"),
         };
         for number in 0..40 {
             let animal = ["otter", "heron", "beaver", "newt"][number % 4];
             let text =
                 format!("# Note {number}\n\nBy the river there lives one {animal}, number {number}.\n");
             std::fs::write(corpus.folder.path().join(format!("note-{number:02}.md")), text)
-                .expect("a folder of our own");
+                .expect("a temporary folder");
         }
         corpus
     }
 
     fn args<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        let path = |dir: &'a TempDir| Path::to_str(dir.path()).expect("a path of our own");
+        let path = |dir: &'a TempDir| Path::to_str(dir.path()).expect("a temporary path");
         let own = ["demo", "--path", path(&self.folder), "--data-dir", path(&self.data), "--nodes", "4"];
         [&own[..], &["--partitions", "8"], rest].concat()
     }
@@ -59,7 +59,7 @@ fn queries_on_the_command_line_are_answered_one_line_each() {
 }
 
 #[test]
-fn people_see_rank_path_title_snippet_and_coverage() {
+fn text_shows_rank_path_title_snippet_and_coverage() {
     let shown = Corpus::new().demo(&["--query", "beaver"], "").stdout;
     for part in [
         "  1. note-",
@@ -70,11 +70,11 @@ fn people_see_rank_path_title_snippet_and_coverage() {
     ] {
         assert!(shown.contains(part), "{part:?} is not in {shown}");
     }
-    assert!(!shown.contains('\u{1b}'), "no colour where no terminal is");
+    assert!(!shown.contains('\u{1b}'), "no colour without a terminal");
 }
 
 #[test]
-fn a_killed_node_costs_nothing_while_replicas_live_and_its_partitions_without() {
+fn killed_node_loses_partitions_only_without_replicas() {
     let corpus = Corpus::new();
     let whole = corpus.demo(&["-o", "json", "--replicas", "2"], ":kill 1\notter\n");
     assert_eq!(whole.code, 0, "{} {}", whole.stdout, whole.stderr);
@@ -94,18 +94,25 @@ fn a_killed_node_costs_nothing_while_replicas_live_and_its_partitions_without() 
 }
 
 #[test]
-fn commands_from_a_pipe_do_what_they_say() {
+fn commands_from_a_pipe_are_executed() {
     let ended = Corpus::new()
         .demo(&[], "newt\n:tree\n:status\n:deadline 500ms\n:coverage 0.25\n:help\n:quit\notter\n");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    for part in ["» newt", "reduce ms", "members in sight", "within 500ms", "at least 0.25", ":stall N"] {
+    for part in [
+        "» newt",
+        "reduce ms",
+        "members in sight",
+        "deadline of answers is 500ms",
+        "at least 0.25",
+        ":stall N",
+    ] {
         assert!(ended.stdout.contains(part), "{part:?} is not in {}", ended.stdout);
     }
     assert!(!ended.stdout.contains("» otter"), "nothing is answered after :quit");
 }
 
 #[test]
-fn with_no_input_at_all_samples_are_answered_and_it_ends() {
+fn samples_are_answered_without_input() {
     let corpus = Corpus::new();
     let output = treefold().args(corpus.args(&["-o", "json"])).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -113,14 +120,14 @@ fn with_no_input_at_all_samples_are_answered_and_it_ends() {
 }
 
 #[test]
-fn a_query_that_cannot_be_read_is_said_once() {
+fn invalid_query_is_reported_once() {
     let ended = Corpus::new().demo(&["--query", "nofield:x"], "");
     assert_eq!(ended.code, 4, "{}", ended.stdout);
     assert_eq!(ended.stdout.matches("there is no field").count(), 1, "{}", ended.stdout);
 }
 
 #[test]
-fn nonsense_ends_a_script_and_says_why() {
+fn invalid_input_ends_a_script_with_the_reason() {
     let corpus = Corpus::new();
     let ended = corpus.demo(&[], ":kill 9\n");
     assert_eq!(ended.code, 2);

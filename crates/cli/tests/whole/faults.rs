@@ -1,6 +1,7 @@
-//! What only real processes show: nodes that are killed, or stopped in the middle of things.
+//! Faults of real processes: nodes that are killed, or stopped in the middle of their work.
 //!
-//! A stopped process keeps its sockets open and answers nothing, which no simulation does as the kernel does.
+//! A stopped process keeps its sockets open and answers nothing. A simulation cannot show how the kernel
+//! behaves then.
 
 use crate::real::{NodeProcess, run_args, wait_for_members};
 use serde_json::{Value, json};
@@ -10,14 +11,16 @@ use tempfile::TempDir;
 const NODES: u32 = 8;
 const PARTITIONS: u32 = 16;
 
-/// What each node serves: a partition lives on the node of its number and on the next ones, round the ring.
+/// Returns a node's argument of `--serve`.
+///
+/// A partition lives on the node with its number and on the next ones round the ring.
 fn serve(service: &str, node: u32, nodes: u32, replicas: u32) -> String {
     let hosts = |id: &u32| (0..replicas).any(|replica| (id + replica) % nodes == node);
     let ids: Vec<String> = (0..PARTITIONS).filter(hosts).map(|id| id.to_string()).collect();
     format!("{service}:partitions={}/{PARTITIONS}", ids.join(","))
 }
 
-/// Nodes that know each other and serve these services, each in sixteen partitions.
+/// Starts nodes that know each other and serve these services, each in sixteen partitions.
 fn cluster(nodes: u32, replicas: u32, services: &[&str]) -> Vec<NodeProcess> {
     let mut all: Vec<NodeProcess> = Vec::new();
     for node in 0..nodes {
@@ -32,20 +35,22 @@ fn cluster(nodes: u32, replicas: u32, services: &[&str]) -> Vec<NodeProcess> {
     all
 }
 
-/// A tree's node with parent and children, on the way down.
+/// Returns a node of the tree that has a parent and children.
 fn inner_node(tree: &Value) -> &Value {
     let children = tree["children"].as_array().expect("a list");
     let has_children = |node: &&Value| node["children"].as_array().is_some_and(|below| !below.is_empty());
     children.iter().find(has_children).expect("a binary tree of eight nodes is three levels deep")
 }
 
-/// Calls all partitions through a node down a tree whose nodes stand in the order of their names.
+/// Calls all partitions through a node, down a tree in the order of the nodes' names.
 fn call(at: &str, rest: &[&str]) -> crate::real::Ended {
     let common = ["call", "micro/sum", "--at", at, "--shape", "kary:2", "--deadline", "300ms", "-o", "json"];
     run_args(&[&common, rest].concat())
 }
 
-/// Stops an inner node of the tree that a call goes down, and calls again; with the node's name and partitions.
+/// Stops an inner node of the tree that a call goes down, and calls again.
+///
+/// Also returns the node's name and partitions.
 fn call_with_a_stopped_inner_node(nodes: &[NodeProcess]) -> (crate::real::Ended, String, BTreeSet<u64>) {
     let before = call(&nodes[0].addr, &["--explain"]);
     assert_eq!(before.code, 0, "{}", before.stdout);
@@ -54,9 +59,9 @@ fn call_with_a_stopped_inner_node(nodes: &[NodeProcess]) -> (crate::real::Ended,
     let addr = inner["node"].as_str().expect("a name").to_owned();
     let own = inner["partitions"].as_array().expect("a list").iter();
     let own = own.map(|id| id.as_u64().expect("a number")).collect();
-    // Whoever is stopped can't be asked.
-    let front = nodes.iter().find(|node| node.addr != addr).expect("there are eight");
-    let stopped = nodes.iter().find(|node| node.addr == addr).expect("it is one of ours");
+    // The stopped node can't be the front.
+    let front = nodes.iter().find(|node| node.addr != addr).expect("eight nodes");
+    let stopped = nodes.iter().find(|node| node.addr == addr).expect("a node of this test");
     stopped.signal(libc::SIGSTOP);
     (call(&front.addr, &["--min-coverage", "0.5"]), addr, own)
 }
@@ -83,21 +88,21 @@ fn with_a_replica_a_stopped_inner_node_costs_nothing() {
     assert_eq!(ended.json()["value"], json!((0..PARTITIONS).sum::<u32>()));
 }
 
-/// A small folder of texts in which every document scores differently or ties, as real ones do.
+/// A small folder of texts in which documents have different or equal scores, as in real folders.
 fn texts() -> TempDir {
-    let folder = TempDir::new().expect("a folder of our own");
+    let folder = TempDir::new().expect("a temporary folder");
     for number in 0..60 {
         let animal = ["otter", "heron", "beaver", "newt"][number % 4];
         let words = "river stone reed ".repeat(1 + number % 7);
         let text = format!("# Note {number}\n\nBy the {words}there lives one {animal}, then an otter.\n");
-        std::fs::write(folder.path().join(format!("note-{number:02}.md")), text).expect("it is writable");
+        std::fs::write(folder.path().join(format!("note-{number:02}.md")), text).expect("a writable file");
     }
     folder
 }
 
 #[test]
-fn any_shape_gives_what_one_node_gives() {
-    let (folder, data) = (texts(), TempDir::new().expect("a folder of our own"));
+fn every_shape_gives_the_same_answer_as_one_node() {
+    let (folder, data) = (texts(), TempDir::new().expect("a temporary folder"));
     let search = format!("search={}", folder.path().display());
     let data = format!(":data={}", data.path().display());
     let alone = NodeProcess::start(&[

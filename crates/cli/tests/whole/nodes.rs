@@ -1,4 +1,4 @@
-//! Nodes whose endpoints answer with rows, in processes of their own: this very program, run again.
+//! Nodes whose endpoints answer with rows, in separate processes: this same program, run again.
 
 use bytes::Bytes;
 use std::io::{BufRead, BufReader, Read};
@@ -9,20 +9,22 @@ use treefold::endpoint::{Endpoint, Opening, Outlet, Packet, Took};
 use treefold::foreign::Foreign;
 use treefold::{Node, Service};
 
-/// Rows that each endpoint has, and rows that are asked for.
+/// Number of rows of each endpoint.
 pub(crate) const ROWS: u32 = 100;
-/// The best that are asked for.
+/// Number of best rows requested.
 pub(crate) const K: u32 = 10;
 
-/// What a process that is to be a node finds in its environment: which one, of how many, and whom to join.
+/// Environment variable of a node's process: its number, the number of nodes, and the address to join.
 const PLACE: &str = "TREEFOLD_TEST_NODE";
 
-/// An endpoint's scores, best first; no two endpoints have the same.
+/// Returns an endpoint's scores, best first.
+///
+/// No two endpoints have an equal score.
 pub(crate) fn scores(endpoint: u32) -> impl Iterator<Item = f64> {
     (0..ROWS).map(move |row| f64::from((ROWS - row) * 1_000 + endpoint))
 }
 
-/// Rows as the guest has them: a score and a number.
+/// Reads rows in the guest's format: a score and a number.
 pub(crate) fn rows_of(packet: &Bytes) -> Vec<f64> {
     let score = |row: &[u8]| f64::from_le_bytes(row[..8].try_into().expect("16 bytes"));
     packet.chunks(16).map(score).collect()
@@ -32,12 +34,12 @@ struct Rows(Bytes);
 
 impl Endpoint for Rows {
     fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took {
-        outlet.send_tagged(packet.tag, self.0.clone()).expect("few are on their way");
+        outlet.send_tagged(packet.tag, self.0.clone()).expect("few packets are in flight");
         Took::Now
     }
 }
 
-/// The service with one of its endpoints.
+/// Makes the service with one of its endpoints.
 pub(crate) fn figures(at: u32, total: u32) -> Service {
     let kind = |opening: &Opening| {
         let number = u64::from(opening.endpoint).to_le_bytes();
@@ -47,7 +49,9 @@ pub(crate) fn figures(at: u32, total: u32) -> Service {
     Service::new("figures").endpoints([at], kind).total(total)
 }
 
-/// A node in a process of its own; it ends when this is dropped.
+/// A node in a separate process.
+///
+/// It ends when this is dropped.
 pub(crate) struct StreamNode {
     child: Child,
     _stdin: ChildStdin,
@@ -57,7 +61,7 @@ pub(crate) struct StreamNode {
 impl StreamNode {
     /// Runs this program again, as node `at` of `total`, and waits until it listens.
     pub(crate) fn start(args: &[&str], at: u32, total: u32, join: Option<String>) -> Self {
-        let program = std::env::current_exe().expect("a program knows where it is");
+        let program = std::env::current_exe().expect("the program's path is known");
         let mut child = Command::new(program)
             .args(args)
             .env(PLACE, format!("{at} {total} {}", join.unwrap_or_default()))
@@ -71,19 +75,19 @@ impl StreamNode {
             .map_while(Result::ok)
             .find_map(|line| line.split_once("listening on ").map(|(_, addr)| addr.to_owned()));
         let stdin = child.stdin.take().expect("a pipe");
-        Self { child, _stdin: stdin, addr: addr.expect("it says where it listens") }
+        Self { child, _stdin: stdin, addr: addr.expect("it prints its address") }
     }
 }
 
 impl Drop for StreamNode {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Is the node that the environment says, until nobody holds its standard input any more.
+/// Runs the node that the environment describes, until its standard input is closed.
 pub(crate) async fn serve_until_stdin_ends(foreign: Arc<dyn Foreign>) {
     let place = std::env::var(PLACE).expect("it is started by a test");
     let mut place = place.split(' ');
@@ -93,11 +97,11 @@ pub(crate) async fn serve_until_stdin_ends(foreign: Arc<dyn Foreign>) {
     let node = Node::builder().join(join).service(figures(at, total)).foreign(foreign);
     let node = node.start().await.expect("it starts");
     let met = node.members_at_least(at as usize + 1, Duration::from_secs(30)).await;
-    assert!(met, "it finds those that were started before it");
+    assert!(met, "it finds the nodes that were started before it");
     println!("listening on {}", node.addr());
     let wait = || {
-        // Whatever comes, or does not: the end of it is the end of this node.
+        // The node ends at the end of its input, with or without data or an error.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
     };
-    tokio::task::spawn_blocking(wait).await.expect("it only waits");
+    tokio::task::spawn_blocking(wait).await.expect("waiting does not panic");
 }

@@ -1,5 +1,5 @@
-//! Operators in WebAssembly over streams: pushed to clusters that run, in this process and in others; and what it
-//! costs when they misbehave.
+//! Operators in WebAssembly over streams: pushed to running clusters, in this process and in others, and
+//! misbehaving.
 
 use crate::nodes::{K, StreamNode, figures, rows_of, scores, serve_until_stdin_ends};
 use crate::real::run_args;
@@ -14,7 +14,7 @@ const TOP_K: &[u8] = include_bytes!("../../../wasm/fixtures/top_k.wasm");
 const TOP_K_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wasm/fixtures/top_k.wasm");
 const FAULTY: &[u8] = include_bytes!("../../../wasm/fixtures/faulty.wasm");
 
-/// A filter that gives each wave's tag, but for some tags.
+/// A filter that returns each wave's tag, but misbehaves for some tags.
 const CAPRICIOUS: &str = r#"(module (memory (export "memory") 1)
     (func (export "treefold_abi_v1"))
     (func (export "treefold_alloc") (param i32) (result i32) (i32.const 4096))
@@ -33,7 +33,7 @@ async fn cluster(nodes: u32) -> Cluster {
     let cluster = Cluster::embedded(nodes as usize)
         .service(move |at| vec![figures(at as u32, nodes)])
         .configure(|_, node| node.foreign(foreign::guests()));
-    cluster.start().await.expect("the nodes meet")
+    cluster.start().await.expect("the nodes find each other")
 }
 
 async fn open(client: &Client, filter: &str, params: &'static [u8]) -> Stream {
@@ -46,7 +46,7 @@ async fn next(stream: &mut Stream) -> StreamWave<Bytes> {
     tokio::time::timeout(Duration::from_secs(30), stream.wave()).await.expect("it comes").expect("it is open")
 }
 
-/// The best of all rows of so many endpoints.
+/// Returns the best of all rows of `endpoints` endpoints.
 fn best(endpoints: u32) -> Vec<f64> {
     let mut all: Vec<f64> = (0..endpoints).flat_map(scores).collect();
     all.sort_by(|a, b| b.total_cmp(a));
@@ -55,17 +55,17 @@ fn best(endpoints: u32) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn a_guests_traps_loops_greed_and_garbage_cost_their_waves_and_nothing_else() {
+async fn misbehaving_guest_loses_only_its_own_waves() {
     let cluster = cluster(5).await;
     let client = cluster.client(0);
     let pushed = client.operator_push(wat::parse_str(CAPRICIOUS).expect("it is a module")).await;
-    let capricious = filter_name(pushed.expect("it is taken").id);
+    let capricious = filter_name(pushed.expect("the node accepts it").id);
     let mut stream = open(&client, &capricious, b"").await;
     let mut other = open(&client, "count", b"").await;
     for (tag, told) in [
         (1, &[][..]),
         (2, &["unreachable"]),
-        // On a busy machine the filter's patience ends before the guest has used up its fuel.
+        // On a busy machine the filter's time limit may end before the guest has used up its fuel.
         (3, &["fuel", "longer than"]),
         (4, &["beyond its memory"]),
         (5, &["memory"]),
@@ -77,7 +77,7 @@ async fn a_guests_traps_loops_greed_and_garbage_cost_their_waves_and_nothing_els
             assert_eq!((wave.contributors, wave.packets), (PartitionSet::first(5), vec![tag_packet(tag)]));
             continue;
         }
-        assert_eq!(wave.packets.len(), 0, "nothing of it is good");
+        assert_eq!(wave.packets.len(), 0, "a failed filter gives no packets");
         let mut missing = PartitionSet::new();
         for loss in &wave.missing {
             let Reason::FilterFailed(text) = &loss.reason else { panic!("{tag}: {:?}", wave.missing) };
@@ -85,7 +85,7 @@ async fn a_guests_traps_loops_greed_and_garbage_cost_their_waves_and_nothing_els
             missing.union_with(&loss.partitions);
         }
         assert_eq!(missing, PartitionSet::first(5));
-        assert_eq!(next(&mut other).await.contributors.len(), 5, "the other stream goes on");
+        assert_eq!(next(&mut other).await.contributors.len(), 5, "the other stream continues");
     }
     assert!(cluster.nodes().iter().all(treefold::Node::is_running));
 }
@@ -95,13 +95,13 @@ fn tag_packet(tag: u64) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_guests_panic_and_its_own_refusal_arrive_in_words() {
+async fn guest_panic_and_refusal_are_reported_as_text() {
     let cluster = cluster(3).await;
     let client = cluster.client(0);
     for (guest, params, told) in
         [(FAULTY, &b""[..], "faulty.rs"), (TOP_K, b"ten", "the parameter is k, a u32")]
     {
-        let pushed = client.operator_push(guest).await.expect("it is taken");
+        let pushed = client.operator_push(guest).await.expect("the node accepts it");
         let mut stream = open(&client, &filter_name(pushed.id), params).await;
         let wave = next(&mut stream).await;
         let reasons: Vec<String> = wave.missing.iter().map(|loss| loss.reason.to_string()).collect();
@@ -110,7 +110,7 @@ async fn a_guests_panic_and_its_own_refusal_arrive_in_words() {
 }
 
 #[tokio::test]
-async fn what_is_no_guest_is_refused_by_what_it_lacks() {
+async fn invalid_module_is_refused_with_the_reason() {
     let cluster = cluster(1).await;
     let client = cluster.client(0);
     for (text, why) in [
@@ -124,12 +124,12 @@ async fn what_is_no_guest_is_refused_by_what_it_lacks() {
         ),
     ] {
         let refused = client.operator_push(wat::parse_str(text).expect("it is a module")).await;
-        let refused = refused.expect_err("it is no guest").to_string();
+        let refused = refused.expect_err("it is not a guest").to_string();
         assert!(refused.contains(why), "{refused}");
     }
 }
 
-/// Run by the test below as a process of its own.
+/// Run by the tests below as a separate process.
 #[tokio::test]
 #[ignore = "a node for other tests"]
 async fn a_node() {
@@ -137,7 +137,7 @@ async fn a_node() {
 }
 
 #[tokio::test]
-async fn a_guest_that_is_pushed_to_sixteen_processes_folds_their_rows() {
+async fn pushed_guest_folds_rows_of_sixteen_processes() {
     const NODES: u32 = 16;
     let mut nodes: Vec<StreamNode> = Vec::new();
     for at in 0..NODES {
@@ -152,9 +152,9 @@ async fn a_guest_that_is_pushed_to_sixteen_processes_folds_their_rows() {
     let builder = || Client::builder().at([&nodes[0].addr]).direct(true).foreign(foreign::guests());
     let client = builder().connect().await.expect("it connects");
     let mut plain = all_of(&client, NODES, "").await;
-    assert_eq!(next(&mut plain).await.packets.len(), NODES as usize, "the cluster is at work");
+    assert_eq!(next(&mut plain).await.packets.len(), NODES as usize, "all endpoints answer");
 
-    let pushed = client.operator_push(TOP_K).await.expect("it is taken");
+    let pushed = client.operator_push(TOP_K).await.expect("the node accepts it");
     let mut stream = open(&client, &filter_name(pushed.id), &[K as u8, 0, 0, 0]).await;
     let wave = next(&mut stream).await;
     assert_eq!(wave.contributors, PartitionSet::first(NODES), "{:?}", wave.missing);
@@ -168,7 +168,7 @@ async fn a_guest_that_is_pushed_to_sixteen_processes_folds_their_rows() {
     );
 }
 
-/// A stream that has all endpoints in it; a direct client learns of the members one by one.
+/// Opens a stream until it includes all endpoints, because a direct client learns of the members one by one.
 async fn all_of(client: &Client, nodes: u32, filter: &str) -> Stream {
     loop {
         let stream = open(client, filter, b"").await;
@@ -180,7 +180,7 @@ async fn all_of(client: &Client, nodes: u32, filter: &str) -> Stream {
 }
 
 #[tokio::test]
-async fn what_the_command_pushed_to_one_node_is_found_by_whoever_opens_a_stream() {
+async fn pushed_operator_is_found_by_streams_of_other_nodes() {
     const NODES: u32 = 4;
     let mut nodes: Vec<StreamNode> = Vec::new();
     for at in 0..NODES {
@@ -203,7 +203,7 @@ async fn what_the_command_pushed_to_one_node_is_found_by_whoever_opens_a_stream(
 }
 
 #[test]
-fn inspect_says_what_a_file_is_and_why_a_node_would_refuse_it() {
+fn inspect_describes_modules_and_refusals() {
     let good = run_args(&["operator", "inspect", TOP_K_PATH, "-o", "json"]);
     assert_eq!((good.code, good.json()["kind"].as_str()), (0, Some("reduce")));
     let text = run_args(&["operator", "inspect", TOP_K_PATH]).stdout;
@@ -223,7 +223,7 @@ fn inspect_says_what_a_file_is_and_why_a_node_would_refuse_it() {
 }
 
 #[test]
-fn a_node_of_the_command_takes_lists_and_refuses() {
+fn node_accepts_lists_and_refuses_operators() {
     let node = crate::real::NodeProcess::start(&[]);
     let none = run_args(&["operator", "list", "--at", &node.addr]);
     assert_eq!((none.code, none.stdout.trim()), (0, "none"));
@@ -237,15 +237,15 @@ fn a_node_of_the_command_takes_lists_and_refuses() {
     );
     let refused =
         run_args(&["operator", "push", env!("CARGO_MANIFEST_DIR").trim_end_matches('/'), "--at", &node.addr]);
-    assert_eq!(refused.code, 1, "a folder is no module");
+    assert_eq!(refused.code, 1, "a folder is not a module");
 }
 
 #[test]
-fn the_command_tells_a_guest_its_parameter_in_its_own_bytes() {
+fn filter_params_in_hex_reach_the_guest_unchanged() {
     let node = crate::real::NodeProcess::start(&["--serve", "echo:partitions=0-1/2"]);
     let pushed = run_args(&["operator", "push", TOP_K_PATH, "--at", &node.addr, "-o", "json"]);
     let filter = pushed.json()["filter"].as_str().expect("a name").to_owned();
-    // Each endpoint gives one row, a score and a document; of the two, one is best.
+    // Each endpoint returns one row, a score and a document; the fold keeps the better one.
     let row = [0.5_f64.to_le_bytes(), 7_u64.to_le_bytes()].concat();
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     std::io::Write::write_all(&mut file, &row).expect("it is written");

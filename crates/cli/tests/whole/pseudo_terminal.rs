@@ -1,4 +1,4 @@
-//! A terminal that a test holds the other end of.
+//! A pseudo-terminal whose other end a test holds.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,11 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A program on a terminal of its own, killed when dropped.
+/// A program on its own terminal, killed when dropped.
 pub(crate) struct OnTerminal {
     pub(crate) child: Child,
     keyboard: File,
-    /// The program's side, kept open so that what it did to the terminal can be seen after it ended.
+    /// The program's side, kept open so that the test can read the terminal's modes after the program has
+    /// ended.
     line: OwnedFd,
     shown: Arc<Mutex<Vec<u8>>>,
 }
@@ -22,7 +23,7 @@ impl OnTerminal {
         let (keyboard, line) = pair(columns, lines);
         let side = || Stdio::from(line.try_clone().expect("a descriptor"));
         command.stdin(side()).stdout(side()).stderr(side());
-        // SAFETY: between fork and exec these two system calls touch no memory of ours.
+        // SAFETY: between fork and exec these two system calls touch no memory of this process.
         unsafe {
             command.pre_exec(|| {
                 if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
@@ -36,32 +37,34 @@ impl OnTerminal {
         let (mut screen, kept) = (keyboard.try_clone().expect("a descriptor"), Arc::clone(&shown));
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // It ends with the terminal.
+            // The thread ends with the terminal.
             while let Ok(bytes @ 1..) = screen.read(&mut buffer) {
-                kept.lock().expect("nobody panicked").extend_from_slice(&buffer[..bytes]);
+                kept.lock().expect("no thread panicked").extend_from_slice(&buffer[..bytes]);
             }
         });
         Self { child, keyboard, line, shown }
     }
 
-    /// Everything it has shown, with its control sequences.
+    /// Returns all output so far, with its control sequences.
     pub(crate) fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().expect("nobody panicked")).into_owned()
+        String::from_utf8_lossy(&self.shown.lock().expect("no thread panicked")).into_owned()
     }
 
-    /// Presses keys.
+    /// Sends key presses.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
 
-    /// Makes the terminal another size; the program is told by its kernel.
+    /// Resizes the terminal.
+    ///
+    /// The kernel informs the program.
     pub(crate) fn resize(&self, columns: u16, lines: u16) {
         let size = size(columns, lines);
         // SAFETY: the kernel reads one structure that outlives the call.
         assert_eq!(unsafe { libc::ioctl(self.line.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }, 0);
     }
 
-    /// Whether keys are echoed and gathered into lines, as a shell wants it.
+    /// Returns true if keys are echoed and gathered into lines, as a shell sets it.
     pub(crate) fn is_as_a_shell_wants_it(&self) -> bool {
         // SAFETY: the kernel fills one structure of plain integers.
         let modes = unsafe {
@@ -76,7 +79,7 @@ impl OnTerminal {
 
 impl Drop for OnTerminal {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -86,11 +89,12 @@ fn size(columns: u16, lines: u16) -> libc::winsize {
     libc::winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Both ends of a new terminal.
+/// Returns both ends of a new terminal.
 fn pair(columns: u16, lines: u16) -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (-1, -1);
     let mut size = size(columns, lines);
-    // SAFETY: two descriptors are written, one structure is read, and what is left out may be.
+    // SAFETY: openpty writes two descriptors and reads one structure; the null pointers are optional
+    // arguments.
     unsafe {
         let opened = libc::openpty(
             &raw mut ours,

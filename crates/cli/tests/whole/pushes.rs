@@ -1,5 +1,5 @@
-//! Applications whose workers push, as real processes: the commands, a worker in another language, and relays that are
-//! killed and stopped under them.
+//! Applications whose workers push, as real processes: the commands, a worker in another language, and relays
+//! that are killed and stopped while workers are attached.
 
 use crate::real::{Ended, NodeProcess, run_args, run_with_input, treefold, wait_for_members, wait_until};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Relays that accept `words`.
+/// Starts relays that accept `words`.
 fn relays(count: usize) -> Vec<NodeProcess> {
     let mut relays: Vec<NodeProcess> = Vec::new();
     for at in 0..count {
@@ -21,7 +21,7 @@ fn relays(count: usize) -> Vec<NodeProcess> {
     relays
 }
 
-/// A child process that is killed when it is dropped.
+/// A child process that is killed when this is dropped.
 struct Killed(Child);
 
 impl Killed {
@@ -34,14 +34,14 @@ impl Killed {
         };
         read(self.0.stdout.take().map(|pipe| Box::new(pipe) as _), &mut stdout);
         read(self.0.stderr.take().map(|pipe| Box::new(pipe) as _), &mut stderr);
-        let code = self.0.wait().expect("it ends").code().expect("by itself");
+        let code = self.0.wait().expect("it ends").code().expect("ended by itself, not by a signal");
         Ended { code, stdout, stderr }
     }
 }
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -58,7 +58,7 @@ fn master(at: &str, request: &str, expect: &str) -> Killed {
     spawn(command)
 }
 
-/// A worker in Python, which begins to push once `gate` exists.
+/// A worker in Python that begins to push once `gate` exists.
 struct Foreign {
     process: Killed,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -74,25 +74,27 @@ impl Foreign {
         Self { process, lines }
     }
 
-    /// What it says next.
+    /// Returns its next line of output.
     fn said(&mut self) -> String {
         let line = self.lines.next().and_then(Result::ok);
         line.unwrap_or_else(|| panic!("it has ended: {:?}", self.process.0.try_wait()))
     }
 }
 
-/// True when there is a Python to run; without one nothing can be shown of it.
+/// Returns true if Python is installed.
+///
+/// Without it, the test is skipped.
 fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output();
     let has = found.is_ok_and(|found| found.status.success());
     if !has {
-        eprintln!("there is no python3 here, and nothing is shown");
+        eprintln!("python3 is not installed, so the test is skipped");
     }
     has
 }
 
 #[test]
-fn the_commands_are_both_sides_of_an_application() {
+fn master_and_worker_commands_complete_a_request() {
     let relays = relays(2);
     let master = master(&relays[0].addr, "7", "0-1");
     let piece = ["push", "worker", "words", "--request", "7", "--piece-lines", "1", "-o", "json"];
@@ -150,7 +152,7 @@ fn workers_in_another_language_push_and_survive_their_relay() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_its_exit_code() {
+fn errors_have_their_exit_codes() {
     let relays = relays(1);
     let at = relays[0].addr.as_str();
     let master = ["push", "master", "words/sum-lines", "--request", "1", "--expect", "0-1", "--at"];
@@ -166,7 +168,7 @@ fn what_goes_wrong_is_told_with_its_exit_code() {
     assert!(refused.stderr.contains("accepted here: words"), "{}", refused.stderr);
     let unannounced = run_with_input(&[&worker[..], &["words"]].concat(), "a\t1\n");
     assert_eq!(unannounced.code, 1);
-    assert!(unannounced.stderr.contains("has its master announced it?"), "{}", unannounced.stderr);
+    assert!(unannounced.stderr.contains("check that its master has announced it"), "{}", unannounced.stderr);
     let failed = run_args(&[&worker[..], &["words", "--packet", "{}"]].concat());
     assert_eq!(failed.code, 2, "{}", failed.stderr);
 }

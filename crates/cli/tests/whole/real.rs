@@ -1,20 +1,20 @@
-//! Real processes: starts the program under test, reads what it prints, and ends it, whatever happens.
+//! Real processes: starts the program under test, reads its output, and ends it in every case.
 
-#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program under test.
+/// Returns a command that runs the program under test.
 pub(crate) fn treefold() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_treefold"));
     command.env_remove("TREEFOLD_LOG").env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
 
-/// How a command ended.
+/// Exit code and output of a command.
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -30,7 +30,7 @@ impl Ended {
         }
     }
 
-    /// The one JSON value on its standard output.
+    /// Parses the one JSON value on its standard output.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error} in {:?}; {}", self.stdout, self.stderr))
@@ -47,7 +47,7 @@ pub(crate) fn run_args(args: &[&str]) -> Ended {
     Ended::of(treefold().args(args).output().expect("the program can be started"))
 }
 
-/// Runs a command line to its end with something on its standard input.
+/// Runs a command line to its end with this text on its standard input.
 pub(crate) fn run_with_input(args: &[&str], input: &str) -> Ended {
     let mut command = treefold();
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -65,26 +65,26 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts a node on a free port and waits until it says that it listens.
+    /// Starts a node on a free port and waits until it prints its address.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = treefold();
         command.args(["node", "--listen", "127.0.0.1:0"]).args(args).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program can be started");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
-        let addr = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
+        BufReader::new(stdout).read_line(&mut line).expect("it prints its address");
+        let addr = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it printed {line:?}"));
         Self { addr: addr.to_owned(), child }
     }
 
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: i32) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+        // SAFETY: kill touches no memory; the process is a child that was not waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     }
 
-    /// Waits for its end; the exit code, `None` when a signal ended it.
+    /// Waits for its end and returns the exit code, or `None` if a signal ended it.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().expect("it can be waited for").code()
     }
@@ -92,13 +92,13 @@ impl NodeProcess {
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Nodes that know each other, each with its share of `micro`'s partitions.
+/// Starts nodes that know each other, each with its part of `micro`'s partitions.
 pub(crate) fn micro_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
     let mut all: Vec<NodeProcess> = Vec::new();
     for at in 0..nodes {
@@ -116,7 +116,7 @@ pub(crate) fn micro_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
     all
 }
 
-/// Nodes that know each other, each a host by another name; `total` hosts are expected.
+/// Starts nodes that know each other, each a host with its own name; `total` hosts are expected.
 pub(crate) fn hosts_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
     let mut all: Vec<NodeProcess> = Vec::new();
     for id in 0..nodes {
@@ -126,7 +126,7 @@ pub(crate) fn hosts_cluster(nodes: u32, total: u32) -> Vec<NodeProcess> {
     all
 }
 
-/// A node that is host `id` of so many.
+/// Starts a node that is host `id` of `total`.
 pub(crate) fn host(id: u32, total: u32, join: Option<&NodeProcess>) -> NodeProcess {
     let serve = format!("hosts:partitions={id}/{total}:name=web-{id}");
     let mut args = vec!["--serve", &serve];
@@ -134,7 +134,7 @@ pub(crate) fn host(id: u32, total: u32, join: Option<&NodeProcess>) -> NodeProce
     NodeProcess::start(&args)
 }
 
-/// Returns once `holds` is true, which it must be before long.
+/// Returns once `holds` returns true; panics after a time limit.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let give_up_at = Instant::now() + Duration::from_secs(30);
     while !holds() {
@@ -143,7 +143,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns once a node has so many members in sight, itself included.
+/// Returns once a node has `members` members in sight, including itself.
 pub(crate) fn wait_for_members(addr: &str, members: usize) {
     wait_until(&format!("{addr} sees {members} members"), || {
         let status = run_args(&["status", "--at", addr, "-o", "json"]);

@@ -1,11 +1,11 @@
-//! Relays as real processes: calls run over them, and over what is left when one is killed or stopped.
+//! Relays as real processes: calls run over them, and over the remaining nodes if one is killed or stopped.
 
 use crate::real::{Ended, NodeProcess, micro_cluster, run_args, wait_for_members};
 use serde_json::{Value, json};
 
 const PARTITIONS: u32 = 8;
 
-/// Four nodes in two racks that hold `micro`, and a relay for each of the racks.
+/// Starts four nodes in two racks that serve `micro`, and a relay for each rack.
 fn cluster() -> (Vec<NodeProcess>, Vec<NodeProcess>) {
     let nodes = micro_cluster(4, PARTITIONS);
     let relay = |rack| NodeProcess::start(&["--relay", "--rack", rack, "--join", &nodes[0].addr]);
@@ -19,7 +19,7 @@ fn call(at: &NodeProcess, more: &[&str]) -> Ended {
     run_args(&[&args[..], more].concat())
 }
 
-/// The nodes that had children.
+/// Returns the nodes that had children.
 fn inner(answer: &Value) -> Vec<String> {
     let (mut open, mut inner) = (vec![&answer["tree"]], Vec::new());
     while let Some(node) = open.pop() {
@@ -46,7 +46,7 @@ fn calls_run_over_relays_where_there_are_any() {
         assert_eq!(inner(&answer), expected, "{answer}");
     }
     let answer = call(&nodes[0], &["--shape", "adaptive"]).json();
-    assert!(inner(&answer).iter().all(|node| !expected.contains(node)), "it was asked for otherwise");
+    assert!(inner(&answer).iter().all(|node| !expected.contains(node)), "another shape was requested");
     let drawn = run_args(&["call", "micro/sum", "--at", &nodes[0].addr, "--explain"]);
     assert!(drawn.stdout.contains("relay"), "{}", drawn.stdout);
     let status = run_args(&["status", "--at", &nodes[0].addr, "-o", "json"]).stdout;
@@ -54,7 +54,7 @@ fn calls_run_over_relays_where_there_are_any() {
 }
 
 #[test]
-fn relays_that_are_killed_or_stopped_cost_nobody() {
+fn killed_or_stopped_relays_lose_no_partition() {
     for signal in [libc::SIGKILL, libc::SIGSTOP] {
         let (nodes, relays) = cluster();
         for (round, relay) in relays.iter().enumerate() {
@@ -64,7 +64,7 @@ fn relays_that_are_killed_or_stopped_cost_nobody() {
                 assert_eq!(
                     answer["value"],
                     json!(28),
-                    "signal {signal}, {} relays less: {answer}",
+                    "signal {signal}, {} relays fewer: {answer}",
                     round + 1
                 );
             }
@@ -73,11 +73,11 @@ fn relays_that_are_killed_or_stopped_cost_nobody() {
 }
 
 #[test]
-fn a_relay_holds_nothing() {
+fn invalid_relay_and_share_arguments_are_refused() {
     let refused = run_args(&["node", "--relay", "--serve", "echo:partitions=0/1"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     let refused = run_args(&["tree", "--nodes", "4", "--shape", "on-path"]);
-    assert!(refused.code == 2 && refused.stderr.contains("where nodes stand"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("nodes' locations"), "{}", refused.stderr);
     let refused = run_args(&["node", "--share", "search"]);
     assert!(refused.code == 2 && refused.stderr.contains("as in search=3"), "{}", refused.stderr);
 }

@@ -1,4 +1,4 @@
-//! Shares as real processes have them: set while nodes run, at one and at all, and refused as a whole.
+//! Shares of real processes: set while nodes run, at one node and at all, and refused as a whole.
 
 use crate::real::{NodeProcess, micro_cluster, run_args, wait_for_members};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn shares_are_set_while_a_node_runs() {
     let call = run_args(&["call", "micro/sum", "--at", &node.addr, "--params", "null", "-o", "json"]);
     assert_eq!(call.code, 0, "{}", call.stderr);
     let shown = run_args(&[&["shares", "show"][..], &at].concat()).json();
-    assert_eq!(service(&shown, 0, "micro")["share"], 0.5, "what was refused has set nothing");
+    assert_eq!(service(&shown, 0, "micro")["share"], 0.5, "the refused command has set nothing");
     assert!(service(&shown, 0, "micro")["jobs_done"].as_u64() > Some(0), "{shown}");
 }
 

@@ -1,9 +1,11 @@
-//! Experiments are listed by name; what names none, or has no place to go, is refused before anything is run.
+//! Experiments are listed by name.
+//!
+//! Unknown names and unwritable outputs are refused before any run.
 
 use crate::real::{run, run_args};
 use serde_json::json;
 
-/// The experiments' names.
+/// Returns the experiments' names.
 fn names() -> Vec<String> {
     let listed = run("sim list -o json").json();
     let listed = listed.as_array().expect("an array").clone();
@@ -11,7 +13,7 @@ fn names() -> Vec<String> {
 }
 
 #[test]
-fn experiments_are_listed_for_people_and_for_scripts() {
+fn experiments_are_listed_as_text_and_json() {
     let listed = run("sim list -o json").json();
     for experiment in listed.as_array().expect("an array") {
         for field in ["name", "about", "paper"] {
@@ -28,7 +30,7 @@ fn experiments_are_listed_for_people_and_for_scripts() {
 }
 
 #[test]
-fn an_unknown_experiment_is_refused_with_the_names_there_are() {
+fn unknown_experiment_is_refused_with_the_known_names() {
     for line in ["sim run nonsense", "sim plot nonsense"] {
         let refused = run(line);
         assert_eq!(refused.code, 2, "{}", refused.stderr);
@@ -40,7 +42,7 @@ fn an_unknown_experiment_is_refused_with_the_names_there_are() {
 }
 
 #[test]
-fn examples_in_the_help_name_experiments_that_there_are() {
+fn help_examples_name_existing_experiments() {
     for command in ["run", "plot"] {
         let help = run(&format!("sim {command} --help")).stdout;
         let start = format!("  treefold sim {command} ");
@@ -54,7 +56,7 @@ fn examples_in_the_help_name_experiments_that_there_are() {
 }
 
 #[test]
-fn pictures_are_drawn_from_points_on_file() {
+fn pictures_are_drawn_from_points_in_files() {
     let directory = tempfile::tempdir().unwrap();
     let in_directory = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let name = "calls-homogeneous";
@@ -77,7 +79,7 @@ fn pictures_are_drawn_from_points_on_file() {
 }
 
 #[test]
-fn flags_that_make_no_sense_are_refused() {
+fn invalid_flags_are_refused() {
     for line in
         ["sim plot --from . --quick", "sim run", "sim run nonsense --repeat 0", "sim evaluate --threads 0"]
     {
@@ -99,7 +101,7 @@ fn flags_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_is_found_out_before_anything_is_run() {
+fn unwritable_output_is_refused_before_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "by hand").unwrap();
@@ -117,7 +119,7 @@ fn what_cannot_be_written_is_found_out_before_anything_is_run() {
 }
 
 #[test]
-fn a_scenario_that_cannot_be_played_is_refused_by_file_and_field() {
+fn invalid_scenario_is_refused_by_file_and_field() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let kept = std::fs::read_to_string("../sim/testdata/two_alone.json").unwrap();
     let mut scenario: serde_json::Value = serde_json::from_str(&kept).unwrap();
@@ -130,7 +132,7 @@ fn a_scenario_that_cannot_be_played_is_refused_by_file_and_field() {
 }
 
 #[test]
-fn a_page_with_no_place_for_it_is_left_alone_and_nothing_is_run() {
+fn page_without_markers_is_unchanged_and_nothing_runs() {
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("page.md");
     let out = directory.path().join("figures");
@@ -145,11 +147,11 @@ fn a_page_with_no_place_for_it_is_left_alone_and_nothing_is_run() {
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "by hand\n");
     assert!(!out.exists(), "nothing was written");
     let elsewhere = evaluate("/elsewhere");
-    assert_eq!(elsewhere.code, 2, "links from the page would not hold: {}", elsewhere.stderr);
+    assert_eq!(elsewhere.code, 2, "links from the page would be invalid: {}", elsewhere.stderr);
 }
 
 #[test]
-fn an_overlay_that_holds_no_points_is_refused_by_file_and_field() {
+fn invalid_overlay_is_refused_by_file_and_field() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), r#"[{"series": "adaptive"}]"#).unwrap();
     let directory = tempfile::tempdir().unwrap();

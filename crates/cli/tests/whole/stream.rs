@@ -1,11 +1,11 @@
-//! Streams over real processes: from the command line, and with nodes that are stopped, killed and started anew.
+//! Streams over real processes: from the command line, and with nodes that are stopped, killed and restarted.
 
 use crate::real::{NodeProcess, host, hosts_cluster, run, run_args, treefold, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 
-/// A stream that runs until it is told otherwise; its waves are read as they come.
+/// A stream that runs until it is stopped; its waves are read as they come.
 struct Watched {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -23,11 +23,11 @@ impl Watched {
 
     fn wave(&mut self) -> Value {
         let mut line = String::new();
-        assert!(self.lines.read_line(&mut line).expect("it says something") > 0, "the stream goes on");
+        assert!(self.lines.read_line(&mut line).expect("it prints a wave") > 0, "the stream continues");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line:?}"))
     }
 
-    /// Reads waves until one is as it should be, which one must be before long.
+    /// Reads waves until one satisfies `holds`; panics after a time limit.
     fn wave_where(&mut self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
         let mut found = None;
         wait_until(what, || {
@@ -41,20 +41,20 @@ impl Watched {
 
     fn signal(&self, signal: i32) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+        // SAFETY: kill touches no memory; the process is a child that was not waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the filter `count` made of a wave: the sum over its packets.
+/// Returns the result of the filter `count` for a wave: the sum over its packets.
 fn counted(wave: &Value) -> u64 {
     let packets = wave["packets"].as_array().expect("a list");
     packets.iter().map(|packet| packet["values"][0].as_u64().expect("a count")).sum()
@@ -105,7 +105,7 @@ fn hosts_are_folded_wave_by_wave() {
 }
 
 #[test]
-fn whoever_is_not_there_makes_a_wave_partial() {
+fn missing_endpoint_makes_a_wave_partial() {
     let nodes = hosts_cluster(2, 3);
     let args = ["stream", "hosts", "--filter", "count", "--count", "1", "--at", &nodes[0].addr, "-o", "json"];
     let ended = run_args(&args);
@@ -118,14 +118,14 @@ fn whoever_is_not_there_makes_a_wave_partial() {
 }
 
 #[test]
-fn a_stopped_node_is_missing_and_comes_back_and_nobody_waits_for_it() {
+fn stopped_node_returns_and_waves_do_not_wait_for_it() {
     let nodes = hosts_cluster(3, 3);
     let mut stream = Watched::start(&nodes[0], &["--sync", "time-out:300"]);
-    stream.wave_where("all are there", |wave| contributed(wave) == 3);
+    stream.wave_where("all hosts are in a wave", |wave| contributed(wave) == 3);
     nodes[2].signal(libc::SIGSTOP);
     let mut tag = 0;
-    let without = stream.wave_where("waves go on without it", |wave| {
-        assert_eq!(counted(wave), contributed(wave), "no wave counts anybody who is not in it");
+    let without = stream.wave_where("waves continue without it", |wave| {
+        assert_eq!(counted(wave), contributed(wave), "no wave counts a host that is not in it");
         contributed(wave) == 2 && std::mem::replace(&mut tag, wave["tag"].as_u64().unwrap()) > 0
     });
     assert_eq!(without["missing"][0]["partition"], 2);
@@ -138,13 +138,13 @@ fn a_stopped_node_is_missing_and_comes_back_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_host_that_is_killed_and_started_anew_takes_part_again() {
+fn restarted_host_takes_part_again() {
     let mut nodes = hosts_cluster(3, 3);
     let mut stream = Watched::start(&nodes[0], &[]);
-    stream.wave_where("all are there", |wave| contributed(wave) == 3);
+    stream.wave_where("all hosts are in a wave", |wave| contributed(wave) == 3);
     nodes[1].signal(libc::SIGKILL);
     nodes[1].wait();
-    stream.wave_where("waves go on without it", |wave| contributed(wave) == 2);
+    stream.wave_where("waves continue without it", |wave| contributed(wave) == 2);
     nodes[1] = host(1, 3, Some(&nodes[0]));
     stream.wave_where("it is back", |wave| contributed(wave) == 3);
 }
@@ -159,7 +159,7 @@ fn a_signal_ends_the_stream_at_all_nodes() {
         stream.signal(signal);
         let status = stream.child.wait().expect("it ends");
         assert_eq!(status.code(), Some(0), "every wave was full");
-        wait_until("nothing is left of it", || nodes.iter().all(|node| open_streams(node) == 0));
+        wait_until("the stream is closed at all nodes", || nodes.iter().all(|node| open_streams(node) == 0));
     }
 }
 
@@ -203,7 +203,7 @@ fn typed_packets_go_into_sketches() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name_and_limit() {
+fn invalid_arguments_are_refused_by_name_and_limit() {
     let node = &hosts_cluster(1, 1)[0];
     let refused = |args: &[&str]| {
         let ended = run_args(&[&["stream", "hosts", "--at", &node.addr, "--count", "1"], args].concat());
@@ -228,7 +228,7 @@ fn what_makes_no_sense_is_refused_by_name_and_limit() {
         (&["--window", "0"], "window is 0; allowed: 1 to 1048576 bytes (stream_window_bytes)"),
         (&["--every", "0s"], "every is 0s; allowed: 1ms or more"),
         (&["--shape", "star"], "shape is star; allowed: "),
-        (&["--send", r#"{"format":"i64","values":["x"]}"#], "is no i64"),
+        (&["--send", r#"{"format":"i64","values":["x"]}"#], "not of type i64"),
     ] {
         let said = refused(args);
         assert!(said.contains(why), "{args:?}: {said}");
@@ -236,7 +236,7 @@ fn what_makes_no_sense_is_refused_by_name_and_limit() {
     let unknown = run_args(&["stream", "faces", "--at", &node.addr, "-o", "json"]);
     assert_eq!((unknown.code, &unknown.json()["error"]["kind"]), (2, &json!("unknown_service")));
     assert_eq!(run("stream hosts --at 127.0.0.1:1").code, 5);
-    assert_eq!(run("stream hosts").code, 2, "nobody to ask");
+    assert_eq!(run("stream hosts").code, 2, "no node to ask");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_call_says_what_all_hosts_are_doing() {
+fn call_returns_samples_of_all_hosts() {
     let nodes = hosts_cluster(3, 3);
     let answer = run_args(&["call", "hosts/now", "--at", &nodes[1].addr, "-o", "json"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
@@ -44,10 +44,10 @@ fn a_call_says_what_all_hosts_are_doing() {
 }
 
 #[test]
-fn one_frame_and_one_record_name_who_is_missing() {
+fn frame_and_record_name_missing_hosts() {
     let nodes = hosts_cluster(3, 4);
     let frame = run(&format!("top --at {} --once", nodes[0].addr));
-    assert_eq!(frame.code, 3, "the fourth host is nowhere: {}{}", frame.stdout, frame.stderr);
+    assert_eq!(frame.code, 3, "the fourth host does not exist: {}{}", frame.stdout, frame.stderr);
     assert!(frame.stdout.contains("3 of 4 hosts"), "{}", frame.stdout);
     assert!(frame.stdout.contains("missing 1 of 4") && frame.stdout.contains("host 3: "), "{}", frame.stdout);
     assert!(["web-0", "web-1", "web-2"].iter().all(|name| frame.stdout.contains(name)), "{}", frame.stdout);
@@ -69,7 +69,7 @@ fn one_frame_and_one_record_name_who_is_missing() {
 }
 
 #[test]
-fn a_silent_host_is_missing_from_a_stream_and_calls_can_be_asked_for() {
+fn silent_host_is_missing_and_calls_can_be_selected() {
     let nodes = hosts_cluster(3, 3);
     let by_stream = run(&format!("top --at {} -o json", nodes[0].addr)).json();
     assert_eq!(by_stream["stream"]["endpoints"], 3);
@@ -89,12 +89,12 @@ fn a_silent_host_is_missing_from_a_stream_and_calls_can_be_asked_for() {
 }
 
 #[test]
-fn a_frame_is_as_large_as_it_is_told_to_be() {
+fn frame_size_follows_columns_and_lines() {
     let node = &hosts_cluster(1, 1)[0];
     let mut command = treefold();
     command.args(["top", "--at", &node.addr, "--once"]).env("COLUMNS", "200").env("LINES", "50");
     let frame = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert!((40..=50).contains(&frame.lines().count()), "empty lines at its end are left out: {frame}");
+    assert!((40..=50).contains(&frame.lines().count()), "empty lines at its end are cut: {frame}");
     assert!(frame.contains("stall") && frame.contains("iowait"), "{frame}");
 }
 
@@ -116,7 +116,7 @@ fn examples_in_the_help_run() {
 }
 
 #[test]
-fn what_can_not_be_watched_is_said() {
+fn unwatchable_targets_are_refused() {
     let node = NodeProcess::start(&["--serve", "micro:partitions=0/1"]);
     let nobody = run(&format!("top --at {} --once", node.addr));
     assert_eq!(nobody.code, 2, "{}", nobody.stderr);
@@ -138,17 +138,17 @@ fn watched(node: &NodeProcess) -> OnTerminal {
     top
 }
 
-/// That the terminal was taken over, and is as it was.
+/// Asserts that the terminal was taken over and is restored.
 fn ended_well(top: &mut OnTerminal) {
     let status = top.child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0));
-    wait_until("the screen is given back", || top.shown().contains("\u{1b}[?1049l"));
+    wait_until("the screen is restored", || top.shown().contains("\u{1b}[?1049l"));
     assert!(top.shown().contains("\u{1b}[?1049h") && top.shown().contains("\u{1b}[?25h"));
     assert!(top.is_as_a_shell_wants_it());
 }
 
 #[test]
-fn the_terminal_is_given_back_however_it_ends() {
+fn terminal_is_restored_after_keys_and_signals() {
     let node = &hosts_cluster(1, 1)[0];
     for keys in ["q", "\u{3}"] {
         let mut top = watched(node);
@@ -159,7 +159,7 @@ fn the_terminal_is_given_back_however_it_ends() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut top = watched(node);
         let pid = libc::pid_t::try_from(top.child.id()).expect("a process id");
-        // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+        // SAFETY: kill touches no memory; the process is a child that was not waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
         ended_well(&mut top);
     }
@@ -177,13 +177,13 @@ fn a_paused_top_has_no_stream() {
     top.press("p");
     wait_until("its stream is closed", || streams() == 0);
     top.press("p");
-    wait_until("it has another", || streams() == 1);
+    wait_until("a new stream is open", || streams() == 1);
     top.press("q");
     ended_well(&mut top);
 }
 
 #[test]
-fn it_follows_keys_sizes_and_the_cluster() {
+fn top_follows_keys_resizes_and_node_loss() {
     let mut node = hosts_cluster(1, 1).remove(0);
     let mut top = watched(&node);
     assert!(!top.shown().contains("\u{1b}[38;5;"), "NO_COLOR is set");

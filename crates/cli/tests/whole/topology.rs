@@ -1,5 +1,5 @@
-//! Topology files by the real program: every example of the documentation, each kind of mistake, files of ten
-//! thousand processes.
+//! Topology files with the real program: every example of the documentation, every kind of mistake, and files
+//! of ten thousand processes.
 
 use crate::real::{Ended, run, run_args, run_with_input, treefold};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const PAGE: &str = include_str!("../../../../docs/topology.md");
 
-/// A fenced block of the page: what stands behind the fence, and what is in it.
+/// A fenced block of the page: the words after the fence, and the content.
 struct Block {
     kind: &'static str,
     file: &'static str,
@@ -28,7 +28,7 @@ fn blocks() -> Vec<Block> {
             }
             None if is_open => {
                 let block = blocks.last_mut().expect("an open block");
-                writeln!(block.text, "{line}").expect("a String takes it");
+                writeln!(block.text, "{line}").expect("writing to a String can't fail");
             }
             None => {}
         }
@@ -44,8 +44,9 @@ fn write_files(directory: &Path) {
     }
 }
 
-/// Runs a line as a shell would, with the program under test for `treefold`; what it says on standard output, then
-/// on standard error.
+/// Runs a line in a shell, with the program under test as `treefold`.
+///
+/// Returns its standard output followed by its standard error.
 fn run_in_shell(directory: &Path, line: &str) -> String {
     let program = treefold();
     let program = Path::new(program.get_program()).parent().expect("a directory");
@@ -67,7 +68,7 @@ fn run_in_shell(directory: &Path, line: &str) -> String {
 }
 
 #[test]
-fn every_command_of_the_page_says_what_the_page_says() {
+fn page_commands_print_the_quoted_output() {
     let directory = tempfile::tempdir().unwrap();
     write_files(directory.path());
     let mut commands = 0;
@@ -82,7 +83,7 @@ fn every_command_of_the_page_says_what_the_page_says() {
 }
 
 #[test]
-fn every_file_of_the_page_is_sound_unless_it_is_there_to_be_broken() {
+fn page_files_are_valid_unless_marked_broken() {
     let directory = tempfile::tempdir().unwrap();
     write_files(directory.path());
     let mut sound = 0;
@@ -102,7 +103,7 @@ fn every_file_of_the_page_is_sound_unless_it_is_there_to_be_broken() {
 }
 
 #[test]
-fn the_pages_two_ways_to_write_a_tree_are_one_tree() {
+fn equivalent_page_files_draw_the_same_tree() {
     let directory = tempfile::tempdir().unwrap();
     write_files(directory.path());
     let draw =
@@ -111,7 +112,7 @@ fn the_pages_two_ways_to_write_a_tree_are_one_tree() {
 }
 
 #[test]
-fn every_kind_of_mistake_on_the_page_is_told_by_its_name() {
+fn mistakes_on_the_page_are_reported_by_kind() {
     let rows = PAGE.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         let [kind, _, example] = cells[..] else { return None };
@@ -130,13 +131,13 @@ fn every_kind_of_mistake_on_the_page_is_told_by_its_name() {
     }
 }
 
-/// What is said of a file for scripts.
+/// Checks a file with JSON output.
 fn check(text: &str) -> Ended {
     run_with_input(&["topology", "check", "-", "-o", "json"], text)
 }
 
 #[test]
-fn what_is_made_is_sound_and_amounts_to_what_was_asked() {
+fn generated_topologies_are_valid_with_requested_counts() {
     for (layout, back_ends, depth) in [
         ("flat --back-ends 12", 12, 1),
         ("kary 3 --hosts n[1-27]", 27, 3),
@@ -160,10 +161,10 @@ fn what_is_made_is_sound_and_amounts_to_what_was_asked() {
 }
 
 #[test]
-fn what_can_not_be_made_is_refused_before_anything_is_printed() {
+fn impossible_layouts_are_refused_without_output() {
     for (line, words) in [
         ("topology kary 1 --back-ends 4", "is 1; allowed: 2 to"),
-        ("topology kary 4", "how many back-ends? --hosts lists their hosts, --back-ends counts them"),
+        ("topology kary 4", "the number of back-ends is missing; give their hosts with --hosts"),
         ("topology balanced 4x0", "shape is 4x0; allowed: children level by level"),
         ("topology balanced 4 --back-ends 5", "balanced:4 has 4 back-ends, but 5 were asked for"),
         ("topology flat --hosts n[3-1]", "hosts is n[3-1]; allowed: hosts and ranges of hosts"),
@@ -189,7 +190,7 @@ fn what_can_not_be_made_is_refused_before_anything_is_printed() {
 }
 
 #[test]
-fn files_that_are_none_are_refused_with_their_name() {
+fn unreadable_files_are_refused_by_name() {
     for command in ["check", "draw", "stats"] {
         let refused = run(&format!("topology {command} nowhere.top"));
         assert_eq!(refused.code, 1);
@@ -201,7 +202,7 @@ fn files_that_are_none_are_refused_with_their_name() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), b"a:0 =>\n\xff ;").unwrap();
     let refused = run(&format!("topology stats {}", file.path().display()));
-    assert!(refused.stderr.ends_with("line 2 is no text\n"), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with("line 2 is not UTF-8 text\n"), "{}", refused.stderr);
     std::fs::write(file.path(), "a\nb c\n-x\n").unwrap();
     let refused = run(&format!("topology flat --hosts @{}", file.path().display()));
     assert_eq!(refused.code, 1);
@@ -249,7 +250,7 @@ fn ten_thousand_processes_are_made_checked_counted_and_drawn() {
 }
 
 #[test]
-fn an_ssh_configuration_is_read_with_what_it_includes() {
+fn ssh_configuration_is_read_with_its_includes() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(".ssh").join(name);
     std::fs::create_dir_all(at("conf.d/directory")).unwrap();
@@ -272,5 +273,8 @@ fn an_ssh_configuration_is_read_with_what_it_includes() {
     let none = run(&["--only", "x*"]);
     assert_eq!(none.status.code(), Some(1));
     let said = String::from_utf8(none.stderr).unwrap();
-    assert!(said.ends_with("config names 5 hosts, and --only and --except leave none\n"), "{said}");
+    assert!(
+        said.ends_with("config names 5 hosts, but --only and --except leave none; change the patterns\n"),
+        "{said}"
+    );
 }

@@ -1,10 +1,10 @@
-//! Nodes that are not told how many partitions there are, and nodes that are told different numbers.
+//! Nodes without a declared total of partitions, and nodes with contradicting totals.
 
 use crate::real::{NodeProcess, run_args, wait_for_members};
 use serde_json::json;
 
 #[test]
-fn a_killed_node_without_a_declared_total_is_missed_and_the_answer_says_that_the_total_is_a_guess() {
+fn killed_node_without_declared_total_is_reported_missing() {
     let first = NodeProcess::start(&["--serve", "micro:partitions=0-3"]);
     let second = NodeProcess::start(&["--serve", "micro:partitions=4-7", "--join", &first.addr]);
     wait_for_members(&first.addr, 2);
@@ -24,7 +24,7 @@ fn a_killed_node_without_a_declared_total_is_missed_and_the_answer_says_that_the
 }
 
 #[test]
-fn a_node_says_what_it_assumes_and_does_not_start_with_another_total() {
+fn node_with_contradicting_total_does_not_start() {
     let first = NodeProcess::start(&["--serve", "micro:partitions=0-3/8"]);
     let start =
         |serve: &str| run_args(&["node", "--listen", "127.0.0.1:0", "--join", &first.addr, "--serve", serve]);
@@ -46,7 +46,7 @@ fn a_node_says_what_it_assumes_and_does_not_start_with_another_total() {
 }
 
 #[test]
-fn status_names_a_member_whose_total_is_refused() {
+fn status_lists_members_with_refused_totals() {
     let first = NodeProcess::start(&["--serve", "micro:partitions=0-3/8"]);
     let second = NodeProcess::start(&["--serve", "micro:partitions=4-7/8", "--join", &first.addr]);
     let stranger = NodeProcess::start(&["--serve", "micro:partitions=0/1"]);
@@ -58,7 +58,7 @@ fn status_names_a_member_whose_total_is_refused() {
     assert_eq!(status["totals"]["micro"], json!({"total": 8, "declared": true, "refused": refused}));
     let text = run_args(&["status", "--at", &first.addr]).stdout;
     let line = format!(
-        "micro: {} is refused: its total is 1 (declared), that of the cluster 8 (declared)",
+        "micro: {} is refused: its total is 1 (declared), but the cluster's is 8 (declared)",
         stranger.addr
     );
     assert!(text.contains(&line), "{text}");

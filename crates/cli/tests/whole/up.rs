@@ -1,5 +1,6 @@
-//! Networks of real processes: they come up, are streamed over, lose processes, and leave nothing behind. And all that
-//! can keep them from coming up is told, with the host it happened on.
+//! Networks of real processes: they start, carry streams, lose processes, and leave no process behind.
+//!
+//! Failures of a start are reported with their hosts.
 
 use crate::real::{run_args, treefold, wait_until};
 use serde_json::Value;
@@ -13,7 +14,8 @@ use treefold_network::Network;
 use treefold_network::launch::{Failed, Launcher, NetworkEvent, Token, UpError, UpOptions};
 use treefold_network::topology::Topology;
 
-/// A topology's text with hosts of this test alone, so that its processes can be told from others'.
+/// Replaces HOST in a topology's text by names specific to this test, so that its processes can be
+/// recognised.
 fn hosts(test: &str, text: &str) -> String {
     text.replace("HOST", &mark(test))
 }
@@ -22,7 +24,7 @@ fn mark(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
-/// The running processes that have this word in their command line.
+/// Returns the running node processes with this word in their command line.
 fn processes_with(word: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("a list of processes").flatten();
     let pid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
@@ -35,7 +37,7 @@ fn processes_with(word: &str) -> Vec<i32> {
 }
 
 fn kill(pid: i32) {
-    // SAFETY: kill touches no memory; the process is one of this test's.
+    // SAFETY: kill touches no memory; the process belongs to this test.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
@@ -51,7 +53,7 @@ fn options() -> UpOptions {
     options
 }
 
-/// The back-end of this number on its host runs a script instead.
+/// Options with which the back-end of this index on its host runs a script instead.
 fn failing_at(index: u32, script: &str) -> UpOptions {
     let mut options = options();
     let script = format!("case {{place}} in *:{index}) {script};; *) exec \"$0\" \"$@\";; esac");
@@ -59,7 +61,9 @@ fn failing_at(index: u32, script: &str) -> UpOptions {
     options
 }
 
-/// Sends one number to everyone and returns the sum of what came back, and from how many.
+/// Sends one number to all endpoints.
+///
+/// Returns the sum of their answers, and the number of endpoints.
 async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
     let one = Row::new().i64(1).packet().into_bytes();
     let tag = stream.send(one).await.expect("the stream is open");
@@ -77,25 +81,25 @@ async fn sum_of_ones(stream: &mut Stream) -> (i64, usize) {
 async fn open(network: &Network) -> Stream {
     let trees = network.trees("echo");
     let stream = network.client().stream("echo").trees(trees).up_filter("sum").open().await;
-    stream.expect("everyone knows echo and sum")
+    stream.expect("every node knows echo and sum")
 }
 
 #[tokio::test]
-async fn a_network_is_streamed_over_as_it_stands_and_outlives_an_inner_process() {
+async fn network_streams_and_survives_loss_of_an_inner_process() {
     let text = hosts("stands", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
     let topology: Topology = text.parse().expect("a topology");
     let mut network = Network::up(topology, options()).await.expect("it comes up");
     let trees = network.trees("echo");
     let shape: Vec<Vec<usize>> =
         trees.iter().map(|tree| tree.seats().iter().map(|seat| seat.partitions.len()).collect()).collect();
-    assert_eq!(shape, [[0, 1, 1], [0, 1, 1]], "inner processes bear nothing");
+    assert_eq!(shape, [[0, 1, 1], [0, 1, 1]], "inner processes have no partitions");
     assert_eq!(trees[1].partitions().to_string(), "2-3", "numbered as in the file");
     let mut stream = open(&network).await;
     assert_eq!(sum_of_ones(&mut stream).await, (4, 4));
     let inner = processes_with(&format!("{}:1\0", mark("stands")));
     assert_eq!(inner.len(), 1);
     kill(inner[0]);
-    // Its children may be here before its end is noticed.
+    // Its children may attach again before its end is noticed.
     let (mut lost, mut came) = (Vec::<Failed>::new(), Vec::new());
     while lost.is_empty() || came.len() < 2 {
         match network.event().await {
@@ -108,14 +112,14 @@ async fn a_network_is_streamed_over_as_it_stands_and_outlives_an_inner_process()
     assert_eq!(lost[0].what, "was ended by signal 9");
     while sum_of_ones(&mut stream).await != (4, 4) {}
     let again = open(&network).await;
-    assert_eq!(again.endpoints().len(), 4, "a new stream has the orphans where they are now");
+    assert_eq!(again.endpoints().len(), 4, "a new stream includes the orphans at their new parents");
     drop((stream, again));
     network.down(Duration::from_secs(10)).await;
-    wait_until("all are gone", || processes_with(&mark("stands")).is_empty());
+    wait_until("all processes have ended", || processes_with(&mark("stands")).is_empty());
 }
 
 #[tokio::test]
-async fn a_back_end_that_dies_at_its_start_is_told_with_its_last_words() {
+async fn failed_back_end_is_reported_with_its_last_output() {
     let text = hosts("dies", "HOST:0 => HOST:1; HOST:1 => HOST:[2-4];");
     let dying = failing_at(3, "echo 'no disk left' >&2; exit 7");
     let error = Network::up(text.parse().expect("a topology"), dying).await.expect_err("one is dead");
@@ -124,15 +128,16 @@ async fn a_back_end_that_dies_at_its_start_is_told_with_its_last_words() {
     assert_eq!(failed[0].place, format!("{}:3", mark("dies")));
     assert_eq!(failed[0].what, "ended with exit status 7 before it had attached");
     assert_eq!(failed[0].last_words, ["no disk left"]);
-    wait_until("the others are gone", || processes_with(&mark("dies")).is_empty());
+    wait_until("the other processes have ended", || processes_with(&mark("dies")).is_empty());
 }
 
 #[tokio::test]
-async fn a_network_may_do_without_who_did_not_come() {
+async fn network_can_run_without_failed_processes() {
     let text = hosts("without", "HOST:0 => HOST:1 HOST:2 HOST:3;");
     let mut lacking = failing_at(2, "exit 1");
     lacking.allow_failures = true;
-    let network = Network::up(text.parse().expect("a topology"), lacking).await.expect("two came");
+    let network =
+        Network::up(text.parse().expect("a topology"), lacking).await.expect("two processes have attached");
     assert_eq!(network.failures().len(), 1);
     assert_eq!(network.back_ends().to_string(), "0,2");
     let mut stream = open(&network).await;
@@ -141,7 +146,7 @@ async fn a_network_may_do_without_who_did_not_come() {
     network.down(Duration::from_secs(10)).await;
 }
 
-/// A directory with a topology file, and a program that stands for ssh.
+/// Makes a directory with a topology file and a program that replaces ssh.
 fn directory_with(topology: &str, ssh: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("tree.top"), topology).expect("a file");
@@ -152,7 +157,9 @@ fn directory_with(topology: &str, ssh: &str) -> tempfile::TempDir {
     directory
 }
 
-/// Runs what it is given after the host, as a shell at the other end would; hosts named `nowhere…` don't exist.
+/// Runs its arguments after the host in a shell, as ssh would on the other host.
+///
+/// Hosts named `nowhere…` don't exist.
 const SSH: &str = r#"
 while [ "$1" != -- ]; do shift; done
 case "$2" in nowhere*) echo "ssh: Could not resolve hostname $2: Name or service not known" >&2; exit 255;; esac
@@ -167,7 +174,7 @@ fn up_by_ssh(directory: &tempfile::TempDir, more: &[&str]) -> crate::real::Ended
 }
 
 #[test]
-fn other_hosts_are_reached_by_ssh_and_a_command_runs_beside_the_network() {
+fn hosts_are_reached_by_ssh_and_a_command_runs_beside() {
     let text = hosts("byssh", "localhost:0 => HOST-a:0 HOST-b:0; HOST-a:0 => HOST-c:[0-1];");
     let directory = directory_with(&text, SSH);
     let shown = "echo \"$TREEFOLD_AT $TREEFOLD_TOKEN\"";
@@ -175,13 +182,13 @@ fn other_hosts_are_reached_by_ssh_and_a_command_runs_beside_the_network() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert!(lines[0].starts_with("5 processes up in ") && lines[0].ends_with("3 back-ends, 1 inner"));
-    let at = lines[1].strip_prefix("TREEFOLD_AT=").expect("where it is");
+    let at = lines[1].strip_prefix("TREEFOLD_AT=").expect("the front-end's address");
     assert_eq!(lines.last(), Some(&format!("{at} it's $HOME").as_str()));
-    wait_until("all are gone", || processes_with(&mark("byssh")).is_empty());
+    wait_until("all processes have ended", || processes_with(&mark("byssh")).is_empty());
 }
 
 #[test]
-fn a_host_that_does_not_exist_is_named_with_what_ssh_says() {
+fn unknown_host_is_reported_with_ssh_output() {
     let text = hosts("nohost", "localhost:0 => HOST-a:0; HOST-a:0 => HOST-b:0 nowhere7:0;");
     let directory = directory_with(&text, SSH);
     let ended = up_by_ssh(&directory, &["-o", "json"]);
@@ -196,10 +203,10 @@ fn a_host_that_does_not_exist_is_named_with_what_ssh_says() {
         "ssh: Could not resolve hostname nowhere7: Name or service not known"
     );
     assert!(ended.stderr.contains("nowhere7:0: ended with exit status 255"), "{}", ended.stderr);
-    wait_until("the others are gone", || processes_with(&mark("nohost")).is_empty());
+    wait_until("the other processes have ended", || processes_with(&mark("nohost")).is_empty());
 }
 
-/// A running `treefold up` with its standard output, a line at a time.
+/// A running `treefold up`, whose standard output is read line by line.
 struct Up {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -219,7 +226,7 @@ impl Up {
     fn json(&mut self) -> Value {
         let mut text = String::new();
         loop {
-            text.push_str(&self.lines.next().expect("it says more").expect("text"));
+            text.push_str(&self.lines.next().expect("it prints more").expect("text"));
             if let Ok(value) = serde_json::from_str(&text) {
                 return value;
             }
@@ -229,20 +236,20 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // An error means that the process is dead already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_refused() {
+fn awaited_processes_attach_in_any_order_but_not_strangers() {
     let text = hosts("waited", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4]; HOST:2 => HOST:5;");
     let mut up = Up::start(&text, &["--wait", "-o", "json"]);
     let awaited = up.json();
     let commands: Vec<String> = awaited["awaited"]
         .as_array()
-        .expect("who is awaited")
+        .expect("the awaited processes")
         .iter()
         .map(|one| one["command"].as_str().expect("a command").to_owned())
         .collect();
@@ -253,7 +260,7 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
     let stranger = run_args(&["node", "--attach", attach, "--as", &place, "--token", "another"]);
     assert_eq!(stranger.code, 2, "{}", stranger.stderr);
     assert!(stranger.stderr.contains("has another token than this process"), "{}", stranger.stderr);
-    // Children first: they are sent on when their parents have come.
+    // Children start first; the front-end sends them to their parents when those have attached.
     let start = |command: &String| {
         Command::new("sh").args(["-c", &format!("exec env {command}")]).stdout(Stdio::null()).spawn()
     };
@@ -262,7 +269,7 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
     let summary = up.json();
     assert_eq!(summary["back_ends"], 3);
     assert!(summary["places"].as_array().expect("places").iter().all(|place| place["addr"].is_string()));
-    // The place of somebody who is there is nobody else's.
+    // A process can't take the place of a running process.
     let token = summary["token"].as_str().expect("a token");
     let double = run_args(&["node", "--attach", attach, "--as", &place, "--token", token]);
     assert_eq!(double.code, 1);
@@ -278,7 +285,7 @@ fn processes_that_somebody_else_starts_attach_in_any_order_and_strangers_are_ref
 }
 
 #[test]
-fn back_ends_may_be_a_program_of_ones_own() {
+fn back_ends_can_run_another_program() {
     let text = hosts("own", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4];");
     let program = env!("CARGO_BIN_EXE_treefold");
     let zone = mark("zone");
@@ -287,7 +294,7 @@ fn back_ends_may_be_a_program_of_ones_own() {
     let mut up = Up::start(&text, &["--local", "--back-end", &command, "-o", "json"]);
     let summary = up.json();
     assert_eq!(summary["back_ends"], 3);
-    assert_eq!(processes_with(&zone).len(), 3, "the inner process is as ever");
+    assert_eq!(processes_with(&zone).len(), 3, "the inner process is unchanged");
     up.child.kill().expect("it runs");
     let refused = run_args(&["up", "-", "--back-end", "'unclosed"]);
     assert_eq!(refused.code, 2);
@@ -295,30 +302,30 @@ fn back_ends_may_be_a_program_of_ones_own() {
 }
 
 #[test]
-fn when_the_front_end_is_killed_nothing_is_left() {
+fn killed_front_end_leaves_no_process() {
     let text = hosts("killed", "HOST:0 => HOST:1 HOST:2 HOST:7; HOST:1 => HOST:[3-4]; HOST:2 => HOST:[5-6];");
     let mut up = Up::start(&text, &["--local", "-o", "json"]);
     let summary = up.json();
     assert_eq!(summary["processes"], 8);
     assert_eq!(processes_with(&mark("killed")).len(), 7);
     up.child.kill().expect("it runs");
-    wait_until("all are gone", || processes_with(&mark("killed")).is_empty());
+    wait_until("all processes have ended", || processes_with(&mark("killed")).is_empty());
 }
 
 #[test]
-fn a_network_ends_in_order_when_it_is_told_to() {
+fn network_ends_cleanly_on_a_signal() {
     let text = hosts("ended", "HOST:0 => HOST:1 HOST:2; HOST:1 => HOST:[3-4];");
     let mut up = Up::start(&text, &["--local", "-o", "json"]);
     up.json();
     let pid = libc::pid_t::try_from(up.child.id()).expect("a process id");
-    // SAFETY: kill touches no memory; the process is ours and not yet waited for.
+    // SAFETY: kill touches no memory; the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     assert_eq!(up.child.wait().expect("it ends").code(), Some(0));
-    assert!(processes_with(&mark("ended")).is_empty(), "it waits for the others");
+    assert!(processes_with(&mark("ended")).is_empty(), "it waits for the other processes");
 }
 
 #[test]
-fn who_does_not_come_in_time_is_named() {
+fn process_that_times_out_is_named() {
     let text = hosts("late", "HOST:0 => HOST:1; HOST:1 => HOST:2;");
     let mut up = Up::start(&text, &["--wait", "--timeout", "300ms", "-o", "json"]);
     up.json();
@@ -330,7 +337,7 @@ fn who_does_not_come_in_time_is_named() {
 }
 
 #[tokio::test]
-async fn a_process_that_a_job_manager_started_says_in_its_log_why_it_ended() {
+async fn orphaned_process_logs_why_it_ended() {
     let (ready, is_ready) = tokio::sync::oneshot::channel();
     let mut options = options();
     options.launcher = Launcher::Wait;
@@ -347,10 +354,10 @@ async fn a_process_that_a_job_manager_started_says_in_its_log_why_it_ended() {
         .stderr(log.reopen().expect("a file"))
         .spawn()
         .expect("the program can be started");
-    // Its front-end dies without a word.
+    // The front-end ends without a message.
     drop(network.await.expect("no panic").expect("it comes up"));
     let status = tokio::task::spawn_blocking(move || process.wait()).await.expect("no panic");
     assert_eq!(status.expect("it ends").code(), Some(5));
     let said = std::fs::read_to_string(log.path()).expect("a log");
-    assert!(said.contains("the network's front-end is gone"), "{said:?}");
+    assert!(said.contains("the network's front-end can't be reached any more"), "{said:?}");
 }

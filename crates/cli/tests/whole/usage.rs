@@ -1,13 +1,14 @@
-//! What makes no sense is refused before anybody is asked: exit code 2, naming field and limit, in text and in JSON.
+//! Invalid arguments are refused before any node is asked: exit code 2, with field and limit, in text and in
+//! JSON.
 
 use crate::real::{run, run_args};
 use serde_json::json;
 
-/// A call that would need a node, were its arguments right.
+/// A call with valid arguments, which would need a node.
 const CALL: &str = "call micro/sum --at 127.0.0.1:1";
 
 #[test]
-fn a_coverage_that_is_no_share_names_field_and_limit() {
+fn invalid_coverage_names_field_and_limit() {
     for outside in ["NaN", "1.1", "-1"] {
         let refused = run(&format!("{CALL} --min-coverage {outside}"));
         assert_eq!(refused.code, 2, "{}", refused.stderr);
@@ -28,7 +29,7 @@ fn scripts_find_field_and_limit_in_json() {
 }
 
 #[test]
-fn a_deadline_of_nothing_and_one_without_unit_are_refused() {
+fn zero_deadline_and_missing_unit_are_refused() {
     for senseless in ["0ms", "0s", "200", "-1s", "soon"] {
         let refused = run(&format!("{CALL} --deadline {senseless} -o json"));
         assert_eq!(refused.code, 2, "{senseless}");
@@ -53,7 +54,7 @@ fn shapes_policies_and_partitions_are_checked() {
 }
 
 #[test]
-fn what_several_flags_share_is_refused_under_the_flags_own_name() {
+fn shared_parsers_report_the_flags_own_name() {
     for (line, field, given) in [
         ("bench stream --seconds=-1", "seconds", "-1"),
         ("bench call --seconds 0", "seconds", "0"),
@@ -69,7 +70,7 @@ fn what_several_flags_share_is_refused_under_the_flags_own_name() {
 }
 
 #[test]
-fn endpoints_parameters_that_nobody_could_read_are_refused_before_anybody_is_asked() {
+fn invalid_endpoint_params_are_refused_before_connecting() {
     for (service, params) in [("micro", r#""tock""#), ("daemon", r#"{"seed":1}"#), ("hosts", "3")] {
         let refused = run_args(&["stream", service, "--at", "127.0.0.1:1", "--params", params]);
         assert_eq!(refused.code, 2, "{service}: {}", refused.stderr);
@@ -80,7 +81,7 @@ fn endpoints_parameters_that_nobody_could_read_are_refused_before_anybody_is_ask
 }
 
 #[test]
-fn a_token_that_is_none_is_refused_by_clients_too() {
+fn invalid_token_is_refused_by_clients() {
     for line in ["status --at 127.0.0.1:1", "stream echo --at 127.0.0.1:1"] {
         let mut command = crate::real::treefold();
         command.args(line.split(' ')).env("TREEFOLD_TOKEN", "two\nlines");
@@ -115,7 +116,7 @@ fn a_configuration_with_an_unknown_key_is_refused_by_name() {
 }
 
 #[test]
-fn services_that_make_no_sense_are_refused() {
+fn invalid_services_are_refused() {
     for senseless in ["faces:partitions=0/1", "micro", "micro:partitions=4/4", "search:partitions=0/1"] {
         let refused = run(&format!("node --listen 127.0.0.1:0 --serve {senseless}"));
         assert_eq!(refused.code, 2, "{senseless}: {}", refused.stderr);
@@ -124,7 +125,7 @@ fn services_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn nobody_there_is_code_5_with_what_to_do() {
+fn unreachable_node_exits_with_code_5() {
     let lost = run(&format!("{CALL} -o json"));
     assert_eq!(lost.code, 5);
     assert_eq!(lost.json()["error"]["kind"], "unreachable");
@@ -134,7 +135,7 @@ fn nobody_there_is_code_5_with_what_to_do() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_an_error_that_says_so() {
+fn used_port_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let refused = run(&format!("node --listen {}", taken.local_addr().unwrap()));
     assert_eq!(refused.code, 1);
@@ -142,7 +143,7 @@ fn a_port_that_is_taken_is_an_error_that_says_so() {
 }
 
 #[test]
-fn what_is_no_recording_cannot_be_replayed() {
+fn invalid_recording_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nothing of the kind").unwrap();
     let refused = run(&format!("replay {} -o json", file.path().display()));
@@ -163,7 +164,7 @@ fn trees_are_printed_for_given_loads() {
 }
 
 #[test]
-fn completions_are_there_for_common_shells() {
+fn completions_exist_for_common_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&format!("completions {shell}"));
         assert!(script.code == 0 && script.stdout.contains("min-coverage"), "{shell}");

@@ -1,9 +1,10 @@
 //! `treefold bench call`: round trips and pipelined waves over one process per node.
 //!
-//! The call is `micro/sum`: one integer a partition, added up, which costs next to nothing; what is left is the
-//! price of the call itself. Two phases: calls one after another (how long is one under way?), then many in flight
-//! (how many a second, and what does each cost in processor time over all processes?). Costs are taken at two
-//! moments while the pipeline is full, so that filling and draining it don't count.
+//! The call is `micro/sum`, which adds up one integer per partition. It costs next to nothing, so the figures
+//! are the price of the call itself. There are two phases. First, calls are made one after another, to
+//! measure the time of one call. Then many calls are in flight, to measure calls per second and the processor
+//! time of each call over all processes. Both counters are read at two moments while the pipeline is full, so
+//! that filling and draining it do not count.
 
 use super::fleet::{Fleet, NODES_MAX, Placement};
 use super::moment::{Moment, Span};
@@ -25,23 +26,23 @@ use treefold::{Client, Shape, Status};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchCall {
-    /// How many nodes, one process and one partition each
+    /// Number of nodes; each is one process and has one partition
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     nodes: u32,
 
-    /// The tree's shape: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
+    /// Shape of the tree: adaptive, earliest-ready, binomial, kary:K, chain, flat, base
     #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
     shape: Shape,
 
-    /// Calls made one after another for the round trip
+    /// Number of calls made one after another to measure the round trip
     #[arg(long, value_name = "R", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Calls in flight for the throughput
+    /// Number of calls in flight while throughput is measured
     #[arg(long, value_name = "D", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384))]
     in_flight: u32,
 
-    /// How long throughput is measured
+    /// Duration of the throughput measurement, in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = parse::seconds)]
     seconds: f64,
 
@@ -61,7 +62,7 @@ Examples:
   treefold bench call --nodes 64 --shape kary:8
   treefold bench call --nodes 256 --shape flat --in-flight 16 -o json";
 
-/// What was measured.
+/// The measured figures.
 #[derive(Serialize)]
 struct Figures {
     nodes: u32,
@@ -82,17 +83,20 @@ struct Figures {
     instantiate_ms: f64,
 }
 
-/// No call of the benchmark is cut short: what takes longer than this is a failure, not a figure.
+/// Deadline of each call.
+///
+/// The benchmark cuts no call short: a call that takes longer is a failure, not a figure.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long until all nodes must have given one exact answer together, once they know each other.
+/// Limit on the time from when the nodes know each other until all of them together give one exact answer.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Answers must have been exact for so long before the first call is measured: until then connections are made,
-/// costs are learned, and a node that the caller meets may not yet have met all others.
+/// Time for which answers must have been exact before the first call is measured.
+///
+/// Until then connections are made, costs are learned, and some nodes may not have met all others.
 const STEADY_FOR: Duration = Duration::from_secs(2);
 
-/// How long the pipeline runs before it is measured.
+/// Time that the pipeline runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 impl BenchCall {
@@ -131,7 +135,7 @@ impl BenchCall {
         })
     }
 
-    /// Keeps `in_flight` calls under way and measures in the middle.
+    /// Keeps `in_flight` calls in flight and measures in the middle.
     async fn pipeline(&self, fleet: &Fleet, caller: &Rc<Caller>) -> Result<Span, Failure> {
         let done = Rc::new(Done::default());
         let lanes: Vec<_> = (0..self.in_flight)
@@ -153,7 +157,7 @@ impl BenchCall {
     }
 }
 
-/// What the lanes of the pipeline share.
+/// State that the lanes of the pipeline share.
 #[derive(Default)]
 struct Done {
     waves: Cell<u64>,
@@ -161,7 +165,7 @@ struct Done {
     failure: RefCell<Option<Failure>>,
 }
 
-/// One call after another until told to stop, or until one goes wrong.
+/// Makes one call after another until `stop` is set or a call fails.
 async fn lane(caller: Rc<Caller>, done: Rc<Done>) {
     while !done.stop.get() {
         match caller.exact_sum().await {
@@ -201,7 +205,8 @@ impl Caller {
         }
     }
 
-    /// The caller's own view may lag behind the first node's for a moment.
+    /// Retries until the first exact answer, because the caller's own view may lag behind the first node's
+    /// for a moment.
     async fn await_first_answer(&self) -> Result<(), Failure> {
         let give_up_at = Instant::now() + FIRST_ANSWER_TIMEOUT;
         loop {

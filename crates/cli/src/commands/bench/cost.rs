@@ -1,42 +1,42 @@
-//! What a process has cost so far, and what the machine has done, as the kernel counts it.
+//! Processor time and memory of a process, and processor time of the machine, as the kernel counts them.
 //!
-//! Processor time comes from the process's own clock (`clock_getcpuclockid`): nanoseconds, over all its threads,
-//! those that have ended included. `/proc/PID/stat` counts in ticks of 10 ms, and `/proc/PID/schedstat` knows the
-//! first thread only.
+//! Processor time comes from the process's own clock (`clock_getcpuclockid`), in nanoseconds, over all its
+//! threads including ended ones. `/proc/PID/stat` counts in ticks of 10 ms, and `/proc/PID/schedstat` covers
+//! the first thread only.
 
 use std::io;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Processor time, user and kernel, of a process.
+/// Returns the processor time of a process, user and kernel together.
 pub fn cpu_time(process: u32) -> io::Result<Duration> {
     let pid = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: the call writes one clockid_t to where the pointer says, which lives until it returns.
+    // SAFETY: the call writes one clockid_t through the pointer to `clock`, which outlives the call.
     let refused = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
     if refused != 0 {
         return Err(io::Error::from_raw_os_error(refused));
     }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec to where the pointer says, which lives until it returns.
+    // SAFETY: the call writes one timespec through the pointer to `time`, which outlives the call.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // What is never negative fits.
+    // Neither field is ever negative, and nanoseconds are less than 10^9.
     Ok(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32))
 }
 
 /// Memory and threads of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Resident, pages shared with others (the program itself) included.
+    /// Resident memory, including pages shared with other processes (such as the program itself).
     pub resident_kib: u64,
-    /// Resident, without what is shared.
+    /// Resident memory without shared pages.
     pub private_kib: u64,
     pub threads: u64,
 }
 
-/// What a process holds now.
+/// Reads the memory and threads of a process as they are now.
 pub fn footprint(process: u32) -> io::Result<Footprint> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| -> io::Result<u64> {
@@ -48,12 +48,14 @@ pub fn footprint(process: u32) -> io::Result<Footprint> {
     Ok(Footprint { resident_kib, private_kib, threads })
 }
 
-/// What all processors of the machine have done together, in seconds; of use as a difference.
+/// Processor time of all processors of the machine together, in seconds.
+///
+/// Only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Ticks {
-    /// Whatever was run, for whomever.
+    /// Time during which a processor ran any process or the kernel.
     pub busy_s: f64,
-    /// That and idling.
+    /// Busy time plus idle time.
     pub capacity_s: f64,
 }
 
@@ -73,13 +75,13 @@ impl Sub for Ticks {
     }
 }
 
-/// What the machine has done since it was started.
+/// Reads the machine's processor time since it was started.
 pub fn machine_ticks() -> io::Result<Ticks> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
     let ticks: Option<Vec<u64>> =
         line.and_then(|line| line.split_whitespace().map(|ticks| ticks.parse().ok()).collect());
-    // user, nice, system, idle, iowait, irq, softirq, steal; what guests took is in user already.
+    // user, nice, system, idle, iowait, irq, softirq, steal. The kernel counts guest time in user already.
     match ticks.as_deref() {
         Some(&[user, nice, system, idle, iowait, irq, softirq, steal, ..]) => {
             let busy = user + nice + system + irq + softirq + steal;
@@ -90,7 +92,7 @@ pub fn machine_ticks() -> io::Result<Ticks> {
     }
 }
 
-/// What /proc counts in, on every Linux that has it (USER_HZ).
+/// Ticks per second of the counters in /proc (USER_HZ), the same on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Many nodes, each a process of its own, that live no longer than whoever started them.
+//! Many nodes, each a separate process, that end no later than the process that started them.
 //!
-//! Invariant: no process outlives the benchmark. Dropping a fleet kills it; and should this process die without
-//! dropping anything (Ctrl-C, a panic that aborts, `kill -9`), the kernel kills its children for it
+//! Invariant: no node process outlives the benchmark. Dropping a fleet kills its processes. If this process
+//! dies without dropping anything (Ctrl-C, a panic that aborts, `kill -9`), the kernel kills its children
 //! (`PR_SET_PDEATHSIG`).
 //!
-//! A node can also be broken on purpose ([`Fleet::kill`], [`Fleet::stop`]) and mended where it was: its address and
-//! its partitions are its place in the fleet, whichever process fills it.
+//! A node can also be broken on purpose ([`Fleet::kill`], [`Fleet::stop`]) and mended: its index in the fleet
+//! determines its address and its partitions, and a new process takes over both.
 
 use super::processes::Processes;
 use crate::commands::{connect, failure_of};
@@ -18,28 +18,29 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use treefold::PartitionSet;
 
-/// How long one node may take to say where it listens.
+/// Limit on the time until a started node prints its address.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long all may take to know each other.
+/// Limit on the time until all nodes know each other.
 const MEET_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks at who is in sight.
+/// Interval between two readings of the first node's member list.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The most nodes one machine is asked to bear.
+/// Largest number of nodes on one machine.
 pub const NODES_MAX: i64 = 1024;
 
-/// How long a node may take to be back at its address: who held its port meanwhile has to let go.
+/// Limit on the time until a restarted node listens at its address again: the previous holder must release
+/// the port first.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two attempts to start a node again.
+/// Pause between two attempts to start a node again.
 const RESTART_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many others a node that is started again knocks at: some of them may be broken, too.
+/// Number of other nodes that a node tries to join: some of them may be broken, too.
 const SEEDS_MAX: usize = 16;
 
-/// Where a node listens that has no address yet.
+/// Address given to a node that has none yet.
 const ANY_PORT: &str = "127.0.0.1:0";
 
 /// Which node hosts which partitions of the micro service.
@@ -47,7 +48,7 @@ const ANY_PORT: &str = "127.0.0.1:0";
 pub struct Placement {
     pub nodes: u32,
     pub partitions: u32,
-    /// On how many nodes each partition lives: its own and the next ones round the ring.
+    /// Number of nodes that host each partition: its own node and the next ones round the ring.
     pub replicas: u32,
 }
 
@@ -57,7 +58,7 @@ impl Placement {
         Self { nodes, partitions: nodes, replicas: 1 }
     }
 
-    /// What a node is told to `--serve`.
+    /// Returns the node's argument of `--serve`.
     pub fn micro_of(self, node: u32) -> String {
         format!("micro:partitions={}/{}", self.partitions_of(node), self.partitions)
     }
@@ -69,10 +70,12 @@ impl Placement {
     }
 }
 
-/// Node processes on loopback, the first of which the others joined.
+/// Node processes on loopback.
+///
+/// All others joined the first one.
 pub struct Fleet {
     nodes: Vec<NodeProcess>,
-    /// What each node is told beside where it listens and whom it joins.
+    /// Arguments of each node, without the addresses to listen at and to join.
     told: Vec<Vec<String>>,
     cluster: String,
     started_at: Instant,
@@ -87,18 +90,18 @@ struct NodeProcess {
 }
 
 impl Fleet {
-    /// Starts the nodes of a placement, of one processor each.
+    /// Starts the nodes of a placement with one processor each.
     pub async fn start(placement: Placement) -> Result<Self, Failure> {
         Self::start_with(placement, vec![1; placement.nodes as usize]).await
     }
 
-    /// Starts the nodes of a placement, each of which says that it has so many processors.
+    /// Starts the nodes of a placement; each is given its number of processors.
     pub async fn start_with(placement: Placement, processors: Vec<u32>) -> Result<Self, Failure> {
         let micro = |node| placement.micro_of(node);
         Self::start_serving((0..placement.nodes).map(micro).collect(), processors).await
     }
 
-    /// Starts a node for each of what they are told to `--serve`, with so many processors each.
+    /// Starts one node for each argument of `--serve`, with the given numbers of processors.
     pub async fn start_serving(serves: Vec<String>, processors: Vec<u32>) -> Result<Self, Failure> {
         assert_eq!(processors.len(), serves.len(), "invariant: each node has processors");
         let words = |(serve, processors): (String, u32)| {
@@ -108,7 +111,9 @@ impl Fleet {
         Self::start_told(serves.into_iter().zip(processors).map(words).collect()).await
     }
 
-    /// Starts a node for each of these, which are what it is told beside where it listens and whom it joins.
+    /// Starts one node for each list of arguments.
+    ///
+    /// The addresses to listen at and to join are added.
     pub async fn start_told(told: Vec<Vec<String>>) -> Result<Self, Failure> {
         let cluster = format!("bench-{}", std::process::id());
         let nodes = u32::try_from(told.len()).expect("invariant: a fleet has at most NODES_MAX nodes");
@@ -141,14 +146,15 @@ impl Fleet {
         command.spawn().map(Spawned).map_err(refused)
     }
 
-    /// `kill -9`: the node is gone when this returns.
+    /// Kills a node (`kill -9`); it has ended when this returns.
     pub async fn kill(&mut self, at: usize) -> Result<(), Failure> {
         let killed = self.nodes[at].child.kill().await;
         killed.map_err(|error| Failure::failed(format!("can't kill node {at}: {error}")))
     }
 
-    /// Starts a killed node again at the same address, as an operator's supervisor would. Returns once it listens;
-    /// when dropped before that, the node is still a killed one.
+    /// Starts a killed node again at the same address, as an operator's supervisor would.
+    ///
+    /// Returns once it listens. If this is dropped before that, the node stays killed.
     pub async fn restart(&mut self, at: usize) -> Result<(), Failure> {
         let addr = self.nodes[at].addr.clone();
         let give_up_at = Instant::now() + RESTART_TIMEOUT;
@@ -165,12 +171,12 @@ impl Fleet {
         }
     }
 
-    /// `kill -STOP`: the node is there, its connections too, and it does nothing.
+    /// Stops a node (`kill -STOP`): its process and its connections stay, but it does nothing.
     pub fn stop(&self, at: usize) -> Result<(), Failure> {
         self.signal(at, libc::SIGSTOP)
     }
 
-    /// `kill -CONT`: a stopped node goes on where it was.
+    /// Resumes a stopped node (`kill -CONT`).
     pub fn resume(&self, at: usize) -> Result<(), Failure> {
         self.signal(at, libc::SIGCONT)
     }
@@ -178,14 +184,14 @@ impl Fleet {
     fn signal(&self, at: usize, signal: libc::c_int) -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::failed(format!("can't signal node {at}: {error}"));
         let pid = libc::pid_t::try_from(self.nodes[at].id).expect("invariant: it came from the kernel");
-        // SAFETY: kill touches no memory. The process is a child that was not waited for, so the id is its own.
+        // SAFETY: kill touches no memory. The child was not waited for, so the kernel has not reused its id.
         if unsafe { libc::kill(pid, signal) } != 0 {
             return Err(failed(io::Error::last_os_error()));
         }
         Ok(())
     }
 
-    /// Returns once the first node has all others in sight.
+    /// Returns once the first node has all other nodes in sight.
     pub async fn meet(&self) -> Result<(), Failure> {
         let first = connect(&[self.first_addr().to_owned()], false, &self.cluster).await?;
         let give_up_at = Instant::now() + MEET_TIMEOUT;
@@ -204,22 +210,22 @@ impl Fleet {
         }
     }
 
-    /// How many nodes.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Where the first node listens; a fleet has one.
+    /// Address of the first node; a fleet has at least one.
     pub fn first_addr(&self) -> &str {
         self.addr(0)
     }
 
-    /// Where the node at this place listens.
+    /// Address of the node at this index.
     pub fn addr(&self, at: usize) -> &str {
         &self.nodes[at].addr
     }
 
-    /// The name of its cluster.
+    /// Name of the fleet's cluster.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
@@ -229,23 +235,23 @@ impl Fleet {
         self.started_at
     }
 
-    /// The nodes' processes as they are now.
+    /// Returns the nodes' current processes.
     pub fn processes(&self) -> Processes {
         Processes::new(self.nodes.iter().map(|node| (format!("node {}", node.addr), node.id)))
     }
 
     /// Ends all processes and waits until they are gone.
     pub async fn end(mut self) {
-        // All at once first: a node that sees others die would only start to repair.
+        // Kill all before waiting for any: a node that sees others die would only start to repair.
         self.nodes.iter_mut().for_each(|node| drop(node.child.start_kill()));
         for node in &mut self.nodes {
-            // Dead already is as good.
+            // An error means that the process is dead already.
             let _ = node.child.wait().await;
         }
     }
 }
 
-/// A process that has not yet said where it listens.
+/// A process that has not yet printed its address.
 struct Spawned(Child);
 
 impl Spawned {
@@ -261,7 +267,7 @@ impl Spawned {
                 Ok(NodeProcess { addr: addr.to_owned(), child: self.0, id, _stdout: lines })
             }
             _ => Err(Failure::failed(
-                "a node ended, or said nothing, before it was ready; its own words are above",
+                "a node ended, or printed no address, before it was ready; its own messages are above",
             )),
         }
     }
@@ -271,7 +277,8 @@ impl Spawned {
 fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let tie = move || {
-        // SAFETY: prctl with these arguments and getppid touch no memory and may be called between fork and exec.
+        // SAFETY: prctl with these arguments and getppid touch no memory and may be called between fork and
+        // exec.
         let (refused, orphaned) = unsafe {
             (
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0,
@@ -280,12 +287,12 @@ fn die_with_parent(command: &mut Command) {
         };
         match (refused, orphaned) {
             (true, _) => Err(io::Error::last_os_error()),
-            // The parent died before it could be tied to.
+            // The parent died before the tie was in place.
             (_, true) => Err(io::ErrorKind::Interrupted.into()),
             _ => Ok(()),
         }
     };
-    // SAFETY: the closure allocates nothing and takes no lock, as is demanded between fork and exec.
+    // SAFETY: the closure allocates nothing and takes no lock, as required between fork and exec.
     unsafe { command.pre_exec(tie) };
 }
 

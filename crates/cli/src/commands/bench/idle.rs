@@ -1,6 +1,6 @@
-//! `treefold bench idle`: what a node costs that is never called.
+//! `treefold bench idle`: measures the cost of a node that is never called.
 //!
-//! That is gossip, load figures and timers: the price of being there, paid by every node all day.
+//! That is the cost of gossip, load figures and timers, which every node pays all the time.
 
 use super::fleet::{Fleet, NODES_MAX, Placement};
 use crate::exit::{Failure, Verdict};
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchIdle {
-    /// How many nodes, one process each
+    /// Number of nodes, one process each
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     nodes: u32,
 
-    /// How long they are watched
+    /// Duration of the measurement, in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = parse::seconds)]
     seconds: f64,
 }
@@ -26,17 +26,17 @@ pub(crate) struct BenchIdle {
 const EXAMPLES: &str = "\
 With -o json, one line:
   {nodes, seconds, cpu_percent, cpu_percent_max, resident_kib, resident_kib_max, private_kib, threads}
-Figures are per node: the mean, and the largest where it says max. 100 percent is one processor. Resident memory
-includes the program itself, which all nodes of a machine share; private memory does not.
+Figures are per node: the mean, and the largest if the name ends in max. 100 percent is one processor. Resident
+memory includes the program itself, which all nodes of a machine share; private memory does not.
 
 Examples:
   treefold bench idle
   treefold bench idle --nodes 256 --seconds 30 -o json";
 
-/// How long the nodes are left alone first: joining costs what idling does not.
+/// Time for which the nodes are left alone first, because joining costs more than idling.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// What was measured, per node.
+/// The measured figures, per node.
 #[derive(Serialize)]
 struct Figures {
     nodes: u32,

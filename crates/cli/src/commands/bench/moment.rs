@@ -1,12 +1,12 @@
-//! Throughput and its price, taken between two moments while everything is under way, so that filling and draining
-//! don't count.
+//! Throughput and processor time, measured between two moments while calls or waves are in flight, so that
+//! filling and draining the pipeline do not count.
 
 use super::cost::cpu_time;
 use super::processes::Processes;
 use crate::exit::Failure;
 use std::time::{Duration, Instant};
 
-/// What has been done and spent up to now.
+/// Waves and processor time up to one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     at: Instant,
@@ -15,7 +15,7 @@ pub struct Moment {
     own_cpu: Duration,
 }
 
-/// What was done and spent from one moment to another; there were waves in it.
+/// Waves and processor time between two moments, with at least one wave.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     waves: u64,
@@ -25,7 +25,7 @@ pub struct Span {
 }
 
 impl Moment {
-    /// Now, when so many waves have come back.
+    /// Reads the counters now, when `waves` waves have come back.
     pub fn of(nodes: &Processes, waves: u64) -> Result<Self, Failure> {
         let own = cpu_time(std::process::id());
         let own_cpu =
@@ -34,16 +34,16 @@ impl Moment {
         Ok(Self { at: Instant::now(), waves, nodes_cpu, own_cpu })
     }
 
-    /// From here to a later moment.
+    /// Returns the span from here to a later moment.
     ///
     /// # Errors
-    /// When not a single wave came back.
+    /// If no wave came back between them.
     pub fn until(&self, later: &Self) -> Result<Span, Failure> {
         let (waves, elapsed) = (later.waves - self.waves, later.at - self.at);
         if waves == 0 {
             let seconds = elapsed.as_secs_f64();
             return Err(Failure::failed(format!(
-                "no wave came back within {seconds:.1} s; give it more --seconds"
+                "no wave came back within {seconds:.1} s; increase --seconds"
             )));
         }
         let (nodes_cpu, own_cpu) = (later.nodes_cpu - self.nodes_cpu, later.own_cpu - self.own_cpu);
@@ -56,12 +56,12 @@ impl Span {
         self.waves as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Processor time of all processes, this one's included, per wave.
+    /// Returns the processor time per wave of all processes, including this one.
     pub fn cpu_us_per_wave(&self) -> f64 {
         self.per_wave_us(self.nodes_cpu + self.own_cpu)
     }
 
-    /// This process's part of it.
+    /// Returns the processor time per wave of this process.
     pub fn own_cpu_us_per_wave(&self) -> f64 {
         self.per_wave_us(self.own_cpu)
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_moments_is_counted() {
+    fn span_counts_waves_and_time_between_two_moments() {
         let began_at = Instant::now();
         let before = moment(began_at, 10, 500, 70);
         let after = moment(began_at + Duration::from_secs(2), 14, 580, 90);

@@ -1,9 +1,9 @@
-//! Networks of back-ends, one process and one endpoint each, whose front-end this process is.
+//! Networks of back-ends, one process and one endpoint each; this process is their front-end.
 //!
-//! There are two ways for a network to come to be. A tool's network is started from a topology
-//! ([`FrontEnd::over_topology`], as `treefold up` does): the front-end starts its processes, and they attach. And the
-//! nodes of a cluster find each other by gossip ([`FrontEnd::of_cluster`]), come back after they have been killed, and
-//! need longer to know each other. Either way the same streams are opened over them, in whatever shape.
+//! A network can start in two ways. A tool's network is started from a topology ([`FrontEnd::over_topology`],
+//! as `treefold up` does): the front-end starts the processes, and they attach. The nodes of a cluster
+//! ([`FrontEnd::of_cluster`]) find each other by gossip, can come back after they were killed, and need
+//! longer to know each other. The same streams are opened over either kind, in any shape.
 
 use super::fleet::{Fleet, Placement};
 use super::processes::Processes;
@@ -15,13 +15,13 @@ use treefold::{Client, Error, Node, PartitionSet, Stream, StreamBuilder};
 use treefold_network::Network;
 use treefold_network::launch::{Launcher, UpOptions};
 
-/// How long it may take until a stream has all back-ends in it.
+/// Limit on the time until a stream includes all back-ends.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks whether all are there.
+/// Interval between two checks whether all back-ends are present.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long the processes of a network have to end.
+/// Time that the processes of a network have to end.
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Opens streams over back-ends.
@@ -34,7 +34,7 @@ pub struct FrontEnd {
 pub struct Started {
     network: Network,
     pub nodes: Processes,
-    /// From the first process's start until all had attached.
+    /// Time from the first process's start until all had attached.
     pub up: Duration,
     /// When the first process was started.
     pub started_at: Instant,
@@ -48,7 +48,8 @@ impl Started {
 }
 
 impl FrontEnd {
-    /// Measures over a network that is started from a topology, and ends its processes whatever comes of that.
+    /// Starts a network from a topology, runs `measure` on it, and then ends its processes even if that
+    /// failed.
     pub async fn during<T>(
         backends: u32,
         measure: impl AsyncFnOnce(&Self, &Started) -> Result<T, Failure>,
@@ -59,12 +60,14 @@ impl FrontEnd {
         measured
     }
 
-    /// Starts all back-ends as children of this process. Which of them fold for others is each stream's business.
+    /// Starts all back-ends as children of this process.
+    ///
+    /// Each stream decides which of them fold for others.
     async fn over_topology(backends: u32) -> Result<(Self, Started), Failure> {
         let text = format!("localhost:0 => localhost:[1-{backends}];");
         let topology = text.parse().expect("invariant: this is a topology");
         let own = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
+            .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
         let node = up::node_command(&own);
         let serve =
             ["--serve".to_owned(), format!("{}:partitions={{number}}/{{total}}", treefold_micro::SERVICE)];
@@ -82,7 +85,9 @@ impl FrontEnd {
         Ok((front_end, Started { network, nodes, up, started_at }))
     }
 
-    /// Starts the nodes of a cluster; returns once this process has all of them in sight.
+    /// Starts the nodes of a cluster.
+    ///
+    /// Returns once this process has all of them in sight.
     pub async fn of_cluster(backends: u32) -> Result<(Self, Fleet), Failure> {
         let fleet = Fleet::start(Placement::one_each(backends)).await?;
         let client = connect(&[fleet.first_addr().to_owned()], true, fleet.cluster()).await?;
@@ -101,8 +106,10 @@ impl FrontEnd {
         }
     }
 
-    /// A stream over all back-ends, which play this part, with everyone in it from the start: one that opened without
-    /// some is closed and opened anew, since who joins late finds the tree in another shape than was asked for.
+    /// Opens a stream over all back-ends with the given part, and with every endpoint in it from the start.
+    ///
+    /// A stream that opened without some of them is closed and opened again, because an endpoint that joins
+    /// late gives the tree another shape than the requested one.
     pub async fn open(
         &self,
         part: Part,

@@ -1,26 +1,26 @@
-//! Processes that are measured, by name, so that one that has died is told from the others.
+//! Named processes to measure, so that an error names the process that died.
 
 use super::cost::{Footprint, cpu_time, footprint};
 use crate::exit::Failure;
 use std::io;
 use std::time::Duration;
 
-/// Processes, whoever started them.
+/// Names and ids of processes.
 #[derive(Clone, Debug, Default)]
 pub struct Processes(Vec<(String, u32)>);
 
 impl Processes {
-    /// The processes of these names and ids.
+    /// Takes pairs of name and process id.
     pub fn new(named: impl IntoIterator<Item = (String, u32)>) -> Self {
         Self(named.into_iter().collect())
     }
 
-    /// Processor time of each so far; an error when one has died.
+    /// Returns the processor time of each process so far, or an error if one has died.
     pub fn cpu_times(&self) -> Result<Vec<Duration>, Failure> {
         self.of_each(cpu_time)
     }
 
-    /// What each holds now; an error when one has died.
+    /// Returns the memory and threads of each process now, or an error if one has died.
     pub fn footprints(&self) -> Result<Vec<Footprint>, Failure> {
         self.of_each(footprint)
     }

@@ -1,15 +1,15 @@
-//! `treefold bench stream`: what a stream over one process per back-end costs.
+//! `treefold bench stream`: measures the cost of a stream over one process per back-end.
 //!
-//! As MRNet is measured: one number from each back-end, added up on the way, waiting for everyone. Three phases, each
-//! on a stream of its own ([`front`]):
+//! The method is MRNet's: one number from each back-end, added up on the way, waiting for all. There are
+//! three phases, each on a separate stream ([`front`]):
 //!
-//! 1. a broadcast of 32 bytes and the sum that answers it, one at a time: how long is it under way?
-//! 2. the same with several in flight: how many a second?
-//! 3. up only: nobody asks, the back-ends push as fast as their window allows. How many waves a second, and what does
-//!    each cost in processor time over all processes?
+//! 1. A broadcast of 32 bytes and the sum that answers it, one at a time. This gives the round-trip time.
+//! 2. The same with several in flight. This gives round trips per second.
+//! 3. Packets up only: the back-ends push as fast as their window allows. This gives waves per second and the
+//!    processor time of each wave over all processes.
 //!
-//! Every sum is checked against the wave's contributors, and a wave that is wrong, or keeps quiet about somebody, fails the
-//! benchmark. One that says who is missing is counted.
+//! Every sum is checked against the wave's contributors. A wave fails the benchmark if its sum is wrong or if
+//! it omits a back-end without reporting it missing. A wave that reports missing back-ends is only counted.
 
 mod front;
 
@@ -30,46 +30,46 @@ use treefold::{Shape, StreamBuilder};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchStream {
-    /// How many back-ends, one process and one endpoint each; this process is the front-end
+    /// Number of back-ends, one process and one endpoint each; this process is the front-end
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
     backends: u32,
 
-    /// The tree's shape below the front-end: kary:K, flat, or any other that calls have
+    /// Shape of the tree below the front-end: kary:K, flat, or any other shape that calls have
     #[arg(long, value_name = "SHAPE", default_value = "kary:8", value_parser = parse::shape)]
     shape: Shape,
 
-    /// Round trips made one after another
+    /// Number of round trips made one after another
     #[arg(long, value_name = "R", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Broadcasts in flight in the second phase
+    /// Number of broadcasts in flight in the second phase
     #[arg(long, value_name = "D", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     in_flight: u32,
 
-    /// How long each of the second and the third phase is measured
+    /// Duration of the measurement in the second and in the third phase, in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = parse::seconds)]
     seconds: f64,
 
-    /// Bytes that each node may have sent up and that have not been taken
+    /// Size of each node's window in bytes: sent up and not yet taken
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = clap::value_parser!(u64).range(1..))]
     window_bytes: u64,
 }
 
 const EXAMPLES: &str = "\
-Every sum is checked against its wave's contributors, and waves that lacked somebody are counted (incomplete_waves):
-there are none, unless processes far outnumber processors. With -o json, one line:
+Every sum is checked against its wave's contributors, and waves with missing back-ends are counted
+(incomplete_waves): there are none, unless there are far more processes than processors. With -o json, one line:
   {backends, shape, instantiate_ms, up_ms, roundtrip_us_p50, roundtrip_us_p99, in_flight,
    roundtrips_per_s, cpu_us_per_roundtrip, window_bytes, waves_per_s, cpu_us_per_wave, front_cpu_us_per_wave,
    cpu_us_per_wave_and_backend, incomplete_waves}
-Times count from the first process's start: until all have attached (up_ms), and until a stream was open over all of
-them and an exact sum had come (instantiate_ms). A round trip is a broadcast of 32 bytes and a sum;
+Times count from the first process's start: until all have attached (up_ms), and until a stream over all of
+them has given an exact sum (instantiate_ms). A round trip is a broadcast of 32 bytes and a sum;
 waves are up only. cpu_us figures count all processes, the front-end's included.
 
 Examples:
   treefold bench stream --backends 64 --shape kary:8
   treefold bench stream --backends 256 --shape flat -o json";
 
-/// What was measured.
+/// The measured figures.
 #[derive(Serialize)]
 struct Figures {
     backends: u32,
@@ -99,11 +99,11 @@ struct Figures {
     incomplete_waves: u64,
 }
 
-/// A new network is left alone for so long before anything is measured: processes that have just started are still at
-/// other things.
+/// Time for which a new network is left alone before it is measured, because processes that have just started
+/// still have other work.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Round trips that are made before the first that counts.
+/// Round trips made before the first one that counts.
 const WARM_UP_ROUNDS: u32 = 100;
 
 impl BenchStream {
@@ -175,7 +175,7 @@ impl BenchStream {
 fn render(figures: &Figures) -> String {
     let incomplete = match figures.incomplete_waves {
         0 => String::new(),
-        waves => format!("\n  incomplete   {waves} waves lacked somebody, and said so"),
+        waves => format!("\n  incomplete   {waves} waves reported missing back-ends"),
     };
     format!(
         "{} back-ends, {}\n  ready after  {:.0} ms: all have attached after {:.0} ms\n  \

@@ -1,11 +1,12 @@
-//! Which folder is searched when nobody says: one with much real text that is there wherever this was built.
+//! The default folder of the demo: one with much real text that exists on any machine that built this
+//! program.
 
 use crate::exit::Failure;
 use std::env;
 use std::path::PathBuf;
 
-/// Candidates, best first: the sources of the crates that this program was built from, else the documentation that
-/// packages bring.
+/// Candidates, best first: the sources of the crates that this program was built from, then the documentation
+/// of installed packages.
 fn candidates() -> Vec<PathBuf> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
@@ -16,12 +17,12 @@ fn candidates() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The first candidate that is there and not empty.
+/// Returns the first candidate that exists and is not empty.
 pub(super) fn default_folder() -> Result<PathBuf, Failure> {
     let candidates = candidates();
     let holds_something = |path: &&PathBuf| path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     candidates.iter().find(holds_something).cloned().ok_or_else(|| {
         let tried: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
-        Failure::usage(format!("nothing to search in {}; name a folder with --path", tried.join(" or ")))
+        Failure::usage(format!("no files to search in {}; give a folder with --path", tried.join(" or ")))
     })
 }

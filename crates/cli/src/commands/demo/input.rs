@@ -1,9 +1,9 @@
-//! Where a demo's lines come from: the command line, a terminal, a pipe, or nowhere.
+//! Input lines of a demo, from the command line, a terminal, a pipe, or the samples.
 //!
-//! Reading blocks, so it happens on a thread of its own, one line at a time: the next prompt shows only when the
-//! last answer is printed. A standard input that is at its end before it gave a line (a build server's) counts as
-//! nowhere; then the samples are answered, so that the demo shows something and ends. One that stays open and says
-//! nothing for [`PATIENCE`] is given them too, and then waited for.
+//! Reading blocks, so it happens on a separate thread, one line at a time: the next prompt appears only when
+//! the last answer is printed. If standard input ends before it gave a line (as on a build server), the
+//! samples are answered, so that the demo shows something and ends. If standard input stays open but gives no
+//! line for [`PATIENCE`], the samples are answered as well, and then the demo continues to wait for lines.
 
 use crate::output::print;
 use rustyline::DefaultEditor;
@@ -13,16 +13,16 @@ use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long a pipe may be silent before the samples are shown.
+/// Time for which a pipe may be silent before the samples are answered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Lines to take, one after another.
+/// Input lines, one after another.
 pub(super) struct Lines {
-    /// Lines that are there already.
+    /// Lines that are available without reading.
     ready: VecDeque<String>,
-    /// Asks the reading thread for one more; its answer is the line.
+    /// The reading thread; it reads one line on request.
     reader: Option<Reader>,
-    /// What to take if the reader has nothing.
+    /// Lines to take if the reader gives none.
     samples: VecDeque<String>,
     interactive: bool,
 }
@@ -34,7 +34,7 @@ struct Reader {
 }
 
 impl Lines {
-    /// These and no more.
+    /// Takes exactly these lines.
     pub(super) fn given(lines: &[String]) -> Self {
         Self {
             ready: lines.iter().cloned().collect(),
@@ -44,7 +44,7 @@ impl Lines {
         }
     }
 
-    /// What standard input says; if it says nothing, `samples`.
+    /// Reads standard input; if it gives no line, takes `samples`.
     pub(super) fn of_stdin(samples: &[&str]) -> Self {
         let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let samples =
@@ -55,12 +55,12 @@ impl Lines {
         Self { ready: VecDeque::new(), reader: Some(Reader::start(interactive)), samples, interactive }
     }
 
-    /// True when somebody sits there.
+    /// True if standard input and output are terminals.
     pub(super) fn is_interactive(&self) -> bool {
         self.interactive
     }
 
-    /// The next line, `None` when there is none and never will be.
+    /// Returns the next line; `None` if there are no more.
     pub(super) async fn next(&mut self) -> Option<String> {
         if let Some(line) = self.ready.pop_front() {
             return Some(line);
@@ -88,7 +88,7 @@ impl Reader {
     fn start(interactive: bool) -> Self {
         let (ask, asked) = std::sync::mpsc::channel();
         let (say, lines) = mpsc::channel(1);
-        // Ends with the process: a blocking read can't be called off.
+        // The thread ends with the process, because a blocking read can't be cancelled.
         std::thread::spawn(move || {
             let mut source = Source::open(interactive);
             while asked.recv().is_ok() {
@@ -102,7 +102,7 @@ impl Reader {
         Self { ask, lines, asked: false }
     }
 
-    /// Safe to drop half-way: a line asked for once comes to whoever waits next.
+    /// Safe to drop half-way: the next caller receives the line that was requested before.
     async fn next(&mut self) -> Option<String> {
         if !self.asked {
             self.asked = self.ask.send(()).is_ok();
@@ -120,7 +120,7 @@ enum Source {
 
 impl Source {
     fn open(interactive: bool) -> Self {
-        // A terminal that can't be set up for editing is still a source of lines.
+        // If a terminal can't be set up for editing, its lines are read plainly.
         match interactive.then(DefaultEditor::new) {
             Some(Ok(editor)) => Self::Prompt(Box::new(editor)),
             _ => Self::Plain,
@@ -132,11 +132,11 @@ impl Source {
             Self::Prompt(editor) => loop {
                 match editor.readline("treefold> ") {
                     Ok(line) => {
-                        // Forgetting a line costs nobody anything.
+                        // If the line can't be added to the history, only the history is incomplete.
                         let _ = editor.add_history_entry(&line);
                         return Some(line);
                     }
-                    // Ctrl-C drops the line that was being typed, as in a shell.
+                    // Ctrl-C discards the typed line, as in a shell.
                     Err(ReadlineError::Interrupted) => {}
                     Err(_) => return None,
                 }

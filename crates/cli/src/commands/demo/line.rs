@@ -1,4 +1,4 @@
-//! What can be typed in a demo: a query, or a colon and a command.
+//! The lines that a demo accepts: a query, or a colon and a command.
 
 use crate::parse;
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) enum Line {
     Query(String),
     /// Ends a node as `kill -9` does.
     Kill(usize),
-    /// Stops a node as `kill -STOP` does: it is there and says nothing.
+    /// Stops a node as `kill -STOP` does: it keeps its connections and does nothing.
     Stall(usize),
     /// Makes a node's locals take this many times as long.
     Slow(usize, f64),
@@ -25,18 +25,18 @@ pub(super) enum Line {
     Nothing,
 }
 
-/// What `:help` prints.
+/// Text that `:help` prints.
 pub(super) const HELP: &str = "\
   words               search: any of the words; +must -not \"a phrase\" title:word path:word
   :kill N             end node N as kill -9 does
-  :stall N            node N is there and says nothing, as after kill -STOP
-  :slow N 5x          node N takes five times as long
+  :stall N            stop node N as kill -STOP does: it keeps its connections and does nothing
+  :slow N 5x          make node N take five times as long
   :heal               undo all of these
-  :tree               the last answer's tree, with the times of every node
-  :status             who is there, and how busy
-  :deadline 200ms     when answers are wanted
-  :coverage 0.9       the least share of partitions that makes an answer
-  :quit               (or end of input)";
+  :tree               draw the last answer's tree, with the times of every node
+  :status             the nodes, and how busy they are
+  :deadline 200ms     set the deadline of answers
+  :coverage 0.9       set the minimum coverage, from 0 to 1
+  :quit               end the demo (or end the input)";
 
 impl Line {
     /// Reads a line typed in a demo of `nodes` nodes.
@@ -61,7 +61,7 @@ impl Line {
             ["coverage", share] => parse::min_coverage(share).map(Self::Coverage),
             ["help" | "h" | "?"] => Ok(Self::Help),
             ["quit" | "q" | "exit"] => Ok(Self::Quit),
-            _ => Err(CallError::bad_field("command", text, "what :help lists")),
+            _ => Err(CallError::bad_field("command", text, "the commands that :help lists")),
         }
     }
 }
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_colon_is_a_query() {
+    fn line_without_colon_is_a_query() {
         assert_eq!(line("  binary heap "), Ok(Line::Query("binary heap".into())));
         assert_eq!(line("title:readme"), Ok(Line::Query("title:readme".into())));
         assert_eq!(line("   "), Ok(Line::Nothing));
     }
 
     #[test]
-    fn commands_name_a_node_that_is_there() {
+    fn commands_must_name_an_existing_node() {
         assert_eq!(line(":kill 5"), Ok(Line::Kill(5)));
         assert_eq!(line(":slow 0 5x"), Ok(Line::Slow(0, 5.0)));
         assert_eq!(line(":kill 6"), Err("node is 6; allowed: 0 to 5".into()));
@@ -90,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_nobody_knows_leads_to_help() {
+    fn unknown_command_refers_to_help() {
         for unknown in [":", ":kill", ":kill 1 2", ":frobnicate"] {
-            assert!(line(unknown).unwrap_err().ends_with("what :help lists"), "{unknown}");
+            assert!(line(unknown).unwrap_err().ends_with("the commands that :help lists"), "{unknown}");
         }
         assert_eq!(line(":coverage 2"), Err("min_coverage is 2; allowed: from 0 to 1".into()));
     }

@@ -1,12 +1,13 @@
-//! `treefold demo`: a search service over a folder of this machine, on a cluster in one process, to break at will.
+//! `treefold demo`: a search service over a folder of this machine, on a cluster in one process that users
+//! can break.
 //!
-//! Everything is the real thing: indexes on disk, nodes with sockets on loopback, trees formed per call. Only that
-//! the nodes share a process is for show, so that one command starts them and `:kill 2` can end one.
+//! The indexes on disk, the nodes with their sockets on loopback, and the trees of each call are all real.
+//! The nodes share one process only so that one command can start them and `:kill 2` can end one.
 //!
-//! - [`corpus`]: which folder, when nobody says.
-//! - [`mod@line`]: what can be typed; [`input`] is where it comes from (a terminal, a pipe, or nowhere).
-//! - [`nodes`]: the cluster, and what was done to it; [`session`]: what a line does.
-//! - [`show`]: what a searcher sees.
+//! - [`corpus`]: the default folder.
+//! - [`mod@line`]: the accepted lines; [`input`]: where they come from (a terminal, a pipe, or the samples).
+//! - [`nodes`]: the cluster and the faults that users set; [`session`]: executes a line.
+//! - [`show`]: the printed results.
 
 mod corpus;
 mod input;
@@ -30,49 +31,49 @@ use treefold_search::{Bar, Report};
 
 /// Search the files of this machine over a small cluster, and break it
 ///
-/// Indexes the text files below DIR (source code and Markdown too), split into partitions; starts NODES nodes in
-/// this process, each partition on REPLICAS of them; and answers queries: each is a call that reaches every
-/// partition over a tree formed for it.
+/// Indexes the text files below DIR (including source code and Markdown), split into partitions. Starts NODES
+/// nodes in this process and puts each partition on REPLICAS of them. Then answers queries: each query is a
+/// call that reaches every partition over a tree formed for it.
 ///
-/// With --query it answers and exits. On a terminal it then takes queries and commands, so that one can watch
-/// coverage and tree react to failures; :help lists them. From a pipe it takes the same lines, one answer each. With
-/// neither it answers a few samples.
+/// With --query it answers and exits. On a terminal it then takes queries and commands, so that you can watch
+/// how coverage and tree react to failures; :help lists the commands. From a pipe it takes the same lines and
+/// gives one answer each. If there is no input, it answers a few samples.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// The folder to search [default: the sources that cargo has downloaded, or /usr/share/doc]
+    /// Folder to search [default: the sources that cargo has downloaded, or /usr/share/doc]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 
-    /// How many nodes
+    /// Number of nodes
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=256))]
     nodes: u16,
 
-    /// How many partitions the folder is split into
+    /// Number of partitions that the folder is split into
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=4096))]
     partitions: u32,
 
-    /// On how many nodes each partition lives
+    /// Number of nodes that host each partition
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     replicas: u16,
 
-    /// Answer this and exit; may be repeated
+    /// Query to answer before exiting; may be repeated
     #[arg(long, value_name = "TEXT")]
     query: Vec<String>,
 
-    /// When an answer is wanted, with its unit: 200ms, 1.5s
+    /// Deadline of each answer, with its unit: 200ms, 1.5s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
 
-    /// The least share of partitions that makes an answer, from 0 to 1
+    /// Minimum coverage: the least share of partitions that makes an answer, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse::min_coverage, allow_hyphen_values = true)]
     min_coverage: f64,
 
-    /// Where the index goes [default: below $XDG_DATA_HOME or ~/.local/share]
+    /// Folder of the index [default: below $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Index no more files than this
+    /// Largest number of files to index
     #[arg(long, value_name = "N")]
     limit_files: Option<u64>,
 }
@@ -84,7 +85,7 @@ Examples:
   echo 'lock free queue' | treefold demo --nodes 12 --partitions 48 -o json
   printf ':kill 1\\n:kill 2\\nbinary heap\\n:tree\\n' | treefold demo";
 
-/// What is asked when nobody asks anything.
+/// Queries that are answered if there is no input.
 const SAMPLES: [&str; 3] = ["binary heap", "\"lock free\" queue", "title:readme +license"];
 
 impl Demo {
@@ -112,12 +113,17 @@ impl Demo {
     fn folder(&self) -> Result<PathBuf, Failure> {
         match &self.path {
             Some(path) if path.is_dir() => Ok(path.clone()),
-            Some(path) => Err(Failure::usage(format!("--path {}: there is no such folder", path.display()))),
+            Some(path) => Err(Failure::usage(format!(
+                "--path {}: no such folder; give an existing one",
+                path.display()
+            ))),
             None => corpus::default_folder(),
         }
     }
 
-    /// Answers until there is nothing more to answer; the verdict is the worst one, or the first failure's.
+    /// Answers until the input ends.
+    ///
+    /// Returns the worst verdict, or the first failure.
     async fn take_lines(&self, session: &mut Session) -> Result<Verdict, Failure> {
         let mut lines =
             if self.query.is_empty() { Lines::of_stdin(&SAMPLES) } else { Lines::given(&self.query) };
@@ -127,7 +133,7 @@ impl Demo {
             match taken {
                 Ok(Next::GoOn(verdict)) => worst = worst.max(verdict),
                 Ok(Next::Quit) => break,
-                // Somebody sits there, who can type the next line.
+                // A user at the terminal can type the next line.
                 Err(failure) if lines.is_interactive() => eprintln!("{failure}"),
                 Err(failure) => return Err(failure),
             }
@@ -136,12 +142,12 @@ impl Demo {
     }
 }
 
-/// Indexes off the loop, with a progress bar where somebody sees it.
+/// Indexes outside the event loop, with a progress bar if standard error is a terminal.
 async fn index(corpus: Corpus, partitions: u32) -> Result<Report, Failure> {
     let indexing = tokio::task::spawn_blocking(move || corpus.index(partitions, &Bar::new()));
     tokio::select! {
         report = indexing => report.expect("invariant: indexing does not panic").map_err(Failure::failed),
-        _ = tokio::signal::ctrl_c() => Err(Failure::failed("stopped while indexing; what was there before is untouched")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::failed("stopped; the previous index is unchanged")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The demo's nodes, and what was done to them.
+//! The demo's nodes, and the faults that users set on them.
 
 use crate::commands::failure_of;
 use crate::exit::Failure;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use treefold::{CallError, Client, Cluster, Node, NodeId, PartitionSet, Service};
 use treefold_search::Report;
 
-/// A cluster in this process, to break and to heal.
+/// A cluster in this process that users can break and heal.
 pub(super) struct Nodes {
     cluster: Cluster,
     replicas: usize,
@@ -16,13 +16,13 @@ pub(super) struct Nodes {
     broken: BTreeMap<usize, Broken>,
 }
 
-/// How long a client may take to see who is there.
+/// Limit on the time until a client sees all nodes.
 const SIGHT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Between two looks at what it sees.
+/// Interval between two checks of the nodes that it sees.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is wrong with a node.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Broken {
     Killed,
@@ -30,16 +30,19 @@ enum Broken {
     Slowed(f64),
 }
 
-/// The partitions of node `node`: partition `p`'s replicas stand on nodes `p`, `p + 1`, … around the ring, so that
-/// neighbours share partitions and any two others don't.
+/// Returns the partitions of node `node`.
+///
+/// The replicas of partition `p` live on the nodes `p`, `p + 1`, … around the ring, so that neighbours share
+/// partitions and other pairs of nodes do not.
 fn partitions_of(node: usize, nodes: usize, replicas: usize, partitions: u32) -> Vec<u32> {
     let hosts = |partition: u32| (0..replicas).any(|replica| (partition as usize + replica) % nodes == node);
     (0..partitions).filter(|&partition| hosts(partition)).collect()
 }
 
 impl Nodes {
-    /// Starts `nodes` nodes that serve the index, each partition on `replicas` of them. Returns once all know each
-    /// other.
+    /// Starts `nodes` nodes that serve the index, each partition on `replicas` of them.
+    ///
+    /// Returns once all nodes know each other.
     pub(super) async fn start(index: &Report, nodes: usize, replicas: usize) -> Result<Self, Failure> {
         let total = index.partitions;
         let open =
@@ -70,18 +73,21 @@ impl Nodes {
         )
     }
 
-    /// How many nodes there are, ended ones included.
+    /// Number of nodes, including ended ones.
     pub(super) fn len(&self) -> usize {
         self.cluster.nodes().len()
     }
 
-    /// A client that knows all nodes and forms its trees itself, so that no one node's end is the client's.
+    /// Connects a client that knows all nodes and forms its trees itself, so that it survives the end of any
+    /// one node.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
         let addrs = self.cluster.nodes().iter().map(Node::addr);
         Client::builder().at(addrs).direct(true).connect().await.map_err(failure_of)
     }
 
-    /// Waits until a client sees every node that should be there; if it does not, the next answer will say so.
+    /// Waits until a client sees every living node.
+    ///
+    /// After a time limit it returns anyway, and the next answer reports the missing partitions.
     pub(super) async fn in_sight_of(&self, client: &Client) {
         let give_up_at = Instant::now() + SIGHT_TIMEOUT;
         let is_killed = |at: &usize| self.broken.get(at) == Some(&Broken::Killed);
@@ -103,14 +109,14 @@ impl Nodes {
         if self.broken.insert(node, Broken::Killed) != Some(Broken::Killed) {
             self.cluster.kill(node);
         }
-        self.said(node, "is dead: no goodbye, connections broken")
+        self.said(node, "is dead: its connections broke without a goodbye")
     }
 
     /// Stops a node as `kill -STOP` does.
     pub(super) fn stall(&mut self, node: usize) -> Result<String, CallError> {
         self.living(node)?.stall(true);
         self.broken.insert(node, Broken::Stalled);
-        Ok(self.said(node, "is there and says nothing"))
+        Ok(self.said(node, "is stopped: it keeps its connections and does nothing"))
     }
 
     /// Makes a node's locals take longer.
@@ -120,10 +126,10 @@ impl Nodes {
         Ok(self.said(node, &format!("takes {factor} times as long")))
     }
 
-    /// Undoes everything that was done to any node.
+    /// Removes all faults.
     pub(super) async fn heal(&mut self) -> Result<String, Failure> {
         let healed: Vec<String> = self.broken.keys().map(ToString::to_string).collect();
-        // First whoever still lives: a node that starts again waits until it sees all of these.
+        // Living nodes first, because a node that starts again waits until it sees all of them.
         self.broken.retain(|&node, what| {
             let killed = *what == Broken::Killed;
             if !killed {
@@ -138,13 +144,13 @@ impl Nodes {
             self.broken.remove(&node);
         }
         Ok(if healed.is_empty() {
-            "nothing is broken".to_owned()
+            "no node is broken".to_owned()
         } else {
             format!("healed: {}", healed.join(", "))
         })
     }
 
-    /// Leaves and ends.
+    /// Leaves the cluster and ends all nodes.
     pub(super) async fn end(self) {
         self.cluster.shutdown().await;
     }
@@ -152,7 +158,7 @@ impl Nodes {
     fn living(&self, node: usize) -> Result<&Node, CallError> {
         match self.broken.get(&node) {
             Some(Broken::Killed) => {
-                Err(CallError::bad_field("node", node, "a living one; :heal starts the dead again"))
+                Err(CallError::bad_field("node", node, "a living node; :heal starts dead nodes again"))
             }
             _ => Ok(&self.cluster.nodes()[node]),
         }

@@ -1,4 +1,4 @@
-//! A session: what each line does to the cluster, and what it prints.
+//! A session: the effect of each line on the cluster, and its printed result.
 
 use super::line::{HELP, Line};
 use super::nodes::Nodes;
@@ -14,7 +14,7 @@ use treefold::{Client, Reason, Reply};
 use treefold_core::message::Report;
 use treefold_search::{Hits, Statistics, TermsParams, TopKParams};
 
-/// What the user can set.
+/// Settings that the user can change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) deadline: Duration,
@@ -23,21 +23,23 @@ pub(super) struct Settings {
     pub(super) style: Style,
 }
 
-/// How many documents an answer shows: what fits on a screen beside its tree.
+/// Largest number of documents shown for an answer, so that it fits on a screen beside its tree.
 const SHOWN_MAX: u32 = 5;
 
-/// What the second call of a query is given when the first has used up all time: zero would be refused.
+/// Smallest deadline of a query's second call.
+///
+/// If the first call used up the time, a deadline of zero would be refused.
 const LEFT_MIN: Duration = Duration::from_millis(1);
 
-/// What comes after a line.
+/// How a session continues after a line.
 pub(super) enum Next {
-    /// The next line; this one ended so.
+    /// Take the next line; the last one ended with this verdict.
     GoOn(Verdict),
-    /// Nothing more.
+    /// End the session.
     Quit,
 }
 
-/// The cluster, a client of it, and the last answer's tree.
+/// The cluster, a client of it, and the tree of the last answer.
 pub(super) struct Session {
     nodes: Nodes,
     client: Client,
@@ -52,7 +54,7 @@ impl Session {
         Ok(Self { nodes, client, settings, last_tree: None })
     }
 
-    /// Does what a line says, and prints what came of it.
+    /// Executes a line and prints its result.
     pub(super) async fn take(&mut self, text: &str) -> Result<Next, Failure> {
         let line = Line::parse(text, self.nodes.len()).map_err(Failure::Rejected)?;
         let done = match line {
@@ -71,7 +73,7 @@ impl Session {
             Line::Status => self.status().await?,
             Line::Deadline(deadline) => {
                 self.settings.deadline = deadline;
-                format!("answers are wanted within {deadline:?}")
+                format!("the deadline of answers is {deadline:?}")
             }
             Line::Coverage(share) => {
                 self.settings.min_coverage = share;
@@ -83,7 +85,9 @@ impl Session {
         Ok(Next::GoOn(Verdict::Full))
     }
 
-    /// Commands speak to people; where a script reads answers, they stay off its output.
+    /// Prints the result of a command.
+    ///
+    /// If a script reads JSON answers, commands print to standard error instead.
     fn say(&self, text: &str) {
         match self.settings.format {
             Format::Text => print(text),
@@ -102,9 +106,11 @@ impl Session {
         Ok(verdict)
     }
 
-    /// Asks twice within one deadline: first how often the words occur everywhere, so that every partition scores
-    /// alike, then for the documents. When the first answer is late, partitions score by their own figures: a ranking
-    /// a little off, rather than none.
+    /// Makes two calls within one deadline.
+    ///
+    /// The first counts how often the words occur in all partitions, so that every partition scores alike.
+    /// The second gets the documents. If the first answer is late, partitions score by their own counts, and
+    /// the ranking is slightly off.
     async fn search(&self, query: &str) -> Result<Reply<Hits>, Failure> {
         let asked_at = Instant::now();
         let Settings { deadline, min_coverage, .. } = self.settings;
@@ -114,7 +120,7 @@ impl Session {
         if terms.contributed.is_empty()
             && terms.missing.iter().any(|lost| matches!(lost.reason, Reason::LocalFailed(_)))
         {
-            // Who can't count the query's words can't look for them either.
+            // A partition that can't count the query's words can't search for them either.
             return Ok(without_value(terms));
         }
         let params = TopKParams { statistics: terms.value, k: SHOWN_MAX, ..TopKParams::new(query) };
@@ -129,7 +135,7 @@ impl Session {
     fn tree(&self) -> String {
         match &self.last_tree {
             Some(report) => explain::draw(report, self.settings.style),
-            None => "no answer yet: type a query first".to_owned(),
+            None => "there is no answer yet; type a query first".to_owned(),
         }
     }
 
@@ -144,13 +150,15 @@ impl Session {
     }
 }
 
-/// The same reply to another call: nobody contributed, so there is no value to convert.
+/// Converts a reply without contributors to another call's type.
+///
+/// It has no value to convert.
 fn without_value<T, U>(reply: Reply<T>) -> Reply<U> {
     let Reply { status, asked, contributed, missing, total_is_guess, elapsed, report, .. } = reply;
     Reply { status, value: None, asked, contributed, missing, total_is_guess, elapsed, report }
 }
 
-/// An answer as scripts see it: a call's, with the query before it.
+/// An answer as printed in JSON: the query, then the fields of a call's answer.
 #[derive(Serialize)]
 struct ShownAnswer<'a> {
     query: &'a str,

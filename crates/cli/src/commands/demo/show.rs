@@ -1,4 +1,4 @@
-//! What a searcher sees: the best documents, and how whole the answer is.
+//! Prints search results: the best documents and the coverage of the answer.
 
 use crate::commands::call::{missing_line, verdict_line};
 use crate::output::style::Style;
@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use treefold::{Reason, Reply};
 use treefold_search::{Hit, Hits};
 
-/// How an answer looks on paper: rank, score, path; title and snippet below; then the verdict and the losses.
+/// Formats an answer: rank, score and path of each document, its title and snippet below, then the verdict
+/// and the losses.
 pub(super) fn render(query: &str, reply: &Reply<Hits>, style: Style) -> String {
     let mut parts = vec![style.bold(format_args!("» {query}"))];
     if let Some(hits) = &reply.value {
@@ -19,7 +20,7 @@ pub(super) fn render(query: &str, reply: &Reply<Hits>, style: Style) -> String {
 }
 
 fn document(rank: usize, hit: &Hit, style: Style) -> String {
-    // Cleaning goes character by character, so the highlights stay where they are.
+    // Cleaning replaces single characters, so the highlights keep their places.
     let hit =
         Hit { path: clean(&hit.path), title: clean(&hit.title), snippet: clean(&hit.snippet), ..hit.clone() };
     let (before, after) = if style.is_on() { ("\u{1b}[1;33m", "\u{1b}[0m") } else { ("", "") };
@@ -29,12 +30,14 @@ fn document(rank: usize, hit: &Hit, style: Style) -> String {
     format!("{rank:>3}. {}  {score}{}", style.good(&hit.path), below.collect::<String>())
 }
 
-/// Files hold what they like; a terminal must not be driven by it.
+/// Replaces control characters, because a file's text must not control the terminal.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// One line a loss. When nobody could do anything with the query, all say the same, and one line says it.
+/// Returns one line for each loss.
+///
+/// If no partition could process the query and all give the same reason, returns one line.
 fn losses<T>(reply: &Reply<T>) -> Vec<String> {
     let said: BTreeSet<&str> = reply
         .missing
@@ -46,7 +49,7 @@ fn losses<T>(reply: &Reply<T>) -> Vec<String> {
         .collect();
     match said.first() {
         Some(said_by_all) if said.len() == 1 && reply.contributed.is_empty() => {
-            vec![format!("every partition that answered says: {said_by_all}")]
+            vec![format!("every partition that answered reports: {said_by_all}")]
         }
         _ => reply.missing.iter().map(missing_line).collect(),
     }
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_shown_without_what_would_drive_a_terminal() {
+    fn control_characters_of_documents_are_not_printed() {
         let hit = Hit {
             score: 7.25,
             partition: 0,

@@ -1,4 +1,4 @@
-//! `treefold node --attach`: a process of a network that `treefold up` starts, or waits for.
+//! `treefold node --attach`: a process of a network that `treefold up` starts or waits for.
 
 use crate::exit::Failure;
 use crate::parse;
@@ -11,20 +11,20 @@ use treefold_network::launch::{Ending, Post, PostError, Token};
 
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {
-    /// Be a process of a network whose front-end, or this process's parent, is here (see treefold up)
+    /// Address of the network's front-end, or of this process's parent in the network (see treefold up)
     #[arg(long, value_name = "ADDR", requires = "place", conflicts_with = "join")]
     attach: Option<String>,
 
-    /// Which process it is, by its name in the topology: host:number
+    /// Name of this process in the topology: host:number
     #[arg(long = "as", id = "place", value_name = "PROCESS", requires = "attach")]
     place: Option<String>,
 
-    /// How long it lives on when it can reach neither its parent nor the front-end
+    /// Time that the process continues to run while it can reach neither its parent nor the front-end
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::duration)]
     patience: Duration,
 }
 
-/// Where a process attaches, and as whom.
+/// Address to attach to, and the process's name in the topology.
 pub(super) struct Attached {
     addr: String,
     place: String,
@@ -32,16 +32,20 @@ pub(super) struct Attached {
 }
 
 impl AttachArgs {
-    /// What was asked for. Ties this process to the one that started it, if that wanted it.
+    /// Returns the settings, if the process attaches.
+    ///
+    /// Ties this process to its parent process if that one wants it.
     pub(super) fn settle(self) -> Result<Option<Attached>, Failure> {
         let (Some(addr), Some(place)) = (self.attach, self.place) else { return Ok(None) };
-        tie_to_parent().map_err(|error| Failure::failed(format!("who started this is gone: {error}")))?;
+        tie_to_parent().map_err(|error| {
+            Failure::failed(format!("the process that started this one has ended: {error}"))
+        })?;
         Ok(Some(Attached { addr, place, patience: self.patience }))
     }
 }
 
 impl Attached {
-    /// Where it listens that nobody told: where its parent can reach it.
+    /// Default address to listen at: one at which the parent can reach this process.
     pub(super) fn listens_at(&self) -> &'static str {
         let host = self.addr.rsplit_once(':').map_or(self.addr.as_str(), |(host, _)| host);
         match host {
@@ -56,7 +60,9 @@ impl Attached {
         builder.attached_to(&self.addr)
     }
 
-    /// Takes part in the network; true when that is over, false when this process was told to stop.
+    /// Takes part in the network.
+    ///
+    /// Returns true when the network has ended, and false when this process was stopped.
     pub(super) async fn live(
         &self,
         node: &Node,
@@ -66,7 +72,9 @@ impl Attached {
         let post = Post::new(&self.addr, &self.place).token(token).patience(self.patience);
         match post.run(node, stop).await {
             Ok(Ending::Ended) => Ok(true),
-            Ok(Ending::Orphaned) => Err(Failure::unreachable("the network's front-end is gone")),
+            Ok(Ending::Orphaned) => {
+                Err(Failure::unreachable("the network's front-end can't be reached any more"))
+            }
             Ok(Ending::Stopped) => Ok(false),
             Err(error) => Err(failure_of(&error)),
         }
@@ -78,8 +86,8 @@ fn failure_of(error: &PostError) -> Failure {
         PostError::Unreachable { .. } | PostError::Closed => Failure::unreachable(error.to_string()),
         PostError::Token { .. } => Failure::Rejected(CallError::bad_field(
             "token",
-            "another",
-            format_args!("the network's: {error}"),
+            "a different one",
+            format_args!("the network's token: {error}"),
         )),
         _ => Failure::failed(error.to_string()),
     }

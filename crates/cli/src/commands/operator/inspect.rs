@@ -1,4 +1,4 @@
-//! `treefold operator inspect`: what a file is, and why a node would refuse it.
+//! `treefold operator inspect`: describes a module, and why a node would refuse it.
 
 use super::read;
 use crate::exit::{Failure, Verdict};
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use treefold::foreign::NAME_PREFIX;
 use treefold_wasm::{Inspection, Limits};
 
-/// Say what a module is, what it exports and imports, and why a node would refuse it; nothing of it is run
+/// Describe a module, its exports and imports, and why a node would refuse it, without running it
 ///
-/// Ends with 1 when a node would refuse it.
+/// Exits with code 1 if a node would refuse the module.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
-    /// The module, a .wasm file
+    /// Module to inspect, a .wasm file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -52,9 +52,9 @@ fn render(inspection: &Inspection, style: Style) -> String {
         inspection.bytes,
         inspection.compiled_bytes
     );
-    // Writing to a text can't fail.
+    // Writing to a String can't fail.
     if let Some(memory) = inspection.memory {
-        let most = memory.max.map_or_else(|| "as many as it may".to_owned(), |pages| pages.to_string());
+        let most = memory.max.map_or_else(|| "the node's limit".to_owned(), |pages| pages.to_string());
         let _ = writeln!(text, "memory: {} pages of 64 KiB, up to {most}", memory.min);
     }
     for (what, named) in [("exports", &inspection.exports), ("imports", &inspection.imports)] {

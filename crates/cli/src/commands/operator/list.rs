@@ -1,4 +1,4 @@
-//! `treefold operator list`: the operators that a node has been sent.
+//! `treefold operator list`: lists the operators that were pushed to a node.
 
 use super::shown::Shown;
 use crate::commands::{connect, failure_of};
@@ -10,15 +10,15 @@ use clap::Args;
 use serde::Serialize;
 use treefold::foreign::OperatorStatus;
 
-/// List the operators that a node has been sent: what they are, and how much they are used there
+/// List the operators that were pushed to a node, with their kinds and uses
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// The node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }

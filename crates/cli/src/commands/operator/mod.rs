@@ -1,9 +1,9 @@
-//! `treefold operator`: operators sent to a running cluster, and looked at before they are.
+//! `treefold operator`: sends operators to a running cluster, lists them, and inspects them.
 //!
-//! - [`push`]: gives a module to a node; the streams that name it find it there.
-//! - [`list`]: what a node has been sent.
-//! - [`inspect`]: what a file is, without any cluster.
-//! - [`shown`]: what scripts see.
+//! - [`push`]: sends a module to a node; the streams that name it find it there.
+//! - [`list`]: lists the operators that were pushed to a node.
+//! - [`inspect`]: describes a module, without any cluster.
+//! - [`shown`]: operators as printed in JSON.
 
 #[cfg(feature = "wasm")]
 mod inspect;
@@ -15,10 +15,11 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Send operators compiled to WebAssembly to a running cluster, list them, look at them
+/// Send operators compiled to WebAssembly to a running cluster, list them, inspect them
 ///
-/// A stream names such an operator as its filter by the SHA-256 of the module: wasm:ID. It is pushed once, and every
-/// node of the stream that lacks it fetches it along the stream's tree. docs/wasm.md says how to write one.
+/// A stream names such an operator as its filter by the SHA-256 of the module: wasm:ID. The module is pushed
+/// once, and every node of the stream that lacks it fetches it along the stream's tree. docs/wasm.md
+/// describes how to write one.
 #[derive(Debug, Args)]
 pub(crate) struct OperatorArgs {
     #[command(subcommand)]
@@ -44,7 +45,7 @@ impl OperatorArgs {
     }
 }
 
-/// A module's bytes.
+/// Reads a module.
 fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Failure::failed(format!("can't read {}: {error}", file.display())))
 }

@@ -1,4 +1,4 @@
-//! `treefold operator push`: gives a module to a node.
+//! `treefold operator push`: sends a module to a node.
 
 use super::read;
 use super::shown::Shown;
@@ -8,22 +8,23 @@ use crate::output::{Format, print, print_json};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Give a module to a node, which checks and compiles it; print the name by which streams use it
+/// Send a module to a node, which checks and compiles it, and print the name by which streams use it
 ///
-/// Give it to any node that takes part in the streams that will use it: who lacks it asks its parent in the stream's
-/// tree, and a front-end that lacks it asks everyone below. A node that starts again has forgotten it.
+/// Send it to any node that takes part in the streams that will use it. A node that lacks the module asks its
+/// parent in the stream's tree; a front-end that lacks it asks all nodes below. A node forgets the module
+/// when it restarts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Push {
-    /// The module, a .wasm file
+    /// Module to send, a .wasm file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The node to give it to; several, separated by commas, to ask the first that answers
+    /// Address of the node to send it to; give several, separated by commas, to use the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }

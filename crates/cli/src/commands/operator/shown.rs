@@ -1,22 +1,22 @@
-//! Operators as scripts see them.
+//! Operators as printed in JSON.
 
 use serde::Serialize;
 use treefold::foreign::OperatorStatus;
 use treefold::foreign::filter_name;
 
-/// An operator that a node has.
+/// One operator of a node.
 #[derive(Serialize)]
 pub(super) struct Shown {
     /// The SHA-256 of its bytes, 64 hexadecimal digits.
     id: String,
-    /// How streams name it.
+    /// Name by which streams use it.
     pub(super) filter: String,
     /// `filter` or `reduce`.
     kind: String,
     bytes: u64,
-    /// How often a stream's filter was opened with it at this node.
+    /// Number of times that a stream's filter was opened with it at this node.
     uses: u64,
-    /// Streams that use it at this node now.
+    /// Number of streams that use it at this node now.
     streams: u32,
 }
 

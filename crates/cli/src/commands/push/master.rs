@@ -14,41 +14,43 @@ use std::time::Duration;
 use treefold::operators::Packet;
 use treefold::{PartitionSet, Raw, Reply};
 
-/// Announce a request to the workers of an application, and print what they push, folded into one
+/// Announce a request to the workers of an application, and print their folded results
 ///
-/// The node at ADDR must accept the application. A text is printed as it is; a typed packet on one line.
+/// The node at ADDR must accept the application. A text result is printed unchanged; a typed packet is
+/// printed on one line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Master {
-    /// The application, and how results are folded
+    /// Application, and the reduce that folds its results
     #[arg(value_name = "APPLICATION/REDUCE")]
     kind: String,
 
-    /// A node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// The number of the request, by which workers push; each names one request, once
+    /// Number of the request, by which workers push; use each number only once
     #[arg(long, value_name = "N")]
     request: u64,
 
-    /// The workers that are expected, by number, as in 0-7 or 0-3,9
+    /// Expected workers by number, as in 0-7 or 0-3,9
     #[arg(long, value_name = "WORKERS", value_parser = parse::partitions)]
     expect: PartitionSet,
 
-    /// The reduce's parameters: JSON, @FILE to read it from there, or - for standard input; none when left out
+    /// Parameters of the reduce: JSON, @FILE to read them from a file, or - to read standard input [default:
+    /// none]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
 
-    /// When the answer is wanted, with its unit: 200ms, 1.5s, 2m
+    /// Deadline of the answer, with its unit: 200ms, 1.5s, 2m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
 
-    /// The least share of workers that makes an answer, from 0 to 1
+    /// Minimum coverage: the least share of workers that makes an answer, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = parse::min_coverage, allow_hyphen_values = true)]
     min_coverage: f64,
 
-    /// How long a worker that is attached to no node is waited for
+    /// Time to wait for a worker that is attached to no node
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse::duration)]
     patience: Duration,
 
@@ -56,14 +58,14 @@ pub(crate) struct Master {
     #[arg(long)]
     explain: bool,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
 
 const EXAMPLES: &str = "\
 Exit codes:
-  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 nobody reached, 2 turned away
+  0 full, 3 partial but at or above the minimum coverage, 4 below it, 5 no node reached, 2 rejected
 
 Examples:
   treefold push master words/sum-lines --at 127.0.0.1:7700 --request 7 --expect 0-3
@@ -88,7 +90,7 @@ impl Master {
     }
 }
 
-/// The value goes to standard output alone, so that it can go on down a pipe.
+/// Prints only the value to standard output, so that it can be piped.
 fn render(reply: &Reply<Raw>) {
     if let Some(Raw(value)) = reply.value.as_ref().filter(|value| !value.0.is_empty()) {
         let is_packet = Packet::read(value).is_ok_and(|packet| !packet.is_empty());

@@ -1,7 +1,7 @@
-//! `treefold push`: the two sides of an application whose workers push what is folded.
+//! `treefold push`: the master and the workers of an application whose workers push results.
 //!
-//! - [`master`]: announces a request, and prints what came together.
-//! - [`worker`]: attaches, and pushes its result.
+//! - [`master`]: announces a request, and prints the folded result.
+//! - [`worker`]: attaches to a node, and pushes its result.
 
 mod master;
 mod worker;
@@ -10,10 +10,10 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Be the master or a worker of an application whose workers push what is folded
+/// Run the master or a worker of an application whose workers push results
 ///
-/// Nodes that `treefold node --accept APPLICATION` has started take the application's workers in, and fold what they
-/// push on its way to the master. docs/push.md says how it works, and which reduces there are.
+/// Nodes started with `treefold node --accept APPLICATION` accept the application's workers, and fold their
+/// results on the way to the master. docs/push.md describes the protocol and lists the reduces.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `treefold push worker`: attaches as one of an application's workers, and pushes its result.
+//! `treefold push worker`: attaches as one of an application's workers and pushes its result.
 
 use crate::commands::node::token_of;
 use crate::commands::stream::packet_given;
@@ -15,64 +15,65 @@ use std::time::Duration;
 use treefold::ClusterOptions;
 use treefold::push::{PushError, Worker as Pusher};
 
-/// Attach to a node as a worker of an application, push the result of a request, and wait until the request has ended
+/// Attach to a node as a worker of an application, push the result of a request, and wait until the request
+/// has ended
 ///
-/// Nodes are tried in turn, now and whenever the connection is lost: what was pushed is kept until then, and sent again
-/// as far as it is asked for.
+/// The worker tries the nodes in turn, at the start and whenever it loses its connection. It keeps its pushed
+/// result until the request has ended, and sends again the parts that it is asked for.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Worker {
-    /// The application
+    /// Application of the worker
     #[arg(value_name = "APPLICATION")]
     application: String,
 
-    /// Nodes to attach to, separated by commas, tried in turn
+    /// Addresses of nodes to attach to, separated by commas, tried in turn
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// Which of the application's workers this is, from 0
+    /// Number of this worker in the application, from 0
     #[arg(long, value_name = "N")]
     worker: u32,
 
-    /// The number of the request
+    /// Number of the request
     #[arg(long, value_name = "N")]
     request: u64,
 
-    /// The result; standard input when left out
+    /// File with the result [default: standard input]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["packet", "fail"])]
     file: Option<PathBuf>,
 
-    /// Push it in pieces of so many lines, which are folded as they come
+    /// Number of lines in a piece; pieces are folded as they arrive [default: one piece]
     #[arg(long, value_name = "LINES", conflicts_with_all = ["packet", "fail"])]
     piece_lines: Option<NonZeroUsize>,
 
-    /// A typed packet as the result: JSON of its format and values; may be repeated, for several pieces
+    /// Typed packet to push as the result: JSON of its format and values; repeat it for several pieces
     #[arg(long, value_name = "JSON", conflicts_with = "fail")]
     packet: Vec<String>,
 
-    /// Say that there will be no result, and why
+    /// Reason why there will be no result; reported to the master instead of a result
     #[arg(long, value_name = "WHY")]
     fail: Option<String>,
 
-    /// How long it may take to attach, and then until the request has ended
+    /// Time to attach, and then again time until the request has ended
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse::duration)]
     timeout: Duration,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
 
 const EXAMPLES: &str = "\
 Exit codes:
-  0 the request has ended, 5 nobody takes the worker in, 1 it has not ended in time, or the worker was thrown out
+  0 the request has ended, 5 no node accepts the worker, 1 it has not ended in time, or the worker was evicted
 
 Examples:
   treefold push worker words --at 127.0.0.1:7700 --worker 3 --request 7 < counts.txt
   treefold push worker hits --at 127.0.0.1:7700 --worker 0 --request 8 \\
       --packet '{\"format\": \"f64 str\", \"values\": [0.9, \"doc 4\"]}'";
 
-/// What scripts see.
+/// The result as printed in JSON.
 #[derive(Serialize)]
 struct Pushed {
     application: String,
@@ -116,7 +117,7 @@ impl Worker {
             Ok(Err(error)) => return Err(failure_of_push(error)),
             Err(_) => {
                 let problem = format!("request {} has not ended within {:?}", self.request, self.timeout);
-                return Err(Failure::failed(format!("{problem}; has its master announced it?")));
+                return Err(Failure::failed(format!("{problem}; check that its master has announced it")));
             }
         }
         match format {
@@ -129,7 +130,7 @@ impl Worker {
         Ok(Verdict::Full)
     }
 
-    /// What is to be pushed; at least one piece, unless there is no result.
+    /// Returns the pieces to push: at least one, unless there is no result.
     fn pieces(&self) -> Result<Vec<Bytes>, Failure> {
         if self.fail.is_some() {
             return Ok(Vec::new());
@@ -159,7 +160,7 @@ fn failure_of_push(error: PushError) -> Failure {
     match error {
         PushError::Field { .. } => Failure::usage(error.to_string()),
         PushError::Unreachable { .. } => Failure::unreachable(format!(
-            "{error}; is a node listening there? `treefold node --accept` starts one"
+            "{error}; check the address, or start a node with `treefold node --accept`"
         )),
         PushError::Refused { .. } => Failure::unreachable(error.to_string()),
         error => Failure::failed(error.to_string()),

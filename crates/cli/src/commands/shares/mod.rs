@@ -1,9 +1,9 @@
-//! `treefold shares`: what a node's applications are to have of it, and what they have had.
+//! `treefold shares`: the shares of a node's services, and the resources that they have used.
 //!
-//! - [`show`]: for one node, or every node of its cluster.
-//! - [`set`]: at one node, or at every node that knows the service.
-//! - [`nodes`]: whom that is, and what each of them says.
-//! - [`shown`]: tables for people, and what scripts see.
+//! - [`show`]: shows them at one node, or at every node of its cluster.
+//! - [`set`]: sets them at one node, or at every node that knows the service.
+//! - [`nodes`]: connects to these nodes and collects their reports.
+//! - [`shown`]: reports as tables and in JSON.
 
 mod nodes;
 mod set;
@@ -14,11 +14,11 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Show or set what each service gets of a node's processors, queue and memory
+/// Show or set the shares of services in a node's processors, queue and memory
 ///
-/// Services of one class share by their shares, at measured cost. What is interactive goes before what is batch; batch work
-/// that waits has a twentieth of the processor time all the same. The service * is what no service of the node accounts
-/// for.
+/// Services of one class divide the processors by their shares, at measured cost. Interactive services go
+/// before batch services; batch work that waits still gets a twentieth of the processor time. The service *
+/// is all work that belongs to no service of the node.
 #[derive(Debug, Args)]
 pub(crate) struct SharesArgs {
     #[command(subcommand)]
@@ -31,18 +31,18 @@ enum What {
     Set(set::Set),
 }
 
-/// Which nodes.
+/// The nodes to ask.
 #[derive(Debug, Args)]
 struct Where {
-    /// The node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// Every node of its cluster that is in its sight, instead of that node alone
+    /// Ask every node of its cluster that it sees, instead of that node alone
     #[arg(long)]
     all: bool,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }

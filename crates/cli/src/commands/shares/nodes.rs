@@ -1,5 +1,7 @@
-//! The nodes whose shares are shown or set. Each is asked over a connection of its own: a node sets its own shares only,
-//! and whoever is told says so itself.
+//! The nodes whose shares are shown or set.
+//!
+//! Each is asked over a connection of its own, because a node sets only its own shares and reports them
+//! itself.
 
 use super::Where;
 use crate::commands::{connect, failure_of};
@@ -8,26 +10,26 @@ use tokio::task::JoinSet;
 use treefold::Client;
 use treefold::shares::{ShareSetting, SharesReport};
 
-/// A node, and what it says of its shares; or why it doesn't.
+/// A node, with its report or the failure to get it.
 pub(super) struct Told {
     pub(super) node: String,
     pub(super) said: Result<SharesReport, Failure>,
 }
 
-/// A node that can be asked.
+/// A node, with the connection to it or the failure to connect.
 struct Reached {
     node: String,
     client: Result<Client, Failure>,
 }
 
-/// Those that are meant.
+/// The selected nodes.
 pub(super) struct Nodes(Vec<Reached>);
 
 impl Nodes {
-    /// Connects to all that are meant.
+    /// Connects to all selected nodes.
     ///
     /// # Errors
-    /// When nobody answers at the address that was given.
+    /// If no node answers at the given address.
     pub(super) async fn reach(them: &Where) -> Result<Self, Failure> {
         let first = connect(&them.at, false, &them.cluster).await?;
         let status = first.status().await.map_err(failure_of)?;
@@ -48,12 +50,12 @@ impl Nodes {
         Ok(Self(reached))
     }
 
-    /// What each of them has.
+    /// Returns the report of each node.
     pub(super) async fn show(&self) -> Vec<Told> {
         self.set(|_| Vec::new()).await
     }
 
-    /// Sets at each of them what is for it, at all of them at once.
+    /// Sets at each node its settings, at all nodes at once.
     pub(super) async fn set(&self, settings_for: impl Fn(&str) -> Vec<ShareSetting>) -> Vec<Told> {
         let mut open = JoinSet::new();
         for Reached { node, client } in &self.0 {

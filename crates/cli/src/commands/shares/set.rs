@@ -1,4 +1,4 @@
-//! `treefold shares set`: other shares from now on.
+//! `treefold shares set`: changes shares at running nodes.
 
 use super::Where;
 use super::nodes::Nodes;
@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use treefold::CallError;
 use treefold::shares::ShareSetting;
 
-/// Set shares at nodes that run, from the next job on
+/// Set shares at running nodes, effective from the next job
 ///
-/// A node that starts anew has what it was started with. With --all each node is set what it has services of; a service
-/// that none of them has is refused, and nothing is set.
+/// A node that restarts has its configured shares again. With --all each node is given the settings of the
+/// services that it has. If no node has one of the services, the command fails and sets nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Set {
-    /// What a service is to have, as in search=3 or nightly=1:batch; its class stays as it is where none is given
+    /// New share of a service, as in search=3 or nightly=1:batch; without a class the service keeps its class
     #[arg(value_name = "SERVICE=SHARE[:CLASS]", required = true, value_parser = parse::share)]
     settings: Vec<ShareSetting>,
 

@@ -1,4 +1,4 @@
-//! `treefold shares show`: what applications are to have, and what they have had.
+//! `treefold shares show`: shows the shares of services and the resources they have used.
 
 use super::Where;
 use super::nodes::Nodes;
@@ -7,10 +7,10 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::Args;
 
-/// Show shares, and what each service has used, has waiting and was refused
+/// Show shares, and for each service the time used, the jobs queued and the jobs refused
 ///
-/// What is recent is of the last five seconds: each service's part of the processor time that all of them used, and its
-/// part of all that there was.
+/// Recent figures cover the last five seconds: each service's part of the processor time that all services
+/// used, and its part of all processor time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {

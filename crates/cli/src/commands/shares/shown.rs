@@ -1,4 +1,4 @@
-//! Shares as people and scripts see them.
+//! Shares as printed in tables and in JSON.
 
 use super::nodes::Told;
 use crate::exit::{Failure, Verdict};
@@ -8,11 +8,11 @@ use crate::output::{Format, print, print_json, rounded};
 use serde::Serialize;
 use treefold::shares::{ServiceAccount, SharesReport};
 
-/// What all of them say.
+/// The reports of all nodes.
 #[derive(Serialize)]
 struct Listed<'a> {
     nodes: Vec<NodeShown<'a>>,
-    /// Those that said nothing, and why.
+    /// Nodes without a report, and why.
     failed: Vec<Failed<'a>>,
 }
 
@@ -28,7 +28,7 @@ struct NodeShown<'a> {
     processors: u32,
     #[serde(serialize_with = "rounded")]
     uptime_s: f64,
-    /// What is recent: of so long.
+    /// Length of the recent time.
     #[serde(serialize_with = "rounded")]
     window_s: f64,
     services: Vec<ServiceShown<'a>>,
@@ -40,10 +40,10 @@ struct ServiceShown<'a> {
     service: &'a str,
     share: f64,
     class: &'static str,
-    /// Of the processor time that all services have used of late; none when they used none.
+    /// Part of the processor time that all services used recently; none if they used none.
     #[serde(skip_serializing_if = "Option::is_none")]
     part_recent: Option<f64>,
-    /// Of all the processor time there was of late.
+    /// Part of all processor time recently.
     #[serde(serialize_with = "rounded")]
     part_of_processors: f64,
     #[serde(serialize_with = "rounded")]
@@ -91,7 +91,9 @@ impl<'a> NodeShown<'a> {
     }
 }
 
-/// Prints what nodes say; it failed when one of them said nothing.
+/// Prints the reports.
+///
+/// Fails if a node gave none.
 pub(super) fn tell(told: &[Told], format: Format) -> Result<Verdict, Failure> {
     let (mut nodes, mut failed) = (Vec::new(), Vec::new());
     let mut only_failure = None;

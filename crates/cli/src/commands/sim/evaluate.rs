@@ -1,5 +1,5 @@
-//! `treefold sim evaluate`: every experiment, its points and pictures on file, and the simulator's part of the page
-//! that says how they compare with the papers.
+//! `treefold sim evaluate`: runs every experiment, writes its points and pictures, and writes the simulator's
+//! part of the page that compares them with the papers.
 
 use super::file::{self, Recorded};
 use super::named::{NameReader, Named};
@@ -14,23 +14,25 @@ use treefold_sim::evaluation::document::splice;
 use treefold_sim::evaluation::record::to_json;
 use treefold_sim::evaluation::section::{Section, command_on};
 
-/// Run every experiment, and write points, pictures and the simulator's part of the evaluation
+/// Run every experiment, and write its points, its pictures and the simulator's part of the evaluation
 ///
-/// Each experiment leaves NAME.json, its points, and an SVG for each of its charts; points that are there as
-/// NAME.real.json are drawn in as hollow marks. The page is changed between its lines <!-- sim:begin --> and
-/// <!-- sim:end --> only; without both nothing is run.
+/// For each experiment it writes its points to NAME.json and one SVG for each of its charts. Points in
+/// NAME.real.json are drawn as hollow marks. The page is changed only between its lines <!-- sim:begin -->
+/// and <!-- sim:end -->; if one of them is missing, no experiment is run.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Evaluate {
-    /// Where points and pictures go; beneath the page's directory, so that its links hold wherever both are moved
+    /// Directory of points and pictures; must be below the page's directory, so that links stay valid if both
+    /// are moved
     #[arg(long, value_name = "DIR", default_value = "docs/evaluation")]
     out: PathBuf,
 
-    /// The page
+    /// Page to change
     #[arg(long, value_name = "FILE", default_value = "docs/evaluation.md")]
     document: PathBuf,
 
-    /// Run these only, and take the others' points as they are on file
+    /// Experiments to run, separated by commas; the points of the others are read from their files [default:
+    /// all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NameReader, hide_possible_values = true)]
     only: Vec<Named>,
 
@@ -39,7 +41,7 @@ pub(crate) struct Evaluate {
 }
 
 const EXAMPLES: &str = "\
-`make evaluation` does this in the repository, where the defaults fit. The files written are printed, one a
+`make evaluation` does this in the repository, where the defaults fit. The written files are printed, one a
 line; with -o json one line: {written: [FILE, …]}.
 
 Examples:
@@ -55,7 +57,7 @@ struct Written {
 impl Evaluate {
     pub(crate) fn run(self, format: Format) -> Result<Verdict, Failure> {
         let files = files_seen_from(&self.document, &self.out)?;
-        // What has no place is found out now, and not after an hour.
+        // Check now that everything can be written, and not after an hour of runs.
         let page = file::read(&self.document)?;
         self.spliced(&page, "")?;
         file::try_to_write(&self.document)?;
@@ -70,7 +72,7 @@ impl Evaluate {
             let (points, command) = if is_run {
                 (self.plan.run(named), self.plan.command(named))
             } else {
-                // How they were run is on the page only.
+                // Only the page says how they were run.
                 let said = command_on(&page, named.0.name).map(str::to_owned);
                 (file::read_points(&kept)?, said.unwrap_or_else(|| PlanArgs::default().command(named)))
             };
@@ -83,7 +85,7 @@ impl Evaluate {
                 Section { experiment: named.0, findings: &findings, files: &files, command: &command };
             sections.push(section.to_string());
         }
-        // Read again: somebody may have written in it meanwhile.
+        // Read the page again, because a user may have edited it during the runs.
         let page = file::read(&self.document)?;
         file::write(&self.document, &self.spliced(&page, &sections.join("\n"))?)?;
         written.push(self.document);
@@ -100,7 +102,7 @@ impl Evaluate {
     }
 }
 
-/// The directory `out` as links in `document` name it.
+/// Returns the path of the directory `out` as links in `document` need it.
 fn files_seen_from(document: &Path, out: &Path) -> Result<String, Failure> {
     let beside = document.parent().unwrap_or(Path::new(""));
     let below = out.strip_prefix(beside).ok().and_then(Path::to_str);

@@ -1,4 +1,4 @@
-//! `treefold sim explore`: the hunt for wrong behaviour, and what it found again.
+//! `treefold sim explore`: searches for broken invariants in simulated clusters, and replays failures.
 
 use crate::exit::{Failure as Refused, Verdict};
 use crate::output::style::Style;
@@ -14,53 +14,54 @@ use treefold_sim::explore::runner::{Failure, LINES, Report, replay};
 use treefold_sim::explore::{Hunt, Scenario, Tally};
 use treefold_sim::world;
 
-/// The longest hunt: a week.
+/// Longest search, in seconds: a week.
 const SECONDS_MAX: i64 = 604_800;
-/// The most lines that are kept of what the nodes said.
+/// Largest number of trace lines of the nodes that are kept.
 const LINES_MAX: i64 = 100_000;
-/// The most threads.
+/// Largest number of threads.
 const THREADS_MAX: i64 = 1_024;
 
-/// Break simulated clusters at random, and see whether what must hold still does
+/// Break simulated clusters at random, and check the invariants
 ///
-/// Each seed is a scenario: a cluster, calls, often streams and an application whose workers push, and faults (crashes,
-/// stalls, cuts that heal or stay, losses, tiny limits, clocks that jump, workers that die or come twice, …), played on
-/// modelled time by the core that nodes run. After every step the invariants are checked: a call ends once and in time,
-/// nothing counts twice, coverage is honest, a stream's wave holds packets of its own tag, windows hold, tables are
-/// bounded, everyone is back after healing, nothing is left behind. What breaks one is made smaller and printed with its
-/// seed, as JSON, with what the nodes said before.
+/// Each seed gives a scenario: a cluster, calls, often streams and an application whose workers push, and
+/// faults (crashes, stalls, network cuts that heal or stay, losses, tiny limits, clocks that jump, workers
+/// that die or attach twice, …). The scenario runs on modelled time with the same core as real nodes. The
+/// invariants are checked after every step: a call ends once and in time, nothing counts twice, the reported
+/// coverage is right, a stream's wave holds packets of its own tag, windows hold, tables are bounded, all
+/// nodes are back after healing, nothing is left behind. A scenario that breaks an invariant is made smaller
+/// and printed with its seed, as JSON, after the last trace lines of the nodes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explore {
-    /// How long to hunt
+    /// Duration of the search, in seconds
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
     seconds: u32,
 
-    /// The first seed; the others follow it
+    /// First seed; the others follow it
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
-    /// Threads to hunt on [default: as many as there are processors]
+    /// Number of threads to search on [default: the machine's processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Option<u32>,
 
-    /// Stop when so many different failures are found
+    /// Number of different failures after which to stop
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     failures: u32,
 
-    /// Play the scenario of this seed, and nothing else
+    /// Seed of the only scenario to play
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seed", "seconds", "threads", "failures", "from"])]
     scenario: Option<u64>,
 
-    /// Play the scenario in this file, and nothing else
+    /// File with the only scenario to play
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seconds", "threads", "failures"])]
     from: Option<PathBuf>,
 
-    /// Show so many lines of what the nodes said before the failure of the one scenario
+    /// Number of trace lines of the nodes to print before the failure of the one scenario
     #[arg(long, value_name = "N", default_value_t = LINES as u32, value_parser = clap::value_parser!(u32).range(1..=LINES_MAX))]
     lines: u32,
 
-    /// Build in wrong behaviour, to see whether the hunt finds it
+    /// Wrong behaviour to build in, to check that the search finds it
     #[arg(long, value_name = "WHAT")]
     sabotage: Option<Sabotage>,
 }
@@ -70,13 +71,13 @@ pub(crate) struct Explore {
 enum Sabotage {
     /// Every hundredth fold counts one of its partials twice
     CountTwice,
-    /// Every tenth cancel is forgotten by its sender
+    /// Every tenth cancel message is not sent
     DropCancel,
     /// Every hundredth run of a stream's filter counts one of its packets twice
     StreamCountTwice,
-    /// Every hundredth run of a stream's filter gives one of its packets with the next wave
+    /// Every hundredth run of a stream's filter puts one of its packets into the next wave
     StreamMixWaves,
-    /// Every hundredth packet that goes up a stream's tree is forgotten by its sender
+    /// Every hundredth packet up a stream's tree is not sent
     StreamDropPacket,
 }
 
@@ -93,9 +94,9 @@ impl Sabotage {
 }
 
 const EXAMPLES: &str = "\
-Exit codes: 0 when nothing was found; 1 when an invariant broke, or a file can't be read.
+Exit codes: 0 if no invariant broke; 1 if one broke, or a file can't be read.
 
-A scenario that fails is worth keeping: save its JSON and play it with --from, whatever becomes of the generator.
+Save the JSON of a failing scenario and play it with --from; a later version may draw another scenario for its seed.
 
 Examples:
   treefold sim explore
@@ -125,7 +126,7 @@ impl Explore {
         }
     }
 
-    /// The one scenario that is to be played, if it is one.
+    /// Returns the one scenario to play, if one was given.
     fn chosen(&self) -> Result<Option<Scenario>, Refused> {
         if let Some(seed) = self.scenario {
             return Ok(Some(draw(seed)));
@@ -136,7 +137,9 @@ impl Explore {
         Scenario::from_json(&text).map(Some).map_err(|error| refused(&error))
     }
 
-    /// What comes from a file is as small as it is wanted.
+    /// Time to shrink a failing scenario.
+    ///
+    /// A scenario from a file is played as it is.
     fn shrink_for(&self) -> Duration {
         if self.from.is_some() { Duration::ZERO } else { Duration::from_secs(20) }
     }
@@ -173,7 +176,7 @@ impl Explore {
         print(format_args!("faults: {}", faults.collect::<Vec<_>>().join(", ")));
     }
 
-    /// The command that has the same failure again.
+    /// Returns the command that reproduces the failure.
     fn again(&self, failure: &Failure) -> String {
         let mut again = match &self.from {
             Some(path) => format!("treefold sim explore --from {}", path.display()),
@@ -201,7 +204,7 @@ fn described(failure: &Failure, again: &str, style: Style) -> String {
     let call = violation.call.map_or_else(String::new, |call| format!(", call {call}"));
     let stream = violation.stream.map_or_else(String::new, |stream| format!(", stream {stream}"));
     let mut text = String::new();
-    let written = "invariant: a String takes whatever is written";
+    let written = "invariant: writing to a String can't fail";
     failure.timeline.iter().for_each(|line| writeln!(text, "{line}").expect(written));
     let name = style.bad(&violation.invariant);
     writeln!(text, "{name} after {} µs{place}{call}{stream}: {}", violation.at_us, violation.what)
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_how_to_have_it_again() {
+    fn failure_prints_the_command_that_reproduces_it() {
         let report = replay(&draw(2), Some(world::Sabotage::CountTwice), Duration::ZERO, LINES);
         let failure = report.failures.first().expect("the hundredth fold is wrong");
         let again = |line: &[&str]| {

@@ -1,5 +1,7 @@
-//! Points and pictures on file. An experiment's points are `NAME.json`; points of real runs beside them, drawn as
-//! marks into the same pictures, are `NAME.real.json`.
+//! Points and pictures in files.
+//!
+//! The points of an experiment are in `NAME.json`. Points of real runs are in `NAME.real.json` beside it and
+//! are drawn as marks into the same pictures.
 
 use super::named::Named;
 use crate::exit::Failure;
@@ -9,13 +11,13 @@ use treefold_sim::evaluation::record::from_json;
 use treefold_sim::experiment::{Chart, Point};
 use treefold_sim::plot::draw;
 
-/// Points and their real counterparts.
+/// Simulated points and the points of real runs.
 pub(crate) struct Recorded {
     pub(crate) points: Vec<Point>,
     pub(crate) real: Vec<Point>,
 }
 
-/// Where an experiment's points are kept.
+/// Returns the file of an experiment's points.
 pub(crate) fn points_of(directory: &Path, named: Named) -> PathBuf {
     directory.join(format!("{}.json", named.0.name))
 }
@@ -26,24 +28,26 @@ pub(crate) fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
     from_json(&text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-/// The points of real runs that are kept beside an experiment's points, if any are.
+/// Reads the points of real runs that belong to an experiment, if there are any.
 pub(crate) fn read_real(directory: &Path, named: Named) -> Result<Vec<Point>, Failure> {
     let path = directory.join(format!("{}.real.json", named.0.name));
     if path.exists() { read_points(&path) } else { Ok(Vec::new()) }
 }
 
-/// Where a chart's picture goes.
+/// Returns the file of a chart's picture.
 fn picture_of(directory: &Path, chart: &Chart) -> PathBuf {
     directory.join(format!("{}.svg", chart.file))
 }
 
-/// Makes sure that an experiment's pictures can be written.
+/// Checks that an experiment's pictures can be written.
 pub(crate) fn try_to_write_charts(directory: &Path, named: Named) -> Result<(), Failure> {
     named.0.charts.iter().try_for_each(|chart| try_to_write(&picture_of(directory, chart)))
 }
 
-/// Draws an experiment's charts into a directory; the files written. A chart that would show nothing is left out
-/// with a word on standard error: a quick run may lack what it shows.
+/// Draws an experiment's charts into a directory, and returns the written files.
+///
+/// A chart without any points is skipped with a message on standard error, because a quick run may lack its
+/// points.
 pub(crate) fn write_charts(
     directory: &Path,
     named: Named,
@@ -57,30 +61,31 @@ pub(crate) fn write_charts(
                 write(&path, &svg)?;
                 written.push(path);
             }
-            Err(nothing) => eprintln!("treefold: not drawn: {nothing}"),
+            Err(nothing) => eprintln!("treefold: chart not drawn: {nothing}"),
         }
     }
     Ok(written)
 }
 
-/// Reads a file as a whole.
+/// Reads a whole file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
         let what_to_do = match error.kind() {
-            ErrorKind::NotFound => "; is it the right directory?",
+            ErrorKind::NotFound => "; check the path and the current directory",
             _ => "",
         };
         Failure::failed(format!("can't read {}: {error}{what_to_do}", path.display()))
     })
 }
 
-/// Makes sure that a file can be written, before hours are spent on what it is to hold. Nothing is left behind but its
-/// directory.
+/// Checks that a file can be written, before hours are spent on its content.
+///
+/// Only its directory is left behind.
 pub(crate) fn try_to_write(path: &Path) -> Result<(), Failure> {
     let attempt = || match std::fs::metadata(path) {
         Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(there) if there.is_file() => std::fs::OpenOptions::new().append(true).open(path).map(drop),
-        // A pipe is opened once.
+        // A pipe can be opened only once.
         Ok(_) => Ok(()),
         Err(_) => {
             make_directory(path)?;
@@ -91,7 +96,7 @@ pub(crate) fn try_to_write(path: &Path) -> Result<(), Failure> {
     attempt().map_err(|error| cannot_write(path, &error))
 }
 
-/// Writes a file as a whole; its directory is made when it is not there.
+/// Writes a whole file, and creates its directory if necessary.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     make_directory(path).and_then(|()| std::fs::write(path, text)).map_err(|error| cannot_write(path, &error))
 }

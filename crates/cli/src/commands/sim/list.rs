@@ -1,4 +1,4 @@
-//! `treefold sim list`: what can be run.
+//! `treefold sim list`: lists the experiments.
 
 use crate::exit::{Failure, Verdict};
 use crate::output::style::Style;
@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use treefold_sim::experiment::{ALL, Experiment};
 
-/// List the experiments: what each varies and measures, and whose figures it is held against
+/// List the experiments: what each varies and measures, and the paper it is compared with
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {}
@@ -21,7 +21,7 @@ Examples:
   treefold sim list
   treefold sim list -o json | jq -r .[].name";
 
-/// An experiment as scripts see it.
+/// An experiment as printed in JSON.
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,

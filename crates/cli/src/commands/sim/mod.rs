@@ -1,14 +1,15 @@
 //! `treefold sim`: the papers' experiments on modelled time, as figures, as pictures and as a page.
 //!
-//! The simulator drives the same core as a node does, and these commands decide nothing about it: they name an
-//! experiment, say how it is run, and show its points.
+//! The simulator drives the same core as a node does. These commands only name an experiment, set how it
+//! runs, and print its points.
 //!
-//! - [`list`]: what there is.
-//! - [`run`]: an experiment's points.
-//! - [`plot`]: pictures of them, from a run or from a file.
-//! - [`evaluate`]: all of it, into `docs/evaluation.md`.
-//! - [`explore`]: the hunt for wrong behaviour, on worlds that are broken at random.
-//! - [`named`]: an experiment by its name. [`plan`]: how it is run, and how far it is. [`mod@file`]: what is kept where.
+//! - [`list`]: lists the experiments.
+//! - [`run`]: runs an experiment and prints its points.
+//! - [`plot`]: draws pictures of points, from a run or from a file.
+//! - [`evaluate`]: does all of this for every experiment and writes `docs/evaluation.md`.
+//! - [`explore`]: searches for broken invariants in clusters with random faults.
+//! - [`named`]: finds an experiment by its name. [`plan`]: how it is run, and its progress. [`mod@file`]:
+//!   files of points and pictures.
 
 pub(crate) mod evaluate;
 pub(crate) mod explore;
@@ -23,7 +24,7 @@ use crate::args::Output;
 use crate::exit::{Failure, Verdict};
 use clap::{Args, Subcommand};
 
-/// Run the papers' experiments on modelled time, and draw what they yield
+/// Run the papers' experiments on modelled time, and draw the results
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
     #[command(subcommand)]

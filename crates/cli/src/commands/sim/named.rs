@@ -1,4 +1,6 @@
-//! An experiment by its name on the command line: refused by name when there is none, completed by the shell.
+//! An experiment's name as an argument.
+//!
+//! Unknown names are refused with the list of names, and shells complete them.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;
@@ -6,7 +8,7 @@ use std::fmt;
 use treefold::CallError;
 use treefold_sim::experiment::{ALL, Experiment};
 
-/// One of the experiments there are.
+/// One of the experiments.
 #[derive(Clone, Copy)]
 pub(crate) struct Named(pub(crate) &'static Experiment);
 
@@ -31,7 +33,7 @@ impl Named {
     }
 }
 
-/// Reads a name, and tells a shell which there are.
+/// Parses a name, and lists the names for the shell.
 #[derive(Clone, Debug)]
 pub(crate) struct NameReader;
 

@@ -1,4 +1,4 @@
-//! How experiments are run, and how far they are.
+//! How experiments are run, and their progress.
 
 use super::named::Named;
 use clap::Args;
@@ -8,30 +8,30 @@ use std::num::NonZero;
 use treefold_sim::evaluation::record::rounded;
 use treefold_sim::experiment::{Plan, Point, Progress};
 
-/// The most runs per point: the mean over more is no better, and takes hours.
+/// Largest number of runs per point: more do not improve the mean, and take hours.
 const REPEAT_MAX: i64 = 1_000;
 
-/// The most threads.
+/// Largest number of threads.
 const THREADS_MAX: i64 = 1_024;
 
-/// Flags that say how an experiment is run.
+/// Flags for the run of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct PlanArgs {
-    /// Seeds everything random; the same seed gives the same points on any number of threads
+    /// Seed of all random numbers; the same seed gives the same points on any number of threads
     #[arg(long, value_name = "S", default_value_t = SEED)]
     seed: u64,
 
-    /// Runs per point, each with a seed of its own; a point is their mean
+    /// Number of runs per point, each with a seed of its own; a point is their mean
     #[arg(long, value_name = "N", default_value_t = REPEAT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
     repeat: u32,
 
-    /// Threads to run points on [default: as many as there are processors]
+    /// Number of threads to run points on [default: the machine's processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Option<u32>,
 
-    /// Shorter runs of fewer points: a first look, with noisier figures
+    /// Run shorter and for fewer points: faster, with noisier figures
     #[arg(long)]
     quick: bool,
 }
@@ -40,7 +40,7 @@ const SEED: u64 = 1;
 const REPEAT: u32 = 1;
 
 impl Default for PlanArgs {
-    /// What is run when nothing is said.
+    /// The plan without any flags.
     fn default() -> Self {
         Self { seed: SEED, repeat: REPEAT, threads: None, quick: false }
     }
@@ -53,7 +53,9 @@ impl PlanArgs {
         Plan { seed: self.seed, repeat: self.repeat, threads, quick: self.quick }
     }
 
-    /// Runs an experiment, with a bar on standard error while somebody watches. The points are as they are kept.
+    /// Runs an experiment, with a progress bar if standard error is a terminal.
+    ///
+    /// The points are rounded as in the files.
     pub(crate) fn run(self, named: Named) -> Vec<Point> {
         let style = ProgressStyle::with_template("{msg} {pos}/{len} runs {wide_bar} {eta}");
         let bar = ProgressBar::new(0).with_message(named.0.name);
@@ -63,10 +65,12 @@ impl PlanArgs {
         rounded(points)
     }
 
-    /// The command that gives the same points. Threads make no difference, so they are not said.
+    /// Returns the command that gives the same points.
+    ///
+    /// It omits threads, because they make no difference.
     pub(crate) fn command(self, named: Named) -> String {
         let mut command = format!("treefold sim run {}", named.0.name);
-        let written = "invariant: a String takes whatever is written";
+        let written = "invariant: writing to a String can't fail";
         if self.seed != SEED {
             write!(command, " --seed {}", self.seed).expect(written);
         }
@@ -98,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_says_what_differs_from_the_defaults() {
+    fn command_names_only_changed_settings() {
         let named = Named::all()[0];
         let plain = format!("treefold sim run {}", named.0.name);
         assert_eq!(PlanArgs::default().command(named), plain);

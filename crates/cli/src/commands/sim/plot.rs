@@ -1,4 +1,4 @@
-//! `treefold sim plot`: pictures of experiments, from a run or from points on file.
+//! `treefold sim plot`: draws pictures of experiments, from a run or from files of points.
 
 use super::file::{self, Recorded};
 use super::named::{NameReader, Named};
@@ -12,24 +12,24 @@ use treefold_sim::experiment::Point;
 
 /// Draw experiments as SVG: one picture for each of their charts
 ///
-/// Without --from the experiments are run. The same points give the same file, byte for byte. What the paper found is
-/// drawn dashed beside ours, in the colour of the series of the same name.
+/// Without --from the experiments are run. The same points give the same file, byte for byte. The paper's
+/// results are drawn dashed, in the colour of the series of the same name.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plot {
-    /// The experiments; all of them when none is named
+    /// Experiments to draw [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = NameReader, hide_possible_values = true)]
     experiments: Vec<Named>,
 
-    /// Draw from the points in DIR/NAME.json instead of running
+    /// Directory to read points from, as NAME.json, instead of running the experiments
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "repeat", "threads", "quick"])]
     from: Option<PathBuf>,
 
-    /// Draw the points of this file in as hollow marks, their series named "real …"; may be given several times
+    /// File of points to draw as hollow marks, their series named "real …"; may be given several times
     #[arg(long, value_name = "FILE")]
     overlay: Vec<PathBuf>,
 
-    /// Where the pictures go
+    /// Directory of the pictures
     #[arg(long, value_name = "DIR", default_value = "docs/evaluation")]
     out: PathBuf,
 
@@ -39,8 +39,8 @@ pub(crate) struct Plot {
 
 const EXAMPLES: &str = "\
 An overlay is a JSON array of points as `treefold sim run -o json` prints them; series and x are needed,
-figures may be absent. With --from, points in DIR/NAME.real.json are drawn in without being asked for. The
-files written are printed, one a line; with -o json one line: {written: [FILE, …]}.
+figures may be absent. With --from, points in DIR/NAME.real.json are drawn as well. The
+written files are printed, one a line; with -o json one line: {written: [FILE, …]}.
 
 Examples:
   treefold sim plot --quick --out pictures

@@ -1,4 +1,4 @@
-//! `treefold sim run`: an experiment's points, for reading, for scripts and for other people's plots.
+//! `treefold sim run`: runs an experiment and prints its points.
 
 use super::file;
 use super::named::{NameReader, Named};
@@ -15,17 +15,17 @@ use treefold_sim::experiment::{Point, Value};
 
 /// Run one experiment and print its points
 ///
-/// The experiment runs on modelled time: a minute of a cluster takes as long as its events take to be worked off. The
-/// same seed gives the same points, on any machine and any number of threads. The bar on standard error counts runs;
-/// Ctrl-C ends at once, without points.
+/// The experiment runs on modelled time: a minute of a cluster takes only as long as the simulation of its
+/// events. The same seed gives the same points, on any machine and any number of threads. The bar on standard
+/// error counts runs. Ctrl-C ends the command at once, without points.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// The experiment; `treefold sim list` says which there are
+    /// Experiment to run; `treefold sim list` lists them
     #[arg(value_name = "EXPERIMENT", value_parser = NameReader, hide_possible_values = true)]
     experiment: Named,
 
-    /// Write the points there instead of to standard output
+    /// File to write the points to [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -34,7 +34,7 @@ pub(crate) struct Run {
 }
 
 const EXAMPLES: &str = "\
--o says how the points are shown: as a table (text, the default), as csv, or as json. In every form a point
+-o selects the format of the points: a table (text, the default), csv, or json. In every format a point
 has series, x (its meaning is the experiment's), response_ms_mean, response_ms_p99, throughput_per_s,
 coverage_mean, and what the experiment adds, by name. A figure that a point doesn't have is empty in a table
 and in CSV, null in JSON. JSON is one array with a point a line, which `treefold sim plot --from` reads.
@@ -44,7 +44,9 @@ Examples:
   treefold sim run scale --repeat 5 -o csv --out scale.csv
   treefold sim run unresponsive -o json | jq '.[] | select(.coverage_mean < 1)'";
 
-/// Fields as a table heads them, with their units; others go by their own name.
+/// Table headings of fields, with units.
+///
+/// Other fields are headed by their names.
 const HEADINGS: [(&str, &str); 4] = [
     ("response_ms_mean", "mean (ms)"),
     ("response_ms_p99", "p99 (ms)"),
@@ -92,10 +94,10 @@ fn table(points: &[Point]) -> Table {
     })
 }
 
-/// A figure to three decimals at most; a table is for reading.
+/// Formats a figure with at most three decimals.
 fn figure(number: f64) -> String {
     let thousandths = (number * 1e3).round() / 1e3;
-    // Adding zero makes minus zero plain.
+    // Adding zero turns minus zero into zero.
     format!("{}", thousandths + 0.0)
 }
 

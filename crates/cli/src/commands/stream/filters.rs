@@ -1,11 +1,11 @@
-//! `treefold stream --list-filters`: what a stream can be asked to do with its waves.
+//! `treefold stream --list-filters`: lists the filters that a stream can use.
 
 use crate::output::style::Style;
 use crate::output::{Format, print, print_json};
 use serde::Serialize;
 use treefold::operators::filter::builtins;
 
-/// A filter, as scripts see it.
+/// A filter as printed in JSON.
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
@@ -19,12 +19,14 @@ struct ListedParam {
     meaning: &'static str,
 }
 
-/// Filters of services that this program can serve; nodes without the service lack them.
+/// Filters of services that this program can serve.
+///
+/// Nodes without the service lack them.
 const OF_SERVICES: [(&str, &str, &str, &str); 1] = [(
     "hosts/hosts",
-    "hosts' measures, folded: totals, spreads, the worst of each; of nodes that serve `hosts`",
+    "hosts' samples, folded: totals, spreads, the worst of each; only at nodes that serve `hosts`",
     "top",
-    "how long its lists are, 1 to 64; by default 10",
+    "length of its lists, 1 to 64; default 10",
 )];
 
 /// Prints all filters with their parameters.
@@ -61,6 +63,6 @@ fn text(all: &[Listed], style: Style) -> String {
         std::iter::once(first).chain(params)
     });
     let mut lines: Vec<String> = lines.collect();
-    lines.push("docs/filters.md says what each takes from endpoints and gives to the front-end.".to_owned());
+    lines.push("docs/filters.md describes the packets that each filter accepts and returns.".to_owned());
     lines.join("\n")
 }

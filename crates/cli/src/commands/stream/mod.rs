@@ -1,10 +1,11 @@
-//! `treefold stream`: a stream from the command line, for as long as somebody looks.
+//! `treefold stream`: opens a stream from the command line until the command ends.
 //!
-//! The command is a front-end: it forms the tree, holds its root, and folds the last step itself. So it must know the
-//! filter; it knows those that every node has and those of the services that `treefold node --serve` can name.
+//! The command is the front-end: it forms the tree, holds its root, and folds the last step itself. It
+//! therefore needs the filter's code. It has the filters that every node has, and the filters of the services
+//! that `treefold node --serve` can name.
 //!
-//! - [`mod@front_end`]: a client that can be one. [`filters`]: what `--list-filters` prints.
-//! - [`send`]: what goes down. [`shown`]: what came up, and what became of the tree.
+//! - [`mod@front_end`]: makes a client that can be one. [`filters`]: the output of `--list-filters`.
+//! - [`send`]: packets down. [`shown`]: prints waves and changes of the tree.
 
 mod filters;
 pub(crate) mod front_end;
@@ -31,88 +32,91 @@ use treefold::{
 };
 use treefold_core::stream::tags::TagRuns;
 
-/// How long the end of a stream may take to be said to everyone.
+/// Limit on the time until all nodes of a stream have been sent its end.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long the loop is given to write what it has to say.
+/// Time that the event loop is given to write its last messages.
 const CLOSE_LINGER: Duration = Duration::from_millis(20);
 
 /// Open a stream to the endpoints of a service, and print its waves
 ///
-/// A stream is a tree that stays: packets go down it to all endpoints, and what endpoints send comes up it in waves,
-/// folded by a filter at every node. Each wave is printed with its tag, who is in it, and who is missing and why.
-/// What becomes of the tree (endpoints that join, or go away) is said on standard error. Ctrl-C closes the stream.
+/// A stream is a tree that stays: packets go down it to all endpoints, and the endpoints' packets come up it
+/// in waves, folded by a filter at every node. Each wave is printed with its tag, its contributors, and its
+/// missing endpoints with reasons. Changes of the tree (endpoints that join or go away) are reported on
+/// standard error. Ctrl-C closes the stream.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StreamArgs {
-    /// The service whose endpoints to open it to
+    /// Service to whose endpoints the stream is opened
     #[arg(value_name = "SERVICE", required_unless_present = "list_filters")]
     service: Option<String>,
 
-    /// A node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required_unless_present = "list_filters", value_delimiter = ',')]
     at: Vec<String>,
 
-    /// What folds waves on their way up; without one, packets come as they are
+    /// Filter that folds waves on their way up [default: none, packets come unchanged]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     filter: String,
 
-    /// What packets pass on their way down
+    /// Filter that packets pass on their way down [default: none]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     down_filter: String,
 
-    /// The filters' parameters: JSON, @FILE to read it from there, or - for standard input; hex:… for bytes as they are
+    /// Parameters of the filters: JSON, @FILE to read them from a file, or - to read standard input; hex:…
+    /// for raw bytes
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     filter_params: Option<String>,
 
-    /// The endpoints' parameters: JSON, @FILE, or -
+    /// Parameters of the endpoints: JSON, @FILE, or -
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
 
-    /// When a wave is complete: wait-for-all, time-out:MS, do-not-wait
+    /// Rule that completes a wave: wait-for-all, time-out:MS, do-not-wait
     #[arg(long, value_name = "MODE", default_value = "wait-for-all", value_parser = synchronisation, allow_hyphen_values = true)]
     sync: Synchronisation,
 
-    /// The tree's shape: auto (over relays where there are any, else kary:8), on-path, kary:K, binomial, adaptive, chain, …
+    /// Shape of the tree: auto (over relays if there are any, else kary:8), on-path, kary:K, binomial,
+    /// adaptive, chain, …
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 
-    /// The endpoints, as in 0-9,12; all of the service, and all that come, when left out
+    /// Endpoints of the stream, as in 0-9,12 [default: all of the service, including later ones]
     #[arg(long, value_name = "IDS", value_parser = endpoints, allow_hyphen_values = true)]
     endpoints: Option<PartitionSet>,
 
-    /// A packet to send down: a text, JSON (a typed packet when it has `format` and `values`, else a MessagePack
-    /// value), @FILE as it is, or - for each line of standard input
+    /// Packet to send down: a text, JSON (a typed packet if it has `format` and `values`, else a MessagePack
+    /// value), @FILE for a file's bytes, or - for each line of standard input
     #[arg(long, value_name = "WHAT", allow_hyphen_values = true)]
     send: Option<String>,
 
-    /// Send it again and again, this far apart; without --send, an empty packet
+    /// Time between repetitions of --send, with its unit; without --send, an empty packet is sent
     #[arg(long, value_name = "TIME", value_parser = every, allow_hyphen_values = true)]
     every: Option<Duration>,
 
-    /// End after so many waves; by default when what was sent is answered, or never
+    /// Number of waves after which to end [default: when all sent packets are answered, or never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Bytes that each node may have sent up and that have not been printed; the nodes' limit when left out
+    /// Size of each node's window in bytes: sent up and not yet printed [default: the nodes' limit]
     #[arg(long, value_name = "BYTES", value_parser = window, allow_hyphen_values = true)]
     window: Option<u64>,
 
-    /// Print the filters that there are, with their parameters, and exit
+    /// List the filters with their parameters, and exit
     #[arg(long)]
     list_filters: bool,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
 
 const EXAMPLES: &str = "\
-Exit codes are those of a call: 0 when every wave was full, 3 when somebody was missing from one, 4 when a wave had
-nobody in it. With -o json, one line per wave:
+Exit codes are those of a call: 0 if every wave was full, 3 if a wave lacked endpoints, 4 if a wave had
+no endpoints. With -o json, one line per wave:
   {tag, is_late, packets, contributors, coverage: {asked, contributed}, missing: [{partition, node, reason}]}
 
-With `treefold node --listen 127.0.0.1:7700 --serve hosts:partitions=0/1`, and as many more as there are hosts:
+With `treefold node --listen 127.0.0.1:7700 --serve hosts:partitions=0/1`, and one more node for each further host:
 
 Examples:
   treefold stream --list-filters
@@ -169,20 +173,20 @@ impl StreamArgs {
     }
 }
 
-/// A stream that is being looked at.
+/// An open stream with its progress.
 struct Watching {
     stream: Stream,
     shown: Shown,
-    /// End after so many waves.
+    /// Number of waves after which to end.
     count: Option<u64>,
-    /// End when all that was sent is answered.
+    /// End when all sent packets are answered.
     until_answered: bool,
     gathers: bool,
     waves: u64,
     tags: TagRuns,
     tags_count: u64,
     worst: Option<Verdict>,
-    /// Who took part, by the last news that was printed.
+    /// Endpoints that took part at the last printed change.
     seen: PartitionSet,
 }
 
@@ -202,7 +206,7 @@ impl Watching {
         }
     }
 
-    /// Until enough has been seen, or somebody says so.
+    /// Prints waves until the end condition holds or a signal arrives.
     async fn run(
         &mut self,
         sending: impl Future<Output = Result<u64, Failure>>,
@@ -256,14 +260,16 @@ impl Watching {
         self.shown.wave(wave, is_late);
     }
 
-    /// The worst that was seen; before any wave, how the stream stands.
+    /// Returns the worst verdict so far; before any wave, the verdict on the stream's endpoints.
     fn verdict(&self) -> Verdict {
         self.worst.unwrap_or_else(|| verdict(self.stream.endpoints(), self.stream.missing()))
     }
 }
 
-/// Ends the stream at all its nodes, and waits until that is on its way: who merely loses a front-end ends its share
-/// all the same, but tells its endpoints that something was lost, and not that the stream was closed.
+/// Closes the stream at all its nodes, and waits until the close is sent.
+///
+/// If a node only lost its front-end, it would also end its share, but it would report a loss to its
+/// endpoints instead of a close.
 async fn close(client: &Client, stream: Stream) {
     stream.close();
     let gone = async {
@@ -272,11 +278,13 @@ async fn close(client: &Client, stream: Stream) {
         }
         tokio::time::sleep(CLOSE_LINGER).await;
     };
-    // Whoever can't be told will find out.
+    // Nodes that do not receive the close notice the loss of the front-end.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone).await;
 }
 
-/// Parameters that are no MessagePack value: a guest's are what it says they are.
+/// Parses parameters in hexadecimal.
+///
+/// A guest filter defines its own format, which need not be a MessagePack value.
 fn octets(digits: &str) -> Result<Bytes, Failure> {
     let octet = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.starts_with('+'))?;
@@ -289,7 +297,7 @@ fn octets(digits: &str) -> Result<Bytes, Failure> {
     })
 }
 
-/// When a wave is complete.
+/// Parses the rule that completes a wave.
 fn synchronisation(text: &str) -> Result<Synchronisation, CallError> {
     let refuse = || {
         let allowed =
@@ -324,7 +332,7 @@ fn every(text: &str) -> Result<Duration, CallError> {
     })
 }
 
-/// The shortest pace that a timer keeps.
+/// Shortest interval that the timer supports.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
 fn window(text: &str) -> Result<u64, CallError> {
@@ -339,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_can_be_bytes_as_they_are() {
+    fn filter_params_accept_raw_bytes_in_hex() {
         assert_eq!(octets("0a000000").unwrap(), [10, 0, 0, 0][..]);
         assert_eq!(octets("FFfe").unwrap(), [255, 254][..]);
         assert_eq!(octets("").unwrap(), Bytes::new());

@@ -1,4 +1,4 @@
-//! What goes down a stream, and when.
+//! The packets that are sent down a stream, and their pace.
 
 use crate::commands::failure_of;
 use crate::exit::Failure;
@@ -11,22 +11,22 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use treefold::StreamSender;
 
-/// Lines read ahead of what the stream takes.
+/// Largest number of lines read ahead of the stream.
 const LINES_WAITING_MAX: usize = 64;
 
-/// What is to be sent.
+/// The packets to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sends {
-    /// Nothing: endpoints speak by themselves.
+    /// No packets: endpoints send by themselves.
     Nothing,
-    /// A packet, once, or again and again.
+    /// One packet, once or repeatedly.
     Packet(Bytes),
     /// Each line of standard input.
     Lines,
 }
 
 impl Sends {
-    /// What `--send` and `--every` ask for.
+    /// Parses `--send` and `--every`.
     pub(super) fn of(send: Option<&str>, every: Option<Duration>) -> Result<Self, Failure> {
         match send {
             None if every.is_some() => Ok(Self::Packet(Bytes::new())),
@@ -34,18 +34,20 @@ impl Sends {
             Some("-") => Ok(Self::Lines),
             Some(given) => match given.strip_prefix('@') {
                 Some(path) => std::fs::read(path).map(Bytes::from).map(Self::Packet).map_err(|error| {
-                    Failure::usage(format!("--send {given}: {error}; @FILE is sent as it is"))
+                    Failure::usage(format!("--send {given}: {error}; give a readable file as @FILE"))
                 }),
                 None => payload_of(given).map(Self::Packet),
             },
         }
     }
 
-    /// Sends it all; how many packets that were. Endless where it is to be sent again and again.
+    /// Sends the packets and returns their number.
+    ///
+    /// Never returns if a packet is repeated.
     pub(super) async fn send(self, sender: StreamSender, every: Option<Duration>) -> Result<u64, Failure> {
         let mut pace = every.map(|every| {
             let mut pace = interval_at(Instant::now(), every);
-            // A stream that was full is not flooded when it is not.
+            // After a full window, missed ticks are not made up for.
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
             pace
         });
@@ -72,18 +74,22 @@ impl Sends {
     }
 }
 
-/// A packet as it is written on the command line, for other commands: what is wrong with it names `option`.
+/// Parses a packet on the command line, for other commands.
+///
+/// Errors name `option`.
 pub(crate) fn packet_given(option: &str, given: &str) -> Result<Bytes, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("{option} {given}: {problem}"));
     let json = serde_json::from_str::<serde_json::Value>(given).map_err(|error| refuse(&error))?;
     match packet_of_json(&json) {
         Some(packet) => packet.map_err(|problem| refuse(&problem)),
-        None => Err(refuse(&"no packet; give {\"format\": \"i64\", \"values\": [3]}")),
+        None => Err(refuse(&"not a packet; give {\"format\": \"i64\", \"values\": [3]}")),
     }
 }
 
-/// A packet as it is written on the command line: JSON with `format` and `values` is a typed packet, other JSON a
-/// MessagePack value, anything else a text.
+/// Parses a packet on the command line.
+///
+/// JSON with `format` and `values` is a typed packet, other JSON is a MessagePack value, and anything else is
+/// a text.
 fn payload_of(given: &str) -> Result<Bytes, Failure> {
     let refuse = |problem: &dyn std::fmt::Display| Failure::usage(format!("--send {given}: {problem}"));
     match serde_json::from_str::<serde_json::Value>(given) {
@@ -95,7 +101,7 @@ fn payload_of(given: &str) -> Result<Bytes, Failure> {
     }
 }
 
-/// Reads lines on a thread of its own, which sits in a blocking read until the process ends.
+/// Reads lines on a separate thread, which blocks in a read until the process ends.
 fn lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(LINES_WAITING_MAX);
     std::thread::spawn(move || {
@@ -122,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_a_packet_a_value_or_a_text() {
+    fn payload_is_a_packet_a_value_or_a_text() {
         assert_eq!(sent(r#"{"format": "i64 str", "values": [3, "a"]}"#), r#"i64 3  str "a""#);
         assert_eq!(sent("[1, 2]"), "[1,2]");
         assert_eq!(sent("hello"), "hello");
@@ -131,7 +137,7 @@ mod tests {
         let every = Some(Duration::from_secs(1));
         assert_eq!(Sends::of(None, every).unwrap(), Sends::Packet(Bytes::new()), "a beat");
         let refused = Sends::of(Some(r#"{"format": "i64", "values": ["a"]}"#), None).unwrap_err().to_string();
-        assert!(refused.starts_with("--send ") && refused.contains("is no i64"), "{refused}");
+        assert!(refused.starts_with("--send ") && refused.contains("not of type i64"), "{refused}");
         assert!(Sends::of(Some("@/nowhere/at/all"), None).unwrap_err().to_string().contains("@FILE"));
     }
 }

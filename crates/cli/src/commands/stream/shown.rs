@@ -1,4 +1,4 @@
-//! What a stream's user sees: waves on standard output, what becomes of the tree on standard error.
+//! Prints a stream: waves on standard output, changes of its tree on standard error.
 
 use crate::exit::Verdict;
 use crate::output::json::{Coverage, Lost, one_each};
@@ -11,14 +11,14 @@ use treefold::{Body, Missing, PartitionSet, StreamWave};
 use treefold_core::tree::Tree;
 use treefold_hosts::Hosts;
 
-/// The filter whose packets are shown as a line on the hosts rather than as they are.
+/// Filter whose packets are printed as a summary of the hosts.
 const HOSTS_FILTER: &str = "hosts/hosts";
 
-/// A wave, as scripts see it.
+/// A wave as printed in JSON.
 #[derive(Serialize)]
 struct WaveView {
     tag: u64,
-    /// True of a part of a wave of which another part has been shown.
+    /// True if this is a late part of a wave of which another part was printed before.
     is_late: bool,
     packets: Vec<serde_json::Value>,
     /// The endpoints in it, as in `0-3,7`.
@@ -27,7 +27,7 @@ struct WaveView {
     missing: Vec<Lost>,
 }
 
-/// How a stream's waves are shown.
+/// How a stream's waves are printed.
 pub(super) struct Shown {
     pub(super) format: Format,
     pub(super) of_hosts: bool,
@@ -78,13 +78,13 @@ fn view(wave: &StreamWave<Bytes>, is_late: bool) -> WaveView {
     }
 }
 
-/// Who is in a wave, and who was expected, by number.
+/// Returns the number of endpoints in a wave, and the number expected.
 fn counts(wave: &StreamWave<Bytes>) -> (usize, usize) {
     let missing: usize = wave.missing.iter().map(|missing| missing.partitions.len()).sum();
     (wave.contributors.len(), wave.contributors.len() + missing)
 }
 
-/// A wave is judged as a call is: never full when somebody is missing.
+/// Returns a wave's verdict, by the rule of calls: never full if endpoints are missing.
 pub(super) fn verdict(contributors: &PartitionSet, missing: &[Missing]) -> Verdict {
     match (contributors.is_empty(), missing.is_empty()) {
         (_, true) => Verdict::Full,
@@ -93,7 +93,7 @@ pub(super) fn verdict(contributors: &PartitionSet, missing: &[Missing]) -> Verdi
     }
 }
 
-/// All hosts in one line.
+/// Summarises all hosts on one line.
 fn hosts_line(hosts: &Hosts) -> String {
     let figures = &hosts.figures;
     let percent = |permille: u64| format!("{}%", permille / 10);
@@ -112,7 +112,7 @@ fn hosts_line(hosts: &Hosts) -> String {
     )
 }
 
-/// One line on who is not there: which endpoints, where, why.
+/// Formats a loss on one line: endpoints, node, reason.
 pub(super) fn missing_line(missing: &Missing) -> String {
     let place = missing.node.map_or_else(String::new, |node| format!(" at {node}"));
     format!("missing {}{place}: {}", endpoints(&missing.partitions), missing.reason)
@@ -122,14 +122,14 @@ fn endpoints(set: &PartitionSet) -> String {
     format!("endpoint{} {set}", if set.len() == 1 { "" } else { "s" })
 }
 
-/// Says how a stream begins.
+/// Prints the tree of a new stream.
 pub(super) fn opened(id: impl std::fmt::Display, trees: &[Tree], present: &PartitionSet, away: &[Missing]) {
     let style = Style::of_stderr();
     eprintln!("{}", style.dim(format_args!("stream {id}: {}", tree_line(trees, present))));
     away.iter().for_each(|missing| eprintln!("{}", style.warning(missing_line(missing))));
 }
 
-/// Says what has become of the tree, and of whom.
+/// Prints the changed tree, with the endpoints that joined or went away.
 pub(super) fn changed(before: &PartitionSet, trees: &[Tree], present: &PartitionSet, away: &[Missing]) {
     let style = Style::of_stderr();
     let joined = present.difference(before);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wave_says_who_is_in_it_and_who_is_not() {
+    fn wave_text_lists_contributors_and_missing() {
         let shown = Shown::new(Format::Text, "sum");
         assert_eq!(
             shown.text(&wave(), false, Style::PLAIN),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wave_without_everybody_is_never_full() {
+    fn wave_with_missing_endpoints_is_never_full() {
         let StreamWave { contributors, missing, .. } = wave();
         assert_eq!(verdict(&contributors, &[]), Verdict::Full);
         assert_eq!(verdict(&contributors, &missing), Verdict::Partial);

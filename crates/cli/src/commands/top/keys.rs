@@ -1,19 +1,19 @@
-//! Which key asks for what.
+//! The keys and their actions.
 
 use super::model::{Action, Sort};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What the keys do, as the foot line and the help show it.
+/// Keys, their names in the foot line, and their descriptions in the help.
 pub(crate) const KEYS: [(&str, &str, &str); 6] = [
-    ("q", "quit", "and Ctrl-C"),
-    ("p", "pause", "stops looking: a paused top costs the cluster nothing"),
-    ("c m n", "sort", "by processors, by want of memory, by traffic"),
-    ("↑ ↓", "host", "chooses a host and shows its own processes; Esc lets go"),
-    ("+ -", "interval", "longer, shorter"),
-    ("h", "help", "and ?"),
+    ("q", "quit", "quit; so does Ctrl-C"),
+    ("p", "pause", "stop looking: a paused top costs the cluster nothing"),
+    ("c m n", "sort", "sort by processors, by lack of memory, by traffic"),
+    ("↑ ↓", "host", "choose a host and show its processes; Esc ends the choice"),
+    ("+ -", "interval", "longer or shorter interval"),
+    ("h", "help", "show or hide this help; so does ?"),
 ];
 
-/// What an event of the terminal asks for; `None` for one that means nothing here.
+/// Returns the action of a terminal's event; `None` if it has none.
 pub(crate) fn action(event: &Event) -> Option<Action> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => of_key(key),
@@ -23,7 +23,7 @@ pub(crate) fn action(event: &Event) -> Option<Action> {
 }
 
 fn of_key(key: &KeyEvent) -> Option<Action> {
-    // A raw terminal makes no signals of keys.
+    // In raw mode the terminal does not turn keys into signals.
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Action::Quit);
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_no_second_press_and_a_resize_is_a_new_picture() {
+    fn key_release_is_ignored_and_resize_redraws() {
         let released = KeyEvent::new_with_kind(KeyCode::Char('p'), KeyModifiers::NONE, KeyEventKind::Release);
         assert_eq!(action(&Event::Key(released)), None);
         assert_eq!(action(&Event::Resize(80, 24)), Some(Action::Redraw));

@@ -1,4 +1,4 @@
-//! The wheel: waits for a look, a key or a signal, tells the model, draws.
+//! The event loop: waits for a look, a key or a signal, updates the model, draws.
 
 use super::keys;
 use super::model::{Flow, Model};
@@ -10,12 +10,13 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often a picture is drawn anew when nothing happens: ages grow.
+/// Interval at which the picture is redrawn without events, because the shown ages grow.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Watches until somebody has seen enough.
+/// Watches until the user quits.
 ///
-/// The first look is taken before the terminal is, so that what is wrong from the start is told as by any command.
+/// The first look comes before the terminal is taken over, so that an error at the start is printed as by any
+/// other command.
 pub(crate) async fn run(
     mut source: impl Source,
     mut model: Model,
@@ -48,7 +49,7 @@ struct Wheel {
 }
 
 impl Wheel {
-    /// Until the next look is here, or whether to look has changed.
+    /// Handles events until the next look has come or the user has paused or resumed.
     async fn turn(
         &mut self,
         next: impl Future<Output = Result<super::source::Look, Failure>>,

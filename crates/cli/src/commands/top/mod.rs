@@ -1,18 +1,20 @@
-//! `treefold top`: what the hosts of a cluster are doing, live.
+//! `treefold top`: shows live what the hosts of a cluster are doing.
 //!
-//! Parts that know nothing of each other, so that each can be tried alone:
+//! The parts are independent of each other, so that each can be tested alone:
 //!
 //! ```text
-//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs turns the wheel
-//!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs turns it once
+//!   source ──Look──▶ ┌───────┐ ──▶ view ──▶ terminal          live.rs runs the loop
+//!   keys ───Action─▶ │ model │ ──▶ record (‑o json)           once.rs runs it once
 //!          ◀─Wishes─ └───────┘
 //! ```
 //!
-//! - [`source`]: where looks at the cluster come from: calls of `hosts/now`, or [`streamed`].
-//! - [`model`]: a plain value: the last look, what was before it, what is selected. Knows neither clock nor terminal.
-//! - [`keys`]: which key asks for what. [`slowest`]: a tree's slowest subtrees, from the times it reported.
-//! - [`view`]: a model as a picture of any size. [`record`]: a look as JSON.
-//! - [`terminal`]: takes the terminal over, and gives it back whatever happens.
+//! - [`source`]: gives looks at the cluster, from calls of `hosts/now` or from a stream ([`streamed`]).
+//! - [`model`]: a plain value with the last look, the history and the selection. It has no clock and no
+//!   terminal.
+//! - [`keys`]: the keys and their actions. [`slowest`]: a tree's slowest subtrees, from the times it
+//!   reported.
+//! - [`view`]: draws a model at any size. [`record`]: a look as JSON.
+//! - [`terminal`]: takes the terminal over, and restores it in every case.
 
 mod keys;
 mod live;
@@ -41,43 +43,45 @@ use treefold::{CallError, Client};
 
 pub(crate) use terminal::Endings;
 
-/// The shortest time between two looks: hosts give the same sample within it.
+/// Shortest time between two looks: hosts give the same sample within it.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// The longest: beyond some ten seconds a look begins with a pause, and beyond a minute nobody is looking.
+/// Longest time between two looks.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Watch the hosts of a cluster: processors, memory, network, processes, and the tree that tells
+/// Watch the hosts of a cluster: processors, memory, network, processes, and the tree that reports them
 ///
-/// Every host that runs a node with `--serve hosts:…` takes its own measure; measures are folded up a tree, so that
-/// one answer of a few kilobytes says what all of them are doing, with the worst of each by name, who is missing and
-/// why, and which branch of the tree was slowest. Hosts that nobody looks at measure nothing.
+/// Every host that runs a node with `--serve hosts:…` measures itself. The samples are folded up a tree, so
+/// that one answer of a few kilobytes covers all hosts: totals, the worst hosts by name, the missing hosts
+/// with reasons, and the slowest branches of the tree. A host measures itself only while a command watches
+/// it.
 ///
-/// Keys: q quit, p pause, c m n sort by processors, memory, network, ↑ ↓ choose a host and see its own processes,
-/// + - change the interval, h help. With --once or -o json one look is printed and that is all.
+/// Keys: q quit, p pause, c m n sort by processors, memory, network, ↑ ↓ choose a host and see its own
+/// processes, + - change the interval, h help. With --once or -o json one look is printed and the command
+/// ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
-    /// A node to ask; several, separated by commas, to ask the first that answers
+    /// Address of a node to ask; give several, separated by commas, to ask the first that answers
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     at: Vec<String>,
 
-    /// How often to look, with its unit: from 200ms to 1m
+    /// Time between two looks, with its unit: from 200ms to 1m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, allow_hyphen_values = true)]
     interval: Duration,
 
-    /// Whether hosts tell, by a stream, or are asked, by calls; without a stream to be had, they are asked
+    /// Source of looks: a stream to which hosts send, or calls; if no stream can be opened, calls are used
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     by: By,
 
-    /// How long a look waits for the slower hosts; who is later is missing from it
+    /// Time that a look waits for slow hosts, with its unit; later hosts are missing from it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::deadline, allow_hyphen_values = true)]
     deadline: Duration,
 
-    /// What the lists are ordered by
+    /// Order of the lists
     #[arg(long, value_name = "BY", value_enum, default_value_t)]
     sort: Sort,
 
-    /// How long the lists are that the cluster is asked for, up to 64
+    /// Number of entries in each list, up to 64
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(treefold_hosts::TOP_MAX)))]
     top: u32,
 
@@ -85,12 +89,12 @@ pub(crate) struct Top {
     #[arg(long)]
     once: bool,
 
-    /// The cluster's name; a node of another cluster does not answer
+    /// Name of the cluster; nodes of another cluster do not answer
     #[arg(long, value_name = "NAME", default_value = "treefold")]
     cluster: String,
 }
 
-/// How looks are come by.
+/// Source of looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
 enum By {
     #[default]
@@ -99,8 +103,8 @@ enum By {
 }
 
 const EXAMPLES: &str = "\
-With --once a frame is as large as the terminal, or else as COLUMNS and LINES say, or else 80 by 24. Exit codes
-are those of a call: 0 when every host is in it, 3 when some are missing.
+With --once a frame has the size of the terminal, or else of COLUMNS and LINES, or else 80 by 24. Exit codes
+are those of a call: 0 if every host is in it, 3 if some are missing.
 
 Examples:
   treefold top --at 127.0.0.1:7700
@@ -114,7 +118,7 @@ impl Top {
         let once = self.once || format == Format::Json;
         if !once && !std::io::stdout().is_terminal() {
             return Err(Failure::usage(
-                "standard output is no terminal; --once prints one frame, -o json one record",
+                "standard output is not a terminal; print one frame with --once, or one record with -o json",
             ));
         }
         let client = connect(&self.at, false, &self.cluster).await?;
@@ -128,7 +132,7 @@ impl Top {
 }
 
 impl Top {
-    /// Looks by a stream, if that is wanted and this process can be a front-end.
+    /// Opens a stream source, if it is wanted and this process can be a front-end.
     async fn stream_source(&self, front: &Client, wishes: &watch::Receiver<Wishes>) -> Option<StreamSource> {
         if self.by == By::Call {
             return None;
@@ -143,12 +147,14 @@ impl Top {
     }
 }
 
-/// Says why hosts are asked and don't tell; before the terminal is taken over.
+/// Reports that calls are used instead of a stream, and why.
+///
+/// Called before the terminal is taken over.
 fn say_by_calls(failure: &Failure) {
-    eprintln!("treefold: hosts are asked by calls, as there is no stream: {failure}");
+    eprintln!("treefold: no stream can be opened, so hosts are asked by calls: {failure}");
 }
 
-/// A time between two looks.
+/// Parses a time between two looks.
 fn interval(text: &str) -> Result<Duration, CallError> {
     parse::duration(text).ok().filter(|interval| (INTERVAL_MIN..=INTERVAL_MAX).contains(interval)).ok_or_else(
         || {

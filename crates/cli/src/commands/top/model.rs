@@ -1,7 +1,7 @@
-//! What `treefold top` knows and what it shows: a plain value.
+//! The state of `treefold top`: a plain value.
 //!
-//! It is fed looks, failures and actions, and is drawn; it has no clock (whoever feeds it says when) and no terminal.
-//! What it wants of the looks to come is read from it as [`Wishes`].
+//! It takes looks, failures and actions, and it is drawn. It has no clock (the caller passes the time) and no
+//! terminal. It gives its settings for the next looks as [`Wishes`].
 
 use super::source::{Look, Wishes};
 use super::{INTERVAL_MAX, INTERVAL_MIN};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use treefold_hosts::rank::HostLine;
 use treefold_hosts::{Hosts, Placed};
 
-/// Looks that are remembered: ten minutes at one a second.
+/// Number of remembered looks: ten minutes at one per second.
 const HISTORY_MAX: usize = 600;
 
-/// The intervals that `+` and `-` step through.
+/// Intervals that `+` and `-` step through.
 const INTERVALS: [Duration; 8] = [
     INTERVAL_MIN,
     Duration::from_millis(500),
@@ -25,15 +25,15 @@ const INTERVALS: [Duration; 8] = [
     INTERVAL_MAX,
 ];
 
-/// What the lists are ordered by.
+/// Order of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Sort {
     /// Use of processors.
     #[default]
     Cpu,
-    /// Want of memory; processes by how much they occupy.
+    /// Lack of memory; processes by the memory they occupy.
     Memory,
-    /// Traffic; processes by use of processors, since nobody counts theirs.
+    /// Traffic; processes by use of processors, since their traffic is not measured.
     Network,
 }
 
@@ -47,34 +47,34 @@ impl Sort {
     }
 }
 
-/// What somebody at the keyboard wants.
+/// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
-    /// Stop looking, or go on.
+    /// Stop looking, or resume.
     Pause,
     Sort(Sort),
-    /// The next host of the list, or the previous.
+    /// The next or the previous host of the list.
     Next,
     Previous,
-    /// No host in particular.
+    /// End the choice of a host.
     Deselect,
     Slower,
     Faster,
-    /// Show what keys do, or no longer.
+    /// Show or hide the help.
     Help,
-    /// Nothing but a new picture.
+    /// Only draw again.
     Redraw,
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     GoOn,
     End,
 }
 
-/// One look, as much of it as is remembered.
+/// The remembered figures of one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) cpu_permille: u64,
@@ -95,11 +95,11 @@ impl Point {
     }
 }
 
-/// The points of the last looks, each with its number; `None` where a look failed.
+/// Points of the last looks; `None` for a failed look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     points: VecDeque<Option<Point>>,
-    /// Points that there ever were.
+    /// Number of points pushed so far, including forgotten ones.
     count: usize,
 }
 
@@ -112,9 +112,11 @@ impl History {
         self.count += 1;
     }
 
-    /// The last points in `columns` columns of `per_column` points each, oldest first: the mean of those that there
-    /// are of `figure`. Columns begin at multiples of `per_column` points since the start, so that a point never
-    /// moves from one to another; the last may be incomplete.
+    /// Returns the last points in `columns` columns of `per_column` points each, oldest first.
+    ///
+    /// A column is the mean of `figure` over its existing points. Columns begin at multiples of `per_column`
+    /// points since the start, so that a point never moves to another column. The last column may be
+    /// incomplete.
     pub(crate) fn columns(
         &self,
         columns: usize,
@@ -138,18 +140,18 @@ impl History {
     }
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    /// Who is asked.
+    /// Address of the node that is asked.
     pub(crate) asked: String,
-    /// The last look that succeeded, and when that was.
+    /// The last successful look, and its time.
     pub(crate) look: Option<(Instant, Look)>,
-    /// Why the last look failed, if it did.
+    /// Error of the last look, if it failed.
     pub(crate) trouble: Option<String>,
     pub(crate) history: History,
     pub(crate) sort: Sort,
-    /// The number of the chosen host.
+    /// Number of the chosen host.
     pub(crate) selected: Option<u32>,
     pub(crate) paused: bool,
     pub(crate) help: bool,
@@ -173,25 +175,27 @@ impl Model {
         }
     }
 
-    /// What is wanted of the looks to come.
+    /// Returns the settings for the next looks.
     pub(crate) fn wishes(&self) -> Wishes {
         Wishes { interval: self.interval, top: self.top, focus: self.selected }
     }
 
-    /// Takes a look in.
+    /// Records a look.
     pub(crate) fn observe(&mut self, look: Look, now: Instant) {
         self.history.push(look.hosts.as_ref().map(Point::of));
         self.trouble = None;
         self.look = Some((now, look));
     }
 
-    /// Takes in that there was none. The last one stays, with its age.
+    /// Records that a look failed.
+    ///
+    /// The last look stays, with its age.
     pub(crate) fn fail(&mut self, why: String) {
         self.history.push(None);
         self.trouble = Some(why);
     }
 
-    /// Does what somebody wants.
+    /// Executes an action.
     pub(crate) fn apply(&mut self, action: Action) -> Flow {
         match action {
             Action::Quit => return Flow::End,
@@ -214,7 +218,9 @@ impl Model {
         Flow::GoOn
     }
 
-    /// Moves the choice along the list, from its top when nobody is chosen or the chosen has left it.
+    /// Moves the choice along the list.
+    ///
+    /// Starts at the top if no host is chosen or the chosen one has left the list.
     fn select(&mut self, step: isize) {
         let ids: Vec<u32> = self.hosts().iter().map(|line| line.host.id).collect();
         let at = ids.iter().position(|&id| Some(id) == self.selected);
@@ -222,7 +228,7 @@ impl Model {
         self.selected = ids.get(to).copied();
     }
 
-    /// The hosts of the list, worst first.
+    /// Returns the hosts of the list, worst first.
     pub(crate) fn hosts(&self) -> Vec<&HostLine> {
         let Some(hosts) = self.folded() else { return Vec::new() };
         match self.sort {
@@ -232,7 +238,8 @@ impl Model {
         }
     }
 
-    /// The processes of the list, worst first: of the chosen host as far as they are known, or of the cluster.
+    /// Returns the processes of the list, worst first: of the chosen host as far as they are known, or of the
+    /// cluster.
     pub(crate) fn processes(&self) -> Vec<&Placed> {
         let own = self.look.as_ref().and_then(|(_, look)| look.focus.as_ref());
         let own = own.filter(|own| self.selected.is_some_and(|id| speaks_of(own, id)));
@@ -246,7 +253,7 @@ impl Model {
         all.into_iter().filter(|placed| self.selected.is_none_or(|id| placed.host.id == id)).collect()
     }
 
-    /// What the hosts said together, at the last look.
+    /// Returns the hosts' folded samples from the last look.
     pub(crate) fn folded(&self) -> Option<&Hosts> {
         self.look.as_ref()?.1.hosts.as_ref()
     }

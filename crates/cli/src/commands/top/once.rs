@@ -1,4 +1,4 @@
-//! One look, printed: a frame for people, a record for scripts.
+//! Prints one look: a frame as text, or a record as JSON.
 
 use super::model::Model;
 use super::record::Record;
@@ -12,9 +12,9 @@ use ratatui::buffer::Buffer;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// A frame's columns and lines where nobody says.
+/// Default columns and lines of a frame.
 const SIZE_DEFAULT: (u16, u16) = (80, 24);
-/// The most of either that is believed.
+/// Largest accepted number of columns or lines.
 const SIZE_MAX: u16 = 1000;
 
 pub(crate) async fn run(
@@ -34,8 +34,9 @@ pub(crate) async fn run(
     Ok(verdict)
 }
 
-/// A frame as text, without what it says by colour and without spaces at the ends of its lines. There are no keys to
-/// press: it is drawn one line higher, and its foot is left out.
+/// Formats a frame as text, without colours and without spaces at the ends of lines.
+///
+/// Keys have no effect here, so the frame is drawn one line higher and its foot is cut off.
 fn frame(model: &Model, (width, height): (u16, u16)) -> String {
     let memory = TestBackend::new(width, height.saturating_add(1));
     let mut terminal = Terminal::new(memory).expect("invariant: memory is a terminal that never fails");

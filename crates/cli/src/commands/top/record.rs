@@ -1,4 +1,4 @@
-//! A look as JSON. As with all of `output::json`, names of fields are part of the interface.
+//! A look as JSON. As in all of `output::json`, field names are part of the interface.
 
 use super::slowest::Subtree;
 use super::source::{Look, Nodes};
@@ -18,14 +18,14 @@ pub(crate) struct Record<'a> {
     coverage: Coverage,
     missing: Vec<Lost>,
     elapsed_us: u64,
-    /// How each figure is spread over the hosts; null when nobody answered.
+    /// Spread of each figure over the hosts; null if no host answered.
     spread: Option<Spreads<'a>>,
     /// The tree's slowest subtrees, slowest first.
     slowest: &'a [Subtree],
     nodes: Option<Sight<'a>>,
-    /// The stream's tree; null when a call was answered.
+    /// The stream's tree; null if the look came from a call.
     stream: Option<Streaming>,
-    /// The partial as `treefold call hosts/now` gives it; null when nobody answered.
+    /// The partial as printed by `treefold call hosts/now`; null if no host answered.
     value: Option<&'a Hosts>,
 }
 
@@ -38,7 +38,7 @@ struct Spreads<'a> {
     disk_bytes_s: Quantiles<'a>,
 }
 
-/// Quantiles over hosts, and who is at either end.
+/// Quantiles over hosts, and the hosts at either end.
 #[derive(Serialize)]
 struct Quantiles<'a> {
     mean: Option<u64>,
@@ -58,20 +58,20 @@ struct Sight<'a> {
     #[serde(serialize_with = "rounded")]
     load_ms_max: f64,
     most_loaded: &'a str,
-    /// Streams that the node that was asked takes part in, and the bytes that it holds of them.
+    /// Number of streams of the node that was asked, and the bytes that it holds of them.
     streams: usize,
     stream_bytes: usize,
 }
 
-/// A stream's tree, as it is now.
+/// The current tree of a stream.
 #[derive(Serialize)]
 struct Streaming {
     levels: usize,
     nodes: usize,
     endpoints: usize,
-    /// Endpoints that take no part, and why.
+    /// Endpoints that take no part, with reasons.
     away: Vec<Lost>,
-    /// How often the tree has changed since it was opened.
+    /// Number of changes of the tree since the stream was opened.
     changes: u64,
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_record_says_who_is_missing_and_who_is_worst() {
+    fn record_lists_missing_and_worst_hosts() {
         let record = serde_json::to_value(Record::of(&look())).unwrap();
         assert_eq!(record["status"], "partial");
         assert_eq!(record["coverage"], json!({"asked": 4, "contributed": 3}));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_null_and_not_zero() {
+    fn record_without_hosts_has_nulls() {
         let record = serde_json::to_value(Record::of(&Look::default())).unwrap();
         assert_eq!((&record["status"], &record["value"]), (&json!("insufficient"), &json!(null)));
         assert_eq!(record["spread"], json!(null));

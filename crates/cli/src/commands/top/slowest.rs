@@ -1,34 +1,35 @@
 //! A tree's slowest subtrees, from the times that its nodes reported.
 //!
-//! A parent is never faster than the slowest of its children, so the root would always lead a list by time, its
-//! slowest child would follow, and so on down to who is to blame. That path is what one wants to see: the list is
-//! ordered by time, and of two that took the same the deeper comes first, since it made the other wait. Each entry
-//! says what its own node mostly did meanwhile; the blame ends where that is no longer waiting.
+//! A parent is never faster than its slowest child. So a list by time starts with the root, followed by its
+//! slowest child, and so on down to the node that causes the delay. The list shows this path: it is ordered
+//! by time, and of two equal times the deeper subtree comes first, because it made the other one wait. Each
+//! entry names the activity that took most of its root's time; the cause is the first node on the path that
+//! did not mostly wait.
 
 use serde::Serialize;
 use std::time::Duration;
 use treefold::Report;
 
-/// Subtrees that are kept.
+/// Number of subtrees in the list.
 const SLOWEST_MAX: usize = 8;
 
-/// A node and all below it.
+/// A node and all nodes below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Subtree {
-    /// Its root.
+    /// Root of the subtree.
     pub(crate) node: String,
     pub(crate) rack: String,
-    /// Levels above it.
+    /// Number of levels above it.
     pub(crate) level: usize,
-    /// Nodes in it, its root included.
+    /// Number of its nodes, including its root.
     pub(crate) nodes: usize,
-    /// From the call's arrival at its root until that answered.
+    /// Time from the call's arrival at its root until the root answered.
     pub(crate) total_us: u64,
-    /// What its root spent most of that on: `queue`, `local`, `reduce`, or `wait` for its children.
+    /// Activity that took most of its root's time: `queue`, `local`, `reduce`, or `wait` for its children.
     pub(crate) mostly: &'static str,
 }
 
-/// The slowest, slowest first.
+/// Returns the slowest subtrees, slowest first.
 pub(crate) fn slowest(report: &Report) -> Vec<Subtree> {
     let mut all: Vec<(usize, &Report)> = Vec::new();
     let mut open = vec![(0, report)];
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_leads_down_to_who_is_to_blame() {
+    fn list_descends_to_the_slowest_node() {
         let culprit = report(3, 40, 0, vec![]);
         let inner = report(2, 5, 40, vec![culprit, report(5, 4, 0, vec![])]);
         let root = report(1, 5, 41, vec![inner, report(4, 6, 0, vec![])]);

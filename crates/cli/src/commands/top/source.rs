@@ -1,11 +1,12 @@
-//! Where looks at the cluster come from.
+//! Sources of looks at the cluster.
 //!
-//! A [`Source`] gives one look after the other and keeps the pace itself: a source of calls asks when a look is due, a
-//! source that is told (a stream) waits for the next wave. What is wanted of it ([`Wishes`]) may change while it
-//! waits, so it comes over a channel that always has the latest.
+//! A [`Source`] gives one look after the other at its own pace: a source of calls asks when a look is due, a
+//! stream's source waits for the next wave. The settings ([`Wishes`]) may change while it waits, so they come
+//! over a channel that always has the latest value.
 //!
-//! [`CallSource`] is here, streams are in [`super::streamed`], and [`Watching`] chooses: by a stream, unless none can be
-//! had (an older node, or one that can't be reached by UDP), which shows before the first look.
+//! [`CallSource`] is here, and streams are in [`super::streamed`]. [`Watching`] chooses: it uses a stream
+//! unless none can be opened (at an older node, or one that can't be reached by UDP). That shows before the
+//! first look.
 
 use super::slowest::{Subtree, slowest};
 use super::streamed::{Network, StreamSource};
@@ -18,46 +19,46 @@ use tokio::time::Instant;
 use treefold::{CallError, Client, Error, Missing, NodeStatus, Reply, StreamError};
 use treefold_hosts::{Ask, Hosts, TOP_MAX};
 
-/// What is called.
+/// Aggregation that is called.
 pub(super) const KIND: &str = "hosts/now";
 
-/// What is wanted of the looks to come.
+/// Settings for the next looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
-    /// Between the beginnings of two looks.
+    /// Time between the beginnings of two looks.
     pub(crate) interval: Duration,
-    /// Entries of each list.
+    /// Number of entries of each list.
     pub(crate) top: u32,
-    /// A host whose own processes are wanted too.
+    /// Host whose own processes are requested too.
     pub(crate) focus: Option<u32>,
 }
 
 /// The cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// What the hosts said together; `None` when none did.
+    /// The hosts' folded samples; `None` if no host answered.
     pub(crate) hosts: Option<Hosts>,
-    /// How many hosts were asked.
+    /// Number of hosts asked.
     pub(crate) asked: usize,
-    /// How many of them are in `hosts`.
+    /// Number of hosts in `hosts`.
     pub(crate) contributed: usize,
-    /// The others, with reasons.
+    /// Missing hosts, with reasons.
     pub(crate) missing: Vec<Missing>,
-    /// How long this look was waited for.
+    /// Time that this look took.
     pub(crate) elapsed: Duration,
-    /// The slowest subtrees of the tree that a call's answer climbed, slowest first: this look's, or a recent one
-    /// beside a stream.
+    /// The slowest subtrees of a call's tree, slowest first: of this look's call, or beside a stream of a
+    /// recent call.
     pub(crate) slowest: Vec<Subtree>,
-    /// The nodes in sight; `None` when the node that was asked did not say.
+    /// The nodes in sight; `None` if the node that was asked did not answer.
     pub(crate) nodes: Option<Nodes>,
-    /// The host that was wished for, by itself.
+    /// The requested host alone.
     pub(crate) focus: Option<Hosts>,
-    /// The stream's tree; `None` when a call was answered.
+    /// The stream's tree; `None` if the look came from a call.
     pub(crate) network: Option<Network>,
 }
 
 impl Look {
-    /// As calls are judged: never full when somebody is missing.
+    /// Returns the verdict, by the rule of calls: never full if hosts are missing.
     pub(crate) fn verdict(&self) -> Verdict {
         match &self.hosts {
             None => Verdict::Insufficient,
@@ -67,17 +68,18 @@ impl Look {
     }
 }
 
-/// The cluster's nodes, whatever they serve.
+/// The cluster's nodes, with any service.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Nodes {
     pub(crate) in_sight: usize,
-    /// The mean of their load indexes: predicted milliseconds of queued work, per processor.
+    /// Mean of their load indexes: predicted milliseconds of queued work, per processor.
     pub(crate) load_ms_mean: f64,
-    /// The greatest, and whose.
+    /// Greatest load index, and its node.
     pub(crate) load_ms_max: f64,
     pub(crate) most_loaded: String,
-    /// Streams that the node that was asked takes part in, and the bytes that it holds of them. What others do nobody
-    /// but they can say.
+    /// Number of streams of the node that was asked, and the bytes that it holds of them.
+    ///
+    /// Other nodes' streams are not known here.
     pub(crate) streams: usize,
     pub(crate) stream_bytes: usize,
 }
@@ -102,19 +104,21 @@ impl Nodes {
     }
 }
 
-/// Gives looks at a pace.
+/// Gives looks at its own pace.
 pub(crate) trait Source {
-    /// The next look; waits until it is due. The first is due at once. A look that failed does not end the source:
-    /// the next one may succeed. Dropping the future gives this look up.
+    /// Waits until the next look is due, and returns it.
+    ///
+    /// The first look is due at once. A failed look does not end the source, because the next one may
+    /// succeed. Dropping the future cancels the look.
     fn next(&mut self) -> impl Future<Output = Result<Look, Failure>>;
 }
 
-/// Looks by calling.
+/// A source that calls.
 pub(crate) struct CallSource {
     client: Client,
     deadline: Duration,
     wishes: watch::Receiver<Wishes>,
-    /// When the last look began.
+    /// Beginning of the last look.
     began: Option<Instant>,
 }
 
@@ -123,7 +127,7 @@ impl CallSource {
         Self { client, deadline, wishes, began: None }
     }
 
-    /// Returns when the next look is due, by the interval as it is wished then.
+    /// Waits until the next look is due, by the current interval.
     async fn wait_until_due(&mut self) {
         let Some(began) = self.began else { return };
         loop {
@@ -142,10 +146,10 @@ impl CallSource {
         };
         let focus = async {
             let id = wishes.focus?;
-            // One host can say all it has.
+            // The list of one host can be complete.
             let call = self.client.call::<Hosts>(KIND, &Some(Ask { top: TOP_MAX }));
             let only = [id].into_iter().collect();
-            // Who can't be reached is told as missing by the other call.
+            // If the host can't be reached, the other call reports it missing.
             call.deadline(self.deadline).min_coverage(0.0).partitions(only).await.ok()?.value
         };
         let (reply, focus, status) = tokio::join!(all, focus, self.client.status());
@@ -179,7 +183,7 @@ impl Look {
     }
 }
 
-/// Looks by a stream for as long as there is one to be had, or else by calls.
+/// A source that uses a stream if one can be opened, and calls otherwise.
 pub(crate) struct Watching {
     stream: Option<StreamSource>,
     calls: CallSource,
@@ -195,7 +199,7 @@ impl Source for Watching {
     async fn next(&mut self) -> Result<Look, Failure> {
         let Some(stream) = &mut self.stream else { return self.calls.next().await };
         match stream.next().await {
-            // That nobody serves hosts is no better by calls, and later on a stream may recover.
+            // If no node serves hosts, calls would fail as well, and the stream may recover later.
             Err(failure) if !stream.has_looked && !matches!(failure, Failure::Usage(_)) => {
                 super::say_by_calls(&failure);
                 self.stream = None;
@@ -206,9 +210,9 @@ impl Source for Watching {
     }
 }
 
-/// Why there is no look, with what to do about it.
+/// Converts an error to the reason why there is no look, and says what to do.
 pub(super) fn failure_to_look(error: Error) -> Failure {
-    let serve = "`treefold node --serve hosts:partitions=ID/TOTAL` does";
+    let serve = "start nodes with `treefold node --serve hosts:partitions=ID/TOTAL`";
     match error {
         Error::Rejected(refused @ CallError::UnknownService { .. }) => {
             Failure::usage(format!("{refused}; {serve}"))
@@ -225,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_without_everybody_is_never_full() {
+    fn look_with_missing_hosts_is_never_full() {
         let look =
             |hosts, asked, contributed| Look { hosts, asked, contributed, ..Look::default() }.verdict();
         assert_eq!(look(Some(Hosts::default()), 3, 3), Verdict::Full);

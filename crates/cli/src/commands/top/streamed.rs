@@ -1,14 +1,16 @@
-//! Looks by a stream: hosts tell, and nobody asks.
+//! A source of looks over a stream: hosts send their samples without being asked.
 //!
-//! Every host sends its measure at the interval that is wished for; waves are folded by the filter `hosts` and are due
-//! when all are in them, or when the deadline has passed since the first was. So a host that is silent holds nobody up:
-//! it is missing from a look, with the reason, and in the next one when it is back.
+//! Every host sends its sample at the requested interval. Waves are folded by the filter `hosts`. A wave is
+//! due when all hosts are in it, or when the deadline has passed since its first sample. So a silent host
+//! does not delay a look: it is missing from the look, with the reason, and it is in the next one when it is
+//! back.
 //!
-//! What a stream does not tell is asked beside it, at its own pace, so that no look waits for it: the nodes in sight,
-//! a host by itself, and now and then the times of a call's tree.
+//! Other data is requested beside the stream at its own pace, so that no look waits for it: the nodes in
+//! sight, the samples of one host, and at intervals the times of a call's tree.
 //!
-//! A stream lives as long as somebody waits for its next look: [`Source::next`] keeps it out of the source while it
-//! waits, so that dropping its future (a pause, an end) drops the stream. Another interval is another stream.
+//! A stream lives as long as a caller waits for its next look. [`Source::next`] keeps the stream out of the
+//! source while it waits, so that dropping its future (at a pause or at the end) drops the stream. A new
+//! interval opens a new stream.
 
 use super::slowest::{Subtree, slowest};
 use super::source::{KIND, Look, Nodes, Source, Wishes, failure_to_look};
@@ -25,14 +27,16 @@ use treefold_core::tree::Tree;
 use treefold_hosts::watch::SETTLE;
 use treefold_hosts::{Ask, Hosts, Pace, SERVICE, TOP_MAX};
 
-/// The filter's full name.
+/// Full name of the filter.
 const FILTER: &str = "hosts/hosts";
-/// How often the times of a call's tree are asked for: that is a measure of every host more.
+/// Interval of requests for the times of a call's tree.
+///
+/// Each such request costs one more sample of every host.
 const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
-/// What is asked beside the stream is asked no more often.
+/// Shortest interval of the requests beside the stream.
 const ASIDE_EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// A stream's tree, as it is now.
+/// The current tree of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
     /// Levels below the front-end.
@@ -41,9 +45,9 @@ pub(crate) struct Network {
     pub(crate) nodes: usize,
     /// Endpoints that take part.
     pub(crate) endpoints: usize,
-    /// Those that do not, and why.
+    /// Endpoints that do not take part, with reasons.
     pub(crate) away: Vec<Missing>,
-    /// How often the tree has changed.
+    /// Number of changes of the tree.
     pub(crate) changes: u64,
 }
 
@@ -60,34 +64,38 @@ impl Network {
     }
 }
 
-/// Looks by a stream.
+/// A source of looks over a stream.
 pub(crate) struct StreamSource {
-    /// The node that was asked, for what is asked beside the stream.
+    /// Client of the node that was asked, for the requests beside the stream.
     front: Client,
     /// The stream's front-end.
     direct: Client,
     deadline: Duration,
     wishes: watch::Receiver<Wishes>,
     open: Option<Open>,
-    /// When the last stream was opened: one that fails at once is not opened again at once.
+    /// When the last stream was opened.
+    ///
+    /// If it fails at once, the next one is delayed.
     opened_at: Option<Instant>,
     pub(super) has_looked: bool,
 }
 
-/// A stream, and what was asked beside it.
+/// A stream, and the results of the requests beside it.
 struct Open {
     stream: Stream,
     wishes: Wishes,
     changes: u64,
-    /// The last look, and its wave's tag: a late part of it is folded into it.
+    /// The last look and its wave's tag.
+    ///
+    /// A late part of the wave is folded into it.
     last: Option<(u64, Look)>,
     asking: Asking,
-    /// `None` until the first answer.
+    /// `None` until the first result.
     aside: Option<Aside>,
     explained_at: Option<Instant>,
 }
 
-/// What was asked beside a stream.
+/// Results of the requests beside a stream.
 #[derive(Clone, Debug, Default)]
 struct Aside {
     nodes: Option<Nodes>,
@@ -133,12 +141,12 @@ impl StreamSource {
         })
     }
 
-    /// After this long without a word from anybody something is wrong.
+    /// Time without any wave after which the stream counts as failed.
     fn silence(&self, wishes: Wishes) -> Duration {
         wishes.interval + self.deadline + SETTLE + ASIDE_EVERY_MIN
     }
 
-    /// Asks, at that time.
+    /// Sends the requests beside the stream at the time `at`.
     fn ask(&self, wishes: Wishes, at: Instant, explain: bool) -> Asking {
         let (client, deadline) = (self.front.clone(), self.deadline);
         Box::pin(async move {
@@ -152,7 +160,7 @@ impl StreamSource {
         })
     }
 
-    /// Takes in what was asked, and asks again.
+    /// Stores the results of the requests, and schedules the next ones.
     fn put_aside(&self, open: &mut Open, aside: Aside) {
         let slowest = aside.slowest.or(open.aside.take().and_then(|aside| aside.slowest));
         open.aside = Some(Aside { slowest, ..aside });
@@ -164,7 +172,9 @@ impl StreamSource {
         open.asking = self.ask(open.wishes, now + open.wishes.interval.max(ASIDE_EVERY_MIN), explain);
     }
 
-    /// Follows what is wished now: another pace is another stream, another host is another question.
+    /// Applies the current wishes.
+    ///
+    /// A new interval or list length opens a new stream; a new focus sends new requests.
     async fn follow(&mut self, open: Open) -> Result<Open, Failure> {
         let wishes = *self.wishes.borrow_and_update();
         if (wishes.interval, wishes.top) != (open.wishes.interval, open.wishes.top) {
@@ -180,7 +190,7 @@ impl StreamSource {
         Ok(open)
     }
 
-    /// A stream's first look says all that can be known, even if that takes a moment longer.
+    /// Waits for the requests beside the stream before a stream's first look, so that this look is complete.
     async fn complete(&mut self, open: &mut Open) {
         if open.aside.is_none()
             && let Ok(aside) = timeout(self.deadline + SETTLE, open.asking.as_mut()).await
@@ -216,11 +226,11 @@ impl Source for StreamSource {
                     Err(error) => return Err(failure_to_look(error)),
                 },
                 aside = &mut open.asking => self.put_aside(&mut open, aside),
-                // Who wished is gone with us.
+                // If the channel is closed, its owner is about to drop this future as well.
                 changed = self.wishes.changed() => if changed.is_err() { std::future::pending::<()>().await },
                 () = sleep_until(silent_at) => {
                     self.open = Some(open);
-                    return Err(Failure::unreachable(format!("no host has said anything for {:.1?}", began.elapsed())));
+                    return Err(Failure::unreachable(format!("no host has sent data for {:.1?}", began.elapsed())));
                 }
             }
         }
@@ -228,7 +238,7 @@ impl Source for StreamSource {
 }
 
 impl Open {
-    /// The look that a wave gives; `None` for a late part of one that has gone by.
+    /// Returns the look of a wave; `None` for a late part of a wave older than the last.
     fn take(&mut self, wave: &StreamWave<bytes::Bytes>) -> Result<Option<Look>, Failure> {
         let mut hosts = None::<Hosts>;
         for packet in &wave.packets {
@@ -261,7 +271,7 @@ impl Open {
         Ok(Some(look))
     }
 
-    /// The look with what was asked beside the stream.
+    /// Returns the look completed by the results of the requests beside the stream.
     fn finished(&self, look: Look, elapsed: Duration) -> Look {
         let Aside { nodes, slowest, focus } = self.aside.clone().unwrap_or_default();
         Look {
@@ -289,21 +299,21 @@ fn count(missing: &[Missing]) -> usize {
     missing.iter().map(|missing| missing.partitions.len()).sum()
 }
 
-/// Those who are missing still.
+/// Returns the losses that remain after `came` have come.
 fn without(missing: &[Missing], came: &PartitionSet) -> Vec<Missing> {
     let rest =
         missing.iter().map(|loss| Missing { partitions: loss.partitions.difference(came), ..loss.clone() });
     rest.filter(|loss| !loss.partitions.is_empty()).collect()
 }
 
-/// The slowest subtrees of a call over all hosts, as it was just now.
+/// Calls all hosts and returns the slowest subtrees of the call's tree.
 async fn times(client: &Client, deadline: Duration) -> Option<Vec<Subtree>> {
     let call = client.call::<Hosts>(KIND, &Some(Ask { top: 1 }));
     let reply = call.deadline(deadline).min_coverage(0.0).explain(true).await.ok()?;
     Some(slowest(reply.explain()?))
 }
 
-/// All that one host can say.
+/// Calls one host and returns its complete sample.
 async fn alone(client: &Client, deadline: Duration, id: u32) -> Option<(u32, Hosts)> {
     let call = client.call::<Hosts>(KIND, &Some(Ask { top: TOP_MAX }));
     let only = [id].into_iter().collect();
@@ -311,7 +321,9 @@ async fn alone(client: &Client, deadline: Duration, id: u32) -> Option<(u32, Hos
     reply.value.map(|hosts| (id, hosts))
 }
 
-/// Why there is no stream. A filter that is not there is the node's age, and no mistake of who asks.
+/// Converts the error of an opening.
+///
+/// If a filter is unknown, the node is too old, so this is not a usage error.
 fn failure_of_opening(error: Error) -> Failure {
     match error {
         Error::Stream(refused @ StreamError::Filter { .. }) => Failure::failed(refused.to_string()),
@@ -325,7 +337,7 @@ mod tests {
     use treefold::Reason;
 
     #[test]
-    fn who_came_late_is_missing_no_longer() {
+    fn late_hosts_are_removed_from_missing() {
         let lost = |ids: &[u32]| Missing {
             partitions: ids.iter().copied().collect(),
             node: None,

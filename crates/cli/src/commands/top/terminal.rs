@@ -1,12 +1,12 @@
-//! Takes the terminal over, and gives it back however the program ends.
+//! Takes the terminal over, and restores it however the program ends.
 //!
-//! Raw mode and the alternate screen are left when [`Screen`] is dropped, which an orderly end, an error and a panic
-//! that unwinds all do; ratatui's panic hook leaves them before the message is printed, so that it can be read.
-//! Signals are caught ([`Endings`]) and become an orderly end. Only `kill -9` leaves a terminal as it was, and `reset`
-//! mends that.
+//! Raw mode and the alternate screen are left when [`Screen`] is dropped, which happens after a normal end,
+//! an error, and a panic that unwinds. Ratatui's panic hook leaves them before it prints the message, so that
+//! the message can be read. Signals are caught ([`Endings`]) and lead to a normal end. Only `kill -9` leaves
+//! the terminal in raw mode; the command `reset` repairs it.
 //!
-//! A picture is sent as the difference from the last one, between the marks of a synchronised update: terminals that
-//! know them show it at once, others ignore them.
+//! A picture is sent as the difference from the last one, between the marks of a synchronised update.
+//! Terminals that support the marks show it at once; others ignore them.
 
 use crate::exit::Failure;
 use ratatui::crossterm::event::{self, Event};
@@ -17,17 +17,19 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// Events that wait to be looked at; the terminal keeps those beyond.
+/// Largest number of waiting events.
+///
+/// The terminal buffers further ones.
 const EVENTS_WAITING_MAX: usize = 64;
 
-/// The terminal, while it is ours.
+/// The terminal, while this program owns it.
 pub(crate) struct Screen {
     terminal: DefaultTerminal,
     events: mpsc::Receiver<Event>,
 }
 
 impl Screen {
-    /// Takes it over.
+    /// Takes the terminal over.
     pub(crate) fn enter() -> Result<Self, Failure> {
         let terminal = ratatui::try_init().map_err(|error| {
             // It may have failed half-way.
@@ -37,7 +39,7 @@ impl Screen {
         Ok(Self { terminal, events: read_events() })
     }
 
-    /// Shows a picture.
+    /// Draws a picture.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> Result<(), Failure> {
         let drawn = execute!(io::stdout(), BeginSynchronizedUpdate)
             .and_then(|()| self.terminal.draw(picture).map(drop))
@@ -45,7 +47,7 @@ impl Screen {
         drawn.map_err(|error| Failure::failed(format!("can't write to the terminal: {error}")))
     }
 
-    /// The next event; `None` when the terminal is gone.
+    /// Returns the next event; `None` if the terminal is gone.
     pub(crate) async fn event(&mut self) -> Option<Event> {
         self.events.recv().await
     }
@@ -53,13 +55,13 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to give back.
+        // If the terminal is gone, there is nothing to restore.
         let _ = self.terminal.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
 
-/// Reads events on a thread of its own, which sits in a blocking read until the process ends.
+/// Reads events on a separate thread, which blocks in a read until the process ends.
 fn read_events() -> mpsc::Receiver<Event> {
     let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
     std::thread::spawn(move || {
@@ -72,7 +74,7 @@ fn read_events() -> mpsc::Receiver<Event> {
     events
 }
 
-/// The signals that ask a program to end.
+/// The signals that end a program.
 pub(crate) struct Endings {
     interrupt: Signal,
     terminate: Signal,
@@ -80,7 +82,7 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Catches them from here on.
+    /// Catches the signals from here on.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let catch =
             |kind| signal(kind).map_err(|error| Failure::failed(format!("can't catch signals: {error}")));
@@ -91,7 +93,7 @@ impl Endings {
         })
     }
 
-    /// Returns when one has come.
+    /// Returns when a signal has come.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

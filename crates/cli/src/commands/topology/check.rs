@@ -1,4 +1,4 @@
-//! `treefold topology check`: what is wrong with a topology file, in its lines.
+//! `treefold topology check`: shows the problems of a topology file, with their lines.
 
 use super::shown::{ShownCounts, summary};
 use super::source::Source;
@@ -11,30 +11,30 @@ use treefold_network::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
 use treefold_network::topology::stats::Stats;
 use treefold_network::topology::{Problem, Problems};
 
-/// Say whether a topology file is sound, and show every line that is not
+/// Check a topology file, and show every invalid line
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
-    /// The file; - is standard input
+    /// File to check; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 }
 
 const EXAMPLES: &str = "\
-Exit codes: 0 when the file is a topology, 1 when it is not.
+Exit codes: 0 if the file is a valid topology, 1 if it is not.
 
 Examples:
   treefold topology check tree.top
   treefold topology check tree.top -o json | jq -r '.problems[].message'";
 
-/// What was found, as scripts see it.
+/// The result as printed in JSON.
 #[derive(Serialize)]
 struct Checked<'a> {
     valid: bool,
     problem_count: usize,
-    /// The first twenty.
+    /// The first twenty problems.
     problems: Vec<ShownProblem<'a>>,
-    /// Null when it is not valid.
+    /// Null if the file is not valid.
     counts: Option<ShownCounts>,
 }
 
@@ -45,7 +45,7 @@ struct ShownProblem<'a> {
     width: usize,
     kind: &'static str,
     message: String,
-    /// Another place that has to do with it.
+    /// Another place that is related to the problem.
     beside: Option<Beside<'a>>,
 }
 
@@ -101,7 +101,7 @@ fn tell(source: &Source, problems: &Problems, format: Format) -> Failure {
         1 => "one problem".to_owned(),
         count => format!("{count} problems"),
     };
-    Failure::Told(format!("{} is no topology: {problems}", source.name))
+    Failure::Told(format!("{} is not a valid topology: {problems}", source.name))
 }
 
 impl<'a> ShownProblem<'a> {

@@ -1,4 +1,4 @@
-//! `treefold topology draw`: a topology file as a picture.
+//! `treefold topology draw`: draws a topology file.
 
 use super::source::read_topology;
 use crate::exit::{Failure, Verdict};
@@ -9,27 +9,28 @@ use treefold_network::topology::draw::{Drawing, Options, ROWS_MAX, dot, svg, tex
 
 /// Draw a topology file
 ///
-/// Back-ends that are neighbours and alike share a row: node[03-63]:0 ×61. On a terminal, lines are cut to its width.
+/// Equal back-ends that are neighbours share a row: node[03-63]:0 ×61. On a terminal, lines are cut to its
+/// width.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Draw {
-    /// The file; - is standard input
+    /// File to draw; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The kind of picture
+    /// Kind of the picture
     #[arg(long = "as", value_enum, value_name = "KIND", default_value_t)]
     kind: Kind,
 
-    /// Give every process a row of its own
+    /// Draw every process in a row of its own
     #[arg(long)]
     expand: bool,
 
-    /// Draw so many rows at most, and count the rest
+    /// Number of rows to draw at most; the rest is counted
     #[arg(long, value_name = "N", default_value_t = ROWS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..))]
     rows: u32,
 
-    /// Columns of a line of text [default: the terminal's; without one, as many as it takes]
+    /// Number of columns of a line of text [default: the terminal's; without one, as many as necessary]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u32).range(1..))]
     width: Option<u32>,
 }
@@ -59,7 +60,7 @@ impl Draw {
         let (kind, picture) = match self.kind {
             Kind::Text => {
                 let columns = self.width.map(|columns| columns as usize);
-                // What goes into a script's JSON is on no terminal.
+                // JSON output does not go to a terminal, so it is not cut.
                 let terminal = if format == Format::Text { terminal_columns() } else { None };
                 ("text", text::to_text(&drawing, columns.or(terminal)))
             }
@@ -74,7 +75,7 @@ impl Draw {
     }
 }
 
-/// A picture as scripts see it.
+/// A picture as printed in JSON.
 #[derive(Serialize)]
 struct Drawn<'a> {
     #[serde(rename = "as")]

@@ -1,4 +1,4 @@
-//! `treefold topology from-ssh-config`: any layout over the hosts that `ssh` knows.
+//! `treefold topology from-ssh-config`: makes a topology over the hosts of an ssh configuration.
 
 use super::places::Places;
 use super::source::Source;
@@ -16,24 +16,24 @@ use treefold_network::topology::ssh_config::{SshConfigFile, fits, read_ssh_confi
 
 /// Make a topology over the hosts that an ssh configuration names
 ///
-/// Hosts are the names behind Host that are no patterns, included files' too. What is left out (Match blocks, an
-/// Include that holds for one host only) is told on standard error.
+/// Hosts are the names after Host that are not patterns, also in included files. Parts that are skipped
+/// (Match blocks, an Include that holds for one host only) are reported on standard error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FromSshConfig {
-    /// The configuration; - is standard input [default: ~/.ssh/config]
+    /// Configuration to read; - for standard input [default: ~/.ssh/config]
     #[arg(value_name = "FILE")]
     file: Option<String>,
 
-    /// How processes are arranged: flat, kary:K, binomial, binomial:N, balanced:SHAPE
+    /// Arrangement of the processes: flat, kary:K, binomial, binomial:N, balanced:SHAPE
     #[arg(long, value_name = "LAYOUT", default_value = "kary:8", value_parser = layout)]
     layout: Layout,
 
-    /// Take hosts that fit this pattern (* and ?) only; may be repeated
+    /// Pattern (with * and ?) of the hosts to take; may be repeated
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
 
-    /// Leave out hosts that fit this pattern; may be repeated
+    /// Pattern of hosts to leave out; may be repeated
     #[arg(long, value_name = "PATTERN")]
     except: Vec<String>,
 
@@ -69,7 +69,9 @@ impl FromSshConfig {
             let (file, all) = (&file.name, found.hosts.len());
             return Err(Failure::failed(match all {
                 0 => format!("{file} names no hosts"),
-                all => format!("{file} names {all} hosts, and --only and --except leave none"),
+                all => format!(
+                    "{file} names {all} hosts, but --only and --except leave none; change the patterns"
+                ),
             }));
         }
         self.places.make(&self.layout, Some(hosts), format)
@@ -79,7 +81,8 @@ impl FromSshConfig {
         if let Some(file) = &self.file {
             return Ok(file.clone());
         }
-        let home = home().ok_or_else(|| Failure::usage("which FILE? HOME is not set"))?;
+        let home =
+            home().ok_or_else(|| Failure::usage("HOME is not set; give the FILE of the configuration"))?;
         Ok(Path::new(&home).join(".ssh/config").to_string_lossy().into_owned())
     }
 
@@ -93,8 +96,10 @@ fn home() -> Option<OsString> {
     std::env::var_os("HOME").filter(|home| !home.is_empty())
 }
 
-/// Where relative paths of an Include begin: beside the system's own configuration, else in ~/.ssh, whatever the
-/// file. That is OpenSSH's rule.
+/// Returns the directory of relative paths in an Include: beside the system's own configuration, otherwise
+/// ~/.ssh, for any file.
+///
+/// That is OpenSSH's rule.
 fn directory_of_includes(path: &str) -> Option<PathBuf> {
     let system = Path::new("/etc/ssh");
     if Path::new(path).starts_with(system) {
@@ -103,7 +108,7 @@ fn directory_of_includes(path: &str) -> Option<PathBuf> {
     home().map(|home| Path::new(&home).join(".ssh"))
 }
 
-/// The files that an Include asks for, in the order of their names.
+/// Reads the files that an Include names, in the order of their names.
 fn included(pattern: &str, directory: Option<&Path>) -> io::Result<Vec<SshConfigFile>> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "HOME is not set");
     let path = match pattern.strip_prefix("~/") {
@@ -118,7 +123,7 @@ fn included(pattern: &str, directory: Option<&Path>) -> io::Result<Vec<SshConfig
             Source::read(&path.to_string_lossy()).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(SshConfigFile { name: source.name, text: source.text })
     };
-    // Directories that a pattern happens to fit are nothing to read.
+    // A pattern may also match directories, which are skipped.
     let files = paths.filter(|path| path.as_ref().map_or(true, |path| path.is_file()));
     files.map(|path| read(path.map_err(io::Error::from)?)).collect()
 }

@@ -1,4 +1,4 @@
-//! `treefold topology flat | kary | binomial | balanced`: topologies of a layout over given hosts.
+//! `treefold topology flat | kary | binomial | balanced`: makes topologies of a layout over given hosts.
 
 use super::places::{HostsFlag, Places};
 use crate::exit::{Failure, Verdict};
@@ -7,7 +7,7 @@ use clap::Args;
 use treefold::CallError;
 use treefold_network::topology::generate::{Layout, fan_outs_of};
 
-/// Make a topology whose back-ends are all right below the front-end
+/// Make a topology with all back-ends directly below the front-end
 #[derive(Debug, Args)]
 #[command(after_help = FLAT_EXAMPLES)]
 pub(crate) struct Flat {
@@ -24,11 +24,11 @@ Examples:
 
 /// Make a topology with at most K children for each process
 ///
-/// It has as few inner processes as that takes, and shares back-ends out evenly among them.
+/// It has the smallest possible number of inner processes, and distributes back-ends evenly among them.
 #[derive(Debug, Args)]
 #[command(after_help = KARY_EXAMPLES)]
 pub(crate) struct Kary {
-    /// The most children of a process
+    /// Largest number of children of a process
     #[arg(value_name = "K", value_parser = clap::value_parser!(u32).range(2..))]
     k: u32,
     #[command(flatten)]
@@ -45,12 +45,13 @@ Examples:
 
 /// Make a binomial tree of processes, with back-ends at each
 ///
-/// Without --attach this is MRNet's 2-nomial tree: as many processes with children as there are back-ends, the
-/// front-end among them. With --attach 4 each has four back-ends, as in figure 4b of MRNet's paper.
+/// Without --attach this is MRNet's 2-nomial tree: the number of processes with children, including the
+/// front-end, equals the number of back-ends. With --attach 4 each of them has four back-ends, as in figure
+/// 4b of MRNet's paper.
 #[derive(Debug, Args)]
 #[command(after_help = BINOMIAL_EXAMPLES)]
 pub(crate) struct Binomial {
-    /// Back-ends at each process of the binomial tree
+    /// Number of back-ends at each process of the binomial tree
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     attach: u32,
     #[command(flatten)]
@@ -64,14 +65,14 @@ Examples:
   treefold topology binomial --hosts 'node[01-16]'
   treefold topology binomial --attach 4 --back-ends 16 | treefold topology draw -";
 
-/// Make a topology with so many children at each level
+/// Make a topology with a given number of children at each level
 ///
-/// SHAPE is the number of children level by level from the front-end down, as in 8x8x4, or FANOUT^LEVELS, as in 4^3.
-/// It says how many back-ends there are, so --back-ends may be left out.
+/// SHAPE is the number of children level by level from the front-end down, as in 8x8x4, or FANOUT^LEVELS, as
+/// in 4^3. It determines the number of back-ends, so --back-ends may be left out.
 #[derive(Debug, Args)]
 #[command(after_help = BALANCED_EXAMPLES)]
 pub(crate) struct Balanced {
-    /// Children level by level: 8x8x4, or 4^3
+    /// Numbers of children level by level: 8x8x4, or 4^3
     #[arg(value_name = "SHAPE", value_parser = shape)]
     shape: Shape,
     #[command(flatten)]
@@ -86,7 +87,9 @@ Examples:
   treefold topology balanced 8x8x4 --hosts 'node[01-64]' --slots 4
   treefold topology balanced 4^3 -o json | jq .depth";
 
-/// Fan-outs in one argument. Shared, since clap takes a plain `Vec` for an argument that may be repeated.
+/// Fan-outs in one argument.
+///
+/// An `Arc`, since clap takes a plain `Vec` for an argument that may be repeated.
 type Shape = std::sync::Arc<[u32]>;
 
 fn shape(text: &str) -> Result<Shape, CallError> {

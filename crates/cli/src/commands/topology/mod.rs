@@ -1,9 +1,9 @@
-//! `treefold topology`: topology files made, checked, drawn and counted.
+//! `treefold topology`: makes, checks, draws and counts topology files.
 //!
-//! - [`generate`]: the layouts `flat`, `kary`, `binomial`, `balanced`; [`places`] has the flags that they share.
-//! - [`from_ssh_config`]: any of them over the hosts that `ssh` knows.
-//! - [`check`], [`draw`], [`stats`]: what a file says.
-//! - [`source`] reads files; [`shown`] is what scripts see.
+//! - [`generate`]: the layouts `flat`, `kary`, `binomial`, `balanced`; [`places`]: the flags that they share.
+//! - [`from_ssh_config`]: any of the layouts over the hosts of an ssh configuration.
+//! - [`check`], [`draw`], [`stats`]: commands that read a file.
+//! - [`source`]: reads files; [`shown`]: topologies as printed in JSON.
 
 mod check;
 mod draw;
@@ -18,7 +18,7 @@ use crate::exit::{Failure, Verdict};
 use crate::output::Format;
 use clap::{Args, Subcommand};
 
-/// Make, check and draw topology files: which processes a stream network is made of, and where they run
+/// Make, check and draw topology files: the processes of a stream network and their hosts
 #[derive(Debug, Args)]
 pub(crate) struct TopologyArgs {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! Where the processes of a made topology go: the flags that all layouts share.
+//! The hosts of a made topology's processes: the flags that all layouts share.
 
 use super::shown;
 use super::source::Source;
@@ -11,36 +11,36 @@ use treefold_network::topology::generate::{GenerateError, Layout, Placement, gen
 use treefold_network::topology::host::{Host, SLOTS_MAX, parse_hosts};
 use treefold_network::topology::write::Form;
 
-/// The hosts of the back-ends, by flag.
+/// The flag for the hosts of the back-ends.
 #[derive(Debug, Args)]
 pub(super) struct HostsFlag {
-    /// Where back-ends run: node[01-16]:2,gpu1 (ranges; slots behind a colon), or @FILE with hosts line by line, @-
-    /// being standard input [default: all on localhost]
+    /// Hosts of the back-ends: node[01-16]:2,gpu1 (ranges; slots after a colon), or @FILE with one host per
+    /// line, @- for standard input [default: all on localhost]
     #[arg(long, value_name = "LIST|@FILE")]
     hosts: Option<String>,
 }
 
-/// Everything else.
+/// The other flags.
 #[derive(Debug, Args)]
 pub(super) struct Places {
-    /// How many back-ends [default: one for every slot]
+    /// Number of back-ends [default: one for each slot]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     back_ends: Option<u32>,
 
-    /// Back-ends on each host that is listed without a number of slots
+    /// Number of back-ends on each host that is listed without a number of slots
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SLOTS_MAX)))]
     slots: u32,
 
-    /// Where inner processes run, as in --hosts [default: each where the first back-end below it runs]
+    /// Hosts of the inner processes, as in --hosts [default: each on the host of the first back-end below it]
     #[arg(long, value_name = "LIST|@FILE")]
     inner_hosts: Option<String>,
 
-    /// Where the front-end runs
+    /// Host of the front-end
     #[arg(long, value_name = "HOST", default_value = "localhost", value_parser = front_end)]
     front_end: Host,
 
-    /// Name every process by itself, without ranges: the form that MRNet reads
+    /// Write every process separately, without ranges, in the format that MRNet reads
     #[arg(long)]
     plain: bool,
 }
@@ -51,14 +51,16 @@ fn front_end(name: &str) -> Result<Host, CallError> {
 }
 
 impl HostsFlag {
-    /// The hosts, `None` without the flag.
+    /// Returns the hosts; `None` without the flag.
     pub(super) fn read(&self) -> Result<Option<Vec<Host>>, Failure> {
         self.hosts.as_deref().map(|given| hosts_of("hosts", given)).transpose()
     }
 }
 
 impl Places {
-    /// Makes the topology and prints it. Without hosts, all back-ends are on localhost.
+    /// Makes the topology and prints it.
+    ///
+    /// Without hosts, all back-ends are on localhost.
     pub(super) fn make(
         &self,
         layout: &Layout,
@@ -69,7 +71,8 @@ impl Places {
             Some(hosts) => (hosts, self.slots),
             None => {
                 let wanted = layout.back_ends().or(self.back_ends.map(u64::from)).ok_or_else(|| {
-                    Failure::usage("how many back-ends? --hosts lists their hosts, --back-ends counts them")
+                    Failure::usage("the number of back-ends is missing; give their hosts with --hosts, or their number with \
+                         --back-ends")
                 })?;
                 let localhost = Host::new("localhost").expect("invariant: localhost is a name");
                 (vec![localhost], u32::try_from(wanted).unwrap_or(u32::MAX))
@@ -93,12 +96,12 @@ impl Places {
     }
 }
 
-/// What can't be made is what was asked for: an error of usage.
+/// A layout that can't be made is an error of usage.
 fn refused(error: &GenerateError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// Reads a list of hosts, or the file that is named behind `@`.
+/// Reads a list of hosts, or the file named after `@`.
 fn hosts_of(field: &str, given: &str) -> Result<Vec<Host>, Failure> {
     if let Some(path) = given.strip_prefix('@') {
         let source = Source::read(path)?;

@@ -1,7 +1,7 @@
-//! Topologies as scripts and as people see them.
+//! Topologies as printed in JSON and as text.
 //!
-//! For scripts, processes are a row with each one's parent, not a nested object: readers of JSON give up on objects
-//! that are nested as deep as a chain.
+//! In JSON, processes are a flat list in which each names its parent, not nested objects, because JSON
+//! readers refuse objects that are nested as deep as a chain.
 
 use crate::output::{Format, print, print_json, rounded};
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl ShownCounts {
     }
 }
 
-/// What runs on a host.
+/// The processes on one host.
 #[derive(Serialize)]
 pub(super) struct ShownHost<'a> {
     host: &'a str,
@@ -61,7 +61,9 @@ impl<'a> ShownHost<'a> {
     }
 }
 
-/// A process, parents before their children.
+/// A process.
+///
+/// Parents come before their children.
 #[derive(Serialize)]
 struct ShownProcess<'a> {
     process: String,
@@ -73,7 +75,7 @@ struct ShownProcess<'a> {
     depth: usize,
 }
 
-/// Every process of a topology.
+/// Returns every process of a topology.
 fn shown_processes(topology: &Topology) -> Vec<ShownProcess<'_>> {
     let row = topology.processes();
     let all = row.iter().zip(topology.parents()).zip(topology.depths());
@@ -88,7 +90,7 @@ fn shown_processes(topology: &Topology) -> Vec<ShownProcess<'_>> {
     shown.collect()
 }
 
-/// A topology in a line.
+/// Summarises a topology on one line.
 pub(super) fn summary(stats: &Stats) -> String {
     let of = |count: usize, one: &str, many: &str| match count {
         1 => format!("1 {one}"),
@@ -104,14 +106,14 @@ pub(super) fn summary(stats: &Stats) -> String {
     )
 }
 
-/// Prints a topology that was made: a file whose first line says what it is.
+/// Prints a made topology: a file whose first line describes it.
 pub(super) fn print_made(layout: &Layout, topology: &Topology, form: Form, format: Format) {
     #[derive(Serialize)]
     struct Made<'a> {
         layout: String,
         #[serde(flatten)]
         counts: ShownCounts,
-        /// The file.
+        /// Content of the file.
         text: String,
         tree: Vec<ShownProcess<'a>>,
     }

@@ -1,4 +1,6 @@
-//! Files that commands read: bounded, so that a wrong name (`/dev/zero`) is an error and not an outage.
+//! Files that commands read.
+//!
+//! Their size is bounded, so that a wrong name (`/dev/zero`) gives an error instead of exhausting the memory.
 
 use crate::exit::Failure;
 use std::fs::File;
@@ -6,7 +8,7 @@ use std::io::Read;
 use treefold_network::topology::parse::parse;
 use treefold_network::topology::{Bounds, Problems, Topology};
 
-/// A text and what it is called.
+/// The text of a file, and its name for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) name: String,
@@ -14,7 +16,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads a file; `-` is standard input.
+    /// Reads a file; `-` means standard input.
     pub(super) fn read(path: &str) -> Result<Self, Failure> {
         let name = if path == "-" { "standard input" } else { path };
         let fail = |problem: String| Failure::failed(format!("can't read {name}: {problem}"));
@@ -34,17 +36,17 @@ impl Source {
                 .iter()
                 .filter(|&&byte| byte == b'\n')
                 .count();
-            fail(format!("line {line} is no text"))
+            fail(format!("line {line} is not UTF-8 text"))
         })?;
         Ok(Self { name: name.to_owned(), text })
     }
 
-    /// The topology that it is.
+    /// Parses the text as a topology.
     pub(super) fn topology(&self) -> Result<Topology, Problems> {
         parse(&self.text, &Bounds::DEFAULT)
     }
 
-    /// The failure of a command that wanted a topology and found problems.
+    /// Returns the failure of a command that needs a valid topology.
     pub(super) fn refused(&self, problems: &Problems) -> Failure {
         let first = problems.first();
         let what_to_do = match problems.count() - 1 {
@@ -56,7 +58,7 @@ impl Source {
     }
 }
 
-/// Reads a topology, or fails with the first thing that is wrong with it.
+/// Reads a topology, or fails with its first problem.
 pub(crate) fn read_topology(path: &str) -> Result<Topology, Failure> {
     let source = Source::read(path)?;
     source.topology().map_err(|problems| source.refused(&problems))

@@ -1,4 +1,4 @@
-//! `treefold topology stats`: what a topology file amounts to.
+//! `treefold topology stats`: counts the processes of a topology file.
 
 use super::shown::{ShownCounts, ShownHost};
 use super::source::read_topology;
@@ -10,26 +10,27 @@ use clap::Args;
 use serde::Serialize;
 use treefold_network::topology::stats::{HostStats, Stats};
 
-/// Count a topology file: processes, depth, fan-out, and what each host has to bear
+/// Count the processes, depth and fan-out of a topology file, and the processes of each host
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArgs {
-    /// The file; - is standard input
+    /// File to count; - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 }
 
 const EXAMPLES: &str = "\
-Hosts stand in the order of their first process; of many, those with most processes are shown, and -o json has all.
+Hosts are in the order of their first process. If there are many, only the ones with most processes are shown; -o
+json has all.
 
 Examples:
   treefold topology stats tree.top
   treefold topology stats tree.top -o json | jq '.by_host | max_by(.processes)'";
 
-/// Hosts in the table; with -o json there is no limit.
+/// Largest number of hosts in the table; -o json has no limit.
 const HOSTS_SHOWN: usize = 24;
 
-/// The counts as scripts see them.
+/// The counts as printed in JSON.
 #[derive(Serialize)]
 struct Counted<'a> {
     #[serde(flatten)]

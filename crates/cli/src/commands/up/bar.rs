@@ -1,4 +1,4 @@
-//! How far a start is, as a bar on standard error where somebody sees it.
+//! Progress of a start, as a bar if standard error is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use treefold_network::launch::Progress;

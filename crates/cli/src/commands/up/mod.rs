@@ -1,6 +1,7 @@
-//! `treefold up`: starts a network of processes from a topology file, and keeps it up.
+//! `treefold up`: starts a network of processes from a topology file, and keeps it running.
 //!
-//! This process is the front-end. [`bar`] shows how far the start is, [`shown`] is what is told of a network that is up.
+//! This process is the front-end. [`bar`] shows the progress of the start; [`shown`] prints the running
+//! network.
 
 mod bar;
 mod shown;
@@ -22,72 +23,75 @@ use treefold_network::launch::command::{TOKEN_VARIABLE, ssh_default};
 use treefold_network::launch::{Launcher, NetworkEvent, Token, UpOptions};
 use treefold_network::topology::Topology;
 
-/// How long processes have to end when the network is ended.
+/// Time that processes have to end when the network ends.
 const GRACE: Duration = Duration::from_secs(2);
-/// Where a command finds the front-end.
+/// Environment variable in which a command finds the front-end's address.
 const AT_VARIABLE: &str = "TREEFOLD_AT";
 
 /// Start a network of processes from a topology file, with this process as its front-end
 ///
-/// Each process starts its own children: those on its own host directly, others by ssh. When all have come, a summary
-/// is printed, and the network stays up until Ctrl-C, or until the command given after `--` ends; that one finds the
-/// front-end in TREEFOLD_AT and the token in TREEFOLD_TOKEN. When this process dies, the network ends.
+/// Each process starts its own children: children on its own host directly, others by ssh. When all processes
+/// have attached, a summary is printed, and the network runs until Ctrl-C, or until the command given after
+/// `--` ends. That command gets the front-end's address in TREEFOLD_AT and the token in TREEFOLD_TOKEN. When
+/// this process dies, the network ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Up {
-    /// A topology file; - for standard input
+    /// Topology file; - for standard input
     topology: String,
 
-    /// What back-ends serve, without partitions: each is one of it, in the topology's order [default: echo]
+    /// Service of the back-ends, without partitions; each back-end serves one of them, in the topology's
+    /// order [default: echo]
     #[arg(long, value_name = "SERVICE")]
     serve: Vec<String>,
 
-    /// A program that attaches, as every back-end: {attach}, {number}, {total} and {place} stand for its parent's
-    /// address, its number, how many there are, and its name
+    /// Program to run as every back-end; it must attach. {attach}, {number}, {total} and {place} are replaced
+    /// by its parent's address, its number, the number of back-ends, and its name
     #[arg(long, value_name = "COMMAND", conflicts_with = "serve", value_parser = parse::words)]
     back_end: Option<Words>,
 
-    /// Take every host for this one: the network in small
+    /// Start all processes on this host, even if the topology names other hosts
     #[arg(long)]
     local: bool,
 
-    /// Start nobody: wait for processes that attach themselves, and print the command line of each
+    /// Start no process: wait for processes that attach themselves, and print the command line of each
     #[arg(long, conflicts_with = "local")]
     wait: bool,
 
-    /// The program for other hosts
+    /// Program that runs commands on other hosts
     #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
     ssh: String,
 
-    /// An option for it, as in --ssh-option=-p2222; may be repeated
+    /// Option of that program, as in --ssh-option=-p2222; may be repeated
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     ssh_option: Vec<String>,
 
-    /// Where treefold is on other hosts [default: where it is here]
+    /// Path of treefold on other hosts [default: its path on this host]
     #[arg(long, value_name = "PATH")]
     remote_program: Option<String>,
 
-    /// How long all may take to come up
+    /// Time for all processes to start
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::duration)]
     timeout: Duration,
 
-    /// Stay up when some do not come
+    /// Keep the network running even if some processes do not start
     #[arg(long)]
     allow_failures: bool,
 
-    /// The network's token [default: the environment's TREEFOLD_TOKEN, else one by lot]
+    /// Token of the network [default: the environment variable TREEFOLD_TOKEN, else a random one]
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 
-    /// Where the front-end listens [default: any port, of this machine alone when all are here]
+    /// Address at which the front-end listens [default: any port; only on the loopback address if all
+    /// processes are local]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
-    /// Where other hosts reach the front-end
+    /// Address at which other hosts reach the front-end
     #[arg(long, value_name = "ADDR")]
     advertise: Option<String>,
 
-    /// A command to run when the network is up; the network ends with it
+    /// Command to run when the network is up; the network ends with it
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -131,7 +135,7 @@ impl Up {
 
     fn options(&self, topology: &Topology, token: &Token, format: Format) -> Result<UpOptions, Failure> {
         let own = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("this program's own path can't be had: {error}")))?;
+            .map_err(|error| Failure::failed(format!("can't find the path of this program: {error}")))?;
         let node = node_command(&own);
         let back_end = match &self.back_end {
             Some(Words(words)) => words.clone(),
@@ -163,11 +167,11 @@ impl Up {
         Ok(options)
     }
 
-    /// A back-end's command line: a node's that serves what was asked for.
+    /// Returns a back-end's command line: a node that serves the given services.
     fn serving(&self, mut node: Vec<String>) -> Result<Vec<String>, Failure> {
         for service in self.services() {
             let with_partition = one_each(service);
-            // Refused here rather than by every back-end.
+            // Refused once here, and not by every back-end.
             let example = with_partition.replace("{number}", "0").replace("{total}", "1");
             example.parse::<Serve>().map_err(Failure::Rejected)?;
             node.extend(["--serve".to_owned(), with_partition]);
@@ -196,7 +200,7 @@ fn say_whom_it_waits_for(options: &UpOptions, topology: &Topology, token: &Token
     })
 }
 
-/// Says what happens, until a signal.
+/// Reports events until a signal comes.
 async fn keep_up(mut network: Network, signals: &mut Signals) {
     loop {
         tokio::select! {
@@ -210,7 +214,7 @@ async fn keep_up(mut network: Network, signals: &mut Signals) {
     network.down(GRACE).await;
 }
 
-/// Runs a command, and ends the network with it.
+/// Runs a command, and ends the network when the command ends.
 async fn run_beside(
     mut network: Network,
     command: &[String],
@@ -243,26 +247,28 @@ async fn run_beside(
 fn tell(event: &NetworkEvent) {
     match event {
         NetworkEvent::Lost(failed) => eprintln!("treefold: {failed}"),
-        NetworkEvent::Came { place } => eprintln!("treefold: {place}: has come"),
-        NetworkEvent::TurnedAway { from, why } => eprintln!("treefold: turned away {from}: {why}"),
-        NetworkEvent::Missed { events } => eprintln!("treefold: {events} events more than could be told"),
+        NetworkEvent::Came { place } => eprintln!("treefold: {place}: attached"),
+        NetworkEvent::TurnedAway { from, why } => eprintln!("treefold: refused {from}: {why}"),
+        NetworkEvent::Missed { events } => eprintln!("treefold: {events} further events were lost"),
         _ => {}
     }
 }
 
-/// The command line of a process that attaches, as a template.
+/// Returns the command line of a process that attaches, as a template.
 pub(crate) fn node_command(program: &std::path::Path) -> Vec<String> {
     let program = program.to_string_lossy();
     let words = [&*program, "node", "--attach", "{attach}", "--as", "{place}", "--workers", "1"];
     words.map(str::to_owned).to_vec()
 }
 
-/// A token that nobody can guess.
+/// Draws a token at random.
 pub(crate) fn drawn_token() -> Result<Token, Failure> {
     use std::io::Read;
     let mut bytes = [0_u8; 16];
     let drawn = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    drawn.map_err(|error| Failure::failed(format!("no token can be drawn: {error}; --token gives one")))?;
+    drawn.map_err(|error| {
+        Failure::failed(format!("can't draw a random token: {error}; give one with --token"))
+    })?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Token::new(text).expect("invariant: 32 digits are a token"))
 }

@@ -1,4 +1,4 @@
-//! What is told of a network: who is where, who is awaited, who did not come.
+//! Prints a network: its processes, the processes it waits for, and the processes that failed.
 
 use super::AT_VARIABLE;
 use crate::exit::Failure;
@@ -10,10 +10,10 @@ use treefold_network::launch::command::{TOKEN_VARIABLE, quote, quote_all};
 use treefold_network::launch::{Failed, Token, UpError};
 use treefold_network::topology::{Process, Role};
 
-/// Failures shown to people; scripts get all.
+/// Largest number of failures printed as text; JSON has all.
 const FAILURES_SHOWN_MAX: usize = 10;
 
-/// A network that is up.
+/// A running network.
 #[derive(Serialize)]
 pub(super) struct Summary {
     front_end: String,
@@ -26,7 +26,7 @@ pub(super) struct Summary {
     places: Vec<Place>,
 }
 
-/// Where a process is.
+/// A process and its address.
 #[derive(Serialize)]
 struct Place {
     process: String,
@@ -92,7 +92,7 @@ fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Who is to start what.
+/// Command lines of the processes to start.
 #[derive(Serialize)]
 pub(super) struct Awaited {
     awaited: Vec<AwaitedProcess>,
@@ -116,14 +116,14 @@ impl Awaited {
         Self { awaited: lines.map(one).collect() }
     }
 
-    /// The host, a tab, and what is to be run there.
+    /// Returns one line for each process: the host, a tab, and the command to run there.
     pub(super) fn text(&self) -> String {
         let line = |one: &AwaitedProcess| format!("{}\t{}", one.host, one.command);
         self.awaited.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Failures, one to a line, and what those processes said last.
+/// Formats failures, one per line, each with the last output of the process.
 pub(super) fn failures_text(failed: &[Failed]) -> String {
     let mut lines: Vec<String> = failed.iter().take(FAILURES_SHOWN_MAX).map(ToString::to_string).collect();
     if failed.len() > FAILURES_SHOWN_MAX {
@@ -132,7 +132,9 @@ pub(super) fn failures_text(failed: &[Failed]) -> String {
     lines.join("\n")
 }
 
-/// The failure of a start. Scripts are told everybody who did not come.
+/// Converts the failure of a start.
+///
+/// In JSON it prints every process that failed.
 pub(super) fn refused(error: &UpError, format: Format) -> Failure {
     let UpError::Failed { failed, started, total } = error else {
         return Failure::failed(error.to_string());

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A worker of an application, without Treefold's library: what docs/protocol.md says, and Python's own modules.
+"""A worker of an application without Treefold's library: it uses docs/protocol.md and Python's standard modules.
 
     worker.py APPLICATION WORKER REQUEST ADDR[,ADDR...] PIECE...
 
-It attaches to the first address that takes it in, pushes the pieces, and ends when the request has ended. When the
-connection is lost it attaches to the next, and sends what it is asked for. With PUSH_WHEN=FILE in its environment it
-pushes nothing before that file exists.
+It attaches to the first address that accepts it, pushes the pieces, and ends when the request has ended. If it loses
+the connection, it attaches to the next address and sends the pieces that it is asked for. With PUSH_WHEN=FILE in its
+environment it pushes nothing before that file exists.
 """
 
 import os
@@ -18,8 +18,8 @@ import time
 HELLO, FAULT, CHUNK = 1, 2, 3
 ATTACH, ATTACHED, PUSH, FAILED, WANTED, TAKEN, ENDED = range(80, 87)
 PAYLOAD = 1
-PUSH_BYTES = 256  # what a push costs of the window beside its payload
-HOLD_SECONDS = 30  # what nobody asks for again for so long has gone up
+PUSH_BYTES = 256  # bytes of the window that a push uses beside its payload
+HOLD_SECONDS = 30  # pieces that are not requested again within this time have reached the master
 
 
 def varint(number):
@@ -31,7 +31,7 @@ def varint(number):
 
 
 def fields(*values):
-    """A protobuf message of numbers and byte strings, numbered from 1; zeros are left out."""
+    """Encodes a protobuf message of numbers and byte strings, numbered from 1; zeros are left out."""
     out = b""
     for at, value in enumerate(values, 1):
         if isinstance(value, bytes):
@@ -42,7 +42,7 @@ def fields(*values):
 
 
 def read_fields(header):
-    """The numbers and byte strings of a protobuf message, by field."""
+    """Returns the numbers and byte strings of a protobuf message, by field."""
     at, found = 0, {}
 
     def number():
@@ -80,7 +80,7 @@ class Connection:
         node = bytes(4) + struct.pack("<HQ", 0, struct.unpack("<Q", os.urandom(8))[0])
         self.socket.sendall(frame(HELLO, fields(2, 2, b"treefold", node)))
         if self.read()[0] != HELLO:
-            raise ConnectionError("no greeting")
+            raise ConnectionError("the node sent no Hello")
         self.socket.sendall(frame(ATTACH, fields(application.encode(), worker)))
         while True:
             kind, found = self.read()
@@ -116,7 +116,7 @@ def gate_is_open():
 
 def serve(connection, request, pieces, is_first):
     """Pushes until the request has ended."""
-    # What went over an earlier connection waits to be asked for.
+    # Pieces pushed over an earlier connection are sent again only if they are requested.
     sent, taken, may_send, attached_at = 0, 0, is_first, time.monotonic()
     while True:
         while may_send and gate_is_open() and sent < len(pieces):
@@ -159,7 +159,7 @@ def main():
             except OSError as error:
                 print(f"{addr}: {error}", file=sys.stderr)
         time.sleep(0.05)
-    sys.exit("nobody takes the worker in")
+    sys.exit("no node accepts the worker")
 
 
 main()

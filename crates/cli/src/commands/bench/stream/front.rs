@@ -1,4 +1,4 @@
-//! The front-end of a stream that is measured: sends, receives, and checks every wave.
+//! The front-end of a measured stream: sends, receives, and checks every wave.
 
 use crate::commands::bench::moment::{Moment, Span};
 use crate::commands::bench::processes::Processes;
@@ -9,42 +9,48 @@ use std::time::{Duration, Instant};
 use treefold::operators::Packet;
 use treefold::{PartitionSet, Stream, StreamWave};
 
-/// What is broadcast, as the floor broadcasts it: what it says nobody reads.
+/// Payload of a broadcast, as long as the one of the benchmark's lower bound.
+///
+/// No endpoint reads it.
 const BROADCAST: Bytes = Bytes::from_static(&[7; 32]);
 
-/// No wave of the benchmark takes longer: what does is a failure, not a figure.
+/// Limit on the time of a wave.
+///
+/// A wave that takes longer is a failure, not a figure.
 const WAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a phase runs before it is measured.
+/// Time that a phase runs before it is measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// A stream and what each of its waves must be.
+/// A stream and the expected properties of its waves.
 pub(super) struct Front {
     stream: Stream,
     backends: PartitionSet,
-    /// Waves that lacked somebody, and said whom.
+    /// Number of waves that reported missing back-ends.
     incomplete: u64,
 }
 
 impl Front {
-    /// The front-end of a stream over so many back-ends, each of which gives its own number.
+    /// Makes the front-end of a stream over `backends` back-ends, each of which sends its own number.
     pub(super) fn of(stream: Stream, backends: u32) -> Self {
         Self { stream, backends: PartitionSet::first(backends), incomplete: 0 }
     }
 
-    /// Waves that lacked somebody so far: on a machine with far more processes than processors somebody may not run for
-    /// longer than others wait.
+    /// Returns the number of waves so far that reported missing back-ends.
+    ///
+    /// If a machine has far more processes than processors, one of them may not run for longer than the
+    /// others wait.
     pub(super) fn incomplete(&self) -> u64 {
         self.incomplete
     }
 
-    /// A broadcast and the sum that answers it.
+    /// Makes a broadcast and waits for the sum that answers it.
     pub(super) async fn round_trip(&mut self) -> Result<(), Failure> {
         let tag = self.broadcast().await?;
         self.wave_of(Some(tag)).await
     }
 
-    /// Keeps `in_flight` broadcasts under way; what is measured is the middle.
+    /// Keeps `in_flight` broadcasts in flight and measures in the middle.
     pub(super) async fn pipeline(
         &mut self,
         nodes: &Processes,
@@ -65,7 +71,7 @@ impl Front {
         course.span()
     }
 
-    /// Takes the waves that come unasked; what is measured is the middle.
+    /// Receives the waves that back-ends push, and measures in the middle.
     pub(super) async fn watch(&mut self, nodes: &Processes, seconds: Duration) -> Result<Span, Failure> {
         let mut course = Course::of(nodes, seconds);
         while !course.is_over()? {
@@ -79,7 +85,10 @@ impl Front {
         self.stream.send(BROADCAST).await.map_err(failure_of)
     }
 
-    /// The next wave, which must be the exact sum over who is in it, say who is not, and be of this tag if one is given.
+    /// Receives the next wave.
+    ///
+    /// It must be the exact sum over its contributors, report all others as missing, and have this tag if one
+    /// is given.
     async fn wave_of(&mut self, tag: Option<u64>) -> Result<(), Failure> {
         let wave = tokio::time::timeout(WAVE_TIMEOUT, self.stream.wave()).await;
         let wave = wave
@@ -95,7 +104,7 @@ impl Front {
             return Ok(());
         }
         Err(Failure::failed(format!(
-            "wave {} from {} of {} back-ends is {:?}, where {sum} in wave {tag:?} was due; missing {:?}",
+            "wave {} from {} of {} back-ends is {:?}, expected {sum} in wave {tag:?}; missing {:?}",
             wave.tag,
             wave.contributors.len(),
             self.backends.len(),
@@ -105,7 +114,7 @@ impl Front {
     }
 }
 
-/// The one number of the one packet that a wave of sums has.
+/// Returns the one number of the one packet of a wave of sums.
 fn figure(wave: &StreamWave<Bytes>) -> Option<i64> {
     match &wave.packets[..] {
         [packet] => Packet::read(packet).and_then(|packet| packet.i64(0)).ok(),
@@ -113,7 +122,7 @@ fn figure(wave: &StreamWave<Bytes>) -> Option<i64> {
     }
 }
 
-/// A phase: it warms up, is measured from one moment to another, and is over.
+/// A phase with its warm-up and the two moments of its measurement.
 struct Course<'a> {
     nodes: &'a Processes,
     waves: u64,
@@ -129,7 +138,9 @@ impl<'a> Course<'a> {
         Self { nodes, waves: 0, warm_at, ends_at: warm_at + seconds, began: None, ended: None }
     }
 
-    /// Takes the moments as they come; asked after every wave.
+    /// Takes the two moments when they are due.
+    ///
+    /// Called after every wave.
     fn is_over(&mut self) -> Result<bool, Failure> {
         let now = Instant::now();
         if now >= self.warm_at && self.began.is_none() {
@@ -142,7 +153,7 @@ impl<'a> Course<'a> {
     }
 
     fn span(self) -> Result<Span, Failure> {
-        let began = self.began.expect("invariant: what is over has begun");
-        began.until(&self.ended.expect("invariant: asked for when it is over"))
+        let began = self.began.expect("invariant: a phase that is over has begun");
+        began.until(&self.ended.expect("invariant: called when the phase is over"))
     }
 }

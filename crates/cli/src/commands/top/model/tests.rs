@@ -1,4 +1,4 @@
-//! A model is fed and asked; and the cluster of three hosts that pictures are drawn of.
+//! Tests of the model, and the cluster of three hosts that the pictures show.
 
 use super::*;
 use crate::commands::top::slowest::Subtree;
@@ -12,7 +12,7 @@ fn process(pid: u32, name: &str, cpu_mcores: u64, rss_mb: u64) -> Process {
     Process { pid, name: Name::clipped(name), cpu_mcores, rss_bytes: rss_mb << 20 }
 }
 
-/// One of the hosts: the first computes, the second wants memory, the third talks.
+/// A sample of one host: the first has busy processors, the second lacks memory, the third has traffic.
 fn sample(id: u32) -> Sample {
     let figures = Figures {
         cores: 4,
@@ -56,7 +56,7 @@ fn folded(ids: impl IntoIterator<Item = u32>) -> Hosts {
     .unwrap()
 }
 
-/// Three hosts of four; the fourth does not answer.
+/// A look at three hosts of four; the fourth does not answer.
 pub(crate) fn look() -> Look {
     let node = |port| NodeId::new(([10, 0, 0, 7], port).into(), 1);
     let subtree = |port: u16, level, nodes, total_us, mostly| Subtree {
@@ -95,7 +95,7 @@ pub(crate) fn look() -> Look {
     }
 }
 
-/// A model that has looked for a while, at a load that goes up and down.
+/// A model after many looks, with a load that rises and falls.
 pub(crate) fn model(now: Instant) -> Model {
     let mut model = Model::new("10.0.0.1:7700".to_owned(), Sort::Cpu, Duration::from_secs(1), 40);
     for step in 0..200u64 {
@@ -116,24 +116,24 @@ fn names(model: &Model) -> Vec<&str> {
 }
 
 #[test]
-fn lists_are_ordered_as_wished() {
+fn lists_are_sorted_by_chosen_key() {
     let mut model = model(Instant::now());
     assert_eq!(names(&model), ["web-1", "cache-1", "db-1"]);
     model.apply(Action::Sort(Sort::Memory));
-    assert_eq!(names(&model)[0], "db-1", "who waits for memory");
+    assert_eq!(names(&model)[0], "db-1", "the host that waits for memory");
     assert_eq!(model.processes()[0].process.name.as_str(), "memcached");
     model.apply(Action::Sort(Sort::Network));
     assert_eq!(names(&model)[0], "cache-1");
 }
 
 #[test]
-fn a_chosen_host_shows_its_own_processes_once_they_are_there() {
+fn chosen_host_shows_its_processes_when_received() {
     let mut model = model(Instant::now());
     model.apply(Action::Next);
-    assert_eq!((model.selected, model.wishes().focus), (Some(0), Some(0)), "from the top");
+    assert_eq!((model.selected, model.wishes().focus), (Some(0), Some(0)), "starts at the top");
     assert!(
         model.processes().iter().all(|placed| placed.host.id == 0),
-        "of the cluster's list until its own have come"
+        "taken from the cluster's list until the host's own have come"
     );
     model.apply(Action::Next);
     model.apply(Action::Next);
@@ -143,7 +143,7 @@ fn a_chosen_host_shows_its_own_processes_once_they_are_there() {
     model.observe(own, Instant::now());
     assert_eq!(model.processes()[0].process.name.as_str(), "postgres", "though the cluster's list lacks it");
     model.apply(Action::Previous);
-    assert_eq!(model.selected, Some(0), "the chosen has left the list: from the top");
+    assert_eq!(model.selected, Some(0), "the chosen host has left the list, so the choice starts at the top");
     model.apply(Action::Deselect);
     assert_eq!(model.wishes().focus, None);
 }
@@ -152,7 +152,7 @@ fn a_chosen_host_shows_its_own_processes_once_they_are_there() {
 fn intervals_step_within_their_limits() {
     let mut model = Model::new(String::new(), Sort::Cpu, Duration::from_millis(700), 10);
     model.apply(Action::Slower);
-    assert_eq!(model.interval, Duration::from_secs(1), "to the next step, from wherever it stood");
+    assert_eq!(model.interval, Duration::from_secs(1), "to the next longer step");
     (0..20).for_each(|_| assert_eq!(model.apply(Action::Slower), Flow::GoOn));
     assert_eq!(model.interval, INTERVAL_MAX);
     (0..20).for_each(|_| assert_eq!(model.apply(Action::Faster), Flow::GoOn));
@@ -162,7 +162,7 @@ fn intervals_step_within_their_limits() {
 #[test]
 fn a_failure_keeps_the_last_look_and_leaves_a_gap() {
     let mut model = model(Instant::now());
-    model.fail("nobody answers".to_owned());
+    model.fail("no host answers".to_owned());
     assert!(model.folded().is_some() && model.trouble.is_some());
     assert_eq!(model.history.columns(2, 1, |point| point.cpu_permille), [Some(422), None]);
     model.observe(look(), Instant::now());

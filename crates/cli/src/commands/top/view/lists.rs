@@ -10,14 +10,14 @@ use ratatui::widgets::{Block, Borders, Cell, Row, Table};
 use treefold_hosts::Placed;
 use treefold_hosts::rank::HostLine;
 
-/// From this width on, the list of hosts says more of each, and from the other on, all there is.
+/// Widths from which the list of hosts has more columns, and all columns.
 const WIDE: u16 = 60;
 const WIDEST: u16 = 74;
-/// Its columns then, and how wide those are that come after the host's name.
+/// Columns of the wide list, and the widths of the columns after the host's name.
 const COLUMNS: [&str; 11] =
     ["host", "cores", "cpu", "load", "mem", "of", "stall", "↓/s", "↑/s", "streams", "held"];
 const WIDTHS: [u16; 10] = [5, 4, 6, 4, 5, 5, 5, 5, 7, 5];
-/// How many of them there are on a list that is wide only.
+/// Number of columns at the first of the two widths.
 const COLUMNS_WIDE: usize = 9;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Palette) {
@@ -31,7 +31,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, palette: Pa
     draw_processes(frame, right, model, &processes, &labels, palette);
 }
 
-/// A heading over a rule.
+/// Makes a block with a heading over a rule.
 pub(super) fn titled(title: String, palette: Palette) -> Block<'static> {
     Block::new()
         .borders(Borders::TOP)
@@ -116,7 +116,7 @@ fn draw_processes(
     frame.render_widget(table(rows, &names, &[7, 5, 5], 2, title, palette), area);
 }
 
-/// A table whose first `texts` columns share what the others leave.
+/// Makes a table whose first `texts` columns share the width that the others leave.
 fn table<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     names: &[&'static str],
@@ -145,7 +145,7 @@ fn share(permille: u64, palette: Palette) -> Cell<'static> {
     right(percent(permille)).style(palette.share(permille))
 }
 
-/// For a figure that nobody said.
+/// Text for an unknown figure.
 fn unknown() -> String {
     "?".to_owned()
 }

@@ -1,15 +1,15 @@
-//! A model as a picture of any size.
+//! Draws a model as a picture of any size.
 //!
 //! ```text
-//! heading: who is asked, how many answered, how long it took, its streams
-//! totals:  cpu, memory, network, disk: now, spread over hosts, and a line of what was before
+//! heading: the node asked, number of answers, time, its streams
+//! totals:  cpu, memory, network, disk: now, spread over hosts, and their history
 //! hosts, worst first        │ processes, worst first
-//! slowest subtrees, stream  │ who is missing, and why
-//! keys, or what is wrong
+//! slowest subtrees, stream  │ missing hosts, with reasons
+//! keys, or the last error
 //! ```
 //!
-//! At 80 by 24 everything is there, on one line each; where there is more room, totals are three lines high and
-//! tables have more columns. Where there is less, what is below goes first.
+//! At 80 by 24 all parts are shown, with one line for each total. On a larger screen, totals are three lines
+//! high and tables have more columns. On a smaller screen, the lower parts are omitted first.
 
 mod lists;
 mod palette;
@@ -32,14 +32,14 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use std::time::Instant;
 use text::size;
 
-/// From this height on, totals are three lines high.
+/// Height from which totals are three lines high.
 const TALL: u16 = 40;
-/// Below this height the tree and who is missing are not shown.
+/// Height below which the tree and the missing hosts are not shown.
 const TAILS_HEIGHT_MIN: u16 = 18;
-/// Of which the tree and who is missing take this.
+/// Height of the tree and the missing hosts.
 const TAILS_HEIGHT: u16 = 6;
 
-/// Draws it.
+/// Draws the picture.
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: Palette) {
     let area = frame.area();
     let tall = area.height >= TALL;
@@ -61,7 +61,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: 
         frame.render_widget(Paragraph::new(Span::styled(nothing, palette.warning())).centered(), totals);
     }
     tails::draw(frame, tail, model, palette);
-    // What is wrong matters more than what keys do, and needs the width.
+    // An error matters more than the keys, and needs the width.
     let last = model
         .trouble
         .as_ref()
@@ -72,7 +72,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model, now: Instant, palette: 
     }
 }
 
-/// Who is asked, how many answered, how long it took, and what streams there are at who is asked.
+/// Draws the node that is asked, the number of answers, the time they took, and the node's streams.
 fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palette: Palette) {
     let mut spans = vec![Span::styled("treefold top ", palette.strong()), Span::raw(model.asked.clone())];
     if let Some((at, look)) = &model.look {
@@ -94,13 +94,15 @@ fn heading(frame: &mut Frame<'_>, area: Rect, model: &Model, now: Instant, palet
     if model.paused {
         spans.push(Span::styled("  paused", palette.warning()));
     }
-    // Last, for it goes first where there is no room.
+    // The last part, because it is cut off first if there is no room.
     let nodes = model.look.as_ref().and_then(|(_, look)| look.nodes.as_ref());
     spans.extend(nodes.map(|nodes| Span::raw(streams_of(nodes))));
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// The streams of the node that is asked: this command's own is one of them where the node takes part in it.
+/// Formats the streams of the node that is asked.
+///
+/// They include this command's own stream if the node takes part in it.
 fn streams_of(nodes: &Nodes) -> String {
     let plural = if nodes.streams == 1 { "" } else { "s" };
     format!("  {} stream{plural}, {}", nodes.streams, size(nodes.stream_bytes as u64))
@@ -111,7 +113,7 @@ fn keys_line(palette: Palette) -> Line<'static> {
     Line::from_iter(KEYS.into_iter().flat_map(pair))
 }
 
-/// What keys do, and what the words mean, over everything else.
+/// Draws the help over everything else: the keys, and the meaning of the words.
 fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let key = |(keys, _, does)| {
         Line::from(vec![Span::styled(format!("{keys:>6}  "), palette.strong()), Span::raw(does)])
@@ -119,11 +121,11 @@ fn help(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let mut lines: Vec<Line<'_>> = KEYS.into_iter().map(key).collect();
     lines.push(Line::default());
     let words = [
-        "stall   share of the time in which somebody waited for memory",
-        "p50 p99 half of the hosts, all but one in a hundred, are no higher",
-        "streams that the host's node takes part in, and bytes held of them",
-        "wait    what a subtree's root spent most of its time on: the blame",
-        "        ends where that is no longer waiting for its children",
+        "stall   share of the time in which a process waited for memory",
+        "p50 p99 half of the hosts, and 99 of 100 hosts, are no higher",
+        "streams number of streams of the host's node; held: their bytes",
+        "wait    the subtree's root mostly waited for its children: look for",
+        "        the cause further down, where this is no longer wait",
         "K M G   powers of 1024; a process's cpu is in percent of a core",
     ];
     lines.extend(words.map(Line::from));

@@ -1,28 +1,30 @@
-//! Colour where somebody wants it; weight and inversion everywhere, since they are no colours.
+//! Styles of the picture.
+//!
+//! Colours are optional; bold, dim and inverted text is always used, since it is no colour.
 
 use crate::output::style;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Above this a share is worth a look, in permille.
+/// Share, in permille, from which a figure is a warning.
 const HIGH_PERMILLE: u64 = 750;
-/// Above this it is trouble.
+/// Share, in permille, from which a figure is bad.
 const FULL_PERMILLE: u64 = 900;
 
-/// Whether to colour.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Palette {
     colour: bool,
 }
 
 impl Palette {
-    /// Colour, whoever sees it.
+    /// Always coloured.
     #[cfg(test)]
     pub(crate) const COLOURED: Self = Self { colour: true };
 
-    /// No colour.
+    /// Never coloured.
     pub(crate) const PLAIN: Self = Self { colour: false };
 
-    /// As standard output wants it.
+    /// Coloured if standard output is.
     pub(crate) fn of_stdout() -> Self {
         Self { colour: style::Style::of_stdout().is_on() }
     }
@@ -55,7 +57,7 @@ impl Palette {
         self.coloured(Color::Cyan)
     }
 
-    /// A share by how full it is.
+    /// Returns the style of a share, by its size.
     pub(crate) fn share(self, permille: u64) -> Style {
         match permille {
             FULL_PERMILLE.. => self.bad(),

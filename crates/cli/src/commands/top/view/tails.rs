@@ -1,4 +1,4 @@
-//! The tree that told, and who is missing from what it told.
+//! The slowest subtrees, the stream's tree, and the missing hosts.
 
 use super::Palette;
 use super::lists::titled;
@@ -37,7 +37,9 @@ fn draw_slowest(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette
     frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
 }
 
-/// A heading, and where there is room, who is away; the slowest subtrees keep half of the height.
+/// Height of a heading and, if there is room, of the away endpoints.
+///
+/// The slowest subtrees keep half of the height.
 fn stream_height(network: &Network, height: u16) -> u16 {
     let away = u16::try_from(network.away.len()).unwrap_or(u16::MAX);
     (height / 2).min(away.saturating_add(2))
@@ -68,7 +70,7 @@ fn nodes_line(nodes: &Nodes) -> String {
     format!("load {load_ms_mean:.1} ms, {load_ms_max:.1} at {most_loaded}")
 }
 
-/// How long, on what, where, and how many nodes it stands for.
+/// Formats a subtree: its time, main activity, root, and number of nodes.
 fn subtree_line(subtree: &Subtree) -> String {
     let time = short(Duration::from_micros(subtree.total_us));
     let below = if subtree.nodes > 1 { format!(", {} nodes", subtree.nodes) } else { String::new() };
@@ -78,7 +80,7 @@ fn subtree_line(subtree: &Subtree) -> String {
 fn draw_missing(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette) {
     let room = usize::from(area.height.saturating_sub(1));
     let missing = look.missing.len();
-    // Where not all fit, the last line says how many more there are.
+    // If not all losses fit, the last line gives the number of the rest.
     let shown = if missing > room { room.saturating_sub(1) } else { missing };
     let losses = look.missing[..shown].iter();
     let mut lines: Vec<Line<'_>> =
@@ -87,13 +89,13 @@ fn draw_missing(frame: &mut Frame<'_>, area: Rect, look: &Look, palette: Palette
         lines.push(Line::styled(format!("and {} more losses", missing - shown), palette.warning()));
     }
     let title = match look.asked - look.contributed.min(look.asked) {
-        0 => "nobody is missing ".to_owned(),
+        0 => "no host is missing ".to_owned(),
         lost => format!("missing {lost} of {} ", look.asked),
     };
     frame.render_widget(Paragraph::new(lines).block(titled(title, palette)), area);
 }
 
-/// Which hosts, why, and on which node they were expected.
+/// Formats a loss: the hosts, the reason, and the node on which they were expected.
 fn missing_line(missing: &Missing) -> String {
     let plural = if missing.partitions.len() == 1 { "" } else { "s" };
     let place = missing.node.map_or_else(String::new, |node| format!(", at {node}"));

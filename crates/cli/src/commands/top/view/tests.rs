@@ -1,4 +1,4 @@
-//! Pictures, as they are on a terminal.
+//! Snapshots of pictures.
 
 use super::*;
 use crate::commands::top::model::tests::{look, model};
@@ -19,13 +19,13 @@ fn picture(model: &Model, now: Instant, width: u16, height: u16) -> TestBackend 
 }
 
 #[test]
-fn everything_is_there_at_80_by_24() {
+fn picture_at_80_by_24() {
     let now = Instant::now();
     insta::assert_snapshot!(picture(&model(now), now, 80, 24));
 }
 
 #[test]
-fn there_is_more_of_it_at_200_by_50() {
+fn picture_at_200_by_50() {
     let now = Instant::now();
     let mut model = model(now);
     model.apply(Action::Sort(Sort::Memory));
@@ -34,7 +34,7 @@ fn there_is_more_of_it_at_200_by_50() {
 }
 
 #[test]
-fn trouble_is_told_with_the_age_of_what_is_shown() {
+fn failure_is_shown_with_age_of_last_look() {
     let now = Instant::now();
     let mut model = model(now);
     model.fail("no answer from 10.0.0.1:7700".to_owned());
@@ -43,7 +43,7 @@ fn trouble_is_told_with_the_age_of_what_is_shown() {
 }
 
 #[test]
-fn a_stream_shows_its_tree_and_who_is_away() {
+fn stream_shows_its_tree_and_away_endpoints() {
     let now = Instant::now();
     let mut model = model(now);
     let away = look().missing;
@@ -53,7 +53,7 @@ fn a_stream_shows_its_tree_and_who_is_away() {
 }
 
 #[test]
-fn nobody_having_answered_is_said() {
+fn missing_answers_are_shown() {
     let now = Instant::now();
     let mut model = Model::new("10.0.0.1:7700".to_owned(), Sort::Cpu, Duration::from_secs(1), 40);
     model.observe(crate::commands::top::source::Look { hosts: None, contributed: 0, ..look() }, now);
@@ -75,7 +75,7 @@ fn no_terminal_is_too_small_to_draw_on() {
 }
 
 #[test]
-fn without_colour_there_is_none() {
+fn plain_palette_draws_no_colour() {
     let now = Instant::now();
     let mut model = model(now);
     model.apply(Action::Next);

@@ -1,9 +1,9 @@
-//! Figures in few columns.
+//! Formats figures in few columns.
 
 use std::collections::BTreeSet;
 use treefold_hosts::{Host, Name};
 
-/// A size or a rate in at most five columns: three digits and a unit, K being 1024.
+/// Formats a size or a rate in at most five columns: three digits and a unit, K being 1024.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
     if bytes < 1024 {
@@ -11,7 +11,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
     let mut figure = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // From 999.5 on it would be shown with four digits.
+    // From 999.5 on it would need four digits.
     while figure >= 999.5 && unit + 1 < UNITS.len() {
         figure /= 1024.0;
         unit += 1;
@@ -21,18 +21,18 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{figure:.decimals$}{}", UNITS[unit])
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 pub(crate) fn percent(permille: u64) -> String {
     format!("{}%", permille.saturating_add(5) / 10)
 }
 
-/// Hosts as they are shown: by name, and by number too where another one has the same name.
+/// Labels of hosts: the name, and also the number if another host has the same name.
 pub(crate) struct Labels<'a> {
     shared: BTreeSet<&'a Name>,
 }
 
 impl<'a> Labels<'a> {
-    /// The labels for these hosts, each of which may come more than once.
+    /// Makes the labels of these hosts, which may repeat.
     pub(crate) fn of(hosts: impl Iterator<Item = &'a Host>) -> Self {
         let distinct: BTreeSet<(&Name, u32)> = hosts.map(|host| (&host.name, host.id)).collect();
         let mut shared = BTreeSet::new();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_one_name_are_told_apart_by_number() {
+    fn hosts_with_equal_names_are_numbered() {
         let (a, b, c) = (Host::new(1, "web"), Host::new(2, "web"), Host::new(3, "db"));
         let labels = Labels::of([&a, &b, &c, &c].into_iter());
         assert_eq!([&a, &b, &c].map(|host| labels.label(host)), ["web#1", "web#2", "db"]);

@@ -1,4 +1,4 @@
-//! The cluster as a whole: each figure now, how it is spread over hosts, and what it was before.
+//! The totals of the cluster: each figure now, its spread over hosts, and its history.
 
 use super::Palette;
 use super::text::{percent, size};
@@ -12,19 +12,19 @@ use treefold_hosts::Hosts;
 use treefold_hosts::bins::Scale;
 use treefold_hosts::spread::Spread;
 
-/// Looks that a line shows: three minutes at one a second, whatever its width.
+/// Number of looks in a history: three minutes at one per second, at any width.
 const SHOWN: usize = 180;
-/// Columns of the text before a line, and where there is room for all of it.
+/// Columns of the text before a history, and its columns on a wide screen.
 const TEXT_WIDTH: u16 = 46;
 const TEXT_WIDTH_WIDE: u16 = 64;
-/// From this width on there is.
+/// Width from which a screen is wide.
 const WIDE: u16 = 120;
 /// Columns before the quantiles.
 const SPREAD_AT: u16 = 26;
-/// Columns of a histogram: one for five percent.
+/// Columns of a histogram, one for each five percent.
 const HISTOGRAM_BINS: usize = 20;
 
-/// Lines of all together.
+/// Height of all totals together.
 pub(super) fn height(tall: bool) -> u16 {
     if tall { 15 } else { 5 }
 }
@@ -36,10 +36,10 @@ struct Metric {
     style: Style,
     /// Quantiles over hosts.
     spread: String,
-    /// What there is room for only on a tall screen.
+    /// Details that are shown only on a tall screen.
     more: [String; 2],
     history: Vec<Option<u64>>,
-    /// What the full height stands for; the greatest shown when `None`.
+    /// Value of the full height; `None` for the greatest one shown.
     full: Option<u64>,
 }
 
@@ -192,13 +192,13 @@ fn draw_metric(frame: &mut Frame<'_>, area: Rect, metric: &Metric, text_width: u
         .max(metric.full.unwrap_or(greatest).max(1))
         .style(palette.line())
         .absent_value_symbol("·");
-    // The latest stands at the right edge, as far as there are that many.
+    // The latest value is at the right edge, even if the history is short.
     let width = line.width.min(metric.history.len() as u16);
     let recent = Rect { x: line.right() - width, width, ..line };
     frame.render_widget(sparkline, recent);
 }
 
-/// How many hosts are how busy: from idle at the left to full at the right.
+/// Draws the number of hosts by use of processors, from idle at the left to full at the right.
 fn draw_histogram(frame: &mut Frame<'_>, area: Rect, hosts: &Hosts, palette: Palette) {
     let mut bins = [0u64; HISTOGRAM_BINS];
     for (bin, count) in hosts.cpu.bins().iter() {
