@@ -123,7 +123,7 @@ mod tests {
     fn errors_begin_with_its_name() {
         let total = merging("total", |partition: &Partition, (): &()| Ok(Sum(*partition.data_as()?)));
         let refused = total.reduce(Sum(i64::MAX), Sum(1), &()).unwrap_err().to_string();
-        assert_eq!(refused, "total: overflow: the sum is outside of what 64 bits hold");
+        assert_eq!(refused, "total: overflow: the sum does not fit into 64 bits");
         let no_figure = Partition::new("figures".into(), 0, 1, Arc::new("text"));
         assert!(
             total.local(&no_figure, &()).unwrap_err().to_string().starts_with("total: the data of partition 0 of figures")

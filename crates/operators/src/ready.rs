@@ -51,8 +51,8 @@ pub fn reduces() -> impl Iterator<Item = (&'static str, Arc<dyn Operator>)> {
 /// # mean_length.unwrap();
 /// ```
 ///
+/// # Errors
 /// If no reduce has that name, or if the reduce rejects its parameters.
-/// When no reduce has that name, or its parameters make no sense.
 pub fn sampled<P: Body + Sync, S: Body>(
     name: &str,
     params: &impl Body,

@@ -310,7 +310,7 @@ fn a_run_that_descends_or_continues_after_its_end_is_refused() {
     assert_eq!(pair.keys(&[(0, &["b"], false), (1, &["c"], true)]).0, "");
     assert!(pair.wave(&[(0, &["a"], false)]).is_err());
     let refused = pair.wave(&[(1, &["d"], true)]).unwrap_err().to_string();
-    assert_eq!(refused, "merge-sorted: endpoint 1 sends entries after it has said that its run ends");
+    assert_eq!(refused, "merge-sorted: endpoint 1 sends entries after the end of its run");
     // The failed waves have left no entries behind.
     assert_eq!(pair.keys(&[(0, &[], true), (1, &[], true)]).0, "bc");
 }
@@ -394,14 +394,14 @@ fn packets_that_are_no_chunks_and_sums_that_overflow_are_refused() {
     };
     let keep = up(&[chunk(&[("a", "b")], true)]);
     assert!(
-        keep.starts_with("merge-sorted: endpoint 0 sends `blobs blobs u64 u64`, where `blobs i64s u64 u64`"),
+        keep.starts_with("merge-sorted: endpoint 0 sends `blobs blobs u64 u64`, but `blobs i64s u64 u64`"),
         "{keep}"
     );
     let most = chunk_of_counts(&[("k", i64::MAX)], true);
     let one = chunk_of_counts(&[("k", 1)], true);
     assert_eq!(
         up(&[most, one]),
-        "merge-sorted: overflow: the sum of key \"k\" is outside of what 64 bits hold"
+        "merge-sorted: overflow: the sum of key \"k\" does not fit into 64 bits"
     );
     let lopsided = Row::new().blobs(&[b"a"]).i64s(&[1, 2]).u64(0).u64(0).packet();
     assert_eq!(

@@ -32,7 +32,6 @@
 //!   low value.
 //! - The heirs of a lost child begin at its watermark and send again the data that it may have held. So no
 //!   amount counts twice, and none is left out.
-//!   twice and nothing is left out.
 
 mod alignment;
 mod packets;

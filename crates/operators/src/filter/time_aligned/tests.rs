@@ -186,7 +186,7 @@ fn a_clock_far_ahead_is_refused_and_closes_no_intervals() {
     ] {
         let refused = filter.up(Wave { tag: 1, pieces: &[piece], now_ns: NOW_NS }, &mut vec![]).unwrap_err();
         let said = format!(
-            "{from} sends an interval from {start_ns} ns on, more than `intervals_max` intervals (30 ns) after this \
+            "{from} sends an interval that begins at {start_ns} ns, more than `intervals_max` intervals (30 ns) after this \
              node's clock, 1000 ns"
         );
         assert_eq!(refused.to_string(), said);
@@ -208,7 +208,7 @@ fn a_sample_may_be_a_typed_packet() {
     let refused = filter.up(Wave { tag: 1, pieces: &bad, now_ns: NOW_NS }, &mut vec![]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "endpoint 0 sends `u64 u64 f64s i64`, where `u64 u64 f64s` (start, end, amounts) is wanted"
+        "endpoint 0 sends `u64 u64 f64s i64`, but `u64 u64 f64s` (start, end, amounts) is expected"
     );
 }
 
