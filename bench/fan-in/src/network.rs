@@ -352,7 +352,10 @@ impl Fan {
         let expected: i64 =
             all.filter(|&(_, partition)| came.contains(partition)).map(|(child, _)| i64::from(child)).sum();
         if sum != expected {
-            return Err(format!("expected the sum {expected} of the partials that arrived, but the root answered {sum}").into());
+            return Err(format!(
+                "expected the sum {expected} of the partials that arrived, but the root answered {sum}"
+            )
+            .into());
         }
         Ok(Sample { latency, root_time, came: came.len() as u32 })
     }

@@ -43,7 +43,11 @@ pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
         for sum in &sums {
             answer.extend_from_slice(&sum.to_le_bytes());
         }
-        debug_assert_eq!(answer.len() / SUM_BYTES, batch.len() / ORDER_BYTES, "there must be one sum per order");
+        debug_assert_eq!(
+            answer.len() / SUM_BYTES,
+            batch.len() / ORDER_BYTES,
+            "there must be one sum per order"
+        );
         parent.write_all(&answer)?;
         orders.copy_within(whole_bytes..filled_bytes, 0);
         filled_bytes -= whole_bytes;
@@ -54,8 +58,9 @@ pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
 fn own_shares(batch: &[u8], number: u32, sums: &mut Vec<u64>) -> io::Result<()> {
     sums.clear();
     for bytes in batch.as_chunks::<ORDER_BYTES>().0 {
-        let order = Order::from_bytes(bytes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "received bytes that are not an order"))?;
+        let order = Order::from_bytes(bytes).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "received bytes that are not an order")
+        })?;
         sums.push(order.share(number));
     }
     Ok(())

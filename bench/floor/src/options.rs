@@ -103,7 +103,8 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Part, Stri
         if matches!(flag.as_str(), "--help" | "-h") {
             return Ok(Part::Help);
         }
-        let value = args.next().ok_or_else(|| format!("{flag}: the option is unknown or its value is missing"))?;
+        let value =
+            args.next().ok_or_else(|| format!("{flag}: the option is unknown or its value is missing"))?;
         match flag.as_str() {
             Seat::FLAG => return Seat::from_fields(&value).map(Part::Seat),
             "--nodes" => {

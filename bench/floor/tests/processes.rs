@@ -105,7 +105,11 @@ mod lost_processes {
         kill(below[1]);
         let output = launcher.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "only the root must report it");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr).lines().count(),
+            1,
+            "only the root must report it"
+        );
         below.into_iter().for_each(wait_for_end);
     }
 }

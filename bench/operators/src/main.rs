@@ -133,7 +133,11 @@ async fn round_trip(stream: &mut Stream) -> Result<(), Error> {
 async fn check(stream: &mut Stream) -> Result<(), Error> {
     let wave = stream.wave().await?;
     assert_eq!(wave.contributors.len(), NODES as usize, "missing: {:?}", wave.missing);
-    assert_eq!(wave.packets.iter().map(Bytes::len).sum::<usize>(), 16 * K as usize, "expected the best rows of all endpoints");
+    assert_eq!(
+        wave.packets.iter().map(Bytes::len).sum::<usize>(),
+        16 * K as usize,
+        "expected the best rows of all endpoints"
+    );
     Ok(())
 }
 

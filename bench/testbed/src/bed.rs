@@ -134,7 +134,10 @@ impl Bed {
                     match in_sight >= self.nodes.len() {
                         true => return Ok(()),
                         false if Instant::now() >= give_up_at => {
-                            return Err(format!("only {in_sight} of {} nodes found each other in time", self.nodes.len()));
+                            return Err(format!(
+                                "only {in_sight} of {} nodes found each other in time",
+                                self.nodes.len()
+                            ));
                         }
                         false => tokio::time::sleep(Duration::from_millis(50)).await,
                     }

@@ -65,7 +65,10 @@ impl Network {
     /// Sets up one or two racks.
     pub(crate) fn new(plans: &[HostPlan], uplink_mbit: u32) -> io::Result<Self> {
         let racks = plans.iter().map(|plan| plan.rack + 1).max().unwrap_or(1);
-        assert!(racks <= 2 && plans.len() <= RACK_HOSTS_MAX, "invariant: this program plans at most two racks of few hosts");
+        assert!(
+            racks <= 2 && plans.len() <= RACK_HOSTS_MAX,
+            "invariant: this program plans at most two racks of few hosts"
+        );
         let switches: Vec<Space> = (0..racks).map(|_| Space::new()).collect::<Result<_, _>>()?;
         for switch in &switches {
             configure(

@@ -115,8 +115,8 @@ mod global {
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
             // SAFETY: see above.
             let free = unsafe { self.0.borrow() };
-            let size =
-                size(layout.size(), layout.align()).expect("invariant: the block was allocated with this layout");
+            let size = size(layout.size(), layout.align())
+                .expect("invariant: the block was allocated with this layout");
             // SAFETY: the block has at least 16 bytes, and nothing uses it from now on.
             unsafe { *block.cast::<usize>() = free.blocks[size] };
             free.blocks[size] = block.expose_provenance();

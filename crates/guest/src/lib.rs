@@ -43,7 +43,10 @@ mod export;
 mod filter;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "heap")))]
 mod heap;
-#[cfg_attr(not(any(test, target_arch = "wasm32")), expect(dead_code, reason = "only wasm32 code packs results"))]
+#[cfg_attr(
+    not(any(test, target_arch = "wasm32")),
+    expect(dead_code, reason = "only wasm32 code packs results")
+)]
 mod packed;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]

@@ -61,7 +61,10 @@ impl Partition {
     #[cold]
     fn not_a<T>(&self) -> OperatorError {
         let (service, id) = (&self.service, self.id);
-        OperatorError::new(format!("the data of partition {id} of {service} is not of type {}", type_name::<T>()))
+        OperatorError::new(format!(
+            "the data of partition {id} of {service} is not of type {}",
+            type_name::<T>()
+        ))
     }
 }
 

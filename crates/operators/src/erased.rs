@@ -292,7 +292,9 @@ mod tests {
     }
 
     fn finished(outcome: Outcome) -> Result<Bytes> {
-        let Outcome::Later(mut future) = outcome else { panic!("an asynchronous operator must return a future") };
+        let Outcome::Later(mut future) = outcome else {
+            panic!("an asynchronous operator must return a future")
+        };
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(result) = future.as_mut().poll(&mut context) {

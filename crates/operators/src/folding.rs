@@ -124,7 +124,8 @@ impl<F: Fold> FilterKind for Folding<F> {
 
 impl<F: Fold> Operator for Folding<F> {
     fn local(&self, partition: &Partition, _: &Bytes) -> Outcome {
-        let why = format!("it is only a reduce and has no local for {partition:?}; register the service's local");
+        let why =
+            format!("it is only a reduce and has no local for {partition:?}; register the service's local");
         Outcome::Now(Err(named(self.name, OperatorError::new(why))))
     }
 

@@ -126,7 +126,11 @@ mod tests {
         assert_eq!(refused, "total: overflow: the sum does not fit into 64 bits");
         let no_figure = Partition::new("figures".into(), 0, 1, Arc::new("text"));
         assert!(
-            total.local(&no_figure, &()).unwrap_err().to_string().starts_with("total: the data of partition 0 of figures")
+            total
+                .local(&no_figure, &())
+                .unwrap_err()
+                .to_string()
+                .starts_with("total: the data of partition 0 of figures")
         );
     }
 }

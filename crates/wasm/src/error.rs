@@ -68,7 +68,9 @@ pub enum WasmError {
         name: String,
     },
     /// The module is neither a reduce nor a filter, or it is both.
-    #[error("the module exports {found} of treefold_reduce and treefold_filter_up; a guest exports exactly one of them")]
+    #[error(
+        "the module exports {found} of treefold_reduce and treefold_filter_up; a guest exports exactly one of them"
+    )]
     KindUnclear {
         /// How many of the two it exports.
         found: u8,

@@ -99,7 +99,10 @@ fn jobs(settings: &Settings, jobs: &[WordsParams]) -> Result<Vec<Timed>, String>
                 bar.set_message(format!("{}, phrases of {}", series.name, params.phrase));
                 let (run, seconds, usage) = job(&bed, params, series)?;
                 if result.get_or_insert_with(|| run.clone()) != &run {
-                    return Err(format!("the result of {} differs from that of the other series", series.name));
+                    return Err(format!(
+                        "the result of {} differs from that of the other series",
+                        series.name
+                    ));
                 }
                 runs[at].push((seconds, usage));
                 bar.inc(1);

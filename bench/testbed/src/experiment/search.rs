@@ -57,7 +57,7 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
     let ratios: &[f64] = if settings.quick { &[0.05, 1.0] } else { &[0.05, 0.1, 0.2, 0.4, 1.0] };
     let mut cases = Vec::new();
     for (series, shape) in [BASE, ADAPTIVE, BINOMIAL, RELAYS] {
-        // Without a tree, all partial results reach the front whole, whatever share is kept.
+        // Without a tree, all partial results reach the front whole, independent of the share that is kept.
         let ratios = if series == BASE.0 { &[RATIO, 1.0][..] } else { ratios };
         for &ratio in ratios {
             let load = Load { work: Work::Sample { ratio }, shape, deployments: asking(CLIENTS, BACK_ENDS) };

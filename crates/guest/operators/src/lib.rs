@@ -23,7 +23,10 @@ use treefold_operators::Operator;
 /// The operator's error, as text. An asynchronous operator is an error too, because a guest cannot wait.
 pub fn reduce(operator: &dyn Operator, a: &[u8], b: &[u8], params: &[u8], out: &mut Vec<u8>) -> Result {
     let [a, b, params] = [a, b, params].map(Bytes::copy_from_slice);
-    let both = operator.reduce(a, b, &params).now().ok_or_else(|| Error::new("the operator is asynchronous, but a guest cannot wait"))?;
+    let both = operator
+        .reduce(a, b, &params)
+        .now()
+        .ok_or_else(|| Error::new("the operator is asynchronous, but a guest cannot wait"))?;
     out.extend_from_slice(&both.map_err(|error| Error::new(error.to_string()))?);
     Ok(())
 }

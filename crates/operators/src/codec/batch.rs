@@ -91,7 +91,9 @@ impl Body for Batch {
         Frames { rest: bytes, rows: 0 }.check().map_err(refused)?;
         // If the reader panics, its state is dropped, so a broken invariant in it does no harm.
         catch_unwind(AssertUnwindSafe(|| read(bytes)))
-            .unwrap_or_else(|_| Err(ArrowError::IpcError("the Arrow reader panicked on these bytes".to_owned())))
+            .unwrap_or_else(|_| {
+                Err(ArrowError::IpcError("the Arrow reader panicked on these bytes".to_owned()))
+            })
             .map_err(refused)
     }
 }

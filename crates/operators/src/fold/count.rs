@@ -63,10 +63,7 @@ mod tests {
         let most = Row::new().u64(u64::MAX).packet().into_bytes();
         let refused =
             laws::up("count", &(), &[(Source::Child(0), most), (Source::Endpoint(1), Bytes::new())]);
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            "count: overflow: the count does not fit into 64 bits"
-        );
+        assert_eq!(refused.unwrap_err().to_string(), "count: overflow: the count does not fit into 64 bits");
     }
 
     #[test]

@@ -27,10 +27,7 @@ pub(crate) const ENTRY: Builtin = Builtin {
             name: "bounds",
             meaning: "bounds of the bins, strictly ascending: 2 to 65537 finite numbers; alternatively lo, hi and bins",
         },
-        Param {
-            name: "lo",
-            meaning: "start of the first of `bins` bins of equal width: a finite number",
-        },
+        Param { name: "lo", meaning: "start of the first of `bins` bins of equal width: a finite number" },
         Param { name: "hi", meaning: "end of the last of them: a finite number above lo" },
         Param { name: "bins", meaning: "number of bins of equal width: 1 to 65536" },
     ],

@@ -24,7 +24,11 @@ pub fn merged<M: Merge + Body>(a: M, b: M) -> M {
 
 /// Runs the reduce of an operator on two partials.
 pub fn reduced(operator: &dyn Operator, a: Bytes, b: Bytes, params: &Bytes) -> Bytes {
-    operator.reduce(a, b, params).now().expect("this operator never waits").expect("these partials can be merged")
+    operator
+        .reduce(a, b, params)
+        .now()
+        .expect("this operator never waits")
+        .expect("these partials can be merged")
 }
 
 /// Runs a stream's filter on these pieces. It must give one packet.

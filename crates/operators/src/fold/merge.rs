@@ -43,7 +43,8 @@ pub trait Merge: Sized {
     /// If there are no slices, or they can't be merged.
     fn join(parts: Vec<Self>) -> Result<Self, MergeError> {
         let mut parts = parts.into_iter();
-        let mut whole = parts.next().ok_or_else(|| MergeError::Refused("there are no slices to join".into()))?;
+        let mut whole =
+            parts.next().ok_or_else(|| MergeError::Refused("there are no slices to join".into()))?;
         parts.try_for_each(|part| whole.merge(part))?;
         Ok(whole)
     }

@@ -61,7 +61,9 @@ impl Merge for VectorSum {
         }
         if self.0.len() != other.0.len() {
             let (a, b) = (self.len(), other.len());
-            return Err(MergeError::Refused(format!("vectors must have the same length, but one has {a} entries and the other {b}")));
+            return Err(MergeError::Refused(format!(
+                "vectors must have the same length, but one has {a} entries and the other {b}"
+            )));
         }
         // If one of the two buffers is not shared, the other vector is added to it in place. If both are
         // shared, the sum gets a new buffer.
@@ -112,7 +114,11 @@ impl Body for VectorSum {
         if bytes.len().is_multiple_of(WIDTH) {
             return Ok(Self(bytes.clone()));
         }
-        Err(BodyError::decode::<Self>(Codec::Raw, bytes.len(), &"the length must be a multiple of four bytes"))
+        Err(BodyError::decode::<Self>(
+            Codec::Raw,
+            bytes.len(),
+            &"the length must be a multiple of four bytes",
+        ))
     }
 }
 
@@ -149,7 +155,11 @@ mod tests {
         assert_eq!(sum(fresh(), whole.clone()), wanted);
         assert_eq!(sum(whole.clone(), fresh()), wanted);
         assert_eq!(sum(whole.clone(), whole.clone()), wanted);
-        assert_eq!(whole.entries().collect::<Vec<f32>>(), [1.5, -2.0, 3.25], "a shared vector must stay unchanged");
+        assert_eq!(
+            whole.entries().collect::<Vec<f32>>(),
+            [1.5, -2.0, 3.25],
+            "a shared vector must stay unchanged"
+        );
     }
 
     #[test]

@@ -41,7 +41,9 @@ pub enum PacketError {
         left: usize,
     },
     /// The entries of a list and its length in bytes contradict each other.
-    #[error("field {field}, a {kind} of {entries} entries in {bytes} bytes, has entries of another total length")]
+    #[error(
+        "field {field}, a {kind} of {entries} entries in {bytes} bytes, has entries of another total length"
+    )]
     List {
         /// The field.
         field: usize,

@@ -102,7 +102,9 @@ fn invalid_packets_are_refused_with_field_and_sizes() {
         "field 0, a strs of 1 entries in 5 bytes, has entries of another total length"
     );
     assert!(refused("01 05 01000000 ff").starts_with("field 0, a str, is not valid UTF-8: invalid utf-8"));
-    assert!(refused("01 15 01000000 05000000 01000000 ff").starts_with("field 0, a strs, is not valid UTF-8"));
+    assert!(
+        refused("01 15 01000000 05000000 01000000 ff").starts_with("field 0, a strs, is not valid UTF-8")
+    );
     assert_eq!(refused("00 01"), "1 bytes follow the last of 0 fields");
     let error = Packet::decode(&octets("01 07")).unwrap_err().to_string();
     assert!(error.contains("from 2 bytes of typed packet: field 0 has type number 0x07"), "{error}");

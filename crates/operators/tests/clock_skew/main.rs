@@ -14,11 +14,18 @@ fn every_estimate_is_within_its_own_bound() {
                 let skews = network.round();
                 let mut endpoints: Vec<u32> = skews.iter().map(|skew| skew.endpoint).collect();
                 endpoints.sort_unstable();
-                assert_eq!(endpoints, network.leaves().collect::<Vec<_>>(), "every endpoint must answer once");
+                assert_eq!(
+                    endpoints,
+                    network.leaves().collect::<Vec<_>>(),
+                    "every endpoint must answer once"
+                );
                 for skew in skews {
                     let off_ns = skew.skew_ns.abs_diff(network.true_skew_ns(skew.endpoint));
                     let told = skew.error_ns;
-                    assert!(off_ns <= told, "seed {seed}, round {round}: error {off_ns} ns, reported bound {told} ns");
+                    assert!(
+                        off_ns <= told,
+                        "seed {seed}, round {round}: error {off_ns} ns, reported bound {told} ns"
+                    );
                 }
             }
         }

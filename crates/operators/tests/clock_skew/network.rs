@@ -89,7 +89,9 @@ impl Network {
         let begin_ns = self.now_ns;
         self.now_ns += 1_000_000_000;
         let packets = self.descend(0, begin_ns, &Bytes::new());
-        let skews = packets.iter().map(|(_, packet)| ClockSkews::decode(packet).expect("the packet must contain skews").skews);
+        let skews = packets
+            .iter()
+            .map(|(_, packet)| ClockSkews::decode(packet).expect("the packet must contain skews").skews);
         skews.flatten().collect()
     }
 

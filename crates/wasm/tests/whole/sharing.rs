@@ -105,7 +105,11 @@ fn the_least_recently_used_module_is_evicted_first() {
     assert_eq!(held, [true, false, true]);
     modules.compile(b).unwrap();
     assert!(modules.find(&first.id()).is_none());
-    assert_eq!(first.reduce().unwrap().reduced(b"", b"", b"").unwrap().len(), 1, "an evicted module must still run for its holder");
+    assert_eq!(
+        first.reduce().unwrap().reduced(b"", b"", b"").unwrap().len(),
+        1,
+        "an evicted module must still run for its holder"
+    );
 }
 
 #[test]

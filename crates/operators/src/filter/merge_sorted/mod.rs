@@ -62,10 +62,7 @@ pub(crate) const ENTRY: Builtin = Builtin {
             name: "combine",
             meaning: "treatment of equal keys: \"keep\" all entries, or \"sum\" their i64 values; keep by default",
         },
-        Param {
-            name: "chunk_bytes",
-            meaning: "bytes of a chunk sent up: 64 to 16777216; 65536 by default",
-        },
+        Param { name: "chunk_bytes", meaning: "bytes of a chunk sent up: 64 to 16777216; 65536 by default" },
         Param {
             name: "held_bytes_max",
             meaning: "most bytes of waiting runs held after a wave, else the wave fails: 1024 to 1073741824; 67108864 by default",

@@ -80,10 +80,9 @@ impl Chunk {
                 Type::Blobs,
                 "`blobs blobs u64 u64` (keys, values, 1 if the run ends or else 0, late entries)",
             ),
-            Combine::Sum => (
-                Type::I64s,
-                "`blobs i64s u64 u64` (keys, values, 1 if the run ends or else 0, late entries)",
-            ),
+            Combine::Sum => {
+                (Type::I64s, "`blobs i64s u64 u64` (keys, values, 1 if the run ends or else 0, late entries)")
+            }
         };
         match (packet.u64(2), packet.u64(3)) {
             (Ok(ends @ 0..=1), Ok(late))

@@ -361,7 +361,11 @@ fn entries_after_the_end_are_late_for_every_new_source() {
 fn joined_sources_are_waited_for() {
     let mut pair = Pair::new(MergeSorted::default());
     (0..2).for_each(|endpoint| pair.0.joined(Source::Endpoint(endpoint)));
-    assert_eq!(pair.keys(&[(0, &["b", "d"], false)]), (String::new(), 0), "the first packet of the other endpoint is lost");
+    assert_eq!(
+        pair.keys(&[(0, &["b", "d"], false)]),
+        (String::new(), 0),
+        "the first packet of the other endpoint is lost"
+    );
     assert_eq!(pair.keys(&[(0, &["e"], false), (1, &["a"], false)]), (String::new(), 0));
     assert_eq!(pair.keys(&[(0, &[], true), (1, &["c"], true)]), ("abcde".into(), 0));
 }
@@ -399,10 +403,7 @@ fn packets_that_are_no_chunks_and_sums_that_overflow_are_refused() {
     );
     let most = chunk_of_counts(&[("k", i64::MAX)], true);
     let one = chunk_of_counts(&[("k", 1)], true);
-    assert_eq!(
-        up(&[most, one]),
-        "merge-sorted: overflow: the sum of key \"k\" does not fit into 64 bits"
-    );
+    assert_eq!(up(&[most, one]), "merge-sorted: overflow: the sum of key \"k\" does not fit into 64 bits");
     let lopsided = Row::new().blobs(&[b"a"]).i64s(&[1, 2]).u64(0).u64(0).packet();
     assert_eq!(
         up(&[lopsided]),

@@ -84,9 +84,7 @@ mod tests {
         assert!(
             why(counts(&["b"], &[1, 2]), one.clone()).contains("has 2 elements, where the others have 1")
         );
-        assert!(
-            why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, but `blobs blobs`, ")
-        );
+        assert!(why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, but `blobs blobs`, "));
         let unlike = why(one.clone(), Row::new().blobs(&[b"a"]).i64s(&[1]));
         assert_eq!(unlike, "child 1 sends `blobs i64s`, but `strs i64s`, as others send, is expected");
         assert!(why(counts(&["a"], &[i64::MAX]), one).starts_with("overflow: the sum of key"));

@@ -107,7 +107,9 @@ impl FilterKind for TimeAligned {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
         if params.interval_ns == 0 {
-            return Err(FilterError::parameter("interval_ns", "an output interval must have at least 1 ns").into());
+            return Err(
+                FilterError::parameter("interval_ns", "an output interval must have at least 1 ns").into()
+            );
         }
         within("metrics", params.metrics, 1..=METRICS_MAX)?;
         within("intervals_max", params.intervals_max, 1..=INTERVALS_MAX)?;

@@ -91,7 +91,8 @@ impl Aligned {
         let aligned = start_ns.is_multiple_of(params.interval_ns)
             && *end_ns == start_ns.saturating_add(params.interval_ns);
         if !aligned || *endpoints == 0 {
-            let said = format!("{start_ns}..{end_ns} of {endpoints} endpoints is not an interval of this stream");
+            let said =
+                format!("{start_ns}..{end_ns} of {endpoints} endpoints is not an interval of this stream");
             return Err(OperatorError::new(said));
         }
         self.values.check(params)

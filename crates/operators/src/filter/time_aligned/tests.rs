@@ -216,7 +216,10 @@ fn a_sample_may_be_a_typed_packet() {
 fn parameters_are_refused_by_name() {
     let refused =
         |params: Params| TimeAligned.open(&params.encode().unwrap()).err().expect("refused").to_string();
-    assert_eq!(refused(Params::default()), "parameter `interval_ns`: an output interval must have at least 1 ns");
+    assert_eq!(
+        refused(Params::default()),
+        "parameter `interval_ns`: an output interval must have at least 1 ns"
+    );
     let sum = params(Reduction::Sum);
     assert_eq!(refused(Params { metrics: 0, ..sum }), "parameter `metrics`: 0 is not within 1 to 4096");
     assert_eq!(

@@ -122,8 +122,8 @@ impl Classes {
                 return Err(Unclassified::Impossible("the keys don't ascend"));
             }
             let members = members.next().ok_or(Unclassified::Impossible("a class lacks its members"))?;
-            let members =
-                members::read(members).ok_or(Unclassified::Impossible("the members are not ascending runs"))?;
+            let members = members::read(members)
+                .ok_or(Unclassified::Impossible("the members are not ascending runs"))?;
             if representatives.next() != members.least().map(u64::from)
                 || sizes.next() != Some(members.len() as u64)
             {
@@ -134,8 +134,8 @@ impl Classes {
         if (representatives.len(), sizes.len(), members.len()) != (0, 0, 0) {
             return Err(Unclassified::Impossible("a column is longer than the list of keys"));
         }
-        let others =
-            members::read(packet.blob(4)?).ok_or(Unclassified::Impossible("the others are not ascending runs"))?;
+        let others = members::read(packet.blob(4)?)
+            .ok_or(Unclassified::Impossible("the others are not ascending runs"))?;
         Ok(Self { classes, others })
     }
 

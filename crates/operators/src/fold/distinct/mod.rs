@@ -73,7 +73,10 @@ pub struct DistinctCount {
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "distinct",
     summary: "estimates the number of different values, by a sketch of a few kilobytes",
-    params: &[Param { name: "precision", meaning: "binary logarithm of the number of registers: 4 to 18; 12 by default, for an error of 1.6 %" }],
+    params: &[Param {
+        name: "precision",
+        meaning: "binary logarithm of the number of registers: 4 to 18; 12 by default, for an error of 1.6 %",
+    }],
     made: Made::Fold(|name| stateless(name, Distinct::open)),
 };
 

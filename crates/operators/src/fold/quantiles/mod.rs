@@ -133,8 +133,14 @@ pub(crate) const ENTRY: Builtin = Builtin {
     name: "quantiles",
     summary: "computes quantiles of numbers, by a sketch of bounded relative error",
     params: &[
-        Param { name: "relative_error", meaning: "relative error of each value: 0.005 to 0.5; 0.01 by default" },
-        Param { name: "quantiles", meaning: "requested quantiles, each from 0 to 1; 0.5, 0.9, 0.95 and 0.99 by default" },
+        Param {
+            name: "relative_error",
+            meaning: "relative error of each value: 0.005 to 0.5; 0.01 by default",
+        },
+        Param {
+            name: "quantiles",
+            meaning: "requested quantiles, each from 0 to 1; 0.5, 0.9, 0.95 and 0.99 by default",
+        },
     ],
     made: Made::Fold(|name| stateless(name, Quantiles::open)),
 };
@@ -200,9 +206,13 @@ fn add(sketch: &mut DDSketch, payload: &Bytes) -> Result<()> {
             Value::Integer(number) => number as f64,
             Value::Float(number) if number.is_finite() => number,
             Value::Float(number) => {
-                return Err(OperatorError::new(format!("quantiles need finite numbers, but a sample is {number}")));
+                return Err(OperatorError::new(format!(
+                    "quantiles need finite numbers, but a sample is {number}"
+                )));
             }
-            Value::Bytes(_) => return Err(OperatorError::new("quantiles need numbers, but a sample is a string")),
+            Value::Bytes(_) => {
+                return Err(OperatorError::new("quantiles need numbers, but a sample is a string"));
+            }
         };
         if sketch.count() as u64 >= SAMPLES_MAX {
             return Err(too_many());

@@ -127,7 +127,10 @@ fn typed_packets_are_samples_too() {
 fn samples_that_are_no_finite_numbers_are_refused() {
     let filter = open(&Params::default());
     for (payload, why) in [
-        (f64::NAN.encode().unwrap(), "the packet of endpoint 0: quantiles need finite numbers, but a sample is NaN"),
+        (
+            f64::NAN.encode().unwrap(),
+            "the packet of endpoint 0: quantiles need finite numbers, but a sample is NaN",
+        ),
         (
             vec![1.0, f64::INFINITY].encode().unwrap(),
             "the packet of endpoint 0: quantiles need finite numbers, but a sample is inf",
