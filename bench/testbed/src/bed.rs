@@ -108,7 +108,7 @@ impl Bed {
                 arguments.extend(one.map(str::to_owned).into_iter().chain([serve]));
             }
             let node = Spawned::new(&settings.treefold, host, &self.cluster, &arguments)?;
-            // The first must listen before the others knock.
+            // The first node must listen before the others connect to it.
             if name == "front0" {
                 self.nodes.push(node.listening()?);
             } else {

@@ -1,7 +1,8 @@
-//! The modules that a node holds. Each is compiled once, however many threads ask for it. The least recently used are
-//! evicted when the modules have too many bytes.
+//! The modules that a node holds.
 //!
-//! An evicted module stays alive in the open streams and calls that use it. The next request for it fetches it again.
+//! Each is compiled once, even if several threads request it. The least recently used are evicted when the
+//! modules take too many bytes. An evicted module stays alive in the open streams and calls that use it. The
+//! next request for it fetches it again.
 
 use crate::engine::Engine;
 use crate::error::WasmError;

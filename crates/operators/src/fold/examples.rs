@@ -20,7 +20,7 @@ pub struct Example {
 
 /// Returns an example of each [ready reduce](crate::ready).
 ///
-/// The samples of `merge-sorted` are whole runs, as calls and pushes take them. A stream takes runs in chunks.
+/// The samples of `merge-sorted` are whole runs, as in calls and pushes. A stream sends runs in chunks.
 pub fn examples() -> Vec<Example> {
     let packets = |row: fn(i64) -> Row| -> Vec<Bytes> {
         [4, -1, 3, 7].into_iter().map(|n| row(n).packet().into_bytes()).collect()

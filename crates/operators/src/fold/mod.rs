@@ -20,7 +20,7 @@
 //! arrive through the tree. A small sketch of [`distinct`] keeps its values in that order too, but its
 //! figures agree. `laws` has the tests, and `family` applies them to every operator in both uses.
 //!
-//! **Numbers** mean the same in every fold, whether they arrive in typed packets, in Arrow columns or as Rust types:
+//! **Numbers** mean the same in every fold, in typed packets, in Arrow columns and in Rust types:
 //!
 //! - A sum or a count that does not fit into 64 bits is an error, never a wrong figure (`group` sums in 128
 //!   bits).

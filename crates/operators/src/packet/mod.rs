@@ -10,8 +10,8 @@
 //!  └────────┴──────┴───────┴──────┴───────┴─
 //! ```
 //!
-//! Types and values are in [`types`] and [`value`]; docs/protocol.md, "Typed packets", specifies them. A packet's
-//! *format* names its types in order: `i64 f64s str`.
+//! Types and values are in [`types`] and [`value`]; docs/protocol.md, "Typed packets", specifies them. The
+//! *format* of a packet names its types in order: `i64 f64s str`.
 //!
 //! A [`Packet`] *is* its encoded bytes, once they are known to be well-formed. Reading a packet checks it and
 //! allocates nothing, writing one is free, and every field is a view. A row has exactly one encoding, so

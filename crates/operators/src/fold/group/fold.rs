@@ -87,9 +87,7 @@ impl Fold {
     ) -> Result<()> {
         let mismatch = || {
             let (name, came) = (if partial { &measure.name } else { &measure.column }, column.data_type());
-            OperatorError::new(format!(
-                "column `{name}` is of type {came}, but other batches have another type"
-            ))
+            OperatorError::new(format!("column `{name}` is of type {came}, unlike in other batches"))
         };
         let overflow = || overflow_of(measure);
         match self {
