@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asynchronous_aggregation_gives_futures_that_own_what_they_need() {
+    fn an_asynchronous_aggregation_gives_owning_futures() {
         let operator = erase_async(Joined);
         let (one, two) =
             (operator.local(&partition(1), &Bytes::new()), operator.local(&partition(2), &Bytes::new()));

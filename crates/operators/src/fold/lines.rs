@@ -290,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn sums_match_those_of_a_map(a in counts(), b in counts(), c in counts()) {
+        fn sums_match_a_map(a in counts(), b in counts(), c in counts()) {
             let mut all = a.clone();
             for (key, count) in b.iter().chain(&c) {
                 *all.entry(key.clone()).or_default() += count;

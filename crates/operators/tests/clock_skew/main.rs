@@ -46,7 +46,7 @@ fn bounds_shrink_as_rounds_are_repeated() {
 /// MRNet's skews were about as good as asking each endpoint directly (§4.2.1). With the same number of
 /// rounds, the filter's skews must not be worse.
 #[test]
-fn errors_are_no_worse_than_those_of_asking_directly() {
+fn errors_are_no_worse_than_by_asking_directly() {
     let (mut by_tree, mut directly) = (0, 0);
     for seed in 0..20 {
         let mut network = Network::new(3, 3, seed);
