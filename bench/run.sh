@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The figures of `make bench`: Treefold's calls beside the kernel's floor, in one sitting.
+# Measures the figures of `make bench`: Treefold's calls beside the kernel's floor, in one session.
 # Arguments go to treefold-compare, e.g. `bench/run.sh --nodes 16 --shape kary:8 --repeats 5 -o json`.
 set -euo pipefail
 cd "$(dirname "$0")/.."

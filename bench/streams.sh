@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Streams beside the kernel's floor and, where mpirun is there, beside OpenMPI, in one sitting.
-# Arguments go to treefold-compare, e.g. `bench/streams.sh --nodes 16,64 --shape kary:8 -o json`. PROFILE names the
-# profile that is built (release by default); BUILT=1 takes what is there.
+# Measures streams beside the kernel's floor and, if mpirun is installed, beside OpenMPI, in one session.
+# Arguments go to treefold-compare, e.g. `bench/streams.sh --nodes 16,64 --shape kary:8 -o json`.
+# PROFILE names the profile to build (release by default); BUILT=1 uses the existing build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
   mpicc -O2 -o "$target_dir/bcast_reduce" bench/mpi/bcast_reduce.c
   programs+=(--mpi "$target_dir/bcast_reduce")
 else
-  echo "without OpenMPI: no mpirun or mpicc here (apt-get install openmpi-bin libopenmpi-dev)" >&2
+  echo "skipping OpenMPI: mpirun or mpicc is not installed (apt-get install openmpi-bin libopenmpi-dev)" >&2
 fi
 [[ " $* " == *" --nodes "* ]] || set -- --nodes 4,16,64,256 "$@"
 [[ " $* " == *" --shape "* ]] || set -- --shape flat,kary:4,kary:8 "$@"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# NetAgg's testbed experiments: racks of network namespaces with shaped links, real nodes in them. Needs root's rights and
-# iproute2; without them it says so and ends with 77.
-# `bench/testbed.sh` runs all of them, a line of JSON each; arguments go to treefold-testbed, e.g.
-# `bench/testbed.sh clients --repeats 5`; `bench/testbed.sh --quick` sees in under a minute whether everything works.
-# PROFILE names the profile that is built (lean by default); BUILT=1 takes what is there.
+# Runs NetAgg's testbed experiments: real nodes in racks of network namespaces with shaped links.
+# It needs root's rights and iproute2; without them it reports an error and exits with 77.
+# `bench/testbed.sh` runs all experiments and prints a line of JSON for each. Arguments go to
+# treefold-testbed, e.g. `bench/testbed.sh clients --repeats 5`. `bench/testbed.sh --quick` checks in under a
+# minute that everything works.
+# PROFILE names the profile to build (lean by default); BUILT=1 uses the existing build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,15 +1,16 @@
-/* What OpenMPI asks for the same as `treefold bench stream` measures: one number from each rank but the first, added
- * up. Rank 0 is the front-end; it broadcasts one int and has the sum reduced to it.
+/* Measures with OpenMPI the operation that `treefold bench stream` measures: the sum of one number from each rank
+ * except the first. Rank 0 is the front-end; it broadcasts one int, and the sum is reduced to it.
  *
- * Two phases: round trips (MPI_Bcast, then MPI_Reduce) one at a time, then MPI_Reduce alone as often as it goes. What
- * is broadcast says whether there is a next round, so that the rounds end after a while on however slow a machine;
- * without a broadcast, ranks agree on an end every REDUCES_PER_LOOK rounds. Every sum is checked.
+ * There are two phases: round trips (MPI_Bcast, then MPI_Reduce) one at a time, then MPI_Reduce alone as often as
+ * possible. The broadcast number says whether there is a next round, so that the rounds end after a time limit on a
+ * slow machine too. In the phase without a broadcast, the ranks agree every REDUCES_PER_LOOK rounds whether to stop.
+ * Every sum is checked.
  *
  * usage: mpirun … bcast_reduce [rounds [seconds]]
  *
- * Prints one line of JSON, named as Treefold's own:
+ * Prints one line of JSON with the field names of Treefold's output:
  * {"backends":N,"instantiate_ms":…,"roundtrip_us_p50":…,"roundtrip_us_p99":…,"waves_per_s":…}
- * instantiate_ms is MPI_Init and one checked round at rank 0; what mpirun took before that, it can't know. */
+ * instantiate_ms is MPI_Init and one checked round at rank 0. It does not include the time of mpirun before that. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -25,13 +26,13 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Each rank gives its number, and rank 0, which is 0, is the front-end. */
+/* Reduces the sum of all rank numbers to rank 0, the front-end, and checks it. */
 static void reduce_exactly(int rank, int ranks) {
     const int due = ranks * (ranks - 1) / 2;
     int sum = 0;
     MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0 && sum != due) {
-        fprintf(stderr, "bcast_reduce: a sum was %d, not %d\n", sum, due);
+        fprintf(stderr, "bcast_reduce: expected the sum %d, found %d\n", due, sum);
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }
 }
@@ -41,14 +42,14 @@ static int agreed(int word) {
     return word;
 }
 
-/* The least value that at least this share of them does not exceed. */
+/* Returns the nearest-rank quantile: the least value that at least this share of the values do not exceed. */
 static double quantile(const double *ascending, int count, double share) {
     int rank = (int)(share * count);
     if (rank < share * count) rank++;
     return ascending[rank > 0 ? rank - 1 : 0];
 }
 
-/* Round trips one at a time; at rank 0, how long each took. Gives how many there were. */
+/* Runs round trips one at a time. Rank 0 stores the time of each. Returns the number of round trips. */
 static int round_trips(int rank, int ranks, double *took_us, int rounds, double seconds) {
     const double ends_at = MPI_Wtime() + seconds;
     for (int round = 0;; round++) {
@@ -60,7 +61,7 @@ static int round_trips(int rank, int ranks, double *took_us, int rounds, double 
     }
 }
 
-/* Reductions without a broadcast, for so long; gives how many a second. */
+/* Runs reductions without a broadcast for some seconds. Returns the reductions per second. */
 static double reduces_per_s(int rank, int ranks, double seconds) {
     const double began_at = MPI_Wtime();
     long reduces = 0;

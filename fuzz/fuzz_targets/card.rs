@@ -1,4 +1,4 @@
-//! One card, as gossip carries it.
+//! One card, in the encoding of gossip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(card) = decode_card(&mut rest) else { return };
     let read = &input[..input.len() - rest.len()];
     let mut written = Vec::new();
-    // A decoder may take a card that no member would write; it is then refused as a whole.
+    // A decoder may accept a card that no member would write; encoding it then fails.
     if encode_card(&card, &mut written).is_ok() {
         assert_eq!(written, read, "one card has one encoding");
     }

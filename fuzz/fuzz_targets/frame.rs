@@ -1,4 +1,4 @@
-//! The bytes of a connection. The first byte of the input says how they are cut into reads.
+//! The bytes of a connection. The first byte of the input selects how they are split into reads.
 #![no_main]
 
 use bytes::BufMut;
@@ -7,7 +7,7 @@ use treefold::parts::wire::{Hello, Inbox, Outbox};
 use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
-/// Small, so that limits are met.
+/// Small, so that inputs reach the limits.
 const LIMITS: Limits = Limits {
     header_bytes_max: 4 << 10,
     payload_bytes_max: 16 << 10,
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&first, bytes)) = input.split_first() else { return };
     let mut inbox = Inbox::new(LIMITS);
     if first & 1 == 0 {
-        // Without this hardly an input would get past the greeting.
+        // Without this, few inputs would get past the greeting.
         inbox.put(&greeting());
     }
     let (mut rest, step) = (bytes, 1 + usize::from(first >> 1));
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) if error.is_fatal() => {
-                    assert_eq!(inbox.next().expect_err("a broken inbox stays broken"), error);
+                    assert_eq!(inbox.next().expect_err("a broken inbox must stay broken"), error);
                     return;
                 }
                 Err(_) => {}

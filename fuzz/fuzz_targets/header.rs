@@ -1,5 +1,7 @@
-//! One frame: the first byte of the input is its kind, the second its flags, the rest its header and, where the flags
-//! say that there is a payload, 16 bytes of it. What is read is sent and read again.
+//! One frame. The first byte of the input is its kind, the second its flags, the rest its header.
+//!
+//! If the flags announce a payload, the last 16 bytes are the payload. A received message is sent and
+//! received again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +11,7 @@ use treefold_core::id::NodeId;
 use treefold_core::limits::Limits;
 
 const PREFIX_BYTES: usize = 30;
-/// Flags of a frame that has something behind its header: a payload, or the announcement of one.
+/// Flags of a frame with data behind its header: a payload, or the announcement of one.
 const WITH_PAYLOAD: u8 = 3;
 const PAYLOAD_BYTES: usize = 16;
 
@@ -32,16 +34,16 @@ fn read(frame: &[u8]) -> Option<Incoming> {
     greeting.push_hello(&Hello::new("treefold", node)).expect("a greeting is within its limits");
     let mut inbox = Inbox::new(Limits::DEFAULT);
     inbox.put(&written(&mut greeting));
-    inbox.next().expect("the greeting is sound");
+    inbox.next().expect("the greeting is valid");
     inbox.put(frame);
     inbox.next().ok().flatten()
 }
 
 fn check_launch(launch: &Launch) {
     let mut outbox = Outbox::new(Limits::DEFAULT);
-    outbox.push_launch(launch).expect("what was received can be sent");
+    outbox.push_launch(launch).expect("a received launch can be sent");
     let Some(Incoming::Launch(again)) = read(&written(&mut outbox)) else {
-        panic!("what was received is not received again: {launch:?}")
+        panic!("the launch was not received again: {launch:?}")
     };
     assert_eq!(*again, *launch);
 }
@@ -62,12 +64,13 @@ fuzz_target!(|input: &[u8]| {
         _ => return,
     };
     let mut outbox = Outbox::new(Limits::DEFAULT);
-    outbox.push(&message).expect("what was received can be sent");
+    outbox.push(&message).expect("a received message can be sent");
     let Some(Incoming::Message(again)) = read(&written(&mut outbox)) else {
-        panic!("what was received is not received again: {message:?}")
+        panic!("the message was not received again: {message:?}")
     };
     let (first, second) = (format!("{message:?}"), format!("{again:?}"));
-    // A time beyond what nanoseconds hold is cut once, a negative zero becomes zero; after that all is stable.
+    // A time that overflows nanoseconds is cut once, and a negative zero becomes zero. After that, values are
+    // stable.
     if !first.contains("18446744073") && !first.contains("-0.0") {
         assert_eq!(first, second);
     }

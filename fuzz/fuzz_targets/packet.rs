@@ -1,4 +1,4 @@
-//! One typed packet. What is read is made again of its values, byte for byte.
+//! One typed packet. An accepted packet must be rebuilt from its values byte for byte.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! An ssh configuration, which may include itself. Hosts that are taken are names that a topology can have.
+//! An ssh configuration, which may include itself. Accepted hosts must be valid names in a topology.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|input: &str| {
     };
     match read_ssh_config(&file, &mut include) {
         Ok(found) => {
-            found.hosts.iter().for_each(|host| check_host(host).expect("who is taken can be started"));
+            found.hosts.iter().for_each(|host| check_host(host).expect("an accepted host must be valid"));
             found.remarks.iter().for_each(|remark| drop(remark.to_string()));
         }
         Err(error) => assert!(!error.to_string().is_empty()),

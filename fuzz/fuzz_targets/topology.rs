@@ -1,4 +1,5 @@
-//! A topology file. What is read is written in both forms, and reads the same again; what is not can be shown.
+//! A topology file. A valid one is written in both forms and must read the same again. Errors must be
+//! printable.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +8,7 @@ use treefold_network::topology::excerpt::{EXCERPT_COLUMNS, excerpts};
 use treefold_network::topology::parse::parse;
 use treefold_network::topology::write::{Form, to_text};
 
-/// Small, so that limits are met, and what is written is not much longer than what was read.
+/// Small, so that inputs reach the limits, and the written text is not much longer than the input.
 const BOUNDS: Bounds = Bounds { processes_max: 256, fan_out_max: 64, ..Bounds::DEFAULT };
 
 fuzz_target!(|input: &str| {

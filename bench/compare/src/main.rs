@@ -1,13 +1,15 @@
-//! `treefold-compare`: Treefold and the kernel's floor, interleaved, side by side; of streams, MPI too.
+//! `treefold-compare`: compares Treefold with the kernel's floor in interleaved runs, and streams also with
+//! MPI.
 //!
 //! A shared machine drifts: its clock speed, its neighbours, its page cache. So all programs run in one
-//! sitting, one right after the other for every tree, several times over, and who goes first changes. A
-//! figure in the table is the median over the repeats; only ratios within a row mean anything elsewhere.
+//! session, directly one after the other for every tree, several times over, and the first one changes. A
+//! figure in the table is the median over the repeats. Only the ratios within a row are comparable with other
+//! sessions.
 //!
 //! - [`sample`]: runs a program and reads the one JSON object it prints.
-//! - [`table`]: medians, ratios, and the page, of calls.
-//! - [`streams`]: the same of streams, a line for every program.
-//! - [`mrnet`]: what MRNet was once measured at.
+//! - [`table`]: medians, ratios and the page for calls.
+//! - [`streams`]: the same for streams, with a line for every program.
+//! - [`mrnet`]: figures measured once for MRNet.
 
 mod mrnet;
 mod sample;
@@ -20,26 +22,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Row;
 
-/// Runs `treefold bench call`, or `bench stream`, and `treefold-floor` alternately and prints medians and ratios.
+/// Compare `treefold bench call` or `bench stream` with `treefold-floor`: run them alternately, print medians
+/// and ratios.
 #[derive(Parser)]
 #[command(name = "treefold-compare")]
 struct Options {
-    /// The treefold program.
+    /// Path of the treefold program.
     #[arg(long)]
     treefold: PathBuf,
-    /// The treefold-floor program.
+    /// Path of the treefold-floor program.
     #[arg(long)]
     floor: PathBuf,
-    /// Streams instead of calls.
+    /// Measure streams instead of calls.
     #[arg(long)]
     streams: bool,
-    /// The MPI program bench/mpi/bcast_reduce, to be run by mpirun beside streams.
+    /// Path of the MPI program bench/mpi/bcast_reduce, which mpirun runs beside streams.
     #[arg(long, requires = "streams")]
     mpi: Option<PathBuf>,
-    /// The most back-ends that MPI is asked to bear: its ranks take turns by yielding.
+    /// Most back-ends for MPI, whose ranks share the processors by yielding.
     #[arg(long, default_value_t = 64)]
     mpi_max: u32,
-    /// Nodes of each tree, or back-ends of each stream: one process each.
+    /// Nodes of each tree, or back-ends of each stream; each is one process.
     #[arg(long, value_delimiter = ',', default_value = "16,64,256")]
     nodes: Vec<u32>,
     /// Shapes of each tree: kary:K or flat.
@@ -48,7 +51,7 @@ struct Options {
     /// Runs of each program per tree.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
-    /// How to print.
+    /// Output format.
     #[arg(short = 'o', value_enum, default_value = "text")]
     output: Output,
 }
@@ -59,12 +62,12 @@ enum Output {
     Json,
 }
 
-/// A shape both programs know, each by its own option.
+/// A shape that both programs know, each by another option.
 #[derive(Clone, Debug)]
 struct Shape {
-    /// As `treefold bench call --shape` takes it.
+    /// Value for `treefold bench call --shape`.
     name: String,
-    /// As `treefold-floor --fanout` takes it.
+    /// Value for `treefold-floor --fanout`.
     fanout: String,
 }
 
@@ -75,7 +78,7 @@ impl std::str::FromStr for Shape {
         let fanout = match name.strip_prefix("kary:") {
             Some(k) if k.parse::<u32>().is_ok_and(|k| k > 0) => k,
             None if name == "flat" => name,
-            _ => return Err(format!("{name} is neither kary:K nor flat")),
+            _ => return Err(format!("expected kary:K or flat, found {name}")),
         };
         Ok(Self { name: name.to_owned(), fanout: fanout.to_owned() })
     }
@@ -90,7 +93,7 @@ fn main() -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the page of calls; gives what went wrong.
+/// Prints the page for calls. Returns the errors of failed runs.
 fn compare_calls(options: &Options) -> Vec<String> {
     let mut rows: Vec<Row> = options
         .nodes

@@ -1,13 +1,13 @@
-//! What MRNet 5.0.1 was measured at, once, on a machine of two processors that was otherwise idle.
+//! Figures of MRNet 5.0.1, measured once on an otherwise idle machine with two processors.
 //!
-//! It is not part of the sitting: building it takes a C++ toolchain of its day. So its lines are marked, stand beside
-//! the others for their order of magnitude, and are compared with nothing to the digit. One integer, `sum`,
-//! wait-for-all, a process for every back-end.
+//! It is not part of a session, because building it needs an old C++ toolchain. So its lines are marked. They
+//! show the order of magnitude and must not be compared exactly. The measurement used one integer, `sum`,
+//! wait-for-all, and a process for every back-end.
 
 use crate::streams::Figures;
 
-/// Back-ends, fan-out (0 is flat), start ms, round trip p50 and p99 in ms, round trips/s with 16 in flight, waves/s and
-/// processor ms per wave up only.
+/// Back-ends, fan-out (0 is flat), start ms, round trip p50 and p99 in ms, round trips/s with 16 in flight,
+/// waves/s, and processor ms per wave in the upward direction only.
 type Record = (u32, u32, f64, f64, f64, f64, f64, f64);
 
 const RECORDS: [Record; 10] = [
@@ -23,7 +23,7 @@ const RECORDS: [Record; 10] = [
     (256, 8, 1229.0, 29.0, 35.0, 35.0, 64.0, 31.0),
 ];
 
-/// What is on record for a tree, if anything is.
+/// Returns the recorded figures of a tree, if there are any.
 pub(crate) fn recorded(backends: u32, fanout: &str) -> Option<Figures> {
     let fanout = if fanout == "flat" { 0 } else { fanout.parse().ok()? };
     let record = RECORDS.iter().find(|record| (record.0, record.1) == (backends, fanout))?;

@@ -1,4 +1,4 @@
-//! One run of one program, and what it printed.
+//! Runs a program once and reads its output.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,17 +8,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A run that takes longer is stuck; it is ended and counted as failed.
+/// A run that takes longer counts as stuck: it is killed and counted as failed.
 const RUN_TIMEOUT: Duration = Duration::from_secs(300);
-/// How often a running program is looked at: rarely, so that looking costs it nothing.
+/// Interval of checking on a running program; long, so that checking does not disturb it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The figures of calls that both programs print, in the same units. What else they print is theirs.
+/// The figures of calls that both programs print, in the same units. Other fields are ignored.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Sample {
     /// Median round trip, one wave at a time.
     pub(crate) roundtrip_us_p50: f64,
-    /// 99th percentile of the same.
+    /// 99th percentile of the round trip.
     pub(crate) roundtrip_us_p99: f64,
     /// Waves per second when pipelined.
     pub(crate) waves_per_s: f64,
@@ -26,10 +26,11 @@ pub(crate) struct Sample {
     pub(crate) cpu_us_per_wave: f64,
 }
 
-/// Runs a program to its end and reads the JSON object it prints; its errors go where ours go.
+/// Runs a program to its end and reads the JSON object it prints. Its standard error is inherited.
 ///
 /// # Errors
-/// A sentence that names the command: it could not start, failed, took too long, or printed something else.
+/// A sentence that names the command, if it could not start, failed, took too long, or printed something
+/// else.
 pub(crate) fn run<T: DeserializeOwned>(program: &Path, arguments: &[&str]) -> Result<T, String> {
     let command_line = format!("{} {}", program.display(), arguments.join(" "));
     let mut child = Command::new(program)
@@ -61,7 +62,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus, String> {
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no end after {} s", RUN_TIMEOUT.as_secs()));
+                return Err(format!("the program did not end within {} s", RUN_TIMEOUT.as_secs()));
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_is_read_and_its_other_fields_are_left_alone() {
+    fn the_object_is_read_and_other_fields_are_ignored() {
         let sample = shell(
             r#"echo '{"nodes":16,"roundtrip_us_p50":1.5,"roundtrip_us_p99":2,
                 "waves_per_s":3,"cpu_us_per_wave":4}'"#,

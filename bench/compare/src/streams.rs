@@ -1,8 +1,8 @@
-//! Streams beside the floor and beside MPI: a line for every program and tree.
+//! Compares streams with the floor and with MPI: a line for every program and tree.
 //!
-//! The floor has no waves that nobody asked for, and MPI knows neither shapes nor what its processor time per wave is;
-//! what a program does not do is a dash. MPI chooses its trees itself, so it runs once for each number of back-ends
-//! and its line stands under every shape.
+//! The floor has no unrequested waves. MPI has no shapes and does not report its processor time per wave.
+//! Missing figures are printed as a dash. MPI chooses its trees itself, so it runs once for each number of
+//! back-ends, and its line is repeated under every shape.
 
 use crate::mrnet;
 use crate::sample::run;
@@ -13,17 +13,18 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use treefold_figures::median;
 
-/// Broadcasts in flight, for those who can.
+/// Broadcasts in flight, for the programs that support it.
 const IN_FLIGHT: &str = "16";
 
 /// Printed under the table.
 const AIMS: &str = "\
-Medians of all repeats; floor, treefold and openmpi ran in this sitting; mrnet* is on record from another one. CPU is
+Medians of all repeats; floor, treefold and openmpi ran in this session; mrnet* was recorded in another one. CPU is
 over all processes, per round trip or wave, and back-end. Aims: round trip at most 1.5 times the floor's and ahead of
 MPI from 4 back-ends on; ten times MRNet's waves/s; 256 back-ends up in less than 300 ms.
 ";
 
-/// What a program did on a tree, in one run or as the medians of several. Each program gives its own.
+/// The figures of a program on a tree, in one run or as the medians of several. Each program gives some of
+/// them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Figures {
@@ -52,7 +53,7 @@ impl Figures {
     }
 }
 
-/// Who is compared.
+/// The programs that are compared.
 #[derive(Clone, Debug)]
 enum Program {
     Floor(PathBuf),
@@ -70,7 +71,7 @@ impl Program {
     }
 
     fn run(&self, backends: u32, shape: &Shape) -> Result<Figures, String> {
-        // The root of the floor's tree, and the first rank, are the front-end.
+        // The root of the floor's tree, and MPI's first rank, are the front-end.
         let (processes, backends) = ((backends + 1).to_string(), backends.to_string());
         match self {
             Self::Treefold(program) => {
@@ -81,7 +82,7 @@ impl Program {
             Self::Floor(program) => {
                 let tree = ["--nodes", &processes, "--fanout", &shape.fanout, "--depth", IN_FLIGHT];
                 let figures: Figures = run(program, &[&tree[..], &["-o", "json"]].concat())?;
-                // Its waves are all asked for.
+                // All its waves are requested, so its figures are those of round trips.
                 let (roundtrips_per_s, cpu_us_per_roundtrip) = (figures.waves_per_s, figures.cpu_us_per_wave);
                 let (waves_per_s, cpu_us_per_wave) = (None, None);
                 Ok(Figures {
@@ -102,7 +103,7 @@ impl Program {
     }
 }
 
-/// One tree, and what each program did on it.
+/// One tree, with the figures of each program on it.
 struct Tree<'a> {
     backends: u32,
     shape: &'a Shape,
@@ -110,7 +111,7 @@ struct Tree<'a> {
     runs: Vec<Vec<Figures>>,
 }
 
-/// A line as it is printed.
+/// A line of the output.
 #[derive(Serialize)]
 struct Line<'a> {
     backends: u32,
@@ -121,7 +122,7 @@ struct Line<'a> {
     roundtrip_to_floor: Option<f64>,
 }
 
-/// Prints the page of streams; gives what went wrong.
+/// Prints the page for streams. Returns the errors of failed runs.
 pub(crate) fn compare(options: &Options) -> Vec<String> {
     let mut programs =
         vec![Program::Floor(options.floor.clone()), Program::Treefold(options.treefold.clone())];
@@ -140,7 +141,7 @@ pub(crate) fn compare(options: &Options) -> Vec<String> {
     failures
 }
 
-/// One sitting: every program on every tree, several times over, and each time another one goes first.
+/// Runs one session: every program on every tree, several times over, with another program first each time.
 fn run_all(trees: &mut [Tree<'_>], programs: &[Program], options: &Options) -> Vec<String> {
     let mut failures = Vec::new();
     for repeat in 0..options.repeats as usize {
@@ -159,7 +160,7 @@ fn run_all(trees: &mut [Tree<'_>], programs: &[Program], options: &Options) -> V
     failures
 }
 
-/// Under which trees a run at `at` stands; `None` when there is none to be made there.
+/// Returns the trees whose lines show a run at `at`, or `None` if the program does not run there.
 fn places(trees: &[Tree<'_>], at: usize, program: &Program, options: &Options) -> Option<Range<usize>> {
     if !matches!(program, Program::OpenMpi(_)) {
         return Some(at..at + 1);
@@ -169,7 +170,7 @@ fn places(trees: &[Tree<'_>], at: usize, program: &Program, options: &Options) -
     is_wanted.then_some(at..at + shapes)
 }
 
-/// What the programs did on a tree, and what MRNet is on record with.
+/// Returns the lines of a tree: the programs that ran, and the recorded figures of MRNet.
 fn lines_of<'a>(tree: &Tree<'a>, programs: &'a [Program]) -> Vec<Line<'a>> {
     let ran = programs.iter().zip(&tree.runs).filter(|(_, runs)| !runs.is_empty());
     let ran = ran.map(|(program, runs)| (program.name(), Figures::medians_of(runs)));
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_has_a_line_for_every_program_that_ran_and_for_what_is_on_record() {
+    fn a_tree_has_lines_for_programs_that_ran_and_for_mrnet() {
         let shape: Shape = "kary:8".parse().unwrap();
         let ran = |us| Figures { roundtrip_us_p50: Some(us), ..Figures::default() };
         let programs = [

@@ -1,7 +1,7 @@
-//! Medians of the repeats, ratios, and the page.
+//! Prints the medians of the repeats and their ratios.
 //!
-//! The aims under the table are the design's (§8); they are printed so that a reader need not remember them,
-//! and not asserted: a figure is evidence, not a test.
+//! The aims under the table come from the design (§8). They are printed so that a reader need not remember
+//! them. They are not asserted, because a figure is evidence, not a test.
 
 use crate::Shape;
 use crate::sample::Sample;
@@ -11,12 +11,12 @@ use treefold_figures::median;
 
 /// Printed under the table.
 const AIMS: &str = "\
-Medians of all repeats; both programs ran in this sitting. CPU is over all processes, per wave and node.
+Medians of all repeats; both programs ran in this session. CPU is over all processes, per wave and node.
 Aims: round trip at most 1.5 times the floor's; pipelined at least 4,000 waves/s at 64 nodes and 640 at 256
 (kary:8); at most 8 µs of CPU per wave and node.
 ";
 
-/// One tree and what was measured on it.
+/// One tree with the samples of both programs.
 pub(crate) struct Row {
     pub(crate) nodes: u32,
     pub(crate) shape: Shape,
@@ -30,7 +30,7 @@ impl Row {
     }
 }
 
-/// The medians of one program on one tree; a figure is `None` when no run gave it.
+/// The medians of one program on one tree; a figure is `None` if no run gave it.
 #[derive(Clone, Copy, Serialize)]
 struct Medians {
     roundtrip_us_p50: Option<f64>,
@@ -52,7 +52,7 @@ impl Medians {
     }
 }
 
-/// A row as it is printed.
+/// A row of the output.
 #[derive(Serialize)]
 struct Line<'a> {
     nodes: u32,
@@ -72,7 +72,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A table for a person.
+/// Formats the rows as a table.
 pub(crate) fn text(rows: &[Row]) -> String {
     let mut page = String::from(
         "                ---- round trip p50, µs ----   -- p99, µs --------   -- waves/s ---------   -- cpu, µs ------\n\
@@ -95,18 +95,18 @@ pub(crate) fn text(rows: &[Row]) -> String {
             cell(floor.cpu_us_per_wave_and_node, 1),
             cell(ours.cpu_us_per_wave_and_node, 1),
         )
-        .expect("a String takes whatever is written");
+        .expect("writing to a String never fails");
     }
     page.push_str(AIMS);
     page
 }
 
-/// A figure with so many digits; a dash where there is none.
+/// Formats a figure with `digits` decimals; a missing figure is a dash.
 pub(crate) fn cell(figure: Option<f64>, digits: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
 }
 
-/// The same as an array of objects.
+/// Formats the rows as a JSON array of objects.
 pub(crate) fn json(rows: &[Row]) -> String {
     let lines: Vec<Line<'_>> = rows.iter().map(Line::of).collect();
     serde_json::to_string_pretty(&lines).expect("numbers and strings are always JSON")
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_run_gave_is_a_dash_and_a_null() {
+    fn missing_figures_are_a_dash_and_a_null() {
         let mut row = Row::new(16, "flat".parse().unwrap());
         row.floor = vec![sample(1.0)];
         assert!(text(std::slice::from_ref(&row)).contains(" - "));

@@ -1,7 +1,8 @@
 //! One root of core over n children in a call, without a driver.
 //!
-//! The root gets a call with a tree of n leaves from its parent, asks the leaves, takes their partials, folds them and
-//! answers its parent. Measured is the processor time of the root's four methods; a fold costs nothing here.
+//! The root gets a call with a tree of n leaves from its parent. It asks the leaves, takes their partials,
+//! folds them and answers its parent. The benchmark measures the processor time of the root's four methods; a
+//! fold costs nothing here.
 
 use crate::clock::Clock;
 use bytes::Bytes;
@@ -21,35 +22,35 @@ use treefold_core::tree::Tree;
 use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
-/// Partitions of each child where children hold several.
+/// Partitions of each child, in the pattern with several partitions per child.
 const INTERLEAVED: u32 = 4;
-/// One partial in so many comes twice.
+/// One partial in this many is sent twice.
 const REPEATED_IN: u32 = 10;
-/// One child in so many is lost.
+/// One child in this many is lost.
 const LOST_IN: u32 = 100;
-/// One child in so many is silent.
+/// One child in this many is silent.
 const SILENT_IN: u32 = 10;
-/// Timers until a root whose time is up has answered.
+/// Most timers until a root whose deadline has passed has answered.
 const TIMERS_MAX: usize = 100_000;
 
-/// What the children hold, and in which order they answer.
+/// The partitions of the children, and the order of their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Pattern {
     /// One partition each, answered in the order of the partitions
     InOrder,
     /// One partition each, answered in a scattered order: the root holds many ranges
     Scattered,
-    /// Four partitions each, none beside another, in a scattered order
+    /// Four non-adjacent partitions each, answered in a scattered order
     Interleaved,
-    /// As scattered, and one partial in ten comes twice
+    /// As scattered, and one partial in ten is sent twice
     Repeated,
     /// As scattered, and one child in a hundred is lost
     Lost,
     /// As scattered, in a call that may give up a tenth of its partitions
     Spare,
-    /// As lost and spare at once
+    /// As lost and spare combined
     SpareLost,
-    /// As scattered, and one child in ten is silent until the time is up
+    /// As scattered, and one child in ten is silent until the deadline
     Silent,
 }
 
@@ -78,7 +79,7 @@ impl Pattern {
         }
     }
 
-    /// The partitions of a child among `children`.
+    /// Returns the partitions of a child among `children`.
     fn partitions(self, child: u32, children: u32) -> PartitionSet {
         match self {
             Self::Interleaved => (0..INTERLEAVED).map(|row| row * children + child).collect(),
@@ -87,9 +88,9 @@ impl Pattern {
     }
 }
 
-/// The children in the order in which they answer.
+/// Yields the children in the order in which they answer.
 pub(crate) fn order(children: u32, is_scattered: bool) -> impl Iterator<Item = u32> {
-    // a step near the golden section scatters most evenly; it must share no divisor with the number
+    // A step near the golden section scatters most evenly. It must be coprime to the number of children.
     let golden = (f64::from(children) * 0.618) as u32;
     let step = (golden.max(1)..).find(|step| gcd(*step, children) == 1).unwrap_or(1);
     let step = if is_scattered { u64::from(step) } else { 1 };
@@ -103,22 +104,22 @@ fn gcd(a: u32, b: u32) -> u32 {
 /// Processor time of one call at its root.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
-    /// Until all children are asked.
+    /// Until all children have been asked.
     pub(crate) asking: Elapsed,
     /// From the first partial until the answer.
     pub(crate) taking: Elapsed,
 }
 
-/// A node by number; children are numbered from 2.
+/// Returns the id of a node by number; children are numbered from 2.
 pub(crate) fn node_id(number: u32) -> NodeId {
     let [_, a, b, c] = number.to_be_bytes();
     NodeId::new(([10, a, b, c], 7700).into(), 1 << 16 | u64::from(number))
 }
 
-/// The first child's number; 1 is the root's and 0 the parent's.
+/// The first child's number. The root is 1 and the parent is 0.
 pub(crate) const FIRST_CHILD: u32 = 2;
 
-/// A node that folds inline, by number.
+/// Returns the configuration of a node that folds inline.
 pub(crate) fn config(number: u32) -> NodeConfig {
     NodeConfig {
         card: MemberCard::new(node_id(number)),
@@ -131,18 +132,19 @@ pub(crate) fn config(number: u32) -> NodeConfig {
     }
 }
 
-/// A root and its clock.
+/// A root with its clock.
 struct Root {
     node: Node<Bytes>,
     now: Instant,
     asked: u32,
-    /// What it has given its parent; some of it before its answer, when it waits in vain for the rest.
+    /// Partitions it has sent to its parent. It sends some before its answer if it waits in vain for the
+    /// rest.
     given: PartitionSet,
     is_answered: bool,
 }
 
 impl Root {
-    /// Feeds one input, does what comes of it, and lets a microsecond pass.
+    /// Feeds one input, performs the resulting effects, and advances the clock by a microsecond.
     fn feed(&mut self, input: Input<Bytes>) {
         self.now = self.now + Duration::from_micros(1);
         if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
@@ -152,7 +154,7 @@ impl Root {
         self.perform();
     }
 
-    /// Lets time pass until the root has answered.
+    /// Advances the clock until the root has answered.
     fn wait(&mut self) {
         for _ in 0..TIMERS_MAX {
             let (false, Some(at)) = (self.is_answered, self.node.poll_timeout()) else { return };
@@ -184,7 +186,7 @@ impl Root {
     }
 }
 
-/// What a child gives.
+/// Returns the partial that a child sends.
 fn partial_of(tag: Tag, child: u32, contributors: PartitionSet) -> Input<Bytes> {
     let partial = Partial {
         tag,
@@ -201,7 +203,7 @@ fn partial_of(tag: Tag, child: u32, contributors: PartitionSet) -> Input<Bytes> 
     Input::Message { from: node_id(FIRST_CHILD + child), message: Message::Partial(Box::new(partial)) }
 }
 
-/// Makes one call of a root with so many children.
+/// Measures one call of a root with `children` children.
 pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let mut root = Root {
         node: Node::new(config(1), Instant::START),
@@ -252,13 +254,13 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let clock = Clock::start();
     root.feed(Input::Message { from: node_id(0), message: Message::Call(Box::new(call)) });
     let asking = clock.elapsed();
-    assert_eq!(root.asked, children, "the root asks each of its children once");
+    assert_eq!(root.asked, children, "the root must ask each of its children once");
     let clock = Clock::start();
     answers.into_iter().for_each(|answer| root.feed(answer));
     root.wait();
     let taking = clock.elapsed();
     let all: usize = held.iter().map(PartitionSet::len).sum();
     let came = (root.is_answered, root.given.len());
-    assert_eq!(came, (true, all - lost.len()), "the root answers with all that came");
+    assert_eq!(came, (true, all - lost.len()), "the root must answer with all partials that arrived");
     Times { asking, taking }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Processor time from some moment on.
+/// A clock of the processor time since its start.
 pub(crate) struct Clock(Duration);
 
 impl Clock {
@@ -17,8 +17,8 @@ impl Clock {
 
 fn now() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec to a place that is one.
+    // SAFETY: the kernel writes one timespec to a valid timespec.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    assert_eq!(result, 0, "the kernel keeps the processor time of every thread");
+    assert_eq!(result, 0, "the thread's processor time must be readable");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,4 +1,5 @@
-//! One root over up to 10,000 children: does its work grow with the children, or with their square?
+//! Measures one root over up to 10,000 children: does its work grow linearly or quadratically with the
+//! children?
 //!
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- core
@@ -6,14 +7,15 @@
 //! $ cargo run --profile lean -p treefold-bench-fan-in -- network
 //! ```
 //!
-//! - [`call`]: in core alone, without a driver. A root asks n children and takes their partials, in several patterns.
+//! - [`call`]: core alone, without a driver. A root asks n children and takes their partials, in several
+//!   patterns.
 //! - [`stream`]: the same for a stream: opening it, waves that wait for all, and packets down.
-//! - [`network`]: over the network. A [`root`] process with the real driver folds the partials of n connections, whose other
-//!   ends this process holds.
+//! - [`network`]: over the network. A [`root`] process with the real driver folds the partials of n
+//!   connections. This process holds the other ends.
 //!
-//! A figure is the processor time of the root for each partial. If the work is linear in the children, the figure is the
-//! same for 1,000 and for 10,000. Sizes and patterns take turns, round by round, and medians count, since the machine is
-//! shared.
+//! A figure is the processor time of the root per partial. If the work is linear in the number of children,
+//! the figure is the same for 1,000 and for 10,000. Sizes and patterns alternate round by round, and medians
+//! are reported, because the machine may be shared.
 
 mod call;
 mod clock;
@@ -41,7 +43,7 @@ struct Args {
           value_parser = clap::value_parser!(u32).range(1..=16_000))]
     children: Vec<u32>,
 
-    /// Rounds; what is measured takes turns, and medians count
+    /// Rounds; all cases alternate, and medians are reported
     #[arg(long, default_value_t = 5, global = true, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
@@ -54,21 +56,22 @@ enum Output {
 
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// A root of core alone, fed by hand
+    /// Measure a root of core alone, with simulated inputs
     Core {
         /// Patterns; several, separated by commas
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = Pattern::ALL)]
         patterns: Vec<Pattern>,
     },
-    /// A root of core alone that is in a stream, fed by hand
+    /// Measure a root of core alone in a stream, with simulated inputs
     Stream {
         /// Patterns; several, separated by commas
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = stream::Pattern::ALL)]
         patterns: Vec<stream::Pattern>,
     },
-    /// A root process with the real driver, and this process as its parent and its children, each on a connection of its own
+    /// Measure a root process with the real driver; this process is its parent and its children, on separate
+    /// connections
     Network {
-        /// Who makes the connections
+        /// Side that opens the connections
         #[arg(long, value_enum, default_value_t = Dials::Children)]
         dials: Dials,
     },
@@ -81,9 +84,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 struct Figure {
     pattern: &'static str,
     children: u32,
-    /// For each child that is asked.
+    /// Per child that is asked.
     ask_ns: f64,
-    /// For each partial.
+    /// Per partial.
     partial_ns: f64,
     /// For the whole call.
     call_ms: f64,
@@ -100,13 +103,13 @@ impl std::fmt::Display for Pattern {
 struct StreamFigure {
     pattern: &'static str,
     children: u32,
-    /// For each child, until all have said that they take part.
+    /// Per child, until all have reported that they take part.
     open_ns: f64,
-    /// For each child that is lost, if some are.
+    /// Per lost child, if any are lost.
     lose_ns: Option<f64>,
-    /// For each packet of a child.
+    /// Per packet of a child.
     up_ns: f64,
-    /// For each child that is sent a packet and acknowledges it.
+    /// Per child that gets a packet and acknowledges it.
     down_ns: f64,
 }
 
@@ -121,7 +124,7 @@ fn median(values: Vec<f64>) -> f64 {
     treefold_figures::median(values).unwrap_or(f64::NAN)
 }
 
-/// Measures every pattern with every number of children; they take turns, round by round.
+/// Measures every pattern with every number of children. The cases alternate, round by round.
 fn take_turns<K: Copy, T: Clone>(
     patterns: &[K],
     sizes: &[u32],
@@ -132,7 +135,7 @@ fn take_turns<K: Copy, T: Clone>(
     let mut cases: Vec<((K, u32), Vec<T>)> = cases.map(|case| (case, Vec::new())).collect();
     for _ in 0..rounds {
         for ((pattern, children), times) in &mut cases {
-            // small calls are over too soon to be measured alone
+            // Small calls are too short to be measured once per round.
             for _ in 0..(1_000 / *children).max(1) {
                 times.push(measure(*pattern, *children));
             }
@@ -141,7 +144,7 @@ fn take_turns<K: Copy, T: Clone>(
     cases
 }
 
-/// The median of one part of what was measured, in nanoseconds.
+/// Returns the median of one part of the measured times, in nanoseconds.
 fn median_ns<T>(times: &[T], part: impl Fn(&T) -> std::time::Duration) -> f64 {
     median(times.iter().map(|times| part(times).as_nanos() as f64).collect())
 }

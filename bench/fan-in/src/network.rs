@@ -1,11 +1,12 @@
-//! One root process, and this process as its parent and all of its children.
+//! One root process; this process is its parent and all of its children.
 //!
-//! The root is a node with the real driver, one connection for each child, and the real protocol. This process holds the
-//! other ends. Each child has a name and a loopback address of its own, and does as a node does: it exchanges greetings with
-//! the root, and answers the root's call with a partial. The parent sends the root a call with a tree of all children.
+//! The root is a node with the real driver, one connection per child, and the real protocol. This process
+//! holds the other ends. Each child has a separate name and loopback address, and behaves like a node: it
+//! exchanges greetings with the root, and answers the root's call with a partial. The parent sends the root a
+//! call with a tree of all children.
 //!
-//! No child gossips. Ten thousand members whose datagrams all come from one process would cost more than what is measured,
-//! and a node needs no membership to be asked: a tree names its nodes, and a greeting lets them in.
+//! The children do not gossip. The datagrams of ten thousand members in one process would cost more than the
+//! measured work. A node can be asked without membership: a tree names its nodes, and a greeting admits them.
 
 use crate::Failure;
 use crate::call::order;
@@ -33,20 +34,21 @@ use treefold_core::tree::Tree;
 use treefold_core::wave::slice::Slice;
 use treefold_core::wave::wait::Waiting;
 
-/// Partials of the calls of one round, at least.
+/// Least partials of the calls of one round.
 const PARTIALS_OF_ROUND: u32 = 20_000;
-/// Calls of one round, at most.
+/// Most calls of one round.
 const CALLS_OF_ROUND: u32 = 50;
-/// Connections that wait to be accepted; the kernel may allow fewer.
+/// Connections that may wait to be accepted; the kernel may allow fewer.
 const BACKLOG: u32 = 16_384;
-/// What the root does after its answer belongs to the call.
+/// Time after the answer during which the root's work still counts for the call.
 const AFTERMATH: std::time::Duration = std::time::Duration::from_millis(20);
-/// Calls until every child must have answered. A root that dials thousands at once may give some up in its first call.
+/// Most calls until every child must have answered. A root that dials thousands at once may abandon some
+/// connections in its first call.
 const FIRST_CALLS_MAX: usize = 20;
-/// Slices of one write.
+/// I/O slices of one write.
 const SLICES: usize = 8;
 
-/// Who makes the connections.
+/// The side that opens the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Dials {
     /// Each child connects to the root before the first call
@@ -55,22 +57,22 @@ pub(crate) enum Dials {
     Root,
 }
 
-/// What one number of children has cost.
+/// The costs for one number of children.
 #[derive(Serialize)]
 pub(crate) struct Figure {
     pub(crate) children: u32,
-    /// Processor time of the root's process for each connection that is made, in µs.
+    /// Processor time of the root's process per new connection, in µs.
     pub(crate) connect_us: f64,
-    /// Growth of the root's own memory for each connection, when all have been used.
+    /// Growth of the root's private memory per connection, after all have been used.
     pub(crate) connection_kib: f64,
-    /// Partials that came in the first call.
+    /// Partials that arrived in the first call.
     pub(crate) first_came: u32,
     pub(crate) calls: usize,
-    /// From the parent's call to the root's answer.
+    /// Time from the parent's call to the root's answer.
     pub(crate) latency_ms: f64,
     /// Processor time of the root's process for one call.
     pub(crate) root_call_ms: f64,
-    /// The same for each child: its call and its partial.
+    /// Processor time of the root's process per child: its call and its partial.
     pub(crate) root_partial_us: f64,
 }
 
@@ -81,7 +83,7 @@ struct Peer {
     outbox: Outbox,
 }
 
-/// The loopback address of a child or, for the number behind the last child's, of the parent.
+/// Returns the loopback address of a child, or of the parent, whose number follows the last child's.
 fn ip(number: u32) -> IpAddr {
     let [_, a, b, c] = (number + 2).to_be_bytes();
     Ipv4Addr::new(127, a + 1, b, c).into()
@@ -97,7 +99,7 @@ impl Peer {
         Ok(Self { stream, inbox: Inbox::new(limits.clone()), outbox: Outbox::new(limits) })
     }
 
-    /// Connects from the node's own address and exchanges greetings; gives the root's name too.
+    /// Connects from the node's address and exchanges greetings. Returns the root's id too.
     async fn connect(root: SocketAddr, node: NodeId, limits: Limits) -> Result<(Self, NodeId), Failure> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(node.addr.ip(), 0))?;
@@ -165,17 +167,17 @@ impl Peer {
                     };
                     self.say(&Message::Partial(Box::new(partial))).await?;
                 }
-                Incoming::Fault(fault) => return Err(format!("the root says: {fault}").into()),
+                Incoming::Fault(fault) => return Err(format!("the root reported a fault: {fault}").into()),
                 _ => {}
             }
         }
     }
 }
 
-/// The children's ends, while they are not all connected.
+/// The children's ends of the connections, until all are connected.
 struct Ends {
     limits: Limits,
-    /// Where failures are told.
+    /// Receiver of the failures.
     failed: mpsc::UnboundedSender<Failure>,
 }
 
@@ -184,13 +186,13 @@ impl Ends {
         let failed = self.failed.clone();
         spawn_local(async move {
             if let Err(failure) = peer.answer_calls(child).await {
-                // The measurement may be over.
+                // The measurement may be over, and the receiver gone.
                 let _ = failed.send(failure);
             }
         });
     }
 
-    /// Each child connects to the root.
+    /// Connects each child to the root.
     async fn connect(&self, root: SocketAddr, children: u32, port: u16) -> Result<(), Failure> {
         for child in 0..children {
             let (peer, _) = Peer::connect(root, node_id(child, port), self.limits.clone()).await?;
@@ -199,7 +201,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Lets the root connect to each child, under the child's own address.
+    /// Accepts the root's connections to the children, each at the child's address.
     async fn welcome(self: Rc<Self>, listener: TcpListener, port: u16) -> Result<(), Failure> {
         loop {
             let (stream, _) = listener.accept().await?;
@@ -214,7 +216,7 @@ impl Ends {
                     peer.greet(node_id(child, port)).await?;
                     Ok::<_, Failure>(peer)
                 };
-                // The root gives a dial up that takes long; it comes again.
+                // The root may abandon a slow connection and dial again.
                 if let Ok(peer) = greet.await {
                     this.answer(peer, child);
                 }
@@ -223,26 +225,26 @@ impl Ends {
     }
 }
 
-/// A root and the connections of all of its children.
+/// A root with the connections of all its children.
 struct Fan {
     process: Root,
     root: NodeId,
     parent: Peer,
     children: u32,
-    /// The port in the children's names.
+    /// The port in the children's ids.
     port: u16,
     failed: mpsc::UnboundedReceiver<Failure>,
     calls: u64,
 }
 
-/// One call as it was measured, in seconds.
+/// The measured values of one call, in seconds.
 struct Sample {
     latency: f64,
     root_time: f64,
     came: u32,
 }
 
-/// A fan, and what it cost to connect all of it.
+/// A fan with the cost of connecting it.
 struct Opened {
     fan: Fan,
     connect_us: f64,
@@ -283,7 +285,7 @@ impl Fan {
         }
         let connecting = match dials {
             Dials::Children => connecting,
-            // What the first call has cost more than another.
+            // The extra cost of the first call over a later one.
             Dials::Root => first.root_time - last.root_time,
         };
         let grown = fan.process.memory_bytes()?.saturating_sub(memory) as f64 / 1024.0;
@@ -296,11 +298,11 @@ impl Fan {
         })
     }
 
-    /// Makes one call; gives its latency and the root's processor time.
+    /// Makes one call. Returns its latency and the root's processor time.
     async fn call(&mut self) -> Result<Sample, Failure> {
         self.calls += 1;
-        // The root asks its children in the order of the tree, and so they answer about in that order. Their partitions are
-        // scattered, so that what has come does not make one range at once.
+        // The root asks its children in the order of the tree, so they answer in about that order. Their
+        // partitions are scattered, so that the received ones do not form one range early.
         let leaf = |(child, partition): (u32, u32)| {
             Tree::leaf(node_id(child, self.port), PartitionSet::from_range(partition..partition + 1))
         };
@@ -339,7 +341,7 @@ impl Fan {
                         break;
                     }
                 }
-                Incoming::Fault(fault) => return Err(format!("the root says: {fault}").into()),
+                Incoming::Fault(fault) => return Err(format!("the root reported a fault: {fault}").into()),
                 _ => {}
             }
         }
@@ -350,7 +352,10 @@ impl Fan {
         let expected: i64 =
             all.filter(|&(_, partition)| came.contains(partition)).map(|(child, _)| i64::from(child)).sum();
         if sum != expected {
-            return Err(format!("the sum of those that came is {expected}, and the root says {sum}").into());
+            return Err(format!(
+                "expected the sum {expected} of the partials that arrived, but the root answered {sum}"
+            )
+            .into());
         }
         Ok(Sample { latency, root_time, came: came.len() as u32 })
     }
@@ -361,7 +366,7 @@ impl Fan {
         if sample.came == self.children {
             return Ok(sample);
         }
-        Err(format!("{} of {} partials came", sample.came, self.children).into())
+        Err(format!("only {} of {} partials arrived", sample.came, self.children).into())
     }
 }
 
@@ -382,7 +387,7 @@ impl Opened {
     }
 }
 
-/// Measures roots of these many children, in turns: all roots stand throughout.
+/// Measures roots with these numbers of children, alternately. All roots run throughout.
 pub(crate) fn measure(sizes: &[u32], rounds: u32, dials: Dials) -> Result<Vec<Figure>, Failure> {
     allow_files(sizes.iter().sum())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! The root's process: this very program, run again as a node that folds and holds no partition.
+//! The root's process: this program, run again as a node that folds and holds no partition.
 
 use crate::Failure;
 use std::io::{BufRead, BufReader, Read};
@@ -9,17 +9,17 @@ use treefold::operators::merge::Sum;
 use treefold::operators::merging;
 use treefold::{ClusterOptions, Limits, Node, Service};
 
-/// The variable that makes a process the root; its value is how many children will connect.
+/// The variable that makes a process the root. Its value is the number of children that will connect.
 const ROOT: &str = "TREEFOLD_BENCH_FAN_IN_ROOT";
 /// Files that a process has open besides the connections.
 const OTHER_FILES: u64 = 64;
 
-/// Limits of the root and of the connections to it: as many peers as children.
+/// The limits of the root and of its connections: as many peers as children.
 pub(crate) fn limits(children: u32) -> Limits {
     Limits { peers_max: children as usize + 16, ..Limits::DEFAULT }
 }
 
-/// Plays the root if this process is to be one, until its standard input ends.
+/// Runs as the root, until standard input ends, if the environment says so.
 pub(crate) fn play_if_asked() -> Option<Result<(), Failure>> {
     let children = std::env::var(ROOT).ok()?;
     Some(children.parse().map_err(Failure::from).and_then(play))
@@ -44,39 +44,39 @@ fn play(children: u32) -> Result<(), Failure> {
     })
 }
 
-/// Lets this process open a file for each child.
+/// Raises the limit of open files to one per child.
 pub(crate) fn allow_files(children: u32) -> Result<(), Failure> {
     let needed = u64::from(children) + OTHER_FILES;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one rlimit to a place that is one.
+    // SAFETY: the kernel writes one rlimit to a valid rlimit.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return Err(std::io::Error::last_os_error().into());
     }
     if limit.rlim_max < needed {
         let most = limit.rlim_max;
         return Err(format!(
-            "{children} children need {needed} open files, and the hard limit is {most}: raise it (`ulimit -Hn {needed}` as root) or measure fewer with --children"
+            "{children} children need {needed} open files, but the hard limit is {most}: raise it (`ulimit -Hn {needed}` as root) or measure fewer with --children"
         )
         .into());
     }
     limit.rlim_cur = limit.rlim_cur.max(needed);
-    // SAFETY: the kernel reads one rlimit from a place that is one.
+    // SAFETY: the kernel reads one rlimit from a valid rlimit.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
         return Err(std::io::Error::last_os_error().into());
     }
     Ok(())
 }
 
-/// A root that runs; it ends with this.
+/// A running root, which ends when this is dropped.
 pub(crate) struct Root {
     child: Child,
-    /// The root ends when this is closed.
+    /// The root ends when this pipe is closed.
     _stdin: ChildStdin,
     pub(crate) addr: SocketAddr,
 }
 
 impl Root {
-    /// Starts it and waits until it listens.
+    /// Starts the root and waits until it listens.
     pub(crate) fn start(children: u32) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .env(ROOT, children.to_string())
@@ -90,30 +90,31 @@ impl Root {
         Ok(Self { child, _stdin: stdin, addr })
     }
 
-    /// Processor time that its threads have used.
+    /// Returns the processor time that its threads have used.
     pub(crate) fn processor_time(&self) -> Result<Duration, Failure> {
         let mut nanos = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            // nanoseconds on a processor, nanoseconds in its queue, turns
+            // The fields are: nanoseconds on a processor, nanoseconds in the run queue, time slices.
             let schedule = std::fs::read_to_string(task?.path().join("schedstat"))?;
             nanos += schedule.split_whitespace().next().unwrap_or_default().parse::<u64>()?;
         }
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// Bytes of its own memory that are in use: not what it shares with files, nor what the kernel holds for its sockets.
+    /// Returns the bytes of its private memory in use, without memory shared with files and without socket
+    /// buffers in the kernel.
     pub(crate) fn memory_bytes(&self) -> Result<u64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib =
-            line.and_then(|line| line.split_whitespace().next()).ok_or("the kernel tells no RssAnon")?;
+            line.and_then(|line| line.split_whitespace().next()).ok_or("the kernel reports no RssAnon")?;
         Ok(kib.parse::<u64>()? << 10)
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // If it has ended already, these calls fail harmlessly.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

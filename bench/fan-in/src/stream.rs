@@ -1,8 +1,8 @@
 //! One root of core over n children in a stream, without a driver.
 //!
-//! The root is given its place over n leaves by its parent, opens the stream with them, takes waves of one packet from
-//! each, and passes packets down that each acknowledges. Its filter costs nothing here. Measured is the processor time of
-//! the root's four methods.
+//! The parent gives the root its place over n leaves. The root opens the stream with them, takes waves of one
+//! packet from each, and passes packets down, which each leaf acknowledges. Its filter costs nothing here.
+//! The benchmark measures the processor time of the root's four methods.
 
 use crate::call::{FIRST_CHILD, config, node_id, order};
 use crate::clock::Clock;
@@ -27,16 +27,16 @@ use treefold_core::tree::Tree;
 
 /// Waves, and packets down, of one measurement.
 const WAVES: u64 = 4;
-/// One child in so many is lost, where some are.
+/// One child in this many is lost, in the pattern with lost children.
 const LOST_IN: u32 = 100;
-/// One child in so many is late for a wave, where some are.
+/// One child in this many is late for a wave, in the pattern with late children.
 const LATE_IN: u32 = 10;
-/// How long a wave is waited for where waves time out.
+/// Time-out of a wave, in the pattern with time-outs.
 const WAIT: Duration = Duration::from_millis(50);
 const STREAM: StreamId = StreamId { origin: 1, sequence: 1 };
 const PARENT: u32 = 0;
 
-/// In which order the children answer, and which do not.
+/// The order in which the children answer, and the children that do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Pattern {
     /// Answered in the order of the endpoints
@@ -45,7 +45,7 @@ pub(crate) enum Pattern {
     Scattered,
     /// As scattered, and one child in a hundred is lost before the waves
     Lost,
-    /// As scattered, and one child in ten comes when the wave has timed out
+    /// As scattered, and one child in ten sends after the wave has timed out
     Late,
 }
 
@@ -65,7 +65,7 @@ impl Pattern {
 /// Processor time of a stream at its root.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
-    /// From the parent's message until the root has said that the stream is open.
+    /// From the parent's message until the root has reported that the stream is open.
     pub(crate) opening: Elapsed,
     /// For all children that are lost.
     pub(crate) losing: Elapsed,
@@ -80,13 +80,13 @@ struct Root {
     now: Instant,
     asked: u32,
     is_open: bool,
-    /// Contributors of what has gone up, by wave.
+    /// Contributors of the packets that have gone up, by wave.
     sent: Vec<(u64, usize)>,
     taken: u64,
 }
 
 impl Root {
-    /// Lets time pass, feeds one input, and does what comes of it.
+    /// Advances the clock, feeds one input, and performs the resulting effects.
     fn feed(&mut self, passes: Duration, input: Input<Bytes>) {
         self.now = self.now + passes;
         if self.node.poll_timeout().is_some_and(|at| at <= self.now) {
@@ -182,7 +182,7 @@ fn open(pattern: Pattern, children: u32) -> StreamMessage<Bytes> {
     })
 }
 
-/// Opens a stream at a root with so many children, and sends through it.
+/// Opens a stream at a root with `children` children, and sends packets through it.
 pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let now = Instant::START + Duration::from_secs(1);
     let node = Node::new(config(1), Instant::START);
@@ -191,14 +191,14 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
 
     let (clock, message) = (Clock::start(), open(pattern, children));
     root.hear(PARENT, message);
-    assert_eq!(root.asked, children, "the root asks each of its children once");
+    assert_eq!(root.asked, children, "the root must ask each of its children once");
     for &child in &in_order {
         let (joined, away) = (vec![(endpoint(child), 0)], Vec::new());
         let news = StreamNews { stream: STREAM, place: 1, epoch: 1, received: 0, joined, away };
         root.hear(FIRST_CHILD + child, StreamMessage::News(news));
     }
     let opening = clock.elapsed();
-    assert!(root.is_open, "the root says that everyone is there");
+    assert!(root.is_open, "the root must report that all children take part");
 
     let mut there = Vec::new();
     let clock = Clock::start();
@@ -231,7 +231,7 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
     let up = clock.elapsed();
     for tag in 1..=WAVES {
         let came: usize = root.sent.iter().filter(|sent| sent.0 == tag).map(|sent| sent.1).sum();
-        assert_eq!(came, there.len(), "all who are there are in wave {tag}");
+        assert_eq!(came, there.len(), "all live children must be in wave {tag}");
     }
 
     let clock = Clock::start();
@@ -243,24 +243,24 @@ pub(crate) fn measure(pattern: Pattern, children: u32) -> Times {
             root.hear(FIRST_CHILD + child, StreamMessage::Taken { stream: STREAM, upto: sequence });
         }
     }
-    // The root tells its parent with its next beat.
+    // The root reports to its parent with its next beat.
     root.feed(Duration::from_millis(300), from_peer(PARENT, StreamMessage::Beat { stream: STREAM }));
     let down = clock.elapsed();
-    assert_eq!(root.taken, WAVES, "the root has said that all have taken all");
+    assert_eq!(root.taken, WAVES, "the root must report that all packets were acknowledged");
     Times { opening, losing, up, down }
 }
 
-/// How many children are lost.
+/// Returns the number of lost children.
 pub(crate) fn lost(pattern: Pattern, children: u32) -> u32 {
     if pattern == Pattern::Lost { (0..children).filter(|&at| is_in(at, LOST_IN)).count() as u32 } else { 0 }
 }
 
-/// One in so many.
+/// Returns whether `at` is selected when one in `every` is.
 fn is_in(at: u32, every: u32) -> bool {
     at % every == every / 2
 }
 
-/// How often each child gives or takes within [`Times::up`] and [`Times::down`].
+/// Returns how often each child sends or acknowledges within [`Times::up`] and [`Times::down`].
 pub(crate) fn turns() -> f64 {
     WAVES as f64
 }

@@ -1,11 +1,12 @@
 //! A node's children: their processes, and a socket to each.
 //!
-//! Children find their parent, not the other way round: the parent listens on a free loopback port, starts
-//! its children with that port, and takes whoever comes. Which socket is whose does not matter, sums commute.
+//! Children connect to their parent: the parent listens on a free loopback port, starts its children with
+//! that port, and accepts every connection. It does not matter which socket belongs to which child, because
+//! sums commute.
 //!
-//! No child outlives the tree. In good order the parent closes its sockets, a child reads the end of its
-//! stream, closes its own, and is waited for. If a parent is killed, the kernel signals its children
-//! ([`die_with_parent`]) on Linux, and the end of the stream does the same a little later elsewhere.
+//! No child outlives the tree. Normally, the parent closes its sockets, and a child reads the end of its
+//! stream, closes its sockets, and is waited for. If a parent is killed, the kernel signals its children
+//! ([`die_with_parent`]) on Linux. On other systems, the end of the stream ends them a little later.
 
 use crate::options::Seat;
 use crate::tree::{Place, SUM_BYTES};
@@ -15,25 +16,25 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A tree that is not complete by then has lost a process on the way.
+/// If a tree is not complete by then, it has lost a process during the start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a parent that nobody calls looks whether its children still live.
+/// Interval at which a parent that waits for connections checks that its children are alive.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The children of one node.
 pub(crate) struct Branches {
     sockets: Vec<TcpStream>,
     processes: Vec<Child>,
-    /// Sums of one batch from one child, as they came.
+    /// Received sums of one batch from one child.
     arrived: Vec<u8>,
 }
 
 impl Branches {
-    /// Starts the children of `place`, waits until each reports that its subtree is complete, and returns
-    /// them with the number of nodes below this one.
+    /// Starts the children of `place` and waits until each reports that its subtree is complete. Returns them
+    /// with the number of nodes below this one.
     ///
     /// # Errors
-    /// Whatever the system refuses, or a time-out; the processes already started are ended.
+    /// An error of the system, or a time-out; the processes already started are ended.
     pub(crate) fn grow(place: Place) -> io::Result<(Self, u64)> {
         let mut branches = Self { sockets: Vec::new(), processes: Vec::new(), arrived: Vec::new() };
         if place.children().is_empty() {
@@ -47,7 +48,7 @@ impl Branches {
                 Seat { place: Place { number, ..place }, parent_port, parent_process: std::process::id() };
             let child = Command::new(&program).args(seat.to_args()).stdin(Stdio::null()).spawn()?;
             branches.processes.push(child);
-            // whoever is there already must not wait in the listener's queue, which is short
+            // Accept waiting connections now, because the listener's queue is short.
             while wait_for_caller(&listener, Duration::ZERO)? {
                 branches.admit(&listener)?;
             }
@@ -61,7 +62,8 @@ impl Branches {
         Ok((branches, below[0]))
     }
 
-    /// Until every child has connected. One that ended first would otherwise be waited for to the last.
+    /// Waits until every child has connected. It checks for children that have ended, so that it need not
+    /// wait for the time-out.
     fn await_callers(&mut self, listener: &TcpListener) -> io::Result<()> {
         let begun = Instant::now();
         while self.sockets.len() < self.processes.len() {
@@ -108,8 +110,8 @@ impl Branches {
         Ok(())
     }
 
-    /// As [`fold`](Self::fold), but takes however many sums the first child has sent, at least one and at
-    /// most `sums.len()`, and waits for as many from the others. Returns that number.
+    /// As [`fold`](Self::fold), but takes as many sums as the first child has sent, at least one and at most
+    /// `sums.len()`, and waits for as many from the others. Returns that number.
     pub(crate) fn fold_ready(&mut self, sums: &mut [u64]) -> io::Result<usize> {
         let Some((first, others)) = self.sockets.split_first_mut() else {
             return Ok(sums.len());
@@ -133,7 +135,7 @@ impl Branches {
 
 impl Drop for Branches {
     fn drop(&mut self) {
-        // the closed socket is what tells a child to end; one that never connected has to be told otherwise
+        // A child ends when its socket closes. A child that never connected must be killed.
         let all_connected = self.sockets.len() == self.processes.len();
         self.sockets.clear();
         for process in &mut self.processes {
@@ -151,7 +153,7 @@ fn add_sums(bytes: &[u8], sums: &mut [u64]) {
     }
 }
 
-/// Whether someone waits to be accepted, within `patience`.
+/// Returns whether a connection waits to be accepted, within `patience`.
 fn wait_for_caller(listener: &TcpListener, patience: Duration) -> io::Result<bool> {
     let mut watched = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let patience_ms = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
@@ -165,7 +167,7 @@ fn wait_for_caller(listener: &TcpListener, patience: Duration) -> io::Result<boo
 /// Asks the kernel to end this process when its parent ends.
 ///
 /// # Errors
-/// The parent may already have ended before the request: then there is no one to work for.
+/// If the parent had ended before the request, because this process would then never be signalled.
 pub(crate) fn die_with_parent(parent_process: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -177,6 +179,6 @@ pub(crate) fn die_with_parent(parent_process: u32) -> io::Result<()> {
     if std::os::unix::process::parent_id() == parent_process {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::NotConnected, "the parent is gone"))
+        Err(io::Error::new(io::ErrorKind::NotConnected, "the parent process has ended"))
     }
 }

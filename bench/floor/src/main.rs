@@ -1,14 +1,14 @@
-//! `treefold-floor`: what the kernel alone asks for a wave.
+//! `treefold-floor`: measures the cost of a wave with the kernel alone.
 //!
 //! One process per node, blocking loopback sockets without Nagle's delay, no framing, no deadline, no
-//! membership: 32 bytes go down a k-ary tree, the 8 bytes of a sum come up. No middleware over TCP on the
-//! same machine can be cheaper for this shape, so its figures are the denominator of Treefold's own
-//! (`bench/run.sh` runs both in one sitting; figures of different sittings are not compared).
+//! membership: 32 bytes go down a k-ary tree, and the 8 bytes of a sum come up. No middleware over TCP on the
+//! same machine can be cheaper for this shape, so Treefold's figures are divided by these. (`bench/run.sh`
+//! runs both in one session; figures of different sessions are not compared.)
 //!
 //! - [`options`]: the command line, of the launcher and of the processes it starts.
-//! - [`tree`]: who is whose child, and the two messages.
-//! - [`branches`]: starting children and talking to them; also their end.
-//! - [`node`]: the loop every process but the launcher runs.
+//! - [`tree`]: parents and children by number, and the two messages.
+//! - [`branches`]: starts, connects and ends children.
+//! - [`node`]: the loop of every process except the launcher.
 //! - [`measure`]: the launcher, which is the root: start-up, round trips, waves in flight, CPU.
 //! - [`report`]: the figures as text or JSON.
 
@@ -23,7 +23,7 @@ use options::{Options, Part};
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-/// Exit status of a command line that could not be understood.
+/// Exit status for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -51,7 +51,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// A lost connection takes every process of the tree with it: the root says so once, the others just end.
+/// Ignores an error of a lost connection in a child process.
+///
+/// A lost connection ends every process of the tree. Only the root reports it.
 fn silent_when_cut_off(error: io::Error) -> io::Result<()> {
     match error.kind() {
         ErrorKind::ConnectionReset
@@ -62,7 +64,7 @@ fn silent_when_cut_off(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Measures every tree asked for, one after the other, each with processes of its own.
+/// Measures all requested trees, one after the other, each with new processes.
 fn launch(options: &Options) -> io::Result<()> {
     let mut figures = Vec::new();
     for &nodes in &options.nodes {

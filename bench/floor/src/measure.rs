@@ -1,7 +1,8 @@
 //! The root: starts a tree, times waves, counts CPU, checks every sum.
 //!
-//! CPU time is asked for by a wave of its own, before and after the waves that are counted: every process
-//! adds what the kernel has charged it so far. That wave's own cost is in the figure, one part in `rounds`.
+//! The CPU time is collected by a separate wave, before and after the measured waves: every process adds the
+//! time that the kernel has charged it so far. The figure includes the cost of that wave, which is one part
+//! in `rounds`.
 
 use crate::branches::Branches;
 use crate::options::Options;
@@ -9,21 +10,21 @@ use crate::tree::{Fanout, ORDER_BYTES, Order, Place};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Waves before the first that is timed, as a share of those that are.
+/// Warm-up waves before the timed ones, as a share of the timed ones.
 const WARM_UP_SHARE: u32 = 10;
 
-/// What one tree did.
+/// The figures of one tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// Nodes, the root included.
+    /// Nodes, including the root.
     pub(crate) nodes: u32,
-    /// Its shape.
+    /// The tree's shape.
     pub(crate) fanout: Fanout,
-    /// From nothing to every process connected.
+    /// Time until every process has started and connected.
     pub(crate) startup_ms: f64,
     /// Median round trip, one wave at a time.
     pub roundtrip_us_p50: f64,
-    /// 99th percentile of the same.
+    /// 99th percentile of the round trip.
     pub roundtrip_us_p99: f64,
     /// CPU of all processes per wave, one wave at a time.
     pub(crate) roundtrip_cpu_us: f64,
@@ -38,8 +39,8 @@ pub(crate) struct Figures {
 /// Starts a tree, measures it, and ends it.
 ///
 /// # Errors
-/// Whatever the system refuses, a lost process, or a sum that is wrong: a figure that counts a wrong wave
-/// would be worth nothing.
+/// An error of the system, a lost process, or a wrong sum: a figure that counts a wrong wave would be
+/// worthless.
 pub(crate) fn measure(nodes: u32, fanout: Fanout, options: &Options) -> io::Result<Figures> {
     let begun = Instant::now();
     let mut root = Root::start(Place::root(nodes, fanout))?;
@@ -76,7 +77,7 @@ fn quantile_us(sorted: &[Duration], share: f64) -> f64 {
     treefold_figures::quantile(sorted, share).map_or(f64::NAN, |took| took.as_secs_f64() * 1e6)
 }
 
-/// The launcher as a node of its tree.
+/// The launcher as the root node of its tree.
 struct Root {
     place: Place,
     branches: Branches,
@@ -88,11 +89,11 @@ impl Root {
         if below + 1 == u64::from(place.nodes) {
             Ok(Self { place, branches })
         } else {
-            Err(io::Error::other(format!("{} of {} nodes came up", below + 1, place.nodes)))
+            Err(io::Error::other(format!("only {} of {} nodes started", below + 1, place.nodes)))
         }
     }
 
-    /// One wave: its sum, and the time from the first byte down to the last byte up.
+    /// Runs one wave. Returns its sum, and the time from the first byte down to the last byte up.
     fn wave(&mut self, order: Order) -> io::Result<(u64, Duration)> {
         let begun = Instant::now();
         self.branches.send(&order.to_bytes())?;
@@ -103,13 +104,13 @@ impl Root {
         Ok((sum[0], took))
     }
 
-    /// `rounds` waves, each begun when the one before has ended.
+    /// Runs `rounds` waves, each begun when the previous one has ended.
     fn one_at_a_time(&mut self, rounds: u32) -> io::Result<Vec<Duration>> {
         (0..rounds).map(|round| Ok(self.wave(Order::Sum(u64::from(round)))?.1)).collect()
     }
 
-    /// `rounds` waves, `depth` of them in flight; answers that came together are followed by as many orders
-    /// together.
+    /// Runs `rounds` waves with `depth` of them in flight. After a batch of answers, it sends as many orders
+    /// in one batch.
     fn pipelined(&mut self, rounds: u32, depth: u32) -> io::Result<Duration> {
         let begun = Instant::now();
         let (mut sent, mut answered) = (0, 0);
@@ -136,7 +137,7 @@ impl Root {
     fn check(&self, order: Order, sum: u64) -> io::Result<()> {
         match order.total(self.place.nodes) {
             Some(total) if total != sum => {
-                Err(io::Error::other(format!("{order:?} came up as {sum}, not {total}")))
+                Err(io::Error::other(format!("expected the sum {total} for {order:?}, found {sum}")))
             }
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
-//! The loop of every process but the root: orders in, orders on, sums in, sum out.
+//! The loop of every process except the root: receives orders, forwards them, receives sums, sends the sum.
 //!
-//! All calls block; a node sleeps in the kernel and is woken by it, which is all that a wave has to cost.
-//! Orders that are already there are taken together, so waves in flight share their system calls.
+//! All calls block; a node sleeps in the kernel and is woken by it, which is the least that a wave can cost.
+//! Orders that have already arrived are taken together, so waves in flight share their system calls.
 
 use crate::branches::{Branches, die_with_parent};
 use crate::options::{DEPTH_MAX, Seat};
@@ -12,8 +12,8 @@ use std::net::{Ipv4Addr, TcpStream};
 /// Connects to the parent, completes the subtree, and serves until the parent closes the connection.
 ///
 /// # Errors
-/// Whatever the system refuses; a lost child; bytes that are no order. The parent then sees this node's
-/// connection close, and the whole tree ends.
+/// An error of the system, a lost child, or invalid bytes. The parent then sees this node's connection close,
+/// and the whole tree ends.
 pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
     die_with_parent(seat.parent_process)?;
     let mut parent = TcpStream::connect((Ipv4Addr::LOCALHOST, seat.parent_port))?;
@@ -43,19 +43,24 @@ pub(crate) fn serve(seat: &Seat) -> io::Result<()> {
         for sum in &sums {
             answer.extend_from_slice(&sum.to_le_bytes());
         }
-        debug_assert_eq!(answer.len() / SUM_BYTES, batch.len() / ORDER_BYTES, "one sum per order");
+        debug_assert_eq!(
+            answer.len() / SUM_BYTES,
+            batch.len() / ORDER_BYTES,
+            "there must be one sum per order"
+        );
         parent.write_all(&answer)?;
         orders.copy_within(whole_bytes..filled_bytes, 0);
         filled_bytes -= whole_bytes;
     }
 }
 
-/// Fills `sums` with what this node itself adds to each order of the batch.
+/// Fills `sums` with this node's share of each order in the batch.
 fn own_shares(batch: &[u8], number: u32, sums: &mut Vec<u64>) -> io::Result<()> {
     sums.clear();
     for bytes in batch.as_chunks::<ORDER_BYTES>().0 {
-        let order = Order::from_bytes(bytes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bytes that are no order"))?;
+        let order = Order::from_bytes(bytes).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "received bytes that are not an order")
+        })?;
         sums.push(order.share(number));
     }
     Ok(())

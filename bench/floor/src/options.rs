@@ -1,30 +1,30 @@
-//! The command line, read by hand: the floor has no dependency whose cost one could wonder about.
+//! The command line, parsed without a library, so that no dependency can influence the figures.
 //!
-//! One program plays two parts. The launcher is what a person starts; a seat is a process of the tree, which
-//! the launcher or another seat started with [`Seat::to_args`].
+//! The program has two roles. A user starts the launcher. A seat is a process of the tree, which the launcher
+//! or another seat starts with [`Seat::to_args`].
 
 use crate::tree::{Fanout, Place};
 use std::str::FromStr;
 
-/// Shown for `--help`, and after a line that could not be read.
+/// Printed for `--help`, and after an invalid command line.
 pub(crate) const USAGE: &str = "\
 usage: treefold-floor [--nodes 16,64,256] [--fanout 8,flat] [--rounds 1000] [--depth 64] [-o json]
 
-  --nodes   sizes of the trees, the launcher (which is the root) included
+  --nodes   sizes of the trees, including the launcher, which is the root
   --fanout  children per inner node: a number, or `flat` for all under the root
-  --rounds  waves that are timed, one at a time and then pipelined
+  --rounds  timed waves, one at a time and then pipelined
   --depth   waves in flight when pipelined
   -o        text (default) or json, one object per tree";
 
-/// Most nodes of a tree: each is a process.
+/// Most nodes of a tree; each is a process.
 pub(crate) const NODES_MAX: u32 = 1024;
-/// Most waves in flight: both directions must fit the sockets' own buffers, or blocking peers would wait for
-/// each other for ever.
+/// Most waves in flight. Both directions must fit the sockets' buffers, or blocking peers would wait for each
+/// other forever.
 pub(crate) const DEPTH_MAX: u32 = 1024;
-/// Most waves that are timed.
+/// Most timed waves.
 pub(crate) const ROUNDS_MAX: u32 = 1_000_000;
 
-/// What the launcher is to measure.
+/// The measurements requested from the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Sizes of the trees.
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     pub(crate) rounds: u32,
     /// Waves in flight when pipelined.
     pub(crate) depth: u32,
-    /// JSON rather than text.
+    /// Whether to print JSON instead of text.
     pub(crate) json: bool,
 }
 
@@ -54,18 +54,18 @@ impl Default for Options {
 /// One process of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
-    /// Where it sits.
+    /// Its place in the tree.
     pub(crate) place: Place,
-    /// The loopback port its parent listens on.
+    /// The loopback port on which its parent listens.
     pub(crate) parent_port: u16,
-    /// Its parent's process, whose end it must not outlive.
+    /// Its parent's process id. The process must end when its parent ends.
     pub(crate) parent_process: u32,
 }
 
 impl Seat {
     const FLAG: &str = "--seat";
 
-    /// The arguments that [`parse`] reads back.
+    /// Returns the arguments that [`parse`] reads back.
     pub(crate) fn to_args(&self) -> [String; 2] {
         let Place { number, nodes, fanout } = self.place;
         let fields = format!("{number}/{nodes}/{fanout}/{}/{}", self.parent_port, self.parent_process);
@@ -85,25 +85,26 @@ impl Seat {
     }
 }
 
-/// Which part this process plays.
+/// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Print [`USAGE`].
     Help,
     /// Start trees and measure them.
     Launcher(Options),
-    /// Be a node.
+    /// Run as a node.
     Seat(Seat),
 }
 
-/// Reads the arguments after the program's name; an error is the sentence to print.
+/// Parses the arguments after the program's name. The error is the sentence to print.
 pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Part, String> {
     let mut options = Options::default();
     while let Some(flag) = args.next() {
         if matches!(flag.as_str(), "--help" | "-h") {
             return Ok(Part::Help);
         }
-        let value = args.next().ok_or_else(|| format!("{flag}: a value is missing, or no such option"))?;
+        let value =
+            args.next().ok_or_else(|| format!("{flag}: the option is unknown or its value is missing"))?;
         match flag.as_str() {
             Seat::FLAG => return Seat::from_fields(&value).map(Part::Seat),
             "--nodes" => {
@@ -117,10 +118,10 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Part, Stri
                 options.json = match value.as_str() {
                     "json" => true,
                     "text" => false,
-                    other => return Err(format!("-o: {other} is neither text nor json")),
+                    other => return Err(format!("-o: expected text or json, found {other}")),
                 }
             }
-            other => return Err(format!("{other}: no such option")),
+            other => return Err(format!("{other}: unknown option")),
         }
     }
     Ok(Part::Launcher(options))
@@ -138,7 +139,7 @@ fn fanout(text: &str) -> Result<Fanout, String> {
 }
 
 fn number<T: FromStr>(flag: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{flag}: {text} is not a number that fits"))
+    text.parse().map_err(|_| format!("{flag}: {text} is not a number in range"))
 }
 
 fn bounded(flag: &str, value: u32, least: u32, most: u32) -> Result<u32, String> {
@@ -187,8 +188,8 @@ mod tests {
     fn a_bad_value_names_its_option_and_its_bounds() {
         assert_eq!(parsed("--nodes 1"), Err("--nodes: 1 is not within 2 to 1024".to_owned()));
         assert_eq!(parsed("--depth 0"), Err("--depth: 0 is not within 1 to 1024".to_owned()));
-        assert_eq!(parsed("--fanout wide"), Err("--fanout: wide is not a number that fits".to_owned()));
-        assert_eq!(parsed("--speed 3"), Err("--speed: no such option".to_owned()));
+        assert_eq!(parsed("--fanout wide"), Err("--fanout: wide is not a number in range".to_owned()));
+        assert_eq!(parsed("--speed 3"), Err("--speed: unknown option".to_owned()));
         assert!(parsed("--rounds").is_err());
     }
 }

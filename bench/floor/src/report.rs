@@ -1,9 +1,9 @@
-//! The figures, for a person or for a program.
+//! Formats the figures as text or as JSON.
 
 use crate::measure::Figures;
 use std::fmt::Write;
 
-/// A table, one row per tree.
+/// Formats a table with one row per tree.
 pub(crate) fn text(figures: &[Figures]) -> String {
     let mut page = String::from(
         "                       one at a time                      pipelined\n\
@@ -24,12 +24,12 @@ pub(crate) fn text(figures: &[Figures]) -> String {
             one.waves_per_s,
             one.cpu_us_per_wave / nodes,
         )
-        .expect("a String takes whatever is written");
+        .expect("writing to a String never fails");
     }
     page
 }
 
-/// One object per line, named as `treefold bench call -o json` names its own.
+/// Formats one JSON object per line, with the field names of `treefold bench call -o json`.
 pub(crate) fn json(figures: &[Figures]) -> String {
     let mut page = String::new();
     for one in figures {
@@ -48,7 +48,7 @@ pub(crate) fn json(figures: &[Figures]) -> String {
             one.waves_per_s,
             one.cpu_us_per_wave,
         )
-        .expect("a String takes whatever is written");
+        .expect("writing to a String never fails");
     }
     page
 }

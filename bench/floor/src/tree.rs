@@ -1,15 +1,15 @@
-//! Who is whose child, and the two messages that pass between them.
+//! Parents and children by number, and the two messages between them.
 //!
-//! Nodes are numbered breadth-first, the root being 0, so a place in the tree is arithmetic: nobody sends a
-//! tree around. Each node adds `value + its number` to a sum, so the root can tell that every node took part
-//! in every wave, once.
+//! Nodes are numbered breadth-first, and the root is 0. A place in the tree is therefore computed from the
+//! number, and the tree is never sent. Each node adds `value + its number` to a sum, so the root can verify
+//! that every node took part in every wave exactly once.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Bytes of an order, as they go down.
+/// Bytes of an order, which goes down.
 pub(crate) const ORDER_BYTES: usize = 32;
-/// Bytes of a sum, as they come up.
+/// Bytes of a sum, which comes up.
 pub(crate) const SUM_BYTES: usize = 8;
 
 /// Children per inner node.
@@ -17,7 +17,7 @@ pub(crate) const SUM_BYTES: usize = 8;
 pub(crate) enum Fanout {
     /// At most this many, at least 1.
     Kary(u32),
-    /// All others are the root's children.
+    /// All other nodes are the root's children.
     Flat,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The root of a tree.
+    /// Returns the place of the root.
     pub(crate) fn root(nodes: u32, fanout: Fanout) -> Self {
         let fanout = match fanout {
             Fanout::Kary(k) => k,
@@ -51,7 +51,7 @@ impl Place {
         Self { number: 0, nodes, fanout }
     }
 
-    /// The numbers of this node's children.
+    /// Returns the numbers of this node's children.
     pub(crate) fn children(self) -> Range<u32> {
         let first = u64::from(self.number) * u64::from(self.fanout) + 1;
         let bounded = |number: u64| u32::try_from(number).map_or(self.nodes, |number| number.min(self.nodes));
@@ -59,12 +59,12 @@ impl Place {
     }
 }
 
-/// What an order asks every node to add.
+/// The number that an order asks every node to add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// `value + number`: the wave that is measured.
+    /// `value + number`: a measured wave.
     Sum(u64),
-    /// The CPU time this process has used so far, in nanoseconds: the wave that measures.
+    /// The CPU time of the process so far, in nanoseconds: a wave that collects CPU times.
     CpuTime,
 }
 
@@ -72,7 +72,7 @@ impl Order {
     const SUM: u8 = 1;
     const CPU_TIME: u8 = 2;
 
-    /// As it goes down.
+    /// Encodes the order.
     pub(crate) fn to_bytes(self) -> [u8; ORDER_BYTES] {
         let (kind, value) = match self {
             Self::Sum(value) => (Self::SUM, value),
@@ -84,7 +84,7 @@ impl Order {
         bytes
     }
 
-    /// `None` when these bytes are no order: the stream has lost its step.
+    /// Decodes an order. Returns `None` for other bytes: the stream is then out of step.
     pub(crate) fn from_bytes(bytes: &[u8; ORDER_BYTES]) -> Option<Self> {
         let mut value = [0; 8];
         value.copy_from_slice(&bytes[8..16]);
@@ -95,7 +95,7 @@ impl Order {
         }
     }
 
-    /// What node `number` adds.
+    /// Returns the share of node `number`.
     pub(crate) fn share(self, number: u32) -> u64 {
         match self {
             Self::Sum(value) => value.wrapping_add(u64::from(number)),
@@ -103,7 +103,7 @@ impl Order {
         }
     }
 
-    /// What `nodes` nodes add up to, where that can be known.
+    /// Returns the sum over `nodes` nodes, if it is predictable.
     pub(crate) fn total(self, nodes: u32) -> Option<u64> {
         let nodes = u64::from(nodes);
         match self {
@@ -113,12 +113,12 @@ impl Order {
     }
 }
 
-/// CPU time of this process, user and system, in nanoseconds.
+/// Returns the CPU time of this process, user and system, in nanoseconds.
 fn cpu_ns() -> u64 {
     let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `spent` is a valid timespec for the call to fill; the clock exists on every POSIX system.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut spent) };
-    assert_eq!(status, 0, "the process CPU clock is always there");
+    assert_eq!(status, 0, "the process CPU clock must be readable");
     spent.tv_sec.cast_unsigned() * 1_000_000_000 + spent.tv_nsec.cast_unsigned()
 }
 

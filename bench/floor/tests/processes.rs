@@ -1,7 +1,7 @@
-//! What only real processes show: trees come up, sums are right (the root checks every one), and no process
+//! Tests with real processes: trees start, sums are right (the root checks every one), and no process
 //! outlives its tree.
 
-#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
+#![allow(clippy::unwrap_used, reason = "a test cannot continue without it")]
 
 use std::process::{Command, Output, Stdio};
 
@@ -29,13 +29,13 @@ fn every_shape_gives_its_figures() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_is_a_usage_error() {
+fn an_invalid_command_line_is_a_usage_error() {
     let output = floor("--nodes 0").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--nodes: 0 is not within"));
 }
 
-/// The kernel lists a process's children; elsewhere this is not asked.
+/// These tests need the kernel's list of a process's children, so they run on Linux only.
 #[cfg(target_os = "linux")]
 mod lost_processes {
     use super::*;
@@ -47,8 +47,8 @@ mod lost_processes {
         listed.unwrap_or_default().split_whitespace().map(|child| child.parse().unwrap()).collect()
     }
 
-    /// Looks until there is something to see; gives up after a number of looks, so that a defect fails
-    /// rather than hangs.
+    /// Polls until `look` finds something. Gives up after a number of polls, so that a defect fails instead
+    /// of hanging.
     fn look_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         for _ in 0..30_000 {
             if let Some(seen) = look() {
@@ -56,10 +56,10 @@ mod lost_processes {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        panic!("{what} was never seen");
+        panic!("expected to see {what}, but gave up");
     }
 
-    /// Both processes below the launcher.
+    /// Waits for both processes below the launcher.
     fn wait_for_chain(launcher: u32) -> [u32; 2] {
         look_for("the chain", || {
             let [inner] = children(launcher)[..] else { return None };
@@ -70,7 +70,7 @@ mod lost_processes {
 
     fn wait_for_end(process: u32) {
         look_for("a process's end", || match std::fs::read_to_string(format!("/proc/{process}/stat")) {
-            // a zombie has ended; whoever adopted it has only not looked yet
+            // A zombie has ended; its new parent has not reaped it yet.
             Ok(status) if !status.contains(") Z ") => None,
             _ => Some(()),
         });
@@ -105,7 +105,11 @@ mod lost_processes {
         kill(below[1]);
         let output = launcher.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "the root alone says so");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr).lines().count(),
+            1,
+            "only the root must report it"
+        );
         below.into_iter().for_each(wait_for_end);
     }
 }

@@ -1,24 +1,26 @@
-//! How soon an operator works that is pushed to a running cluster, and what it costs beside the same code built in.
+//! Measures how soon a pushed operator works in a running cluster, and its cost beside the same code built
+//! in.
 //!
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-operators > operators.json
 //! ```
 //!
-//! Sixteen nodes, each a process, one endpoint each with 100 rows; a stream over them as a tree of fan-out 4; the
-//! example guest `top_k`, which folds rows into the best 10. First the time from the push at the front-end until the
-//! stream is open at everyone, and until its first wave is there: that is fetching and compiling at 16 processes at
-//! once. Then waves per second with so many waves on their way at a time, and the round trip of one wave alone, for
-//! the same Rust code as three filters: compiled into the nodes and run on their loops; the same on their workers,
-//! which is where guests run; and sent.
+//! There are sixteen nodes, each a process, with one endpoint each that holds 100 rows. A stream connects
+//! them as a tree of fan-out 4. The example guest `top_k` folds the rows into the best 10. The first figures
+//! are the times from the push at the front-end until the stream is open at all nodes, and until its first
+//! wave has arrived. They include fetching and compiling at 16 processes at once. Then come waves per second
+//! with several waves in flight, and the round trip of a single wave, for the same Rust code as three
+//! filters: built into the nodes and run on their loops; built in and run on their workers, where guests run
+//! too; and sent as a guest.
 
 #[path = "../../../crates/cli/src/foreign.rs"]
 #[allow(unreachable_pub, reason = "it is part of a library, too")]
 mod foreign;
 mod node;
 
-/// The example guest as it is, natively.
+/// The example guest, compiled natively.
 #[path = "../../../crates/guest/examples/top_k.rs"]
-#[allow(unreachable_pub, reason = "it is a crate of its own elsewhere")]
+#[allow(unreachable_pub, reason = "elsewhere it is a separate crate")]
 mod top_k;
 
 use bytes::Bytes;
@@ -29,37 +31,37 @@ use treefold::foreign::filter_name;
 use treefold::operators::Raw;
 use treefold::{Client, Error, Shape, Stream};
 
-/// The guest as it is sent.
+/// The guest in the form in which it is sent.
 const GUEST: &[u8] = include_bytes!("../../../crates/wasm/fixtures/top_k.wasm");
-/// Node processes, and so endpoints.
+/// Node processes, with one endpoint each.
 const NODES: u32 = 16;
 /// Children of each inner node.
 const FAN_OUT: u32 = 4;
-/// Waves that are on their way at a time.
+/// Waves in flight.
 const WAVES_OPEN: usize = 64;
-/// How long waves are counted for, in each of the rounds.
+/// Time for which waves are counted in each round.
 const ROUND: Duration = Duration::from_secs(2);
-/// Rounds; filters take turns, and the best round of each counts.
+/// Rounds. The filters alternate, and the best round of each is reported.
 const ROUNDS: usize = 5;
-/// Waves that make their round trips alone, in each round.
+/// Round trips of single waves in each round.
 const ROUND_TRIPS: usize = 500;
 
-/// What is printed, as one line of JSON.
+/// The report, printed as one line of JSON.
 #[derive(Serialize)]
 struct Report {
     nodes: u32,
     fan_out: u32,
     guest_bytes: usize,
-    /// Until the front-end had taken it: checked and compiled there.
+    /// Time until the front-end had accepted the guest: checked and compiled it.
     push_ms: f64,
-    /// From the push's begin until the stream was open at all nodes.
+    /// Time from the start of the push until the stream was open at all nodes.
     opened_ms: f64,
-    /// From the push's begin until the first wave was there.
+    /// Time from the start of the push until the first wave arrived.
     first_wave_ms: f64,
     filters: Vec<Figures>,
 }
 
-/// What a filter does.
+/// The figures of a filter.
 #[derive(Serialize)]
 struct Figures {
     filter: &'static str,
@@ -123,7 +125,7 @@ async fn open(client: &Client, filter: &str) -> Result<Stream, Error> {
     client.stream("figures").up_filter(filter).filter_params(&k).shape(Shape::KAry(FAN_OUT)).open().await
 }
 
-/// One wave, whole and right.
+/// Sends a packet and checks that its wave is complete and correct.
 async fn round_trip(stream: &mut Stream) -> Result<(), Error> {
     stream.send(Bytes::new()).await?;
     check(stream).await
@@ -132,7 +134,11 @@ async fn round_trip(stream: &mut Stream) -> Result<(), Error> {
 async fn check(stream: &mut Stream) -> Result<(), Error> {
     let wave = stream.wave().await?;
     assert_eq!(wave.contributors.len(), NODES as usize, "missing: {:?}", wave.missing);
-    assert_eq!(wave.packets.iter().map(Bytes::len).sum::<usize>(), 16 * K as usize, "the best rows of all");
+    assert_eq!(
+        wave.packets.iter().map(Bytes::len).sum::<usize>(),
+        16 * K as usize,
+        "expected the best rows of all endpoints"
+    );
     Ok(())
 }
 

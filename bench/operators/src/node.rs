@@ -1,4 +1,4 @@
-//! A node of the measurement: this very program, run again, with an endpoint that answers with its rows.
+//! A node of the measurement: this program, run again, with an endpoint that answers with its rows.
 
 use crate::foreign::guests;
 use crate::top_k::TopK;
@@ -11,16 +11,16 @@ use treefold::operators::filter::{Filter, FilterKind, Wave};
 use treefold::{Node, OperatorError, Placement, Service};
 use treefold_guest::Reduce;
 
-/// Rows that each endpoint has.
+/// Rows of each endpoint.
 const ROWS: u32 = 100;
-/// The best that are asked for.
+/// Number of best rows requested.
 pub(crate) const K: u32 = 10;
-/// What a process that is to be a node finds in its environment: which one, of how many, and whom to join.
+/// The environment variable of a node process: its number, the number of nodes, and the address to join.
 const PLACE: &str = "TREEFOLD_BENCH_NODE";
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Which node a process is to be.
+/// The number of a node process and its cluster.
 pub(crate) struct Place {
     at: u32,
     total: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None` for the process that measures.
+    /// Reads it from the environment; `None` in the measuring process.
     pub(crate) fn of_environment() -> Option<Self> {
         let text = std::env::var(PLACE).ok()?;
         let mut words = text.split(' ');
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-/// A node in a process of its own, which ends with this.
+/// A node in a separate process, which ends when this is dropped.
 pub(crate) struct NodeProcess {
     child: Child,
     _stdin: ChildStdin,
@@ -46,7 +46,7 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts node `at` of `total` and waits until it is in its cluster.
+    /// Starts node `at` of `total` and waits until it has joined its cluster.
     pub(crate) fn start(at: u32, total: u32, join: Option<String>) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .env(PLACE, format!("{at} {total} {}", join.unwrap_or_default()))
@@ -62,33 +62,33 @@ impl NodeProcess {
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // If it has ended already, these calls fail harmlessly.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What nodes and the front-end, which folds as well, have built in.
+/// Returns the service with the filters built into the nodes and into the front-end, which folds too.
 pub(crate) fn service() -> Service {
     Service::new("figures")
         .filter("top-k", BuiltIn(Placement::Inline))
         .filter("top-k-on-worker", BuiltIn(Placement::Pool))
 }
 
-/// Is a node until nobody holds its standard input any more.
+/// Runs as a node until its standard input is closed.
 pub(crate) async fn serve(place: Place) -> Result<(), Failure> {
     let service =
         service().endpoints([place.at], |opening: &Opening| Rows(rows(opening.endpoint))).total(place.total);
     let node = Node::builder().join(place.join).service(service).foreign(guests()).start().await?;
     if !node.members_at_least(place.at as usize + 1, Duration::from_secs(30)).await {
-        return Err("the others are not in sight".into());
+        return Err("the other nodes were not found within 30 s".into());
     }
     println!("{}", node.addr());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     Ok(())
 }
 
-/// An endpoint's rows, best first; no two endpoints have the same scores.
+/// Returns an endpoint's rows, best first. No two endpoints have the same scores.
 fn rows(endpoint: u32) -> Bytes {
     let number = u64::from(endpoint).to_le_bytes();
     let score = |row: u32| f64::from((ROWS - row) * 1_000 + endpoint).to_le_bytes();
@@ -104,7 +104,7 @@ impl Endpoint for Rows {
     }
 }
 
-/// The guest's own code, compiled into the node.
+/// The guest's code, compiled into the node.
 struct BuiltIn(Placement);
 
 impl FilterKind for BuiltIn {
@@ -128,7 +128,7 @@ impl Filter for Folds {
         for piece in pieces {
             let mut next = Vec::new();
             let reduced = TopK::reduce(&folded, &piece, &self.params, &mut next);
-            reduced.map_err(|_| OperatorError::new("rows that are none"))?;
+            reduced.map_err(|_| OperatorError::new("the payload is not a list of rows"))?;
             folded = next.into();
         }
         out.push(folded);

@@ -1,4 +1,4 @@
-//! Folding in memory: partials at hand, and workers that fold any two of them until one is left.
+//! Folding in memory: workers fold any two available partials until one is left.
 
 use crate::partials::Kind;
 use crate::{gb_per_s, median};
@@ -10,19 +10,19 @@ use std::time::Instant;
 
 const INPUTS: [u32; 6] = [2, 4, 8, 16, 32, 64];
 const WORKERS: [usize; 2] = [1, 2];
-/// What each thread copies in one round.
+/// Bytes that each thread copies in one round.
 const COPIED_BYTES: usize = 128 << 20;
-/// What is folded in one round, at least.
+/// Least bytes that are folded in one round.
 const FOLDED_BYTES: usize = 256 << 20;
 
-/// What one kind does with so many inputs and workers.
+/// The rate of one kind for a number of inputs and workers.
 #[derive(Serialize)]
 pub(crate) struct Figure {
     kind: Kind,
     inputs: u32,
     workers: usize,
     gb_per_s: f64,
-    /// What as many threads copied, in the same rounds.
+    /// Copy rate of the same number of threads, in the same rounds.
     copy_gb_per_s: f64,
     of_copy: f64,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Figure {
 pub(crate) fn measure(kinds: &[Kind], partial_bytes: usize, rounds: u32) -> Vec<Figure> {
     let mut rates: BTreeMap<(Kind, u32, usize), Vec<f64>> = BTreeMap::new();
     let mut copies: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    // What folds nothing would be measured at nothing.
+    // A kind that folds nothing would take no time.
     let kinds = kinds.iter().copied().filter(|&kind| kind != Kind::Nothing);
     let inputs_max = INPUTS.into_iter().max().unwrap_or(0);
     let templates = |kind: Kind| (0..inputs_max).map(|seed| kind.partial(partial_bytes, seed)).collect();
@@ -56,13 +56,13 @@ pub(crate) fn measure(kinds: &[Kind], partial_bytes: usize, rounds: u32) -> Vec<
     rates.into_iter().map(figure).collect()
 }
 
-/// Folds fresh partials, wave by wave; gives the rate at which they were taken in.
+/// Folds fresh partials, wave by wave. Returns the rate of bytes folded.
 fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
     let operator = kind.operator();
     let templates = &templates[..inputs as usize];
     let bytes_of_wave: usize = templates.iter().map(Bytes::len).sum();
     let waves = FOLDED_BYTES.div_ceil(bytes_of_wave);
-    // Nobody else may hold a partial, as in a node.
+    // Each partial must be unshared, as in a node.
     let fresh = || templates.iter().map(|partial| Bytes::copy_from_slice(partial)).collect();
     let state = Mutex::new((0..waves).map(|_| Wave::of(fresh())).collect::<Vec<_>>());
     let params = Bytes::from_static(&[0]);
@@ -73,7 +73,8 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
                 Next::Over => return,
                 Next::Wait => std::thread::yield_now(),
                 Next::Fold(wave, a, b) => {
-                    // A node keeps both until they are folded: should time be up first, they are sent as they are.
+                    // A node keeps both partials until they are folded, so that it can send them unfolded at
+                    // the deadline.
                     let _kept = (a.clone(), b.clone());
                     let folded =
                         operator.reduce(a, b, &params).now().expect("invariant: these folds do not wait");
@@ -86,12 +87,12 @@ fn fold(kind: Kind, templates: &[Bytes], inputs: u32, workers: usize) -> f64 {
     gb_per_s(bytes_of_wave * waves, timed(workers, &work))
 }
 
-/// Partials that are to become one.
+/// Partials to be folded into one.
 struct Wave {
     at_hand: VecDeque<Bytes>,
-    /// Folds that are still to begin.
+    /// Folds that have not begun.
     folds: u32,
-    /// Folds that are still to end.
+    /// Folds that have not ended.
     open: u32,
 }
 
@@ -101,7 +102,7 @@ impl Wave {
         Self { at_hand: partials, folds, open: folds }
     }
 
-    /// A fold has ended. The last one's result is sent up, and gone.
+    /// Takes the result of a fold. The last result is sent up, so it is not kept.
     fn take(&mut self, folded: Bytes) {
         self.open -= 1;
         if self.open > 0 {
@@ -110,10 +111,10 @@ impl Wave {
     }
 }
 
-/// What a worker does next.
+/// A worker's next step.
 enum Next {
     Fold(usize, Bytes, Bytes),
-    /// All that is left is being folded by others.
+    /// All remaining partials are being folded by other workers.
     Wait,
     Over,
 }
@@ -131,12 +132,12 @@ fn next_pair(waves: &mut [Wave]) -> Next {
     }
 }
 
-/// Copies memory on so many threads; gives the rate of bytes copied, all threads together.
+/// Copies memory with `workers` threads. Returns the rate of bytes copied by all threads together.
 fn copy(workers: usize) -> f64 {
     let work = || {
         let from = vec![1_u8; COPIED_BYTES];
         let mut to = vec![0_u8; COPIED_BYTES];
-        // The first time the kernel has to find the pages.
+        // The first copy makes the kernel allocate the pages.
         to.copy_from_slice(&from);
         let began_at = Instant::now();
         std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from));
@@ -150,7 +151,7 @@ fn copy(workers: usize) -> f64 {
     })
 }
 
-/// How long `work` takes on so many threads that begin together.
+/// Measures the time of `work` on `workers` threads that start together.
 fn timed(workers: usize, work: &(impl Fn() + Sync)) -> f64 {
     let line = Barrier::new(workers + 1);
     std::thread::scope(|scope| {

@@ -1,19 +1,20 @@
-//! What a relay folds in a second, beside the machine's memory copy and a plain TCP sink in the same run.
+//! Measures how much a relay folds per second, beside a memory copy and a plain TCP sink in the same run.
 //!
 //! ```console
 //! $ cargo run --profile lean -p treefold-bench-relay > relay.json
 //! ```
 //!
-//! - [`fold`]: in memory. Partials of 2 to 64 inputs lie there, and one or two workers fold any two that are at hand, as
-//!   the workers of a node do (NetAgg, figure 15); beside them as many threads copy memory.
-//! - [`path`]: over the network. Leaves, each a process, answer calls with bulky partials that a relay process folds;
-//!   beside them the same number of processes write into a plain TCP sink.
+//! - [`fold`]: in memory. Partials of 2 to 64 inputs are ready, and one or two workers fold any two available
+//!   ones, as a node's workers do (NetAgg, figure 15). For comparison, the same number of threads copy
+//!   memory.
+//! - [`path`]: over the network. Leaves, each a process, answer calls with large partials that a relay
+//!   process folds. For comparison, the same number of processes write to a plain TCP sink.
 //!
-//! Freed memory is kept for what comes next, as `treefold node` keeps it; with `TREEFOLD_BENCH_GIVE_BACK=1` it is the C
-//! library's to decide, for comparison.
+//! Freed memory is kept for reuse, as in `treefold node`. With `TREEFOLD_BENCH_GIVE_BACK=1`, the C library
+//! decides, for comparison.
 //!
-//! Rates are of the bytes that go in: partials taken in, bytes copied, bytes received. Everything is interleaved, round by
-//! round, and medians count, since the machine is shared.
+//! Rates count input bytes: partials folded, bytes copied, bytes received. All cases are interleaved round by
+//! round, and medians are reported, because the machine may be shared.
 
 mod fold;
 mod partials;
@@ -24,10 +25,10 @@ use clap::Parser;
 use partials::Kind;
 use serde::Serialize;
 
-/// Measure what a relay folds in a second
+/// Measure how much a relay folds per second
 #[derive(Debug, Parser)]
 struct Args {
-    /// Rounds; what is measured takes turns, and medians count
+    /// Rounds; all cases alternate, and medians are reported
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -39,11 +40,11 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8])]
     leaves: Vec<u32>,
 
-    /// What is folded; several, separated by commas
+    /// Kinds of partials; several, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::ALL)]
     kinds: Vec<Kind>,
 
-    /// Measure one of the two only
+    /// Measure only one of the two parts
     #[arg(long, value_enum)]
     only: Option<Only>,
 }
@@ -72,7 +73,7 @@ fn median(values: Vec<f64>) -> f64 {
     treefold_figures::median(values).unwrap_or(f64::NAN)
 }
 
-/// Bytes in so many seconds, as GB/s.
+/// Converts bytes in `seconds` to GB/s.
 fn gb_per_s(bytes: usize, seconds: f64) -> f64 {
     bytes as f64 / seconds / 1e9
 }

@@ -1,4 +1,4 @@
-//! The partials that are folded: what they are, and how two become one.
+//! The kinds of partials, and their folds.
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use treefold::operators::merge::{TopK, TotalF64, VectorSum};
 use treefold::operators::{Body, Raw, merging, ready as ready_reduces};
 use treefold::{Aggregation, OperatorError, Partition, Placement, Service};
 
-/// What is folded.
+/// The kind of partial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// Vectors of 32-bit floating-point numbers, summed entry by entry.
     Vectors,
-    /// As many best of scores with what they belong to, merged.
+    /// The best scores with their documents' numbers; two lists are merged into one of the same length.
     TopK,
-    /// Sorted runs of words and counts, as lines; merged, and the counts of equal words added.
+    /// Sorted runs of words and counts, as lines. They are merged, and the counts of equal words are added.
     Runs,
-    /// Nothing: of two partials one is thrown away. What is left is the way there.
+    /// No fold: one of two partials is dropped. This measures the cost of the transport alone.
     Nothing,
 }
 
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Vectors, Self::TopK, Self::Runs, Self::Nothing];
 
-    /// The aggregation's name within [`service`].
+    /// Returns the aggregation's name within [`service`].
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vectors => "vectors",
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// A partial of about so many bytes, another for every `seed`.
+    /// Returns a partial of about `bytes` bytes that differs for every `seed`.
     pub(crate) fn partial(self, bytes: usize, seed: u32) -> Bytes {
         match self {
             Self::Vectors | Self::Nothing => {
@@ -42,7 +42,7 @@ impl Kind {
                 VectorSum::new(entries).encode()
             }
             Self::Runs => {
-                // Of each five words a partial has four, others than its neighbours.
+                // A partial has four of every five words; partials with other seeds have other words.
                 let words = (0..).filter(|word| !(word + seed as usize).is_multiple_of(5));
                 let mut lines = String::with_capacity(bytes);
                 for word in words {
@@ -54,16 +54,16 @@ impl Kind {
                 Ok(lines.into())
             }
             Self::TopK => {
-                // A score and a number take some 18 bytes.
+                // A score and a number take about 18 bytes.
                 let k = bytes as u32 / 18;
                 let score = |at: u32| TotalF64(f64::from(at.wrapping_mul(0x9e37_79b1) ^ seed));
                 TopK::of(k, (0..k).map(|at| (score(at), u64::from(at) << 20 | u64::from(seed)))).encode()
             }
         }
-        .expect("invariant: what is made here can be written")
+        .expect("invariant: these partials can be encoded")
     }
 
-    /// How two become one.
+    /// Returns the operator that folds two partials.
     pub(crate) fn operator(self) -> Arc<dyn Operator> {
         match self {
             Self::Vectors => erase(merging("vectors", ready::<VectorSum>)),
@@ -86,7 +86,7 @@ fn ready<M: Body>(partition: &Partition, kind: &u32) -> Result<M, OperatorError>
     M::decode(&bytes).map_err(|error| OperatorError::new(error.to_string()))
 }
 
-/// Partials that are folded as they lie, or not at all.
+/// Partials that are folded as raw bytes, or not at all.
 struct Raws {
     kind: Kind,
     reduce: Option<Arc<dyn Operator>>,
@@ -111,7 +111,7 @@ impl Aggregation for Raws {
     fn reduce(&self, a: Raw, b: Raw, _: &u32) -> Result<Raw, OperatorError> {
         let Some(reduce) = &self.reduce else { return Ok(a) };
         let folded = reduce.reduce(a.0, b.0, &Bytes::new()).now();
-        Ok(Raw(folded.ok_or_else(|| OperatorError::new("it waits"))??))
+        Ok(Raw(folded.ok_or_else(|| OperatorError::new("the reduce must not wait"))??))
     }
 
     fn placement(&self) -> Placement {
@@ -119,7 +119,7 @@ impl Aggregation for Raws {
     }
 }
 
-/// The service of all kinds, without partitions.
+/// Returns the service of all kinds, without partitions.
 pub(crate) fn service(leaves: u32) -> Service {
     let known = |service: Service, kind: Kind| service.operator(kind.name(), kind.operator());
     Kind::ALL.into_iter().fold(Service::new("bulk").total(leaves), known)

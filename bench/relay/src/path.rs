@@ -1,4 +1,5 @@
-//! The way over the network: leaves that answer with bulky partials, a relay that folds them, and beside it a plain sink.
+//! The network part: leaves answer with large partials, a relay folds them, and a plain sink runs for
+//! comparison.
 
 use crate::partials::Kind;
 use crate::process::{BLOCK, Part, Played};
@@ -8,33 +9,33 @@ use std::time::{Duration, Instant};
 use treefold::operators::Body;
 use treefold::{Client, Status};
 
-/// How long each is measured for in each round.
+/// Measuring time of each case in each round.
 const ROUND: Duration = Duration::from_secs(2);
-/// Calls on their way at a time: while one is folded, the next is coming.
+/// Calls in flight: while one is folded, the next is arriving.
 const CALLS_OPEN: usize = 3;
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What a relay takes in from so many leaves.
+/// The rate at which a relay receives partials from a number of leaves.
 #[derive(Serialize)]
 pub(crate) struct Figure {
     kind: Kind,
     leaves: u32,
-    /// Bytes of partials that the relay took in.
+    /// Bytes of partials that the relay received.
     gb_per_s: f64,
-    /// What a sink took in from as many writers, in the same rounds.
+    /// Rate of a sink with as many writers, in the same rounds.
     sink_gb_per_s: f64,
     of_sink: f64,
-    /// The same of a sink that keeps as much as a relay does, by writers that send what leaves do.
+    /// Rate of a sink that keeps as much data as a relay, with writers that send as much as leaves.
     keeping_sink_gb_per_s: f64,
     of_keeping_sink: f64,
-    /// Seconds of processor that the relay's process used for each GB it took in, passing results on included.
+    /// Processor seconds of the relay's process per GB received, including passing results on.
     cpu_s_per_gb: f64,
-    /// The same of the sinks' processes.
+    /// Processor seconds of the sinks' processes per GB received.
     sink_cpu_s_per_gb: f64,
     keeping_sink_cpu_s_per_gb: f64,
 }
 
-/// What a process took in, in a round.
+/// The rate of a process in one round.
 #[derive(Clone, Copy)]
 struct Rate {
     gb_per_s: f64,
@@ -46,7 +47,7 @@ impl Rate {
         Self { gb_per_s: gb_per_s(bytes, seconds), cpu_s_per_gb: cpu_seconds / (bytes as f64 / 1e9) }
     }
 
-    /// The median of each.
+    /// Returns the median of each figure.
     fn median(rates: &[Self]) -> Self {
         let of = |value: fn(&Self) -> f64| median(rates.iter().map(value).collect());
         Self { gb_per_s: of(|rate| rate.gb_per_s), cpu_s_per_gb: of(|rate| rate.cpu_s_per_gb) }
@@ -75,7 +76,7 @@ pub(crate) fn measure(
         for (&kind, rates) in kinds.iter().zip(&mut rates) {
             let rate =
                 runtime.block_on(relay_rate(&client, &relay, kind, partial_bytes * leaves as usize))?;
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 rates.push(rate);
             }
@@ -105,7 +106,7 @@ pub(crate) fn measure(
     Ok(kinds.iter().zip(rates).map(figure).collect())
 }
 
-/// Has a sink written to, over and over from so many bytes by each of the writers.
+/// Measures a sink with `writers` writers, each of which sends the same `bytes` bytes repeatedly.
 fn sink_rate(writers: u32, keeps: usize, bytes: usize) -> Result<Rate, Failure> {
     let mut sink = Played::start(&Part::Sink { keeps })?;
     let writer = Part::Writer { bytes, to: sink.addr.clone() };
@@ -117,7 +118,7 @@ fn sink_rate(writers: u32, keeps: usize, bytes: usize) -> Result<Rate, Failure> 
     Ok(Rate::of(bytes as usize, began_at.elapsed().as_secs_f64(), cpu))
 }
 
-/// Has calls answered that the relay takes so many bytes in for.
+/// Measures calls in which the relay receives `bytes_of_call` bytes each.
 async fn relay_rate(
     client: &Client,
     relay: &Played,
@@ -146,7 +147,7 @@ async fn relay_rate(
     Ok(Rate::of(bytes, began_at.elapsed().as_secs_f64(), relay.processor_seconds()? - cpu))
 }
 
-/// All of them side by side.
+/// Runs all futures concurrently.
 async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut ended: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();

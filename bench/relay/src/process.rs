@@ -1,4 +1,4 @@
-//! The other processes of the measurement: this very program, run again.
+//! The other processes of the measurement: this program, run again.
 
 use crate::Failure;
 use crate::partials::{Kind, Ready, service};
@@ -7,29 +7,29 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use treefold::Node;
 
-/// What a process that has a part finds in its environment.
+/// The environment variable that contains the role of a process.
 const PART: &str = "TREEFOLD_BENCH_RELAY";
-/// What a sink asks of the kernel at a time, and all that a plain one has for what it reads.
+/// Bytes of one read of a sink, and the whole buffer of a plain one.
 pub(crate) const BLOCK: usize = 256 << 10;
 
-/// What /proc counts in, on every Linux that has it (USER_HZ).
+/// The unit of times in /proc, on every Linux that has it (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process is to do until nobody holds its standard input any more.
+/// The role of a process, until its standard input is closed.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// Fold.
+    /// Fold partials.
     Relay { leaves: u32 },
-    /// Answer with partials of so many bytes.
+    /// Answer with partials of `bytes` bytes.
     Leaf { at: u32, leaves: u32, bytes: usize, join: String },
-    /// Take whatever comes, and count it. What each connection brought last, so many bytes of it, stays.
+    /// Receive and count bytes. Keeps the last `keeps` bytes of each connection.
     Sink { keeps: usize },
-    /// Write the same bytes to a sink over and over.
+    /// Write the same bytes to a sink repeatedly.
     Writer { bytes: usize, to: String },
 }
 
 impl Part {
-    /// `None` for the process that measures.
+    /// Reads the role from the environment; `None` in the measuring process.
     pub(crate) fn of_environment() -> Option<Self> {
         let text = std::env::var(PART).ok()?;
         let words: Vec<&str> = text.split(' ').collect();
@@ -56,7 +56,7 @@ impl Part {
         }
     }
 
-    /// Plays it. The first line of standard output says where it listens.
+    /// Runs the role. The first line on standard output is its listening address.
     pub(crate) fn play(self) -> Result<(), Failure> {
         match self {
             Self::Relay { leaves } => serve(Node::builder().relay().workers(1).service(service(leaves))),
@@ -75,7 +75,7 @@ fn until_let_go() -> std::io::Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new()).map(drop)
 }
 
-/// A node on the program's first thread, as `treefold node` has it.
+/// Runs a node on the program's first thread, as `treefold node` does.
 fn serve(node: treefold::NodeBuilder) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -86,7 +86,8 @@ fn serve(node: treefold::NodeBuilder) -> Result<(), Failure> {
     })
 }
 
-/// Takes whatever comes by any connection, a thread each, and says how many bytes came whenever it is asked.
+/// Receives bytes from all connections, with a thread for each, and prints their number for each line of
+/// input.
 fn sink(keeps: usize) -> Result<(), Failure> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -117,7 +118,7 @@ fn write_to(to: &str, bytes: usize) -> Result<(), Failure> {
     Ok(until_let_go()?)
 }
 
-/// A process that plays a part, and ends with this.
+/// A process with a role, which ends when this is dropped.
 pub(crate) struct Played {
     child: Child,
     stdin: ChildStdin,
@@ -141,16 +142,17 @@ impl Played {
         if played.addr.is_empty() { Err("a process ended before it was ready".into()) } else { Ok(played) }
     }
 
-    /// Seconds of processor that it has used.
+    /// Returns the processor seconds that it has used.
     pub(crate) fn processor_seconds(&self) -> Result<f64, Failure> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // Behind the command's name, which is in parentheses: utime and stime are the twelfth and the thirteenth.
+        // The command's name is in parentheses. Behind it, utime and stime are the twelfth and the thirteenth
+        // field.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
         let ticks = fields.skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
         Ok(f64::from(ticks) / TICKS_PER_SECOND)
     }
 
-    /// Asks a sink how many bytes have come.
+    /// Asks a sink for the number of bytes received.
     pub(crate) fn bytes(&mut self) -> Result<u64, Failure> {
         writeln!(self.stdin, "how many?")?;
         let mut line = String::new();
@@ -161,7 +163,7 @@ impl Played {
 
 impl Drop for Played {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // If it has ended already, these calls fail harmlessly.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

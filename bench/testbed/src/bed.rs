@@ -1,7 +1,8 @@
-//! A testbed that stands: network, indexes, nodes that know each other, and the words to ask for.
+//! A running testbed: network, indexes, nodes that know each other, and the words for queries.
 //!
-//! Hosts are named by what they are for: `front0`, `client0`, `relay0`, `back0`, each numbered through all racks. Back-end
-//! p holds partition p and stands in rack p mod racks, so that every run of partitions is spread over the racks evenly.
+//! Hosts are named by their purpose: `front0`, `client0`, `relay0`, `back0`, each numbered through all racks.
+//! Back-end p holds partition p and is in rack p mod racks, so every range of partitions is spread evenly
+//! over the racks.
 
 use crate::group::Groups;
 use crate::guard::Guard;
@@ -14,30 +15,30 @@ use std::time::{Duration, Instant};
 use treefold::Client;
 use treefold_search::{Bar, IndexOptions, Run, SERVICE, Words, WordsParams};
 
-/// How long all nodes may take to know each other.
+/// Most time until all nodes know each other.
 const MEET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Words to ask for: so many of the most frequent, of so many letters at least.
+/// The words for queries: this many of the most frequent ones, with at least this many letters.
 const WORDS: usize = 2_000;
 const WORD_LETTERS_MIN: usize = 4;
 
-/// How much text of each partition is looked through for them.
+/// Bytes of text of each partition that are searched for these words.
 const WORDS_BYTES_MAX: u64 = 1 << 20;
 
-/// The deadline of what is asked before anything is measured.
+/// The deadline of calls before the measurement.
 const ASK_DEADLINE: Duration = Duration::from_secs(120);
 
-/// What is to stand where.
+/// The planned hosts of a testbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) racks: usize,
     pub(crate) back_ends: u32,
     pub(crate) relays_per_rack: usize,
-    /// How much of a processor each relay has, when it is not to have what it can get.
+    /// Share of a processor for each relay; `None` sets no limit.
     pub(crate) relay_processors: Option<f64>,
 }
 
-/// Everything, up and running. Dropped in this order: nodes, their network, what is left on disk.
+/// A complete running testbed. Fields are dropped in this order: nodes, their network, files on disk.
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) nodes: Vec<Node>,
@@ -48,10 +49,10 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Sets it up.
+    /// Sets up the testbed.
     ///
     /// # Errors
-    /// Whatever was refused, in words for whoever started the benchmark.
+    /// A message for the user about the step that failed.
     pub(crate) fn new(settings: &Settings, plan: Plan) -> Result<Self, String> {
         let groups = match plan.relay_processors {
             Some(_) => {
@@ -107,7 +108,7 @@ impl Bed {
                 arguments.extend(one.map(str::to_owned).into_iter().chain([serve]));
             }
             let node = Spawned::new(&settings.treefold, host, &self.cluster, &arguments)?;
-            // The first must listen before the others knock.
+            // The first node must listen before the others connect to it.
             if name == "front0" {
                 self.nodes.push(node.listening()?);
             } else {
@@ -122,7 +123,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Returns once every front knows everybody.
+    /// Waits until every front knows all nodes.
     fn meet(&self) -> Result<(), String> {
         for front in 0..self.plan.racks {
             self.ask(front, async |client: &Client| {
@@ -133,7 +134,10 @@ impl Bed {
                     match in_sight >= self.nodes.len() {
                         true => return Ok(()),
                         false if Instant::now() >= give_up_at => {
-                            return Err(format!("{in_sight} of {} nodes in sight", self.nodes.len()));
+                            return Err(format!(
+                                "only {in_sight} of {} nodes found each other in time",
+                                self.nodes.len()
+                            ));
                         }
                         false => tokio::time::sleep(Duration::from_millis(50)).await,
                     }
@@ -143,12 +147,12 @@ impl Bed {
         Ok(())
     }
 
-    /// The address of a front.
+    /// Returns the address of a front.
     pub(crate) fn front(&self, number: usize) -> String {
         format!("{}:{PORT}", self.network.host(&format!("front{number}")).address)
     }
 
-    /// Has something done on the host of a front, by a client of it.
+    /// Runs `work` on the host of a front, with a client of that front.
     pub(crate) fn ask<T: Send>(
         &self,
         front: usize,
@@ -165,7 +169,7 @@ impl Bed {
         host.space.run(inside).map_err(|error| error.to_string())?
     }
 
-    /// The words that are most frequent in what is searched.
+    /// Returns the most frequent words in the searched text.
     pub(crate) fn words(&self) -> Result<Vec<String>, String> {
         let params = WordsParams { bytes_max: Some(WORDS_BYTES_MAX), ..WordsParams::default() };
         let counts: Run = self.ask(0, async |client: &Client| {
@@ -181,7 +185,7 @@ impl Bed {
     }
 }
 
-/// A client of the node at an address, from wherever this thread is.
+/// Connects a client to the node at an address, from the network of this thread.
 pub(crate) async fn connect(address: &str, cluster: &str) -> Result<Client, String> {
     let client = Client::builder().at([address]).cluster(cluster).connect().await;
     client.map_err(|error| format!("{address} can't be reached: {error}"))
@@ -206,17 +210,17 @@ fn hosts(settings: &Settings, plan: Plan) -> Vec<HostPlan> {
     hosts
 }
 
-/// A bar over so many steps.
+/// Creates a progress bar over `steps` steps.
 pub(crate) fn progress(what: &str, steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {pos}/{len} {wide_bar} {msg}");
     let bar = ProgressBar::new(steps as u64);
     bar.with_style(style.expect("invariant: the template is well-formed")).with_prefix(what.to_owned())
 }
 
-/// What a person or a script needs to know to look at it, or to see that it is gone.
+/// A description for a user or a script, to inspect the testbed or to check that it is gone.
 #[derive(serde::Serialize)]
 pub(crate) struct Shown {
-    /// Nodes, and the guard.
+    /// The processes of the nodes and of the guard.
     processes: Vec<u32>,
     hosts: Vec<ShownHost>,
     directory: PathBuf,
@@ -226,7 +230,7 @@ pub(crate) struct Shown {
 struct ShownHost {
     name: String,
     address: String,
-    /// For nsenter --net.
+    /// The path for nsenter --net.
     space: String,
     mbit: u32,
 }

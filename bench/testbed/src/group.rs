@@ -1,16 +1,17 @@
-//! A share of a processor, no more: control groups of version 1 or 2.
+//! Limits processes to a share of a processor, by control groups of version 1 or 2.
 //!
-//! Links can be made slow, and so must processors be where a relay's work and not its link is to be the bottleneck, or
-//! where two relays are to have two machines' worth of it. A group holds its processes to a quota of a period.
+//! If a relay's work and not its link must be the bottleneck, its processor must be slow, as its link is in
+//! the other experiments. Likewise, two relays must have the processing power of two machines. A group limits
+//! its processes to a quota of each period.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How often a quota is given anew.
+/// Period of a quota.
 const PERIOD_US: u32 = 10_000;
 
-/// Where groups of this process go.
+/// The place of this process's control groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     base: PathBuf,
@@ -24,7 +25,7 @@ enum Version {
 }
 
 impl Groups {
-    /// Where they would go, if this system has any; nothing is made yet.
+    /// Finds the place for groups, if this system has control groups for processors. Creates nothing.
     pub(crate) fn find() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/mounts").ok()?;
         let name = format!("treefold-testbed-{}", std::process::id());
@@ -51,12 +52,12 @@ impl Groups {
         }
     }
 
-    /// The directory that all of them are below.
+    /// Returns the directory that contains all groups.
     pub(crate) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// Holds a process, with all its threads, to so much of a processor.
+    /// Limits a process, with all its threads, to a share of a processor.
     pub(crate) fn hold(&self, name: &str, process: u32, processors: f64) -> io::Result<()> {
         let group = self.base.join(name);
         fs::create_dir_all(&group)?;

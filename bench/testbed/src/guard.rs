@@ -1,8 +1,8 @@
-//! Who cleans up after this process, whatever becomes of it: a shell that waits for the end of a pipe.
+//! Cleans up after this process, however it ends: a shell that waits for the end of a pipe.
 //!
-//! Namespaces and processes vanish by themselves. What has a name in a file system does not: the directory of indexes, and
-//! control groups. The guard is told of both before anything is put into them, has a process group of its own, and ignores
-//! what a terminal sends, so it is there when this process is killed in the middle of anything.
+//! Namespaces and processes vanish by themselves. Names in a file system do not: the directory of indexes,
+//! and control groups. The guard knows both before anything is put into them. It has a separate process group
+//! and ignores signals from a terminal, so it survives if this process is killed at any point.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
 
-/// `$1` is a directory to remove with what is in it, `$2` a control group with its children, where there is one. Their
-/// processes are dying, which takes a moment.
+/// `$1` is a directory to remove with its content. `$2` is a control group to remove with its children, or
+/// empty. The processes in the groups are dying, which takes a moment, so removal is retried.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 cat >/dev/null
@@ -24,7 +24,7 @@ done
 rm -rf -- "$1"
 "#;
 
-/// A directory that is gone soon after this process is.
+/// A directory that is removed soon after this process ends.
 #[derive(Debug)]
 pub(crate) struct Guard {
     directory: PathBuf,
@@ -33,9 +33,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Makes a directory; `group` may be made by whoever wants it.
+    /// Creates the directory and the guard. `group` need not exist; it is removed if it does.
     pub(crate) fn new(group: Option<&Path>) -> io::Result<Self> {
-        // The name is the directory's; removing it is the guard's.
+        // The guard removes the directory; `TempDir` must not.
         let directory = TempDir::with_prefix("treefold-testbed-")?.keep();
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "guard"]).arg(&directory);
@@ -45,22 +45,22 @@ impl Guard {
         Ok(Self { directory, shell, pipe })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The shell's process.
+    /// Returns the shell's process id.
     pub(crate) fn process(&self) -> u32 {
         self.shell.id()
     }
 }
 
 impl Drop for Guard {
-    /// Lets it clean up, and waits for it.
+    /// Lets the shell clean up, and waits for it.
     fn drop(&mut self) {
         drop(self.pipe.take());
-        // If it can't be waited for it is gone.
+        // If waiting fails, the shell has already ended.
         let _ = self.shell.wait();
     }
 }

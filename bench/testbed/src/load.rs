@@ -1,7 +1,7 @@
-//! Clients that ask one thing after another, as many at a time as there are, and what they saw.
+//! Clients that make calls in a closed loop, and the figures they observe.
 //!
-//! Each rack's clients sit on their own host and talk to one front, as a search service's users do. Every answer must be
-//! full: one that is not ends the measurement.
+//! Each rack's clients run on a separate host and talk to one front, as the users of a search service do.
+//! Every answer must be full; any other answer ends the measurement.
 
 use crate::bed::{Bed, connect};
 use crate::usage::{Moment, Usage};
@@ -13,53 +13,57 @@ use tokio::task::LocalSet;
 use treefold::{Client, PartitionSet, Shape, Status};
 use treefold_search::{Categorise, CategoriseParams, Sample, SampleParams};
 
-/// Long enough for whatever waits behind everybody else's partials at a slow link.
+/// Long enough to wait behind all other partials at a slow link.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Between two looks at whether it is over.
+/// Interval of checking for the end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What goes before a measurement, as a part of its length, at least. It also lasts until there have been as many answers
-/// as there are clients: at a slow link the first come too soon, when nobody else waits yet.
+/// Least length of the warm-up, as a part of the measurement's length.
+///
+/// The warm-up also lasts until there have been as many answers as clients. At a slow link, the first answers
+/// come too soon, because no other client is waiting yet.
 const WARM_UP: f64 = 0.6;
 
-/// A measurement, too, lasts until each client has had so many answers on the average: behind a slow link they come in
-/// bunches, one from each client, and less than a bunch or two would be no rate.
+/// Least answers per client, on average, in a measurement.
+///
+/// Behind a slow link, answers come in bunches, one from each client. Fewer than one or two bunches would not
+/// give a rate.
 const ANSWERS_MIN: u64 = 2;
 
-/// How long either may take for that.
+/// Most time that the warm-up and the measurement may each take for that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Words of a query, as in the paper.
 const QUERY_WORDS: usize = 3;
 
-/// Documents that a partition gives, and how much of each: some 32 KB together, so that at a fortieth of the paper's
-/// speed an answer takes as long as there.
+/// Documents from each partition, and bytes of each: about 32 KB together. At a fortieth of the paper's
+/// speed, an answer then takes as long as in the paper.
 const DOCUMENTS: u32 = 8;
 const TEXT_BYTES: u32 = 4 << 10;
 
-/// How long links are given to fall silent after a measurement.
+/// Most time for links to become idle after a measurement.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is asked.
+/// The request of the clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Work {
-    /// Whole texts, of which this share is kept.
+    /// Whole texts, of which a share is kept.
     Sample { ratio: f64 },
-    /// Whole texts, which folds read.
+    /// Whole texts, which the folds read.
     Categorise,
 }
 
-/// Clients of one front.
+/// The clients of one front.
 #[derive(Clone, Debug)]
 pub(crate) struct Deployment {
-    /// Front and clients' host have this number.
+    /// The number of the front, and of the clients' host.
     pub(crate) front: usize,
     pub(crate) clients: u32,
     pub(crate) partitions: PartitionSet,
 }
 
-/// Everything that asks at a time.
+/// All concurrent clients, with their request.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) work: Work,
@@ -72,15 +76,15 @@ pub(crate) struct Load {
 struct Answer {
     at: Instant,
     took: Duration,
-    /// Text that partitions gave for it.
+    /// Bytes of text that the partitions sent for it.
     given_bytes: u64,
 }
 
-/// What clients saw, and what it took.
+/// The figures that clients observed, and the resources used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) answers_per_s: f64,
-    /// Text of partial results that became answers.
+    /// Text of the partial results that became answers.
     pub(crate) folded_mbit: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
@@ -88,7 +92,7 @@ pub(crate) struct Seen {
 }
 
 impl Load {
-    /// Lets the clients ask, and looks at what comes in the middle.
+    /// Runs the clients, and evaluates the answers after the warm-up.
     pub(crate) fn measure(
         &self,
         bed: &Bed,
@@ -116,7 +120,7 @@ impl Load {
         Ok(seen(&answers, &before, &after, bed))
     }
 
-    /// One deployment's clients, until they are told to stop.
+    /// Runs one deployment's clients until `stop` is set.
     fn ask(
         &self,
         bed: &Bed,
@@ -177,7 +181,7 @@ impl Load {
             counted = answers.borrow().len() as u64;
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        // Dropping a call cancels it throughout its tree.
+        // Dropping a call cancels it in its whole tree.
         lanes.iter().for_each(tokio::task::JoinHandle::abort);
         match failed.borrow_mut().take() {
             Some(problem) => Err(problem),
@@ -221,12 +225,13 @@ impl Load {
             (Status::Full, Some(given_bytes)) => {
                 Ok(Answer { at: Instant::now(), took: began.elapsed(), given_bytes })
             }
-            (status, _) => Err(format!("an answer was {}", status.name())),
+            (status, _) => Err(format!("expected a full answer, found {}", status.name())),
         }
     }
 }
 
-/// Waits, looks, waits, looks; sooner over when the clients are.
+/// Waits for the warm-up, takes the first moment, waits for the measurement, takes the second. Ends early if
+/// the clients do.
 fn watch(
     bed: &Bed,
     seconds: f64,
@@ -250,7 +255,8 @@ fn watch(
     Ok((before, Moment::of(bed)?))
 }
 
-/// Returns once nothing comes to a front any more: what one measurement left on its way must not count in the next.
+/// Waits until the fronts' links are idle, so that leftover traffic of one measurement does not count in the
+/// next.
 fn await_silence(bed: &Bed) -> Result<(), String> {
     let give_up_at = Instant::now() + SILENCE_TIMEOUT;
     let mut before = Moment::of(bed).map_err(|error| error.to_string())?;
@@ -285,7 +291,7 @@ pub(crate) fn quantile_ms(ascending: &[Duration], share: f64) -> f64 {
     treefold_figures::quantile(ascending, share).map_or(0.0, |took| took.as_secs_f64() * 1e3)
 }
 
-/// SplitMix64: the same queries for every shape of one repeat.
+/// SplitMix64: gives the same queries for every shape of one repeat.
 struct Draw(u64);
 
 impl Draw {
@@ -307,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_values_that_were_measured() {
+    fn quantiles_are_measured_values() {
         let all: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
         assert_eq!(quantile_ms(&all, 0.50).round(), 50.0);
         assert_eq!(quantile_ms(&all, 0.99).round(), 99.0);

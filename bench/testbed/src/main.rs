@@ -1,18 +1,18 @@
 //! `treefold-testbed`: NetAgg's testbed (§4.2) on one machine.
 //!
-//! Racks are switches of network namespaces, hosts are namespaces with a slow link each, relays have links ten times
-//! faster, as in the paper; on every host runs a real `treefold node`. Speeds are chosen so that links, and not this
-//! machine's processors, are the bottleneck; every figure comes with the link that was fullest and with how busy the
-//! machine was, so that one sees where that failed.
+//! Racks are switches between network namespaces. Hosts are namespaces with a slow link each. Relays have
+//! links ten times faster, as in the paper. A real `treefold node` runs on every host. The speeds are chosen
+//! so that the links, and not this machine's processors, are the bottleneck. Every figure comes with the most
+//! loaded link and the load of the machine, which show whether that held.
 //!
-//! It takes the rights to make network namespaces, and says so when it has none. Whatever it makes is gone when it is,
-//! however it ends.
+//! It needs the rights to make network namespaces, and reports an error without them. Everything it creates
+//! is removed when it ends, however it ends.
 //!
 //! - `space`, `network`: namespaces and the links between them.
-//! - `node`, `group`, `guard`: processes, what they may use, and who cleans up after them.
-//! - `bed`: all that together, ready to be asked.
-//! - `load`, `usage`, `report`: clients, what was used meanwhile, and tables.
-//! - `experiment`: what is measured.
+//! - `node`, `group`, `guard`: processes, their limits, and the cleanup after them.
+//! - `bed`: all of these together, ready for calls.
+//! - `load`, `usage`, `report`: clients, the resources used, and tables.
+//! - `experiment`: the experiments.
 
 mod bed;
 mod experiment;
@@ -35,10 +35,10 @@ use settings::{Settings, folder_default, treefold_beside};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The exit code where a testbed can't be set up at all, which test harnesses take for skipped.
+/// The exit code if no testbed can be set up on this machine. Test harnesses treat it as skipped.
 const CANT_RUN_HERE: u8 = 77;
 
-/// Measures of a quick run: enough to see that everything works, too little for figures.
+/// Parameters of a quick run: enough to check that everything works, too little for figures.
 const QUICK_SECONDS: f64 = 1.5;
 const QUICK_FILES: u64 = 400;
 
@@ -50,13 +50,13 @@ struct Options {
     what: What,
     #[command(flatten)]
     how: How,
-    /// How to print.
+    /// Output format.
     #[arg(short = 'o', value_enum, default_value = "text", global = true)]
     output: Output,
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done, 1 something went wrong, 2 the arguments make no sense, 77 no testbed can be set up here (it takes
+Exit codes: 0 success, 1 failure, 2 invalid arguments, 77 no testbed can be set up here (it takes
 root's rights, or CAP_SYS_ADMIN and CAP_NET_ADMIN, and the tools ip and tc of iproute2)
 
 Examples:
@@ -66,34 +66,34 @@ Examples:
 
 #[derive(Args)]
 struct How {
-    /// The treefold program; by default the one beside this one.
+    /// Path of the treefold program; by default the one beside this program.
     #[arg(long, global = true)]
     treefold: Option<PathBuf>,
-    /// The folder whose text files are searched; by default the sources that cargo has, else /usr/share/doc.
+    /// Folder whose text files are searched; by default cargo's sources, otherwise /usr/share/doc.
     #[arg(long, global = true)]
     folder: Option<PathBuf>,
-    /// How many of its files.
+    /// Number of its files to index.
     #[arg(long, global = true, default_value_t = 6_000)]
     files: u64,
-    /// Links of back-ends and fronts, Mbit/s.
+    /// Speed of the links of back-ends and fronts, in Mbit/s.
     #[arg(long, global = true, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     edge_mbit: u32,
-    /// Links of relays.
+    /// Speed of the relays' links, in Mbit/s.
     #[arg(long, global = true, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     relay_mbit: u32,
-    /// The link between two racks; by default as fast as a relay's.
+    /// Speed of the link between two racks, in Mbit/s; by default that of a relay.
     #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     uplink_mbit: Option<u32>,
-    /// How long each measurement takes, after a warm-up.
+    /// Seconds of each measurement, after a warm-up.
     #[arg(long, global = true, default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// How often each case is measured.
+    /// Measurements of each case.
     #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
-    /// Only these series, by name; may be repeated.
+    /// Run only this series, by name; may be repeated.
     #[arg(long, global = true)]
     series: Vec<String>,
-    /// A few cases, once, for a moment: whether it works.
+    /// Run a few short cases once, to check that everything works.
     #[arg(long, global = true)]
     quick: bool,
 }
@@ -106,23 +106,24 @@ enum Output {
 
 #[derive(Clone, Copy, Subcommand)]
 enum What {
-    /// Search with bulky partial results: throughput and latency against the number of clients (figures 16, 17).
+    /// Measure search with large partial results: throughput and latency against the number of clients
+    /// (figures 16, 17).
     Clients,
-    /// The same against the share of partial results that is kept (figure 18).
+    /// Measure the same against the share of partial results that is kept (figure 18).
     Ratio,
-    /// One rack against two, by back-ends of a rack (figure 19).
+    /// Compare one rack with two, by back-ends of a rack (figure 19).
     Racks,
-    /// One relay against two in a rack, where folding is dear (figure 20).
+    /// Compare one relay with two in a rack, with expensive folds (figure 20).
     ScaleOut,
-    /// A word count of sorted runs: time against the share that is left (figure 23).
+    /// Measure a word count of sorted runs: time against the remaining share (figure 23).
     Words,
-    /// The same against how much there is (figure 24).
+    /// Measure the same against the amount of data (figure 24).
     WordsSize,
-    /// Set two racks up, say on one line of JSON what is there, and keep it until this process is ended.
+    /// Set up two racks, describe them in one line of JSON, and keep them until this process ends.
     Up,
 }
 
-/// What scripts get.
+/// The JSON output of an experiment.
 #[derive(Serialize)]
 struct Reported<'a, T> {
     experiment: &'a str,
@@ -134,8 +135,8 @@ struct Reported<'a, T> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    if (0.1..=600.0).contains(&seconds) { Ok(seconds) } else { Err("0.1 to 600 seconds".to_owned()) }
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    if (0.1..=600.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.1 to 600 seconds".to_owned()) }
 }
 
 impl How {
@@ -144,8 +145,8 @@ impl How {
         let folder = self.folder.or_else(folder_default);
         Ok(Settings {
             treefold: treefold
-                .ok_or("no treefold beside this program: build it, or name it with --treefold")?,
-            folder: folder.ok_or("nothing to search: name a folder with --folder")?,
+                .ok_or("there is no treefold beside this program: build it, or name it with --treefold")?,
+            folder: folder.ok_or("there is no folder to search: name one with --folder")?,
             files: if self.quick { QUICK_FILES } else { self.files },
             edge_mbit: self.edge_mbit,
             relay_mbit: self.relay_mbit,
@@ -183,7 +184,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets up the least network there is, to see whether that can be done.
+/// Sets up the smallest network, to check whether that is possible.
 fn try_out() -> std::io::Result<()> {
     let plan = |name: &str| HostPlan { name: name.to_owned(), rack: 0, mbit: 1 };
     Network::new(&[plan("front0"), plan("back0")], 1).map(drop)

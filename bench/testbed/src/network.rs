@@ -1,4 +1,4 @@
-//! Racks, each a switch with hosts around it, all of them namespaces, and the links between them.
+//! Racks: each is a switch with hosts. All of them are namespaces, with links between them.
 //!
 //! ```text
 //!   host ══ edge ══╗                    ╔══ edge ══ host
@@ -6,28 +6,30 @@
 //!   relay ═ fast ══╝                    ╚══ fast ═ relay
 //! ```
 //!
-//! A link is a veth pair with a token bucket at both ends: what leaves the host is shaped there, what comes to it is shaped,
-//! and queues, at the switch, as at a real one. Nothing is ever put into the namespace this program was started in.
+//! A link is a veth pair with a token bucket at both ends. Traffic from the host is shaped at the host.
+//! Traffic to the host is shaped, and queued, at the switch, as at a real one. Nothing is ever put into the
+//! namespace in which this program was started.
 
 use crate::space::Space;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-/// What a queue in front of a link holds: a shallow switch buffer.
+/// Bytes of the queue in front of a link: a shallow switch buffer.
 const QUEUE_BYTES: u32 = 256 << 10;
 
-/// What may leave a link at once: the largest piece the kernel hands over, so that none has to be cut up.
+/// Bytes that may leave a link at once: the largest piece that the kernel passes on, so that no piece is
+/// split.
 const BURST_BYTES: u32 = 66 << 10;
 
-/// The most hosts of a rack, by its part of the addresses.
+/// Most hosts, limited by the host part of the addresses.
 const RACK_HOSTS_MAX: usize = 200;
 
-/// A host that is to be.
+/// A planned host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostPlan {
     pub(crate) name: String,
     pub(crate) rack: usize,
-    /// Of its link, both ways.
+    /// Speed of its link, in both directions.
     pub(crate) mbit: u32,
 }
 
@@ -41,29 +43,32 @@ pub(crate) struct Host {
     port: String,
 }
 
-/// Everything there is.
+/// All switches and hosts.
 #[derive(Debug)]
 pub(crate) struct Network {
     switches: Vec<Space>,
     pub(crate) hosts: Vec<Host>,
-    /// Of the link between the switches.
+    /// Speed of the link between the switches.
     pub(crate) uplink_mbit: u32,
 }
 
-/// What links have carried so far, in bytes.
+/// Bytes that the links have carried so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    /// By host: to it, and from it.
+    /// Per host: to it, and from it.
     pub(crate) hosts: Vec<(u64, u64)>,
     /// Between the switches: to the first, and from it.
     pub(crate) uplink: (u64, u64),
 }
 
 impl Network {
-    /// Sets it up: one or two racks.
+    /// Sets up one or two racks.
     pub(crate) fn new(plans: &[HostPlan], uplink_mbit: u32) -> io::Result<Self> {
         let racks = plans.iter().map(|plan| plan.rack + 1).max().unwrap_or(1);
-        assert!(racks <= 2 && plans.len() <= RACK_HOSTS_MAX, "invariant: plans are this program's own");
+        assert!(
+            racks <= 2 && plans.len() <= RACK_HOSTS_MAX,
+            "invariant: this program plans at most two racks of few hosts"
+        );
         let switches: Vec<Space> = (0..racks).map(|_| Space::new()).collect::<Result<_, _>>()?;
         for switch in &switches {
             configure(
@@ -115,7 +120,7 @@ impl Network {
         Ok(())
     }
 
-    /// What the links have carried so far.
+    /// Returns the bytes that the links have carried so far.
     pub(crate) fn carried(&self) -> io::Result<Carried> {
         let read = || std::fs::read_to_string("/proc/thread-self/net/dev");
         let tables: Vec<String> =
@@ -128,10 +133,11 @@ impl Network {
                 .split_whitespace()
                 .filter_map(|figure| figure.parse().ok())
                 .collect();
-            // Received is the first figure, sent the ninth; the switch sends what comes to the host.
+            // Received is the first figure, sent the ninth. The switch sends the traffic that goes to the
+            // host.
             match figures[..] {
                 [received, _, _, _, _, _, _, _, sent, ..] => Ok((sent, received)),
-                _ => Err(io::Error::other(format!("the kernel does not count {port}"))),
+                _ => Err(io::Error::other(format!("the kernel has no counters for {port}"))),
             }
         };
         let hosts = self.hosts.iter().map(|host| of(host.plan.rack, &host.port)).collect::<Result<_, _>>()?;
@@ -139,10 +145,10 @@ impl Network {
         Ok(Carried { hosts, uplink })
     }
 
-    /// The first host of this name.
+    /// Returns the first host with this name.
     pub(crate) fn host(&self, name: &str) -> &Host {
         let found = self.hosts.iter().find(|host| host.plan.name == name);
-        found.expect("invariant: whoever planned a host asks for it by its name")
+        found.expect("invariant: only planned hosts are asked for")
     }
 }
 
@@ -150,7 +156,7 @@ fn shaped(interface: &str, mbit: u32) -> String {
     format!("qdisc add dev {interface} root tbf rate {mbit}mbit burst {BURST_BYTES} limit {QUEUE_BYTES}\n")
 }
 
-/// Hands a tool of iproute2 its commands, one a line.
+/// Runs a tool of iproute2 with its commands, one per line.
 fn configure(space: &Space, tool: &str, commands: &str) -> io::Result<()> {
     let mut command = Command::new(tool);
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

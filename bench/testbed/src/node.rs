@@ -1,4 +1,4 @@
-//! Node processes, each in a namespace, that live no longer than this process.
+//! Node processes, each in a namespace, that end with this process.
 
 use crate::network::Host;
 use std::io::{self, BufRead, BufReader};
@@ -7,13 +7,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The port of every node: each has a host of its own.
+/// The port of every node; each node has a separate host.
 pub(crate) const PORT: u16 = 7700;
 
-/// How long a node may take until it listens: the first ones look through a folder with cold caches.
+/// Most time until a node listens: the first nodes read a folder with cold caches.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A process that has not yet said that it listens.
+/// A process that has not yet reported that it listens.
 pub(crate) struct Spawned {
     child: Child,
     stdout: Option<ChildStdout>,
@@ -24,12 +24,13 @@ pub(crate) struct Spawned {
 #[derive(Debug)]
 pub(crate) struct Node {
     child: Child,
-    /// Its host's name.
+    /// The name of its host.
     pub(crate) name: String,
 }
 
 impl Spawned {
-    /// Starts `treefold node` on a host. It must be started by a thread that lives as long as it is to.
+    /// Starts `treefold node` on a host. The calling thread must live as long as the process, which ends with
+    /// it.
     pub(crate) fn new(treefold: &Path, host: &Host, cluster: &str, arguments: &[String]) -> io::Result<Self> {
         let mut command = Command::new(treefold);
         command.args(["node", "--listen", &format!("{}:{PORT}", host.address), "--cluster", cluster]);
@@ -42,11 +43,11 @@ impl Spawned {
         Ok(Self { child, stdout, name: host.plan.name.clone() })
     }
 
-    /// Returns once it listens.
+    /// Waits until it listens.
     pub(crate) fn listening(mut self) -> io::Result<Node> {
         let stdout = self.stdout.take().expect("invariant: spawned with a pipe for its output");
         let (said, heard) = mpsc::channel();
-        // Goes on reading, so that a node that prints doesn't meet a closed pipe.
+        // Continues to read, so that a node that prints does not write to a closed pipe.
         std::thread::spawn(move || {
             let lines = BufReader::new(stdout).lines();
             lines.map_while(Result::ok).for_each(|line| drop(said.send(line)));
@@ -55,7 +56,7 @@ impl Spawned {
         match heard.recv_timeout(START_TIMEOUT) {
             Ok(line) if line.starts_with("listening on ") => Ok(node),
             _ => Err(io::Error::other(format!(
-                "the node on {} ended, or said nothing, before it was ready; its own words are above",
+                "the node on {} ended, or printed nothing, before it was ready; its messages are above",
                 node.name
             ))),
         }
@@ -63,7 +64,7 @@ impl Spawned {
 }
 
 impl Node {
-    /// Its process.
+    /// Returns the process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -71,7 +72,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // If it has ended already, these calls fail harmlessly.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! Medians of interleaved runs, as a table for people or a line of JSON for scripts.
+//! Formats medians of interleaved runs, as a table or as a line of JSON.
 
 use crate::load::Seen;
 use serde::Serialize;
 
-/// What several runs of one case gave.
+/// The results of several runs of one case.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) series: String,
-    /// What is varied, and its value here.
+    /// The value of the varied parameter.
     pub(crate) at: f64,
     pub(crate) runs: Vec<Seen>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Point {
     p99_ms: f64,
     fronts_in_mbit: f64,
     relays_in_mbit: f64,
-    /// Of the run whose throughput is the median.
+    /// Of the run whose throughput is nearest to the median.
     fullest: String,
     fullest_percent: f64,
     machine_percent: f64,
@@ -38,7 +38,7 @@ impl Row {
         Self { series: series.to_owned(), at, runs: Vec::new() }
     }
 
-    /// The medians; a row has runs.
+    /// Returns the medians. The row must have runs.
     pub(crate) fn point(&self) -> Point {
         let of = |figure: fn(&Seen) -> f64| median(self.runs.iter().map(figure).collect());
         let folded_mbit = of(|seen| seen.folded_mbit);
@@ -70,7 +70,7 @@ pub(crate) fn median(figures: Vec<f64>) -> f64 {
     treefold_figures::median(figures).unwrap_or(0.0)
 }
 
-/// The rows of an experiment as a table.
+/// Formats the rows of an experiment as a table.
 pub(crate) fn table(varied: &str, points: &[Point]) -> String {
     let head = [
         "series",
@@ -102,7 +102,7 @@ pub(crate) fn table(varied: &str, points: &[Point]) -> String {
     aligned(&lines)
 }
 
-/// Columns under each other.
+/// Aligns the cells in columns.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_under_each_other() {
+    fn columns_are_aligned() {
         let lines = [vec!["a".to_owned(), "b".to_owned()], vec!["ccc".to_owned(), "d".to_owned()]];
         assert_eq!(aligned(&lines), "a    b\nccc  d");
     }

@@ -1,7 +1,8 @@
-//! What was used between two moments: every link, the machine's processors, and whose time it was.
+//! The resources used between two moments: every link, the machine's processors, and the processor time by
+//! role.
 //!
-//! A figure of a testbed on one machine means something only where a link that was made slow is what bounds it. So each
-//! comes with the fullest link and with how busy the machine was.
+//! A figure of a testbed on one machine is meaningful only if a link that was made slow limits it. So each
+//! figure comes with the most loaded link and the load of the machine.
 
 use crate::bed::Bed;
 use crate::network::Carried;
@@ -9,40 +10,40 @@ use std::fs;
 use std::io;
 use std::time::Instant;
 
-/// What /proc counts in, on every Linux that has it (USER_HZ).
+/// The unit of times in /proc, on every Linux that has it (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
-/// Everything counted so far.
+/// All counters at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
     carried: Carried,
     /// Of all processors: busy, and busy or idle.
     machine_ticks: (u64, u64),
-    /// Of each node, in the bed's order.
+    /// Of each node, in the testbed's order.
     node_ticks: Vec<u64>,
 }
 
-/// What was used.
+/// The resources used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) seconds: f64,
-    /// The machine's processors.
+    /// Load of the machine's processors.
     pub(crate) machine_percent: f64,
-    /// How many processors the relays, the back-ends and the fronts kept busy.
+    /// Processors kept busy by the relays, the back-ends and the fronts.
     pub(crate) relay_processors: f64,
     pub(crate) back_end_processors: f64,
     pub(crate) front_processors: f64,
-    /// What came in by the fronts' links, and by the relays', together.
+    /// Traffic into the fronts' links, and into the relays' links, in total.
     pub(crate) fronts_in_mbit: f64,
     pub(crate) relays_in_mbit: f64,
-    /// The link that was used most of what it can carry.
+    /// The link with the highest share of its capacity in use.
     pub(crate) fullest: String,
     pub(crate) fullest_percent: f64,
 }
 
 impl Moment {
-    /// As things stand now.
+    /// Reads all counters now.
     pub(crate) fn of(bed: &Bed) -> io::Result<Self> {
         let node_ticks =
             bed.nodes.iter().map(|node| process_ticks(node.process())).collect::<Result<_, _>>()?;
@@ -54,7 +55,7 @@ impl Moment {
         })
     }
 
-    /// From this one to a later one.
+    /// Computes the usage from this moment to a later one.
     pub(crate) fn until(&self, later: &Self, bed: &Bed) -> Usage {
         let seconds = later.at.duration_since(self.at).as_secs_f64();
         let mut usage = Usage { seconds, ..Usage::default() };
@@ -99,20 +100,21 @@ impl Usage {
     }
 }
 
-/// What a host is for, by its name: the letters before its number.
+/// Returns the role of a host: the letters of its name before the number.
 fn role(name: &str) -> &str {
     name.trim_end_matches(|character: char| character.is_ascii_digit())
 }
 
-/// Ticks of processor time, user and kernel, of a process.
+/// Returns the ticks of processor time, user and kernel, of a process.
 fn process_ticks(process: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may hold anything; after it the state is field 3, user and kernel time 14 and 15.
+    // The name, in parentheses, may contain anything. Behind it, the state is field 3, and user and kernel
+    // time are 14 and 15.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11);
     let ticks: Vec<u64> = fields.take(2).filter_map(|ticks| ticks.parse().ok()).collect();
     match ticks[..] {
         [user, kernel] => Ok(user + kernel),
-        _ => Err(io::Error::other(format!("/proc/{process}/stat can't be read"))),
+        _ => Err(io::Error::other(format!("/proc/{process}/stat has no times"))),
     }
 }
 
@@ -125,7 +127,7 @@ fn machine_ticks() -> io::Result<(u64, u64)> {
             let busy = user + nice + system + interrupts + soft + stolen;
             Ok((busy, busy + idle + waiting))
         }
-        _ => Err(io::Error::other("/proc/stat has no line of all processors")),
+        _ => Err(io::Error::other("/proc/stat has no line for all processors")),
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_and_this_machine_have_used_something() {
+    fn ticks_of_this_process_and_machine_are_readable() {
         assert!(process_ticks(std::process::id()).is_ok());
         let (busy, all) = machine_ticks().unwrap();
         assert!(busy > 0 && busy <= all);

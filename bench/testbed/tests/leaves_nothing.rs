@@ -1,8 +1,8 @@
-//! A testbed is gone when its process is, and where it can't be set up it says so.
+//! Tests that a testbed is removed when its process ends, and that an impossible testbed is reported.
 //!
-//! It takes root's rights, and a `treefold` that was built beside this program. Where either is missing the test says that
-//! it was skipped, and why.
-#![allow(clippy::unwrap_used, reason = "a test stops at what goes wrong")]
+//! The tests need root's rights, and a `treefold` built beside this program. If either is missing, a test
+//! reports that it was skipped, and why.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first error")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 const TESTBED: &str = env!("CARGO_BIN_EXE_treefold-testbed");
 
-/// The exit code for a machine that a testbed can't be set up on.
+/// The exit code on a machine where no testbed can be set up.
 const CANT_RUN_HERE: i32 = 77;
 
-/// How long the kernel, and the guard, may take to clear up.
+/// Most time for the kernel and the guard to clean up.
 const GONE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The programs cargo has built, side by side.
+/// Returns the treefold that cargo has built beside this program.
 fn treefold() -> Option<PathBuf> {
     let beside = Path::new(TESTBED).with_file_name("treefold");
     beside.is_file().then_some(beside)
@@ -36,7 +36,7 @@ fn command() -> Command {
     command
 }
 
-/// A testbed that stands, and what it said of itself.
+/// Starts a testbed. Returns its process and its description.
 fn up(treefold: &Path) -> Result<(Child, serde_json::Value), i32> {
     let mut child =
         command().arg("--treefold").arg(treefold).arg("up").stdout(Stdio::piped()).spawn().unwrap();
@@ -48,13 +48,13 @@ fn up(treefold: &Path) -> Result<(Child, serde_json::Value), i32> {
     }
 }
 
-/// A process that nobody has waited for yet is dead all the same.
+/// Returns whether a process runs. A zombie counts as dead.
 fn is_alive(process: u64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
-/// The names of this process's own interfaces.
+/// Returns the names of this process's network interfaces.
 fn interfaces() -> Vec<String> {
     let table = fs::read_to_string("/proc/net/dev").unwrap();
     table.lines().skip(2).map(|line| line.split(':').next().unwrap().trim().to_owned()).collect()
@@ -70,7 +70,7 @@ fn assert_soon(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn whatever_ends_a_testbed_nothing_of_it_is_left() {
+fn a_killed_testbed_leaves_nothing_behind() {
     let Some(treefold) = treefold() else {
         return skip("there is no treefold beside treefold-testbed: cargo build -p treefold-cli");
     };
@@ -86,7 +86,7 @@ fn whatever_ends_a_testbed_nothing_of_it_is_left() {
         let directory = PathBuf::from(shown["directory"].as_str().unwrap());
         assert!(processes.len() > 4 && processes.iter().all(|&process| is_alive(process)));
         assert!(directory.is_dir());
-        assert_eq!(interfaces(), own, "nothing is put beside what was there");
+        assert_eq!(interfaces(), own, "no interface may be added here");
 
         let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
         assert!(sent.unwrap().success());
@@ -98,16 +98,16 @@ fn whatever_ends_a_testbed_nothing_of_it_is_left() {
 }
 
 #[test]
-fn without_the_rights_it_says_so_and_ends_with_a_code_of_its_own() {
+fn missing_rights_are_reported_with_exit_code_77() {
     let id = fs::read_to_string("/proc/self/status").unwrap();
     let is_root = id.lines().any(|line| line.starts_with("Uid:\t0\t"));
     let mut command = command();
     command.args(["--treefold", "/bin/true", "clients"]).stdout(Stdio::null()).stderr(Stdio::piped());
     if is_root {
-        // nobody, who may not even be let into the directory this was built in
+        // The user nobody, who may have no access to the build directory.
         command.uid(65_534).gid(65_534);
     }
-    let Ok(child) = command.spawn() else { return skip("nobody may run what root has built") };
+    let Ok(child) = command.spawn() else { return skip("the user nobody can't run a program built by root") };
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(CANT_RUN_HERE), "{said}");

@@ -1,12 +1,12 @@
-//! A filter with state: of each source, only what differs from the last.
+//! A filter with state: passes on only the payloads that differ from the last one of the same endpoint.
 //!
-//! A wave in which nothing changed gives no packet at all. Packets bear no word of who sent them, so this is for
-//! payloads that say so themselves (`host7 degraded`).
+//! If nothing changed in a wave, it sends no packet. Packets do not name their sender, so this suits payloads
+//! that contain it (`host7 degraded`).
 
 use std::collections::BTreeMap;
 use treefold_guest::{Error, Filter, Packets, Result, Source, Wave, export_filter};
 
-/// The last payload of each endpoint that lives here.
+/// The last payload of each endpoint on this node.
 pub struct Changes(BTreeMap<Source, Vec<u8>>);
 
 impl Filter for Changes {
@@ -21,7 +21,7 @@ impl Filter for Changes {
     fn up(&mut self, wave: Wave<'_>, out: &mut Packets) -> Result {
         for piece in wave.pieces {
             let changed = match piece.source {
-                // or this same filter would not have sent it from there
+                // The same filter at the child has already dropped unchanged payloads.
                 Source::Child(_) => true,
                 Source::Endpoint(_) => match self.0.get_mut(&piece.source) {
                     Some(last) if last == piece.payload => false,

@@ -1,11 +1,11 @@
-//! A reduce with a fault: it takes a parameter for granted.
+//! A reduce with a bug: it assumes that a parameter is given.
 //!
-//! Called without one it panics, and its caller reads where and why, as of any Rust program. The node that it runs on
-//! goes on with the next wave.
+//! Without one it panics. As with any Rust program, its caller gets the message and the place of the panic.
+//! The node continues with the next wave.
 
 use treefold_guest::{Reduce, Result, export_reduce};
 
-/// The partial whose turn it is, by the parameter's first byte.
+/// Selects one of the partials by the parameter's first byte.
 pub struct Chosen;
 
 impl Reduce for Chosen {

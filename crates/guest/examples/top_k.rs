@@ -1,8 +1,8 @@
 //! A reduce: the k best rows of two partials.
 //!
-//! A partial is a run of rows, best first: a score (f64) and a document's number (u64), both little-endian. The
-//! parameter is k, a little-endian u32. Of equal scores the lesser document number is better, so every tree picks the
-//! same rows.
+//! A partial is a run of rows, best first: a score (f64) and a document's number (u64), both little-endian.
+//! The parameter is k, a little-endian u32. Of equal scores, the lesser document number is better, so every
+//! tree picks the same rows.
 
 use std::cmp::Ordering;
 use treefold_guest::{Error, Reduce, Result, export_reduce};
@@ -36,7 +36,7 @@ impl Reduce for TopK {
     }
 }
 
-/// Best first.
+/// Orders rows, best first.
 fn order(a: &[u8; ROW], b: &[u8; ROW]) -> Ordering {
     let row = |row: &[u8; ROW]| {
         let (score, document) = row.split_at(8);

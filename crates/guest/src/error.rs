@@ -1,17 +1,17 @@
-//! What a guest says when it can't give a partial: one line, which travels to whoever called.
+//! The error of a guest: one line of text, which travels to the caller.
 
 use alloc::borrow::Cow;
 use core::fmt;
 
-/// What a guest's functions give.
+/// The result type of a guest's functions.
 pub type Result<T = (), E = Error> = core::result::Result<T, E>;
 
-/// Why there is no partial. A node cuts the text at its limit, by default 512 bytes.
+/// The reason why there is no partial. A node cuts the text at its limit, by default 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Cow<'static, str>);
 
 impl Error {
-    /// An error that says `text`.
+    /// Creates an error with this text.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self(text.into())
     }

@@ -1,7 +1,10 @@
-//! The macros that make a type the guest's export. On a target that is no WebAssembly they expand to nothing, so that
-//! a guest's logic is built and tested like any other crate.
+//! The macros that export a type from the guest.
+//!
+//! On targets other than WebAssembly they expand to nothing, so a guest's logic can be built and tested like
+//! any other crate.
 
-/// Exports a [`Reduce`](crate::Reduce); once per guest, and not beside [`export_filter!`](crate::export_filter).
+/// Exports a [`Reduce`](crate::Reduce). Use it once per guest, and not beside
+/// [`export_filter!`](crate::export_filter).
 #[macro_export]
 macro_rules! export_reduce {
     ($reduce:ty) => {
@@ -18,7 +21,7 @@ macro_rules! export_reduce {
                 params: u32,
                 params_bytes: u32,
             ) -> u64 {
-                // SAFETY: the host has filled the room it was given, and says where.
+                // SAFETY: the host has filled the input buffer and passes the positions in it.
                 unsafe { $crate::raw::reduce::<$reduce>([a, a_bytes], [b, b_bytes], [params, params_bytes]) }
             }
         };
@@ -29,7 +32,8 @@ macro_rules! export_reduce {
     };
 }
 
-/// Exports a [`Filter`](crate::Filter); once per guest, and not beside [`export_reduce!`](crate::export_reduce).
+/// Exports a [`Filter`](crate::Filter). Use it once per guest, and not beside
+/// [`export_reduce!`](crate::export_reduce).
 #[macro_export]
 macro_rules! export_filter {
     ($filter:ty) => {
@@ -41,7 +45,7 @@ macro_rules! export_filter {
 
             #[unsafe(no_mangle)]
             extern "C" fn treefold_filter_open(params: u32, params_bytes: u32) -> u64 {
-                // SAFETY: the host has filled the room it was given, and says where.
+                // SAFETY: the host has filled the input buffer and passes the positions in it.
                 unsafe { $crate::raw::open(&FILTER, [params, params_bytes]) }
             }
 
@@ -64,7 +68,7 @@ macro_rules! export_filter {
 
             #[unsafe(no_mangle)]
             extern "C" fn treefold_filter_holds_from() -> u64 {
-                // SAFETY: called by the host, between its other calls.
+                // SAFETY: the host calls this between its other calls.
                 unsafe { $crate::raw::holds_from(&FILTER) }
             }
 
@@ -87,7 +91,7 @@ macro_rules! export_filter {
     };
 }
 
-/// What every guest exports.
+/// The exports of every guest.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_abi {
@@ -97,13 +101,13 @@ macro_rules! export_abi {
 
         #[unsafe(no_mangle)]
         extern "C" fn treefold_alloc(bytes: u32) -> u32 {
-            // SAFETY: called by the host, between its other calls.
+            // SAFETY: the host calls this between its other calls.
             unsafe { $crate::raw::alloc(bytes) }
         }
 
         #[unsafe(no_mangle)]
         extern "C" fn treefold_trap_text() -> u64 {
-            // SAFETY: called by the host, between its other calls or after one that trapped.
+            // SAFETY: the host calls this between its other calls or after a call that trapped.
             unsafe { $crate::raw::trap_text() }
         }
     };

@@ -1,30 +1,30 @@
-//! A guest's heap: first what its memory begins with, then what it grows by.
+//! A guest's heap: it first uses the free part of the initial memory, then the memory that is added.
 //!
-//! A reduce lives for one invocation and seldom needs more than some pages. The standard library's heap on wasm32
-//! asks for memory at its first allocation all the same, and that is a call of the operating system and page faults
-//! where the rest costs next to nothing. A module's memory is whole pages of 64 KiB, so behind its data there is room;
-//! this heap begins there.
+//! A reduce lives for one invocation and seldom needs more than a few pages. Yet the standard library's heap
+//! on wasm32 requests memory at its first allocation. That costs a system call and page faults, while the
+//! rest of an invocation costs almost nothing. A module's memory consists of whole pages of 64 KiB, so there
+//! is free space behind its data. This heap begins there.
 //!
-//! Blocks have sizes that are powers of two, and a freed one waits in the list of its size. No block is ever split or
-//! joined: what one size has freed no other gets, and the bound on a guest's memory bounds that too. Whoever would
-//! rather have another heap turns the feature `heap` off.
+//! Blocks have sizes that are powers of two, and a freed block goes to the list of its size. Blocks are never
+//! split or joined: memory that one size has freed is not used for another size. The limit on a guest's
+//! memory also limits this waste. To use another heap, turn the feature `heap` off.
 #![cfg_attr(target_arch = "wasm32", allow(unsafe_code))]
 
-/// Bytes of the least block.
+/// Bytes of the smallest block.
 const LEAST_BYTES: usize = 16;
-/// Sizes there are: from 16 bytes to 2 GiB.
+/// Number of sizes: from 16 bytes to 2 GiB.
 const SIZES: usize = 28;
-/// Every block begins at a multiple of its size, or of this.
+/// Every block begins at a multiple of its size or of this value, whichever is smaller.
 const ALIGNMENT_MAX: usize = 64;
 
-/// Which size serves `bytes` at a multiple of `alignment`; `None` when none does.
+/// Returns the size class for `bytes` at a multiple of `alignment`, or `None` if there is none.
 fn size(bytes: usize, alignment: usize) -> Option<usize> {
     let block = bytes.max(alignment).max(LEAST_BYTES).checked_next_power_of_two()?;
     let size = (block / LEAST_BYTES).trailing_zeros() as usize;
     (size < SIZES && alignment <= ALIGNMENT_MAX).then_some(size)
 }
 
-/// Bytes of a block of this size.
+/// Bytes of a block of this size class.
 const fn block_bytes(size: usize) -> usize {
     LEAST_BYTES << size
 }
@@ -38,16 +38,17 @@ mod global {
     use core::ptr::{null_mut, with_exposed_provenance_mut};
 
     const PAGE_BYTES: usize = 64 << 10;
-    /// What the memory grows by at least, so that many small blocks grow it seldom.
+    /// Least number of pages by which the memory grows, so that many small blocks grow it rarely.
     const GROW_PAGES_MIN: usize = 4;
 
     unsafe extern "C" {
-        /// The first byte behind the guest's data; the linker's.
+        /// The first byte behind the guest's data, defined by the linker.
         static __heap_base: u8;
     }
 
-    /// The memory that no block has been made of yet, and the blocks that were freed, each beginning with the address
-    /// of the next of its size.
+    /// The memory not yet divided into blocks, and the freed blocks.
+    ///
+    /// A freed block begins with the address of the next one of its size.
     struct Free {
         start: usize,
         end: usize,
@@ -60,11 +61,11 @@ mod global {
     static HEAP: Heap = Heap(Held::new(Free { start: 0, end: 0, blocks: [0; SIZES] }));
 
     impl Free {
-        /// The address of a block; 0 when there is no memory for it.
+        /// Returns the address of a block; 0 if there is no memory for it.
         fn take(&mut self, size: usize) -> usize {
             let freed = self.blocks[size];
             if freed != 0 {
-                // SAFETY: a freed block holds the address of the next one, and nobody else uses it.
+                // SAFETY: a freed block contains the address of the next one, and nothing else uses it.
                 self.blocks[size] = unsafe { *with_exposed_provenance_mut::<usize>(freed) };
                 return freed;
             }
@@ -82,7 +83,7 @@ mod global {
             block
         }
 
-        /// Makes room for `bytes` more, and for their alignment.
+        /// Grows the memory by at least `bytes` plus the space for their alignment.
         fn grow(&mut self, bytes: usize) -> bool {
             let pages = (bytes + ALIGNMENT_MAX).div_ceil(PAGE_BYTES).max(GROW_PAGES_MIN);
             let before = memory_grow(0, pages);
@@ -90,7 +91,7 @@ mod global {
                 return false;
             }
             if before * PAGE_BYTES != self.end {
-                // somebody else has grown it too: what lies between is theirs
+                // Other code has grown the memory too, and the part in between belongs to it.
                 self.start = before * PAGE_BYTES;
             }
             self.end = (before + pages).saturating_mul(PAGE_BYTES);
@@ -98,9 +99,9 @@ mod global {
         }
     }
 
-    // SAFETY: a block is given out once until it is freed; it has at least the bytes asked for, and begins at a
-    // multiple of its size or of 64, which is no less than the alignment. A guest has one thread, and nothing in here
-    // allocates, so there is never a second borrow.
+    // SAFETY: a block is handed out once until it is freed. It has at least the requested bytes, and begins
+    // at a multiple of its size or of 64, which is at least the alignment. A guest has one thread, and
+    // nothing here allocates, so there is never a second borrow.
     unsafe impl GlobalAlloc for Heap {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             // SAFETY: see above.
@@ -114,9 +115,9 @@ mod global {
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
             // SAFETY: see above.
             let free = unsafe { self.0.borrow() };
-            let size =
-                size(layout.size(), layout.align()).expect("invariant: it was allocated with this layout");
-            // SAFETY: the block has 16 bytes at least, and is nobody's from now on.
+            let size = size(layout.size(), layout.align())
+                .expect("invariant: the block was allocated with this layout");
+            // SAFETY: the block has at least 16 bytes, and nothing uses it from now on.
             unsafe { *block.cast::<usize>() = free.blocks[size] };
             free.blocks[size] = block.expose_provenance();
         }
@@ -125,9 +126,9 @@ mod global {
             if size(bytes, layout.align()) == size(layout.size(), layout.align()) {
                 return block;
             }
-            // SAFETY: the caller promises that `bytes` with this alignment is a layout.
+            // SAFETY: the caller guarantees that `bytes` with this alignment is a layout.
             let wanted = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
-            // SAFETY: both blocks are ours, apart from each other, and have this many bytes at least.
+            // SAFETY: both blocks belong to this heap, do not overlap, and have at least this many bytes.
             unsafe {
                 let other = self.alloc(wanted);
                 if !other.is_null() {
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_as_large_and_as_aligned_as_was_asked_for() {
+    fn blocks_fit_the_requested_size_and_alignment() {
         for (bytes, alignment, expected) in [(0, 1, 16), (16, 8, 16), (17, 1, 32), (3, 64, 64), (65, 64, 128)]
         {
             assert_eq!(size(bytes, alignment).map(block_bytes), Some(expected));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_block_can_be_is_refused() {
+    fn impossible_blocks_are_refused() {
         assert_eq!(size((1 << 31) + 1, 8), None);
         assert_eq!(size(8, 128), None);
         assert_eq!(size(usize::MAX, 8), None);

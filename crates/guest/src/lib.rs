@@ -1,4 +1,4 @@
-//! What a reduce or a filter is written with when it is to be sent to a running cluster, as WebAssembly.
+//! A library for writing reduces and filters in WebAssembly that are sent to a running cluster.
 //!
 //! ```
 //! use treefold_guest::{Error, Reduce, Result, export_reduce};
@@ -19,18 +19,18 @@
 //! export_reduce!(Greatest);
 //! ```
 //!
-//! In a crate of type `cdylib`, built by `cargo build --release --target wasm32-unknown-unknown`, that is a whole
-//! guest. The bytes that a node and a guest exchange are specified in `docs/wasm.md`; this crate is one way to write
-//! them, and depends on nothing. `crates/guest/examples` has a reduce and a filter; a guest's logic is ordinary Rust
-//! and is tested natively, where the macros expand to nothing.
+//! In a crate of type `cdylib`, built with `cargo build --release --target wasm32-unknown-unknown`, this is a
+//! complete guest. `docs/wasm.md` specifies the bytes that a node and a guest exchange. This crate is one way
+//! to write them, and it has no dependencies. `crates/guest/examples` contains a reduce and a filter. A
+//! guest's logic is ordinary Rust and is tested natively, where the macros expand to nothing.
 //!
 //! A map of the code:
 //!
-//! - [`Reduce`] and [`Filter`], the two things that a guest can be, and what they are given.
-//! - [`export_reduce!`] and [`export_filter!`], which make a type the guest's one export.
-//! - `packed`: what a guest's functions return, as numbers.
-//! - `raw`: the host's pointers as slices, and `heap`: where a guest's memory comes from. They have all the unsafe code
-//!   there is, and that on wasm32 only.
+//! - [`Reduce`] and [`Filter`]: the two kinds of guests, and their arguments.
+//! - [`export_reduce!`] and [`export_filter!`]: make a type the guest's only export.
+//! - `packed`: the return values of a guest's functions, as numbers.
+//! - `raw`: the host's pointers as slices. `heap`: the guest's memory allocator. Only these two contain
+//!   unsafe code, and only on wasm32.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -43,7 +43,10 @@ mod export;
 mod filter;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "heap")))]
 mod heap;
-#[cfg_attr(not(any(test, target_arch = "wasm32")), expect(dead_code, reason = "nobody packs natively"))]
+#[cfg_attr(
+    not(any(test, target_arch = "wasm32")),
+    expect(dead_code, reason = "only wasm32 code packs results")
+)]
 mod packed;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! What a guest's functions return: an address, a number, and whether that is an error, in 64 bits.
+//! The return value of a guest's functions: an address, a number and an error flag, in 64 bits.
 //!
 //! ```text
 //!   63          32   31   30            0
@@ -7,21 +7,21 @@
 //!   └─────────────┴─────┴────────────────┘
 //! ```
 
-/// Set when the address is that of an error's text.
+/// Set if the address is that of an error's text.
 const ERROR: u64 = 1 << 31;
-/// The greatest number of bytes or packets that fits.
+/// Greatest number of bytes or packets that fits.
 const NUMBER_MAX: usize = (1 << 31) - 1;
 
-/// `number` bytes, or packets, at `address`.
+/// Packs `number` bytes or packets at `address`.
 ///
 /// # Panics
-/// When the number does not fit; a guest's memory is smaller than that.
+/// If the number does not fit. A guest's memory is smaller than that.
 pub(crate) fn outcome(address: u32, number: usize) -> u64 {
-    assert!(number <= NUMBER_MAX, "a guest gives less than 2 GiB");
+    assert!(number <= NUMBER_MAX, "a guest must return less than 2 GiB");
     u64::from(address) << 32 | number as u64
 }
 
-/// An error whose text has `bytes` bytes, at `address`.
+/// Packs an error whose text has `bytes` bytes at `address`.
 pub(crate) fn error(address: u32, bytes: usize) -> u64 {
     outcome(address, bytes) | ERROR
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_the_one_of_the_specification() {
+    fn layout_matches_the_specification() {
         assert_eq!(outcome(0x1234_5678, 9), 0x1234_5678_0000_0009);
         assert_eq!(error(0x1234_5678, 9), 0x1234_5678_8000_0009);
     }

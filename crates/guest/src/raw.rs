@@ -1,10 +1,10 @@
-//! The host's pointers as slices: what a guest's exports are made of.
+//! The implementation of a guest's exports: turns the host's pointers into slices.
 //!
-//! The host calls one function at a time, and a guest has one thread (hosts refuse modules with threads). It asks
-//! [`alloc`] for room, fills it, and calls; what it is given back it copies before it calls again. So there is one
-//! buffer for all that comes in, and one for all that goes out.
+//! The host calls one function at a time, and a guest has one thread (hosts refuse modules with threads). The
+//! host calls [`alloc`] for a buffer, fills it, and calls the function. It copies the result before its next
+//! call. So one buffer is enough for all input, and one for all output.
 //!
-//! Every function here is meant for the exports that the macros write, and for nobody else.
+//! Only the exports written by the macros may call these functions.
 #![allow(unsafe_code)]
 
 use crate::error::Result;
@@ -15,34 +15,34 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 
-/// What stays in the guest's memory from call to call.
+/// A value that stays in the guest's memory from call to call.
 pub struct Held<T>(UnsafeCell<T>);
 
-// SAFETY: a guest has one thread, so nothing is ever shared between two.
+// SAFETY: a guest has one thread, so nothing is ever shared between threads.
 unsafe impl<T> Sync for Held<T> {}
 
 impl<T> Held<T> {
-    /// A place that holds `value`.
+    /// Creates a place that holds `value`.
     pub const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
 
     /// # Safety
-    /// Nobody else has a reference to what is in here until the one given out is dropped.
-    #[expect(clippy::mut_from_ref, reason = "the caller promises that there is no other")]
+    /// No other reference to the value may exist until the returned one is dropped.
+    #[expect(clippy::mut_from_ref, reason = "the caller guarantees that there is no other")]
     pub(crate) unsafe fn borrow(&self) -> &mut T {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut *self.0.get() }
     }
 }
 
-/// What comes in; in words of 8 bytes, so that its address is a multiple of 8.
+/// The input, in words of 8 bytes, so that its address is a multiple of 8.
 static INPUT: Held<Vec<u64>> = Held::new(Vec::new());
-/// The partial that goes out.
+/// The partial that is returned.
 static PARTIAL: Held<Vec<u8>> = Held::new(Vec::new());
-/// The packets that go out, and where each is.
+/// The packets that are returned, and the position of each.
 static PACKETS: Held<(Packets, Vec<Span>)> = Held::new((Packets::new(), Vec::new()));
-/// An error's text, or a panic's.
+/// The text of an error or a panic.
 static TEXT: Held<String> = Held::new(String::new());
 
 /// A packet as the host reads it.
@@ -69,14 +69,14 @@ struct RawSource {
 }
 
 /// # Safety
-/// Between the host's calls only: what was given out before is gone.
+/// Only between the host's calls: all references returned by earlier calls are gone.
 pub unsafe fn alloc(bytes: u32) -> u32 {
     say_panics();
     // SAFETY: all borrows of an earlier call ended with it.
     let input = unsafe { INPUT.borrow() };
     let words = (bytes as usize).div_ceil(8);
     if input.capacity() < words {
-        // the old room goes first, so that both need not fit
+        // The old buffer is freed first, so that memory need not hold both.
         *input = Vec::new();
         if input.try_reserve(words).is_err() {
             return 0;
@@ -86,13 +86,14 @@ pub unsafe fn alloc(bytes: u32) -> u32 {
 }
 
 /// # Safety
-/// `count` values of type `T`, written by the host into [`alloc`]'s room, which stays as it is for the lifetime.
+/// `count` values of type `T` that the host has written into the buffer of [`alloc`]. The buffer must not
+/// change during the lifetime.
 unsafe fn given<'a, T>(address: u32, count: u32) -> &'a [T] {
     if count == 0 {
-        return &[]; // of which any address may have been given
+        return &[]; // the address may be arbitrary then
     }
-    // SAFETY: the room is there, aligned to 8, and the host has written to it; none of the `T` used here has an
-    // invalid bit pattern.
+    // SAFETY: the buffer exists, is aligned to 8, and has been filled by the host. The types `T` used here
+    // accept every bit pattern.
     unsafe {
         core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address as usize), count as usize)
     }
@@ -108,16 +109,16 @@ fn source(kind: u32, number: u32) -> Source {
 
 fn failed(error: &crate::Error) -> u64 {
     use alloc::string::ToString;
-    // SAFETY: nobody keeps this borrow, and no other is alive.
+    // SAFETY: this borrow ends here, and no other is alive.
     let text = unsafe { TEXT.borrow() };
     *text = error.to_string();
     packed::error(address_of(text.as_bytes()), text.len())
 }
 
 /// # Safety
-/// The three slices are in [`alloc`]'s room, as the host says.
+/// The three slices lie in the buffer of [`alloc`], at the positions given by the host.
 pub unsafe fn reduce<R: Reduce>(a: [u32; 2], b: [u32; 2], params: [u32; 2]) -> u64 {
-    // SAFETY: promised by the caller; the output's last borrow ended with the last call.
+    // SAFETY: guaranteed by the caller. The last borrow of the output ended with the last call.
     let (a, b, params, out) =
         unsafe { (given(a[0], a[1]), given(b[0], b[1]), given(params[0], params[1]), PARTIAL.borrow()) };
     out.clear();
@@ -128,9 +129,9 @@ pub unsafe fn reduce<R: Reduce>(a: [u32; 2], b: [u32; 2], params: [u32; 2]) -> u
 }
 
 /// # Safety
-/// The slice is in [`alloc`]'s room, as the host says.
+/// The slice lies in the buffer of [`alloc`], at the position given by the host.
 pub unsafe fn open<F: Filter>(filter: &Held<Option<F>>, params: [u32; 2]) -> u64 {
-    // SAFETY: promised by the caller; the filter's last borrow ended with the last call.
+    // SAFETY: guaranteed by the caller. The last borrow of the filter ended with the last call.
     let (params, filter) = unsafe { (given(params[0], params[1]), filter.borrow()) };
     match F::open(params) {
         Ok(opened) => {
@@ -142,15 +143,15 @@ pub unsafe fn open<F: Filter>(filter: &Held<Option<F>>, params: [u32; 2]) -> u64
 }
 
 /// # Safety
-/// The pieces and what they point to are in [`alloc`]'s room, as the host says.
+/// The pieces and their payloads lie in the buffer of [`alloc`], at the positions given by the host.
 pub unsafe fn up<F: Filter>(filter: &Held<Option<F>>, pieces: [u32; 2], tag: u64, now_ns: u64) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let raw: &[RawPiece] = unsafe { given(pieces[0], pieces[1]) };
     let pieces: Vec<Piece<'_>> = raw
         .iter()
         .map(|piece| Piece {
             source: source(piece.kind, piece.number),
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             payload: unsafe { given(piece.address, piece.bytes) },
         })
         .collect();
@@ -159,9 +160,9 @@ pub unsafe fn up<F: Filter>(filter: &Held<Option<F>>, pieces: [u32; 2], tag: u64
 }
 
 /// # Safety
-/// The slice is in [`alloc`]'s room, as the host says.
+/// The slice lies in the buffer of [`alloc`], at the position given by the host.
 pub unsafe fn down<F: Filter>(filter: &Held<Option<F>>, payload: [u32; 2], tag: u64, now_ns: u64) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let payload = unsafe { given(payload[0], payload[1]) };
     packets(filter, |filter, out| filter.down(Descent { tag, payload, now_ns }, out))
 }
@@ -183,26 +184,26 @@ fn packets<F: Filter>(filter: &Held<Option<F>>, run: impl FnOnce(&mut F, &mut Pa
 }
 
 /// # Safety
-/// Between the host's calls only.
+/// Only between the host's calls.
 pub unsafe fn holds_from<F: Filter>(filter: &Held<Option<F>>) -> u64 {
-    // SAFETY: the filter's last borrow ended with the last call.
+    // SAFETY: the last borrow of the filter ended with the last call.
     let filter = unsafe { filter.borrow() };
     filter.as_ref().and_then(Filter::holds_from).unwrap_or(u64::MAX)
 }
 
 /// # Safety
-/// Between the host's calls only.
+/// Only between the host's calls.
 pub unsafe fn joined<F: Filter>(filter: &Held<Option<F>>, who: [u32; 2]) {
-    // SAFETY: the filter's last borrow ended with the last call.
+    // SAFETY: the last borrow of the filter ended with the last call.
     if let Some(filter) = unsafe { filter.borrow() } {
         filter.joined(source(who[0], who[1]));
     }
 }
 
 /// # Safety
-/// The heirs are in [`alloc`]'s room, as the host says.
+/// The heirs lie in the buffer of [`alloc`], at the position given by the host.
 pub unsafe fn replaced<F: Filter>(filter: &Held<Option<F>>, lost: [u32; 2], heirs: [u32; 2]) {
-    // SAFETY: promised by the caller; the filter's last borrow ended with the last call.
+    // SAFETY: guaranteed by the caller. The last borrow of the filter ended with the last call.
     let (raw, filter): (&[RawSource], _) = unsafe { (given(heirs[0], heirs[1]), filter.borrow()) };
     let heirs: Vec<Source> = raw.iter().map(|heir| source(heir.kind, heir.number)).collect();
     if let Some(filter) = filter {
@@ -211,22 +212,22 @@ pub unsafe fn replaced<F: Filter>(filter: &Held<Option<F>>, lost: [u32; 2], heir
 }
 
 /// # Safety
-/// Between the host's calls only; here also after a call that trapped.
+/// Only between the host's calls; also allowed after a call that trapped.
 pub unsafe fn trap_text() -> u64 {
-    // SAFETY: nobody reads or writes the text while the host asks for it.
+    // SAFETY: the text is neither read nor written elsewhere while the host asks for it.
     let text = unsafe { TEXT.borrow() };
     packed::outcome(address_of(text.as_bytes()), text.len())
 }
 
-/// From now on a panic leaves its text where the host finds it.
+/// Installs a hook, so that a panic leaves its text where the host reads it.
 fn say_panics() {
     #[cfg(feature = "std")]
     {
         static SAID: Held<bool> = Held::new(false);
-        // SAFETY: nobody keeps this borrow.
+        // SAFETY: this borrow ends here, and no other is alive.
         if !core::mem::replace(unsafe { SAID.borrow() }, true) {
             std::panic::set_hook(alloc::boxed::Box::new(|panic| {
-                // SAFETY: a panic ends the guest's call, so nobody goes on using a borrow that there may be.
+                // SAFETY: a panic ends the guest's call, so no other borrow is used after it.
                 let text = unsafe { TEXT.borrow() };
                 *text = alloc::string::ToString::to_string(panic).replace('\n', " ");
             }));

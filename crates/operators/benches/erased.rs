@@ -1,7 +1,7 @@
-//! What a reduce costs: `cargo bench -p treefold-operators`.
+//! Measures the cost of reduces: `cargo bench -p treefold-operators`.
 //!
-//! These are the costs of a fold that runs inline on a node's loop, so each must stay far below a message's own
-//! (some microseconds). Figures are nanoseconds per operation, the least of several rounds.
+//! These folds run inline on a node's loop, so each must cost far less than handling a message (some
+//! microseconds). Figures are nanoseconds per operation, the least of several rounds.
 
 use bytes::Bytes;
 use std::hint::black_box;
@@ -38,11 +38,11 @@ fn report_fold<M: Body>(what: &str, operator: &Arc<dyn Operator>, a: &M, b: &M) 
     });
 }
 
-/// A reduce of large partials, by bytes.
+/// Reports a reduce of large partials, given as bytes.
 fn report_large(what: &str, operator: &Arc<dyn Operator>, a: &Bytes, b: &Bytes, params: &Bytes) {
     const TIMES: u32 = 200;
     report_times(what, TIMES, || {
-        let folded = operator.reduce(a.clone(), b.clone(), params).now().expect("nothing here waits");
+        let folded = operator.reduce(a.clone(), b.clone(), params).now().expect("these reduces never wait");
         black_box(folded.expect("these partials fold"));
     });
 }
@@ -53,11 +53,11 @@ fn report_bodies() {
     let entries = || (0..100_000u32).map(|at| (at % 1000) as f32);
     let vector = || VectorSum::new(entries()).encode().expect("a vector can be written");
     let (a, b) = (vector(), vector());
-    // Octets that nobody else holds are summed where they lie.
+    // Octets that are not shared are summed in place.
     let mut alone = Bytes::from(a.to_vec());
     report_times("vector sum, 100,000 entries, alone", 200, || {
         let sum = vectors.reduce(std::mem::take(&mut alone), b.clone(), &none).now();
-        alone = sum.expect("nothing here waits").expect("these partials fold");
+        alone = sum.expect("these reduces never wait").expect("these partials fold");
     });
     report_large("vector sum, 100,000 entries, shared", &vectors, &a, &b, &none);
 
@@ -76,7 +76,7 @@ fn report_bodies() {
     report_large("concatenate 1000 and 1000, mixed", &concatenate, &entries(0), &entries(1), &none);
 }
 
-/// Reduces that have names, of typed packets and of lines.
+/// Reports the named reduces of typed packets and of lines.
 fn report_ready() {
     let none = Bytes::new();
     let named = |name: &str| {

@@ -1,8 +1,9 @@
-//! What the built-in filters cost: `cargo bench -p treefold-operators --bench filters`.
+//! Measures the cost of the built-in filters: `cargo bench -p treefold-operators --bench filters`.
 //!
-//! Sums of one number are what a stream of a thousand waves per second is made of; they run inline on a node's loop,
-//! so a piece should cost far less than the message that brought it. Sums of long arrays should cost what adding two
-//! slices costs: the last column is the ratio to just that, in the same run. Figures are the least of several rounds.
+//! A stream of a thousand waves per second consists of sums of one number. They run inline on a node's loop,
+//! so a piece should cost far less than the message that carries it. A sum of long arrays should cost about
+//! as much as adding two slices: the last column is the ratio to that, measured in the same run. Figures are
+//! the least of several rounds.
 
 use bytes::Bytes;
 use std::hint::black_box;
@@ -13,10 +14,10 @@ use treefold_operators::packet::Row;
 use treefold_operators::{Body, Packet};
 
 const ROUNDS: usize = 9;
-/// One round takes about this long.
+/// Approximate length of one round.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// The least time that `operation` takes, in nanoseconds.
+/// Measures the least time that `operation` takes, in nanoseconds.
 fn least_ns(mut operation: impl FnMut()) -> f64 {
     let timed = |times: u32, operation: &mut dyn FnMut()| {
         let from = Instant::now();
@@ -31,7 +32,7 @@ fn least_ns(mut operation: impl FnMut()) -> f64 {
 
 fn opened(name: &str, params: &Bytes) -> Box<dyn Filter> {
     let kind = builtin(name).expect("a built-in filter");
-    kind.open(params).expect("its parameters are right")
+    kind.open(params).expect("the parameters must be valid")
 }
 
 fn pieces(packets: impl IntoIterator<Item = Packet>) -> Vec<Piece> {
@@ -40,7 +41,7 @@ fn pieces(packets: impl IntoIterator<Item = Packet>) -> Vec<Piece> {
     (0..).zip(packets).map(piece).collect()
 }
 
-/// One wave through a filter, in nanoseconds.
+/// Measures one wave through a filter, in nanoseconds.
 fn wave_ns(filter: &mut dyn Filter, pieces: &[Piece]) -> f64 {
     let mut out = Vec::with_capacity(8);
     least_ns(|| {
@@ -69,7 +70,7 @@ fn report_scalars() {
     }
 }
 
-/// Sums of arrays, beside the same sums over slices of numbers into a fresh vector.
+/// Reports sums of arrays, beside the same sums over slices of numbers into a new vector.
 fn report_vectors() {
     const PACKETS: usize = 8;
     for length in [16usize, 1_000, 100_000] {
@@ -118,7 +119,7 @@ fn report_others() {
     );
 }
 
-/// Eight runs of which all entries go up at once, by the entry.
+/// Reports the merge of eight runs whose entries all go up in one wave, per entry.
 fn report_merge() {
     const RUNS: u32 = 8;
     const ENTRIES: u32 = 1_000;

@@ -1,4 +1,5 @@
-//! Clock skews found hop by hop, beside those found by asking each endpoint directly, in modelled time.
+//! Compares clock skews found hop by hop with skews found by asking each endpoint directly, in simulated
+//! time.
 //!
 //! ```text
 //! cargo run -p treefold-operators --example clock_skew

@@ -1,12 +1,14 @@
-//! What an author of a service writes: a local and a reduce.
+//! The traits that the author of a service implements: a local and a reduce.
 //!
-//! The pair is all that a tree needs (DAC §3.1): `local` makes one partition's partial result, `reduce` makes
-//! one partial of two. Which partials meet, where, and in which order is decided per call and differs between
-//! calls, so `reduce` must be associative and commutative; [`merge`](crate::merge) has partials that are.
-//! Parameters are given to both, since a reduce often needs them too (how many of the top?).
+//! The tree needs only this pair (DAC §3.1): `local` computes one partition's partial result, and `reduce`
+//! merges two partials into one. The shape of the tree, and so the order in which partials are merged, is
+//! chosen per call and differs between calls. `reduce` must therefore be associative and commutative; the
+//! partials in [`merge`](crate::merge) are. Both functions receive the parameters, because a reduce often
+//! needs them too (the k of a top-k, for example).
 //!
-//! An operator may be called again for the same partition (a retry on a replica, a straggler asked twice): it
-//! must not matter. It may fail or panic: that is its partition's loss alone.
+//! An operator may run more than once for the same partition (a retry on a replica, a second request to a
+//! straggler), and a repeated run must do no harm. If an operator fails or panics, only its partition is
+//! lost.
 
 use crate::codec::Body;
 use crate::error::{OperatorError, Result};
@@ -19,35 +21,36 @@ use treefold_core::id::PartitionId;
 /// One partition of a service as an operator sees it; a clone shares the data.
 #[derive(Clone)]
 pub struct Partition {
-    /// The service it belongs to.
+    /// The service that the partition belongs to.
     pub service: Arc<str>,
-    /// Its number, below `total`.
+    /// The partition's number, below `total`.
     pub id: PartitionId,
-    /// How many partitions the service has in all.
+    /// The number of partitions of the service.
     pub total: u32,
     data: Arc<dyn Any + Send + Sync>,
 }
 
 impl Partition {
-    /// Partition `id` of the `total` of `service`, holding `data`, the value it was registered with.
+    /// Creates partition `id` of the `total` partitions of `service`. `data` is the value it was registered
+    /// with.
     pub fn new(service: Arc<str>, id: PartitionId, total: u32, data: Arc<dyn Any + Send + Sync>) -> Self {
         Self { service, id, total, data }
     }
 
-    /// Its data, if that is a `T`.
+    /// Returns the partition's data if it is a `T`.
     pub fn data<T: Any>(&self) -> Option<&T> {
         self.data.downcast_ref()
     }
 
-    /// Its data as a `T`, for whoever registered nothing else.
+    /// Returns the partition's data as a `T`, for a service that registers only values of this type.
     ///
     /// # Errors
-    /// When it is something else; the error names the partition and the type.
+    /// If the data has another type; the error names the partition and the type.
     pub fn data_as<T: Any>(&self) -> Result<&T> {
         self.data().ok_or_else(|| self.not_a::<T>())
     }
 
-    /// Its data as a `T` to keep beyond the call, for futures and threads.
+    /// Returns the partition's data as a shared `T`, which futures and threads can keep beyond the call.
     ///
     /// # Errors
     /// As [`data_as`](Self::data_as).
@@ -58,7 +61,10 @@ impl Partition {
     #[cold]
     fn not_a<T>(&self) -> OperatorError {
         let (service, id) = (&self.service, self.id);
-        OperatorError::new(format!("the data of {service}, partition {id}, is no {}", type_name::<T>()))
+        OperatorError::new(format!(
+            "the data of partition {id} of {service} is not of type {}",
+            type_name::<T>()
+        ))
     }
 }
 
@@ -68,21 +74,23 @@ impl fmt::Debug for Partition {
     }
 }
 
-/// Where an aggregation's operators run: a worker costs a hand-over of some microseconds, the loop costs
-/// whoever else waits for it.
+/// The place where an aggregation's operators run.
+///
+/// Handing work to a worker costs some microseconds. Work on the node's loop delays everything else that the
+/// loop does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Placement {
     /// Always on a worker.
     #[default]
     Pool,
-    /// On the node's loop: the author's word that local and reduce never block and take microseconds.
+    /// On the node's loop. The author promises that local and reduce never block and take only microseconds.
     Inline,
-    /// Locals on a worker; reduces on the loop for as long as their measured cost stays below some ten
+    /// Locals on a worker. Reduces run on the loop while their measured cost stays below about ten
     /// microseconds.
     Measured,
 }
 
-/// The named pair of a local and a reduce, with the types of parameters and partial.
+/// A named pair of a local and a reduce, with the types of its parameters and its partial.
 ///
 /// ```
 /// use treefold_operators::{Aggregation, Partition, Result};
@@ -105,48 +113,52 @@ pub enum Placement {
 /// }
 /// ```
 pub trait Aggregation: Send + Sync + 'static {
-    /// What the caller gives.
+    /// Parameters that the caller passes.
     type Params: Body + Sync;
-    /// What travels up the tree, and what the caller gets.
+    /// Type of the partial results that travel up the tree, and of the result that the caller gets.
     type Partial: Body;
 
-    /// One partition's partial result.
+    /// Computes one partition's partial result.
     ///
     /// # Errors
     /// Any error makes this partition missing from the answer, with the error as the reason.
     fn local(&self, partition: &Partition, params: &Self::Params) -> Result<Self::Partial>;
 
-    /// Two partials as one; associative and commutative.
+    /// Merges two partials into one; must be associative and commutative.
     ///
     /// # Errors
-    /// Any error loses what both partials held.
+    /// Any error loses the contributions of both partials.
     fn reduce(&self, a: Self::Partial, b: Self::Partial, params: &Self::Params) -> Result<Self::Partial>;
 
-    /// What the caller makes of the last partial, once; by default nothing.
+    /// Turns the last partial into the result. The caller runs it once; the default returns the partial
+    /// unchanged.
     ///
     /// # Errors
-    /// Any error becomes the call's.
+    /// Any error becomes the error of the call.
     fn finish(&self, partial: Self::Partial, params: &Self::Params) -> Result<Self::Partial> {
         let _ = params;
         Ok(partial)
     }
 
-    /// Where local and reduce run.
+    /// Returns the place where local and reduce run.
     fn placement(&self) -> Placement {
         Placement::Pool
     }
 
-    /// True when partials can be cut by key, so that a call may fold its slices side by side: see [`split`](Self::split).
+    /// Returns true if partials can be cut by key. A call may then fold its slices side by side: see
+    /// [`split`](Self::split).
     fn is_sliceable(&self) -> bool {
         false
     }
 
-    /// A partial cut by key into `slices` parts, some of them empty perhaps. What a key belongs to depends on the key and
-    /// on `slices` alone, so that folding the parts of the same number and joining what comes of it is folding the whole:
-    /// `join(reduce(aᵢ, bᵢ) for each i) = reduce(a, b)`.
+    /// Cuts a partial by key into `slices` parts; some may be empty.
+    ///
+    /// A key's part may depend only on the key and on `slices`. Folding the parts with the same number and
+    /// joining the results must give the same result as folding the whole: `join(reduce(aᵢ, bᵢ) for each i) =
+    /// reduce(a, b)`.
     ///
     /// # Errors
-    /// Any error is the local's. By default nothing can be cut.
+    /// Any error is reported as the local's error. The default implementation always fails.
     fn split(
         &self,
         partial: Self::Partial,
@@ -154,10 +166,11 @@ pub trait Aggregation: Send + Sync + 'static {
         params: &Self::Params,
     ) -> Result<Vec<Self::Partial>> {
         let _ = (partial, params);
-        Err(OperatorError::new(format!("its partials can't be cut into {slices} slices")))
+        Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
     }
 
-    /// The parts that [`split`](Self::split) made, in order and each folded, as one; by default by reducing them.
+    /// Joins the folded parts of [`split`](Self::split), given in order, into one partial. The default
+    /// reduces them.
     ///
     /// # Errors
     /// Any error loses the call's answer.
@@ -170,22 +183,22 @@ pub trait Aggregation: Send + Sync + 'static {
 
 /// An [`Aggregation`] whose operators wait for something (a disk, another server) instead of computing.
 ///
-/// They run as tasks, not on workers, so what they must not do is block a thread.
+/// Its operators run as tasks, not on workers, so they must not block a thread.
 pub trait AsyncAggregation: Send + Sync + 'static {
-    /// What the caller gives.
+    /// Parameters that the caller passes.
     type Params: Body + Sync;
-    /// What travels up the tree, and what the caller gets.
+    /// Type of the partial results that travel up the tree, and of the result that the caller gets.
     type Partial: Body;
 
-    /// One partition's partial result; as [`Aggregation::local`]. Dropped when the answer is no longer
-    /// wanted.
+    /// Computes one partition's partial result; as [`Aggregation::local`]. The future is dropped when the
+    /// answer is no longer wanted.
     fn local(
         &self,
         partition: Partition,
         params: Arc<Self::Params>,
     ) -> impl Future<Output = Result<Self::Partial>> + Send;
 
-    /// Two partials as one; as [`Aggregation::reduce`].
+    /// Merges two partials into one; as [`Aggregation::reduce`].
     fn reduce(
         &self,
         a: Self::Partial,
@@ -193,17 +206,19 @@ pub trait AsyncAggregation: Send + Sync + 'static {
         params: Arc<Self::Params>,
     ) -> impl Future<Output = Result<Self::Partial>> + Send;
 
-    /// What the caller makes of the last partial, once; by default nothing.
+    /// Turns the last partial into the result; as [`Aggregation::finish`].
     ///
     /// # Errors
-    /// Any error becomes the call's.
+    /// Any error becomes the error of the call.
     fn finish(&self, partial: Self::Partial, params: &Self::Params) -> Result<Self::Partial> {
         let _ = params;
         Ok(partial)
     }
 
-    /// True when an operator that waits takes one of the node's processors all the same, so that the load
-    /// index and the queue count it as work; false when any number may wait side by side.
+    /// Returns true if a waiting operator still occupies one of the node's processors.
+    ///
+    /// If true, the load index and the queue count it as work. If false, any number of operators may wait at
+    /// the same time.
     fn holds_processor(&self) -> bool {
         true
     }
@@ -219,7 +234,7 @@ mod tests {
         assert_eq!(partition.data::<Vec<u8>>(), Some(&vec![1, 2]));
         assert_eq!(*partition.data_shared::<Vec<u8>>().unwrap(), [1, 2]);
         let refused = partition.data_as::<String>().unwrap_err().to_string();
-        assert_eq!(refused, "the data of words, partition 3, is no alloc::string::String");
+        assert_eq!(refused, "the data of partition 3 of words is not of type alloc::string::String");
         assert_eq!(
             partition.data_shared::<u8>().unwrap_err().to_string(),
             refused.replace("alloc::string::String", "u8")

@@ -1,8 +1,9 @@
-//! The operators that every node has, by name.
+//! Table of the operators that every node has, by name.
 //!
-//! A stream names its filter, a call or a push its reduce, and every node must know the name; what is listed here, every
-//! node of this version knows. Each operator's file has its own entry, so that adding one is a line in the table. What
-//! is entered as a [fold](crate::fold) is a filter and a reduce; a [filter](crate::filter) with state is a filter alone.
+//! A stream names its filter, and a call or a push names its reduce, so every node must know the name. Every
+//! node of this version knows the operators listed here. Each operator's file has its own entry, so adding an
+//! operator adds one line to the table. A [fold](crate::fold) is entered as both a filter and a reduce; a
+//! [filter](crate::filter) with state is entered as a filter only.
 
 use crate::aggregation::Placement;
 use crate::erased::Operator;
@@ -48,24 +49,25 @@ const BUILTINS: &[Builtin] = &[
 /// An operator that every node has.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// What streams, calls and pushes call it.
+    /// The name that streams, calls and pushes use for it.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// One-line description of the operator.
     pub summary: &'static str,
-    /// What can be asked of it.
+    /// The parameters it accepts.
     pub params: &'static [Param],
-    /// Makes it, given its name.
+    /// Creates the operator, given its name.
     pub(crate) made: Made,
 }
 
-/// How an operator is made, given its name.
+/// How an operator is created, given its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Made {
-    /// One with state: a filter alone.
+    /// An operator with state: a filter only.
     Filter(fn(&'static str) -> Arc<dyn FilterKind>),
-    /// One without state, as a filter and as a reduce.
+    /// An operator without state: a filter and a reduce.
     Fold(fn(&'static str) -> Stateless),
-    /// One that has state in streams, where partials come in several packets, and none as a reduce.
+    /// An operator that has state in a stream, where a partial is split over several packets, but none as a
+    /// reduce.
     Both(fn(&'static str) -> Arc<dyn FilterKind>, fn(&'static str) -> Stateless),
 }
 
@@ -75,14 +77,14 @@ pub(crate) type Stateless = (Arc<dyn FilterKind>, Arc<dyn Operator>);
 /// A parameter of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// The field's name.
+    /// The field's name in the parameters.
     pub name: &'static str,
-    /// What it means, what it may be, and what it is when it is left out.
+    /// Its meaning, its allowed values, and its default.
     pub meaning: &'static str,
 }
 
 impl Builtin {
-    /// It as the filter of a stream.
+    /// Returns the operator as a stream's filter.
     pub fn kind(&self) -> Arc<dyn FilterKind> {
         match self.made {
             Made::Filter(made) | Made::Both(made, _) => made(self.name),
@@ -90,12 +92,14 @@ impl Builtin {
         }
     }
 
-    /// It as the reduce of calls and pushes; `None` of one with state. A partial of no bytes adds nothing.
+    /// Returns the operator as the reduce of calls and pushes, or `None` if it has state.
+    ///
+    /// The reduce treats a partial of no bytes as one that adds nothing.
     pub fn reduce(&self) -> Option<Arc<dyn Operator>> {
         self.both_uses().map(|(_, reduce)| reduce)
     }
 
-    /// The fold that it is, as a filter and as a reduce.
+    /// Returns the operator as a filter and as a reduce, or `None` if it is a filter only.
     pub(crate) fn both_uses(&self) -> Option<Stateless> {
         match self.made {
             Made::Filter(_) => None,
@@ -104,17 +108,17 @@ impl Builtin {
     }
 }
 
-/// The filter of this name, if every node has one.
+/// Returns the filter with this name if it is one that every node has.
 pub fn builtin(name: &str) -> Option<Arc<dyn FilterKind>> {
     BUILTINS.iter().find(|entry| entry.name == name).map(Builtin::kind)
 }
 
-/// All operators that every node has.
+/// Returns all operators that every node has.
 pub fn builtins() -> &'static [Builtin] {
     BUILTINS
 }
 
-/// Both uses of a fold; on the loop once it is seen to be quick.
+/// Both uses of a fold, with [`Placement::Measured`].
 pub(crate) fn stateless<F: Fold>(name: &'static str, open: fn(&Bytes) -> Result<F>) -> Stateless {
     uses(Folding::new(name, open))
 }
@@ -124,7 +128,7 @@ pub(crate) fn plain<F: Fold + Default>(name: &'static str) -> Stateless {
     uses(Folding::<F>::plain(name))
 }
 
-/// As [`plain`], for what takes no time worth measuring.
+/// As [`plain`], for a fold so quick that its time is not worth measuring.
 pub(crate) fn plain_inline<F: Fold + Default>(name: &'static str) -> Stateless {
     uses(Folding::<F>::plain(name).placed(Placement::Inline))
 }
@@ -134,7 +138,7 @@ fn uses<F: Fold>(folding: Folding<F>) -> Stateless {
     (Arc::<Folding<F>>::clone(&folding), folding)
 }
 
-/// A kind of filter with state, by its name.
+/// A kind of filter with state, under a name.
 pub(crate) fn named<K: FilterKind>(name: &'static str, kind: K) -> Arc<dyn FilterKind> {
     Arc::new(NamedKind { name, kind })
 }
@@ -155,7 +159,7 @@ impl<K: FilterKind> FilterKind for NamedKind<K> {
     }
 }
 
-/// A filter whose errors begin with its name.
+/// A filter whose error messages begin with its name.
 struct Named {
     name: &'static str,
     filter: Box<dyn Filter>,
@@ -190,7 +194,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn every_name_is_there_once_and_opens_its_filter() {
+    fn builtin_names_are_unique_and_open_a_filter() {
         let names: BTreeSet<&str> = builtins().iter().map(|entry| entry.name).collect();
         assert_eq!(names.len(), builtins().len());
         for entry in builtins() {

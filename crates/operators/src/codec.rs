@@ -1,15 +1,14 @@
-//! Bodies: what a payload holds, and how it becomes bytes and back.
+//! Bodies: the contents of payloads, and their encodings.
 //!
-//! Core moves payloads without looking inside; whoever folds or shows one must know its encoding, so each
-//! payload's codec travels beside it. Anything `serde` can write and read is a body in MessagePack, with
-//! structs as maps by *field name*: a few bytes more, and in return a call can be made from the command line
-//! or from Python with nothing but JSON in hand, and a field can be added without breaking who doesn't know
-//! it. [`Raw`] is bytes as they are, never copied.
+//! Core moves payloads without looking inside. Code that folds or shows a payload must know its encoding, so
+//! each payload's codec travels beside it. Every type that `serde` can write and read is a body in
+//! MessagePack, with structs encoded as maps by *field name*. Field names cost a few bytes more. In return,
+//! the command line or Python can make a call from plain JSON, and a field can be added without breaking
+//! readers that do not know it. [`Raw`] holds bytes as they are and never copies them.
 //!
-//! Invariants: a body is exactly one value (bytes after it are an error, not ignored); an empty payload reads
-//! as nil, so a call without parameters is a call with none; nesting is bounded, so hostile bytes can't
-//! overflow the stack. A body of up to [`INLINE_BYTES_MAX`] encoded bytes costs one allocation of exactly its
-//! size.
+//! Invariants: a body is exactly one value (bytes after it are an error, not ignored). An empty payload reads
+//! as nil, so a call without parameters needs no bytes. Nesting is bounded, so hostile bytes can't overflow
+//! the stack. A body of up to [`INLINE_BYTES_MAX`] encoded bytes costs one allocation of exactly its size.
 
 use bytes::{Bytes, BytesMut};
 use serde::de::DeserializeOwned;
@@ -23,19 +22,19 @@ mod batch;
 #[cfg(feature = "arrow")]
 pub use batch::{BATCH_COLUMNS_MAX, BATCH_ROWS_MAX, Batch, concatenated};
 
-/// Bodies up to this many encoded bytes are gathered on the stack and cost one allocation.
+/// Largest encoded body, in bytes, that is gathered on the stack and then costs one allocation.
 pub const INLINE_BYTES_MAX: usize = 128;
 
-/// How deeply a MessagePack body may nest before it is refused.
+/// Deepest nesting of a MessagePack body; a deeper one is an error.
 pub const NESTING_DEPTH_MAX: usize = 128;
 
-/// What a body starts with on the heap once the stack is too small for it.
+/// Least capacity in bytes that is reserved on the heap once a body outgrows the stack buffer.
 const SPILLED_BYTES_MIN: usize = 1024;
 
-/// MessagePack's nil, which an empty payload stands for.
+/// MessagePack's nil. An empty payload is read as this value.
 const NIL: &[u8] = &[0xc0];
 
-/// How a payload is encoded. The number is what goes on the wire.
+/// The encoding of a payload. The number is the one on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Codec {
@@ -43,13 +42,13 @@ pub enum Codec {
     Raw = 0,
     /// One MessagePack value, structs as maps by field name.
     MessagePack = 1,
-    /// An Arrow IPC stream: a record batch (`Batch`, with the feature `arrow`).
+    /// An Arrow IPC stream that holds a record batch (`Batch`, with the feature `arrow`).
     ArrowIpc = 2,
     /// A typed packet: a row of numbers, texts and arrays ([`Packet`](crate::packet::Packet)).
     Packet = 3,
 }
 
-/// A codec number this version doesn't know.
+/// A codec number that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("payload codec {0} is unknown (0 is raw, 1 MessagePack, 2 Arrow IPC, 3 typed packet)")]
 pub struct UnknownCodec(pub u8);
@@ -85,30 +84,30 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Why a body could not be written or read. The payload it was read from is unchanged.
+/// An error from writing or reading a body. The payload it was read from is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The value doesn't go into this codec.
+    /// The codec cannot represent the value.
     #[error("can't write {type_name} as {codec}: {cause}")]
     Encode {
         /// The codec asked for.
         codec: Codec,
-        /// The type that was to be written.
+        /// The type of the value.
         type_name: &'static str,
-        /// What the codec says.
+        /// The codec's error message.
         cause: String,
     },
-    /// The bytes aren't such a value.
+    /// The bytes are not one value of this type.
     #[error("can't read {type_name} from {bytes} bytes of {codec}: {cause}")]
     Decode {
         /// The codec asked for.
         codec: Codec,
-        /// The type that was to be read.
+        /// The type that was expected.
         type_name: &'static str,
-        /// How long the payload is.
+        /// Length of the payload in bytes.
         bytes: usize,
-        /// What the codec says.
+        /// The codec's error message.
         cause: String,
     },
 }
@@ -125,32 +124,32 @@ impl BodyError {
     }
 }
 
-/// What can be a payload: parameters, or a partial.
+/// A type that can be a payload: parameters or a partial.
 ///
-/// Everything that is `Serialize + DeserializeOwned + Send + 'static` is one already, in MessagePack.
+/// Every type that is `Serialize + DeserializeOwned + Send + 'static` implements it already, in MessagePack.
 pub trait Body: Sized + Send + 'static {
-    /// How it is encoded.
+    /// The encoding of this type.
     const CODEC: Codec;
 
-    /// The body as bytes.
+    /// Encodes the body as bytes.
     ///
     /// # Errors
-    /// [`BodyError::Encode`] when the value doesn't go into the codec.
+    /// [`BodyError::Encode`] if the codec cannot represent the value.
     fn encode(&self) -> Result<Bytes, BodyError>;
 
     /// Appends the body's bytes to `buffer`.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode); `buffer` is then as it was.
+    /// As [`encode`](Self::encode). On an error, `buffer` is left unchanged.
     fn encode_into(&self, buffer: &mut BytesMut) -> Result<(), BodyError> {
         buffer.extend_from_slice(&self.encode()?);
         Ok(())
     }
 
-    /// The body that `bytes` hold.
+    /// Decodes the body from `bytes`.
     ///
     /// # Errors
-    /// [`BodyError::Decode`] unless they hold exactly one such value.
+    /// [`BodyError::Decode`] unless `bytes` hold exactly one value of this type.
     fn decode(bytes: &Bytes) -> Result<Self, BodyError>;
 }
 
@@ -191,32 +190,33 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Body for T {
         let mut reader = rmp_serde::Deserializer::from_read_ref(whole);
         reader.set_max_depth(NESTING_DEPTH_MAX);
         let value = T::deserialize(&mut reader).map_err(|error| refused(&error))?;
-        // The reader doesn't say how far it got, but asked for one more value it must find the end. Asked for
-        // a scalar, since within a sequence it would meet the end too.
+        // The deserializer does not report how many bytes it read. To detect trailing bytes, ask it for one
+        // more value: it must find the end. The value is a scalar, because within a sequence an early end
+        // would look the same.
         match bool::deserialize(&mut reader) {
             Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
-            _ => Err(refused(&"there is more after the value")),
+            _ => Err(refused(&"more bytes follow the value")),
         }
     }
 }
 
-/// Writes `value` as MessagePack, structs as maps by field name.
+/// Writes `value` as MessagePack, with structs as maps by field name.
 fn write_named<T: Serialize>(value: &T, to: &mut impl io::Write) -> Result<(), BodyError> {
     let mut writer = rmp_serde::Serializer::new(to).with_struct_map();
     value.serialize(&mut writer).map_err(|error| BodyError::encode::<T>(Codec::MessagePack, &error))
 }
 
-/// How many bytes `value` has in MessagePack, without writing them anywhere.
+/// Counts the bytes that `value` takes in MessagePack without storing them.
 pub(crate) fn encoded_bytes<T: Serialize>(value: &T) -> Result<u64, BodyError> {
     let mut counted = Counted(0);
     write_named(value, &mut counted)?;
     Ok(counted.0)
 }
 
-/// Gathers a body on the stack, and on the heap once it outgrows [`INLINE_BYTES_MAX`].
+/// Gathers a body on the stack, and moves to the heap when it outgrows [`INLINE_BYTES_MAX`].
 ///
-/// A growing `Vec` would allocate several times for a small body and leave `Bytes` to allocate once more for
-/// its reference count; copying what lies on the stack allocates once, exactly.
+/// For a small body, a growing `Vec` would allocate several times, and `Bytes` would allocate once more for
+/// its reference count. Copying from the stack allocates once, with the exact size.
 #[derive(Clone)]
 pub(crate) struct Gathered {
     inline: [u8; INLINE_BYTES_MAX],
@@ -230,7 +230,7 @@ impl Gathered {
         Self { inline: [0; INLINE_BYTES_MAX], inline_len: 0, spilled: Vec::new() }
     }
 
-    /// Makes room for so many bytes more, at once instead of by and by.
+    /// Reserves room for `bytes` more bytes at once.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         if self.inline_len + bytes > INLINE_BYTES_MAX {
             self.spill(self.inline_len + bytes);
@@ -238,13 +238,13 @@ impl Gathered {
         }
     }
 
-    /// What has been gathered so far.
+    /// Returns the bytes gathered so far.
     #[inline]
     pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         if self.spilled.is_empty() { &mut self.inline[..self.inline_len] } else { &mut self.spilled }
     }
 
-    /// Goes on on the heap, with room for `bytes`.
+    /// Moves to the heap, with room for at least `bytes`.
     fn spill(&mut self, bytes: usize) {
         if self.spilled.is_empty() {
             self.spilled.reserve(bytes.max(SPILLED_BYTES_MIN));

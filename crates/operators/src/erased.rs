@@ -1,11 +1,11 @@
-//! Aggregations as functions of bytes, which is what a driver runs.
+//! Aggregations as functions of bytes, which is the form that a driver runs.
 //!
-//! A node holds aggregations of any types and moves payloads of no type, so around each typed operator goes
-//! decode, call, encode. Parameters are decoded at each invocation: they are small beside the work, and
-//! whoever kept decoded ones would need to know when the last use of them was. An error says which of the two
-//! it was that could not be read: the caller's parameters or another node's partial.
+//! A node holds aggregations of many types and moves payloads without types. So each typed operator is
+//! wrapped in decode, call, encode. Parameters are decoded at each invocation: they are small compared with
+//! the work, and a cache of decoded parameters would need to know when their last use was. An error says
+//! which bytes could not be read: the caller's parameters or another node's partial.
 //!
-//! Nothing here catches a panic: where an operator runs, and what its panic costs, is the driver's.
+//! Nothing here catches a panic. The driver decides where an operator runs and how it handles a panic.
 
 use crate::aggregation::{Aggregation, AsyncAggregation, Partition, Placement};
 use crate::codec::{Body, Codec};
@@ -16,19 +16,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A partial that isn't there yet.
+/// A future of a partial.
 pub type Pending = Pin<Box<dyn Future<Output = Result<Bytes>> + Send>>;
 
-/// What an operator gives: its partial, or a future of it.
+/// The result of running an operator: its partial, or a future of it.
 pub enum Outcome {
-    /// The partial, or why there is none.
+    /// The partial, or the error.
     Now(Result<Bytes>),
-    /// Work that waits. Dropping it ends it.
+    /// An operator that waits. Dropping the future ends it.
     Later(Pending),
 }
 
 impl Outcome {
-    /// The partial of an operator that doesn't wait; `None` from one that does.
+    /// Returns the partial of an operator that doesn't wait, or `None` for one that does.
     pub fn now(self) -> Option<Result<Bytes>> {
         match self {
             Self::Now(result) => Some(result),
@@ -46,50 +46,51 @@ impl fmt::Debug for Outcome {
     }
 }
 
-/// An aggregation whose types only it knows.
+/// An aggregation with its types erased.
 pub trait Operator: Send + Sync {
-    /// One partition's partial.
+    /// Computes one partition's partial.
     fn local(&self, partition: &Partition, params: &Bytes) -> Outcome;
 
-    /// Two partials as one.
+    /// Merges two partials into one.
     fn reduce(&self, a: Bytes, b: Bytes, params: &Bytes) -> Outcome;
 
-    /// What the caller makes of the last partial.
+    /// Turns the last partial into the call's result.
     ///
     /// # Errors
-    /// What the author's `finish` gives, or a body that could not be read.
+    /// The error of the author's `finish`, or a body that could not be read.
     fn finish(&self, partial: Bytes, params: &Bytes) -> Result<Bytes>;
 
-    /// Where local and reduce run. Of no meaning to an operator that gives [`Outcome::Later`].
+    /// Returns the place where local and reduce run. Ignored for an operator that returns [`Outcome::Later`].
     fn placement(&self) -> Placement;
 
-    /// True when running it takes one of the node's processors; false only for one that merely waits.
+    /// Returns true if running the operator occupies one of the node's processors. False only for one that
+    /// merely waits.
     fn holds_processor(&self) -> bool;
 
-    /// True when its partials can be cut into slices and joined again.
+    /// Returns true if its partials can be cut into slices and joined again.
     fn is_sliceable(&self) -> bool {
         false
     }
 
-    /// One partition's partial, cut into `slices`.
+    /// Computes one partition's partial, cut into `slices`.
     ///
     /// # Errors
-    /// What the author's `local` or `split` gives; by default, that nothing can be cut.
+    /// The error of the author's `local` or `split`. The default implementation always fails.
     fn local_sliced(&self, partition: &Partition, slices: u32, params: &Bytes) -> Result<Vec<Bytes>> {
         let _ = (partition, params);
-        Err(OperatorError::new(format!("its partials can't be cut into {slices} slices")))
+        Err(OperatorError::new(format!("this aggregation can't cut its partials into {slices} slices")))
     }
 
-    /// The slices of a value as one.
+    /// Joins the slices of a value into one.
     ///
     /// # Errors
-    /// What the author's `join` gives; by default, that nothing can be joined.
+    /// The error of the author's `join`. The default implementation always fails.
     fn join(&self, parts: Vec<Bytes>, params: &Bytes) -> Result<Bytes> {
         let _ = params;
-        Err(OperatorError::new(format!("{} slices can't be joined", parts.len())))
+        Err(OperatorError::new(format!("this aggregation can't join {} slices", parts.len())))
     }
 
-    /// The codecs of its parameters and of its partial, in this order.
+    /// Returns the codecs of its parameters and of its partial, in this order.
     fn codecs(&self) -> (Codec, Codec);
 }
 
@@ -97,16 +98,17 @@ pub trait Operator: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Erased<A>(pub A);
 
-/// An [`AsyncAggregation`] as an [`Operator`]; shared, since a future outlives the call that began it.
+/// An [`AsyncAggregation`] as an [`Operator`]. It is shared, because a future outlives the call that created
+/// it.
 #[derive(Debug)]
 pub struct ErasedAsync<A>(pub Arc<A>);
 
-/// `aggregation` with its types forgotten.
+/// Erases the types of `aggregation`.
 pub fn erase(aggregation: impl Aggregation) -> Arc<dyn Operator> {
     Arc::new(Erased(aggregation))
 }
 
-/// `aggregation` with its types forgotten.
+/// Erases the types of `aggregation`.
 pub fn erase_async(aggregation: impl AsyncAggregation) -> Arc<dyn Operator> {
     Arc::new(ErasedAsync(Arc::new(aggregation)))
 }
@@ -115,8 +117,9 @@ pub(crate) fn params_of<P: Body>(params: &Bytes) -> Result<P> {
     P::decode(params).map_err(|error| OperatorError::caused_by("parameters", error))
 }
 
-/// Lets go of the bytes, so that a partial that shares them may be alone with them, and is folded where it lies.
-#[expect(clippy::needless_pass_by_value, reason = "letting go of them is the point")]
+/// Decodes a partial and drops its bytes. A partial that shares them may then own them alone and be folded in
+/// place.
+#[expect(clippy::needless_pass_by_value, reason = "the bytes must be dropped here")]
 fn partial_from<P: Body>(partial: Bytes) -> Result<P> {
     partial_of(&partial)
 }
@@ -217,7 +220,7 @@ mod tests {
         Partition::new("scores".into(), id, 4, Arc::new(i64::from(id) * 10))
     }
 
-    /// The sum of the partitions' figures, times a factor once at the caller.
+    /// Sums the partitions' figures. The caller multiplies the sum by a factor once.
     struct Scaled;
 
     impl Aggregation for Scaled {
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_aggregation_computes_what_the_typed_one_does() {
+    fn erased_aggregation_gives_the_same_result_as_the_typed_one() {
         let (operator, params) = (erase(Scaled), 3i64.encode().unwrap());
         let local = |id| operator.local(&partition(id), &params).now().unwrap().unwrap();
         let sum = operator.reduce(local(1), local(2), &params).now().unwrap().unwrap();
@@ -259,7 +262,7 @@ mod tests {
         );
     }
 
-    /// Joins raw bytes, after giving way once.
+    /// Joins raw bytes, after it has yielded once.
     struct Joined;
 
     impl AsyncAggregation for Joined {
@@ -289,7 +292,9 @@ mod tests {
     }
 
     fn finished(outcome: Outcome) -> Result<Bytes> {
-        let Outcome::Later(mut future) = outcome else { panic!("an asynchronous operator gives a future") };
+        let Outcome::Later(mut future) = outcome else {
+            panic!("an asynchronous operator must return a future")
+        };
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asynchronous_aggregation_gives_futures_that_own_what_they_need() {
+    fn an_asynchronous_aggregation_gives_owning_futures() {
         let operator = erase_async(Joined);
         let (one, two) =
             (operator.local(&partition(1), &Bytes::new()), operator.local(&partition(2), &Bytes::new()));

@@ -1,19 +1,20 @@
-//! What an operator gives when it can't give a partial.
+//! The error type of operators.
 //!
-//! To the tree an operator's error is one line: the reason why a partition is missing. So there is one type
-//! for all of them, any `std` error becomes it by `?`, and what is printed is the whole chain of causes. As
-//! with `anyhow`, that blanket conversion is possible only because this type is no `std::error::Error` itself.
+//! For the tree, an operator's error is one line: the reason why a partition is missing. One type therefore
+//! covers all errors. Any `std` error converts to it with `?`, and printing it prints the whole chain of
+//! causes. As with `anyhow`, that blanket conversion is possible only because this type does not implement
+//! `std::error::Error` itself.
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-/// What operators return.
+/// The result type of operators.
 pub type Result<T, E = OperatorError> = core::result::Result<T, E>;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why an operator gave no partial: a message, a cause, or a message and its cause.
+/// The reason why an operator returned no partial: a message, a cause, or both.
 ///
 /// ```
 /// use treefold_operators::{OperatorError, Result};
@@ -22,13 +23,13 @@ type Cause = Box<dyn Error + Send + Sync>;
 ///     if text.is_empty() {
 ///         return Err(OperatorError::new("this shard has no size"));
 ///     }
-///     Ok(text.parse()?) // any std error, by `?`
+///     Ok(text.parse()?) // any std error converts with `?`
 /// }
 ///
 /// assert_eq!(shard_size("").unwrap_err().to_string(), "this shard has no size");
 /// assert_eq!(shard_size("x").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
-pub struct OperatorError(Box<Reason>); // boxed, so that a result costs a pointer more and not the whole of it
+pub struct OperatorError(Box<Reason>); // boxed, so that it adds only one pointer to a result
 
 struct Reason {
     message: Cow<'static, str>,
@@ -36,17 +37,17 @@ struct Reason {
 }
 
 impl OperatorError {
-    /// An error that says `message`.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Reason { message: message.into(), cause: None }))
     }
 
-    /// An error that says `message`, and `cause` after it.
+    /// Creates an error whose text is `message` followed by `cause`.
     pub fn caused_by(message: impl Into<Cow<'static, str>>, cause: impl Into<Cause>) -> Self {
         Self(Box::new(Reason { message: message.into(), cause: Some(cause.into()) }))
     }
 
-    /// The same error, with what was being done said in front of it.
+    /// Puts a description of the failed operation in front of the message.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.0.message = match self.0.message.is_empty() {
@@ -56,7 +57,8 @@ impl OperatorError {
         self
     }
 
-    /// The error this one was made from, to tell kinds apart: `error.cause()?.downcast_ref::<MergeError>()`.
+    /// Returns the error that caused this one, to tell kinds apart:
+    /// `error.cause()?.downcast_ref::<MergeError>()`.
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.0.cause.as_deref()
     }
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn says_the_whole_chain_of_causes() {
+    fn display_prints_the_whole_chain_of_causes() {
         assert_eq!(OperatorError::from(unreadable()).to_string(), "shard 3 is not readable: disk gone");
         assert_eq!(
             OperatorError::caused_by("top-k failed", unreadable()).context("local").to_string(),
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn its_cause_can_be_told_by_type() {
+    fn cause_can_be_downcast_to_its_type() {
         let error = OperatorError::from(unreadable());
         assert_eq!(error.cause().and_then(|cause| cause.downcast_ref::<Unreadable>()).map(|e| e.0), Some(3));
         assert!(OperatorError::new("no cause").cause().is_none());

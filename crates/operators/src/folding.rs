@@ -1,5 +1,4 @@
-//! The one adapter between operators without state and their uses: a [`Fold`] as a filter of streams and as a reduce of
-//! calls and pushes.
+//! Adapter between a [`Fold`] and its two uses: the filter of a stream, and the reduce of calls and pushes.
 
 use crate::aggregation::{Partition, Placement};
 use crate::codec::{Body, Codec};
@@ -11,12 +10,14 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes a fold of its parameters.
+/// Creates a fold from its parameters.
 type Open<F> = Box<dyn Fn(&Bytes) -> Result<F> + Send + Sync>;
 
-/// A [`Fold`] by name, with what reads its parameters. It is both a [`FilterKind`] and an [`Operator`].
+/// A named [`Fold`] with the function that reads its parameters. It is both a [`FilterKind`] and an
+/// [`Operator`].
 ///
-/// As an operator it has no locals, which pushes do not need. For calls, [`over`] adds the locals of a service.
+/// As an operator it has no locals; pushes do not need them. For calls, [`over`] adds the locals of a
+/// service.
 pub struct Folding<F> {
     name: &'static str,
     open: Open<F>,
@@ -24,7 +25,9 @@ pub struct Folding<F> {
     empty_adds_nothing: bool,
 }
 
-/// The fold of a typed partial, from endpoints and children alike. Its errors begin with `name`; it takes no parameters.
+/// Creates the fold of a typed partial, which endpoints and children both send.
+///
+/// Its errors begin with `name`. It takes no parameters.
 ///
 /// ```
 /// use treefold_operators::filter::{FilterKind, Piece, Source, Wave};
@@ -50,12 +53,14 @@ pub fn folding<M: Body + Merge>(name: &'static str) -> Folding<Typed<M>> {
 }
 
 impl<F: Fold> Folding<F> {
-    /// The fold that `open` makes of the parameters. Its errors begin with `name`, unless that is empty.
+    /// Creates a folding whose fold `open` makes from the parameters.
+    ///
+    /// Its errors begin with `name`, unless `name` is empty.
     pub fn new(name: &'static str, open: impl Fn(&Bytes) -> Result<F> + Send + Sync + 'static) -> Self {
         Self { name, open: Box::new(open), placement: Placement::Measured, empty_adds_nothing: false }
     }
 
-    /// A fold that takes no parameters.
+    /// Creates a folding whose fold takes no parameters.
     pub(crate) fn plain(name: &'static str) -> Self
     where
         F: Default,
@@ -63,14 +68,14 @@ impl<F: Fold> Folding<F> {
         Self::new(name, |params| Ok(params::none(params).map(|()| F::default())?))
     }
 
-    /// The same, run elsewhere.
+    /// Sets the place where it runs.
     #[must_use]
     pub fn placed(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// The same, whose reduce takes a partial of no bytes for one that adds nothing.
+    /// Makes the reduce treat a partial of no bytes as one that adds nothing.
     pub(crate) fn with_empty(mut self) -> Self {
         self.empty_adds_nothing = true;
         self
@@ -86,7 +91,7 @@ fn named(name: &str, error: OperatorError) -> OperatorError {
     if name.is_empty() { error } else { error.context(name) }
 }
 
-/// A fold whose parameters are known.
+/// A fold that has read its parameters.
 struct Opened<F> {
     name: &'static str,
     fold: F,
@@ -119,7 +124,8 @@ impl<F: Fold> FilterKind for Folding<F> {
 
 impl<F: Fold> Operator for Folding<F> {
     fn local(&self, partition: &Partition, _: &Bytes) -> Outcome {
-        let why = format!("it is a reduce; the locals of {partition:?} are its service's");
+        let why =
+            format!("it is only a reduce and has no local for {partition:?}; register the service's local");
         Outcome::Now(Err(named(self.name, OperatorError::new(why))))
     }
 
@@ -157,11 +163,11 @@ impl<F> fmt::Debug for Folding<F> {
     }
 }
 
-/// An aggregation of two operators: `reduce` folds partials, and everything else is done by `locals`, whose own reduce
-/// is not used. The call's parameters go to both.
+/// Combines two operators into one aggregation: `reduce` merges partials, and `locals` does everything else.
 ///
-/// This is how a call uses an [operator that every node has](crate::ready), or a guest, on partials that a service's own
-/// locals make. Where locals give samples, [`sampled`](crate::ready::sampled) is shorter.
+/// The reduce of `locals` is not used. Both operators receive the call's parameters. A call can thus use an
+/// [operator that every node has](crate::ready), or a guest, on the partials of a service's own locals. If
+/// the locals give samples, [`sampled`](crate::ready::sampled) is shorter.
 pub fn over(reduce: Arc<dyn Operator>, locals: Arc<dyn Operator>) -> Arc<dyn Operator> {
     Arc::new(Over { reduce, locals })
 }
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_what_decodes_and_names_who_sent_what_does_not() {
+    fn undecodable_packets_are_reported_with_their_source() {
         let sum = |sum: i64| Sum(sum).encode().unwrap();
         let (endpoint, child) = (Source::Endpoint(1), Source::Child(2));
         assert_eq!(folded(&[(endpoint, sum(40)), (child, sum(2))]).unwrap(), [sum(42)]);
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_by_name_folds_partials_of_a_services_locals() {
+    fn named_operator_folds_partials_of_a_services_locals() {
         let (_, lines) = ready::reduces().find(|(name, _)| *name == "sum-lines").unwrap();
         let words = over(lines, erase(Words));
         let local = |text: &str| {
@@ -237,7 +243,7 @@ mod tests {
         assert_eq!(words.codecs(), (Codec::Raw, Codec::Raw));
     }
 
-    /// Counts the one word that a partition has.
+    /// Counts the only word of a partition.
     struct Words;
 
     impl Aggregation for Words {
@@ -249,7 +255,7 @@ mod tests {
         }
 
         fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {
-            unreachable!("the operator by name reduces")
+            unreachable!("the named operator must reduce instead")
         }
     }
 }

@@ -1,23 +1,26 @@
-//! Aggregations and the bodies they exchange: pure functions, and nothing that waits, sends or remembers.
+//! Aggregations and the bodies they exchange: pure functions that never wait, send or keep state.
 //!
 //! A service is a local and a reduce ([`Aggregation`]). Partials travel as bytes, and a node that folds them
-//! has nothing but bytes, so [`erased`] puts decode, call, encode around the author's typed functions. Core
-//! decides *when* a local or a reduce runs and never sees a byte; the driver decides *where* (worker or
-//! loop), by the author's [`Placement`], and catches what panics.
+//! has only bytes. So [`erased`] wraps the author's typed functions in decode, call, encode. Core decides
+//! *when* a local or a reduce runs and never reads a payload. The driver decides *where* it runs (on a worker
+//! or on the loop), by the author's [`Placement`], and catches panics.
 //!
 //! A map of the code:
 //!
-//! - [`codec`]: what a body is, and its encodings: MessagePack for anything serde knows, raw bytes as they are.
-//! - [`aggregation`]: the traits an author implements, synchronous and asynchronous, and the partition they see.
-//! - [`error`]: the one error an operator gives, made from any other by `?`.
-//! - [`erased`]: the same aggregations as functions of bytes, which is what a driver runs.
-//! - [`fold`]: operators without state (sum, min, max, average, count, top-k, concatenate, …), each defined once and
-//!   shown by random trees to give the same bytes whatever the tree. [`merge`] has those of them that are Rust types.
+//! - [`codec`]: bodies and their encodings: MessagePack for every type that serde knows, and raw bytes.
+//! - [`aggregation`]: the traits an author implements, synchronous and asynchronous, and the partition they
+//!   see.
+//! - [`error`]: the single error type of operators; any other error converts to it with `?`.
+//! - [`erased`]: the same aggregations as functions of bytes, which is the form that a driver runs.
+//! - [`fold`]: operators without state (sum, min, max, average, count, top-k, concatenate, …). Each is
+//!   defined once. Tests with random trees show that every tree gives the same bytes. [`merge`] has the folds
+//!   that are Rust types.
 //! - [`folding`](mod@folding): a fold as a stream's filter and as the reduce of calls and pushes.
-//! - [`filter`]: what happens to the packets of a stream at each node, and the filters that keep state.
-//! - [`packet`]: typed packets, rows of numbers, texts and arrays that filters fold without knowing whose they are.
+//! - [`filter`]: the processing of a stream's packets at each node, and the filters that keep state.
+//! - [`packet`]: typed packets: rows of numbers, texts and arrays that filters can fold without knowing the
+//!   application.
 //! - `builtin`: the table of all operators that every node has, by name.
-//! - [`ready`]: reduces by name, for applications that push what is folded and bring no code.
+//! - [`ready`]: reduces by name, for applications that push partials and bring no code.
 //! - [`merging`](mod@merging): an aggregation from one closure and a typed partial.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! An aggregation from one closure: say what one partition gives, and a ready partial says how two become
-//! one.
+//! An aggregation from one closure: the closure computes one partition's partial, and a ready type merges two
+//! partials.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,11 +30,10 @@ pub struct Mergeable<F, P, M> {
     types: PhantomData<fn(&P) -> M>,
 }
 
-/// An aggregation that calls `local` on each partition and merges what it gives. Its errors begin with
-/// `name`.
+/// Creates an aggregation that calls `local` on each partition and merges the results.
 ///
-/// Locals go to a worker; merges stay on the loop while they are measured to be cheap
-/// ([`Placement::Measured`]).
+/// Its errors begin with `name`. Locals go to a worker; merges stay on the loop while they are measured to be
+/// cheap ([`Placement::Measured`]).
 pub fn merging<F, P, M>(name: &'static str, local: F) -> Mergeable<F, P, M>
 where
     F: Fn(&Partition, &P) -> Result<M> + Send + Sync + 'static,
@@ -45,12 +44,12 @@ where
 }
 
 impl<F, P, M> Mergeable<F, P, M> {
-    /// What its errors begin with.
+    /// Returns the name with which its errors begin.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The same, run elsewhere.
+    /// Sets the place where it runs.
     #[must_use]
     pub fn placed(mut self, placement: Placement) -> Self {
         self.placement = placement;
@@ -124,10 +123,14 @@ mod tests {
     fn errors_begin_with_its_name() {
         let total = merging("total", |partition: &Partition, (): &()| Ok(Sum(*partition.data_as()?)));
         let refused = total.reduce(Sum(i64::MAX), Sum(1), &()).unwrap_err().to_string();
-        assert_eq!(refused, "total: overflow: the sum is outside of what 64 bits hold");
+        assert_eq!(refused, "total: overflow: the sum does not fit into 64 bits");
         let no_figure = Partition::new("figures".into(), 0, 1, Arc::new("text"));
         assert!(
-            total.local(&no_figure, &()).unwrap_err().to_string().starts_with("total: the data of figures")
+            total
+                .local(&no_figure, &())
+                .unwrap_err()
+                .to_string()
+                .starts_with("total: the data of partition 0 of figures")
         );
     }
 }

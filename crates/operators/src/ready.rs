@@ -1,12 +1,14 @@
-//! Reduces that need no code at the nodes that run them: for applications whose workers push what is folded, and for
-//! calls whose locals give [samples](sampled()).
+//! Reduces that every node has, so that they need no code at the nodes.
 //!
-//! Every [operator that nodes have](crate::filter::builtins) and that folds partials is one, under its own name: partials
-//! are what the filter of that name sends up, and parameters are the filter's. Only `merge-sorted` has another format:
-//! a run is one packet of keys and values, where a stream's is many chunks.
+//! They serve applications whose workers push partials, and calls whose locals give [samples](sampled()).
+//! Every [built-in operator](crate::filter::builtins) that folds partials is such a reduce, under its own
+//! name. Its partials are the packets that the filter of that name sends up, and its parameters are the
+//! filter's. Only `merge-sorted` has another format: as a reduce, a run is one packet of keys and values; in
+//! a stream, it is many chunks.
 //!
-//! Each is associative and, but for the order of `append` and `concatenate`, commutative. A body of no bytes has nothing
-//! to add to any of them. What is not in order is an error: it would spoil everything above it.
+//! Each reduce is associative and, except for the order in `append` and `concatenate`, commutative. A body of
+//! no bytes adds nothing to any of them. A partial that violates its format or order is an error, because it
+//! would corrupt every result above it.
 
 use crate::aggregation::{Partition, Placement};
 use crate::builtin::{Builtin, Stateless, builtins};
@@ -19,7 +21,7 @@ use bytes::Bytes;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// All reduces that are ready, by name.
+/// Returns all ready reduces with their names.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -34,8 +36,10 @@ pub fn reduces() -> impl Iterator<Item = (&'static str, Arc<dyn Operator>)> {
     builtins().iter().filter_map(|entry| Some((entry.name, entry.reduce()?)))
 }
 
-/// A call whose locals give what the endpoints of a stream would send, folded by the reduce of this name. `params` are
-/// those of the reduce; the locals have the call's.
+/// Creates a call whose locals give the samples that the endpoints of a stream would send.
+///
+/// The reduce with the name `name` folds the samples. `params` are the parameters of the reduce; the locals
+/// get the call's.
 ///
 /// ```
 /// use treefold_operators::packet::Row;
@@ -48,14 +52,14 @@ pub fn reduces() -> impl Iterator<Item = (&'static str, Arc<dyn Operator>)> {
 /// ```
 ///
 /// # Errors
-/// When no reduce has that name, or its parameters make no sense.
+/// If no reduce has that name, or if the reduce rejects its parameters.
 pub fn sampled<P: Body + Sync, S: Body>(
     name: &str,
     params: &impl Body,
     sample: impl Fn(&Partition, &P) -> Result<S> + Send + Sync + 'static,
 ) -> Result<Arc<dyn Operator>> {
     let fold = builtins().iter().find(|entry| entry.name == name).and_then(Builtin::both_uses);
-    let fold = fold.ok_or_else(|| OperatorError::new(format!("no reduce is named `{name}`")))?;
+    let fold = fold.ok_or_else(|| OperatorError::new(format!("no built-in reduce is named `{name}`")))?;
     let params = params.encode()?;
     fold.0.open(&params)?;
     Ok(Arc::new(Sampled { fold, params, sample, types: PhantomData }))
@@ -113,11 +117,11 @@ mod tests {
 
     fn reduced(name: &str, a: &Bytes, b: &Bytes, params: &Bytes) -> Result<Bytes> {
         let (_, reduce) = reduces().find(|(known, _)| *known == name).expect("a reduce of that name");
-        reduce.reduce(a.clone(), b.clone(), params).now().expect("none of them waits")
+        reduce.reduce(a.clone(), b.clone(), params).now().expect("a ready reduce never waits")
     }
 
     #[test]
-    fn filters_fold_packets_as_they_do_in_streams() {
+    fn reduces_fold_packets_as_filters_do_in_streams() {
         let packet = |n: i64| Row::new().i64(n).f64s(&[1.0, 2.0]).packet().into_bytes();
         let sum = reduced("sum", &packet(2), &packet(40), &Bytes::new()).unwrap();
         assert_eq!(Packet::read(&sum).unwrap(), Row::new().i64(42).f64s(&[2.0, 4.0]).packet());
@@ -128,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_adds_nothing_whatever_the_reduce() {
-        let some = Bytes::from_static(b"whatever");
+    fn empty_partial_adds_nothing_in_every_reduce() {
+        let some = Bytes::from_static(b"some bytes");
         for (name, _) in reduces() {
             assert_eq!(reduced(name, &some, &Bytes::new(), &Bytes::new()).unwrap(), some, "{name}");
             assert_eq!(reduced(name, &Bytes::new(), &some, &Bytes::new()).unwrap(), some, "{name}");
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_where_there_are_none_are_refused() {
+    fn parameters_of_a_reduce_without_parameters_are_refused() {
         let some = Bytes::from_static(b"a\n");
         let refused = reduced("merge-lines", &some, &some, &some).unwrap_err().to_string();
         assert!(refused.starts_with("merge-lines: parameters: "), "{refused}");

@@ -1,5 +1,7 @@
-//! A small body costs one allocation: a fold of two numbers happens thousands of times a second on the loop
-//! that also carries everybody else's messages, so what it allocates is a promise and not a matter of taste.
+//! Tests that a small body costs one allocation.
+//!
+//! A fold of two numbers runs thousands of times a second on the loop that also handles all other messages,
+//! so its number of allocations is a guarantee.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,8 +18,8 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every request goes to the system's allocator as it came; the counter is const-initialised and has
-// no destructor, so counting itself never allocates.
+// SAFETY: every request is passed unchanged to the system's allocator. The counter is const-initialised and
+// has no destructor, so counting never allocates.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -63,8 +65,8 @@ fn a_small_body_is_written_with_one_allocation_and_read_with_none() {
 }
 
 #[test]
-fn raw_bytes_cost_none() {
-    // A second handle of one buffer makes its reference count, once; from then on sharing is free.
+fn raw_bytes_cost_no_allocation() {
+    // The second handle of a buffer allocates its reference count, once. From then on, sharing is free.
     let payload = Bytes::from(vec![1; 4096]);
     let shared = payload.clone();
     assert_eq!(allocations_of(|| Raw::decode(&payload).unwrap().encode().unwrap()), 0);
@@ -82,7 +84,7 @@ fn a_packet_of_scalars_is_made_with_one_allocation_and_read_with_none() {
 }
 
 #[test]
-fn a_sum_costs_one_allocation_however_many_pieces() {
+fn a_sum_of_many_pieces_costs_one_allocation() {
     for packet in [Row::new().i64(7).packet(), Row::new().f64s(&[0.5; 1000]).packet()] {
         let piece = |id| Piece { source: Source::Endpoint(id), payload: packet.bytes().clone() };
         let pieces: Vec<Piece> = (0..64).map(piece).collect();

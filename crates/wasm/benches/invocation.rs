@@ -1,9 +1,10 @@
-//! What a guest costs against the same function natively: `cargo bench -p treefold-wasm`.
+//! Compares the cost of guests with that of the same native functions: `cargo bench -p treefold-wasm`.
 //!
-//! Three reduces: eight bytes, of which nearly all is the way in and out; 1 KiB in and out; and top-k of 100 and 100
-//! rows, where there is something to compute. Each is measured natively, in a guest that is new at each invocation
-//! (the default), and in one that is kept. Figures are nanoseconds per operation, the least of several rounds, and
-//! their ratio to the native one of the same run.
+//! There are three reduces. With eight bytes, nearly all time is spent on passing data in and out. The second
+//! passes 1 KiB in and out. The third, top-k of 100 and 100 rows, has real work to do. Each is measured
+//! natively, in a new guest for each invocation (the default), and in a guest that is kept. Figures are
+//! nanoseconds per operation, the least of several rounds, and their ratio to the native figure of the same
+//! run.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,9 +12,9 @@ use treefold_guest::Reduce;
 use treefold_operators::filter::{Piece, Source, Wave};
 use treefold_wasm::{Engine, Limits};
 
-/// The example guest as it is, natively.
+/// The example guest, compiled natively.
 #[path = "../../guest/examples/top_k.rs"]
-#[allow(unreachable_pub, reason = "it is a crate of its own elsewhere")]
+#[allow(unreachable_pub, reason = "elsewhere it is a separate crate")]
 mod top_k;
 
 const ROUNDS: usize = 9;
@@ -43,14 +44,14 @@ fn sum(a: &[u8], b: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Rows that descend, no two alike.
+/// Rows in descending order, all different.
 fn rows(from: f64) -> Vec<u8> {
     (0..100u64).flat_map(|row| [(from - row as f64).to_le_bytes(), row.to_le_bytes()]).flatten().collect()
 }
 
 fn main() {
     let engine = |reduces_per_instance_max| {
-        Engine::new(Limits { reduces_per_instance_max, ..Limits::DEFAULT }).expect("the limits can be kept")
+        Engine::new(Limits { reduces_per_instance_max, ..Limits::DEFAULT }).expect("the limits are valid")
     };
     let (fresh, kept) = (engine(1), engine(u32::MAX));
     let sums: &[u8] = include_bytes!("../fixtures/sum.wasm");

@@ -1,18 +1,18 @@
-//! What a guest and a node agree on: names, types, and numbers packed into one result.
+//! The interface between a guest and a node: names, types, and numbers packed into one result.
 //!
-//! `docs/wasm.md` is the specification, for those who write guests in any language; this is the same as tables. The
-//! version is part of an export's name and not a value that some function returns, so that it is known before
-//! anything of a guest has run.
+//! `docs/wasm.md` is the specification, for authors of guests in any language. This module has the same
+//! content as tables. The version is part of an export's name, not a function's result, so a node knows it
+//! before any code of the guest runs.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the ABI that this host speaks.
+/// The version of the ABI that this host implements.
 pub const ABI_VERSION: u32 = 1;
 
-/// What every name of the ABI begins with.
+/// Prefix of every name of the ABI.
 pub(crate) const PREFIX: &str = "treefold_";
-/// What the name of the export begins with that says which version a guest speaks.
+/// Prefix of the export whose name gives the guest's version.
 pub(crate) const VERSION_PREFIX: &str = "treefold_abi_v";
 
 pub(crate) const MEMORY: &str = "memory";
@@ -28,7 +28,7 @@ pub(crate) const HOLDS_FROM: &str = "treefold_filter_holds_from";
 pub(crate) const JOINED: &str = "treefold_filter_joined";
 pub(crate) const REPLACED: &str = "treefold_filter_replaced";
 
-/// The result of `treefold_filter_holds_from` that says: nothing.
+/// Result of `treefold_filter_holds_from` for a filter that holds nothing.
 pub(crate) const HOLDS_NOTHING: u64 = u64::MAX;
 
 /// Bytes of a piece's record: kind, number, address, bytes, each a u32.
@@ -37,16 +37,16 @@ pub(crate) const PIECE_BYTES: usize = 16;
 pub(crate) const SOURCE_BYTES: usize = 8;
 /// Bytes of a packet's record: address, bytes.
 pub(crate) const PACKET_BYTES: usize = 8;
-/// Addresses of what a guest is given are multiples of this.
+/// Alignment of the addresses passed to a guest.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// What a guest is.
+/// The kind of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Two partials into one, without state.
+    /// Merges two partials into one, without state.
     Reduce,
-    /// What happens to a stream's packets at a node, with state.
+    /// Processes a stream's packets at a node, with state.
     Filter,
 }
 
@@ -62,9 +62,9 @@ impl fmt::Display for Kind {
 /// A function that guests export.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// As [`signature`](crate::contract::signature) writes it.
+    /// The type, as [`signature`](crate::contract::signature) writes it.
     pub(crate) signature: &'static str,
-    /// Who may export it; `None`: both kinds.
+    /// The kind of guest that may export it; `None` for both kinds.
     pub(crate) kind: Option<Kind>,
     pub(crate) required: bool,
 }
@@ -93,13 +93,13 @@ pub(crate) const FUNCTIONS: [Function; 11] = [
     function(REPLACED, "(i32, i32, i32, i32)", Some(Kind::Filter), false),
 ];
 
-/// What a guest's function returned, taken apart but not yet believed.
+/// The unpacked result of a guest's function, not yet checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Returned {
     pub(crate) address: u32,
-    /// Bytes, or packets.
+    /// Number of bytes or packets.
     pub(crate) number: u32,
-    /// The bytes are an error's text.
+    /// Whether the bytes are an error's text.
     pub(crate) is_error: bool,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_taken_apart_as_the_specification_says() {
+    fn packed_result_matches_the_specification() {
         let returned = |address, number, is_error| Returned { address, number, is_error };
         assert_eq!(Returned::from(0x1234_5678_0000_0009), returned(0x1234_5678, 9, false));
         assert_eq!(Returned::from(0x1234_5678_8000_0009), returned(0x1234_5678, 9, true));

@@ -1,16 +1,16 @@
-//! Whether a module keeps to the ABI: looked at once, before anything of it runs.
+//! Checks that a module follows the ABI, once, before any of its code runs.
 //!
-//! After this the rest of the crate takes names and types for granted; what a guest *does* is still anybody's guess.
+//! After this check, the rest of the crate relies on names and types. The guest's behaviour stays untrusted.
 
 use crate::abi::{self, FUNCTIONS, Function, Kind};
 use crate::error::{NAME_CHARS_MAX, WasmError, clipped};
 use crate::limits::Limits;
 use wasmtime::{ExternType, FuncType, MemoryType};
 
-/// What kind of guest this is.
+/// Returns the kind of the guest.
 ///
 /// # Errors
-/// The first thing that the ABI does not allow.
+/// The first violation of the ABI.
 pub(crate) fn kind(module: &wasmtime::Module, limits: &Limits) -> Result<Kind, WasmError> {
     if let Some(import) = module.imports().next() {
         let (module, name) = (brief(import.module()), brief(import.name()));
@@ -37,12 +37,12 @@ pub(crate) fn kind(module: &wasmtime::Module, limits: &Limits) -> Result<Kind, W
     }
 }
 
-/// A name of the module's own choosing, of which an error repeats the beginning.
+/// Shortens a name from the module for an error message.
 fn brief(name: &str) -> String {
     clipped(name, NAME_CHARS_MAX)
 }
 
-/// The version of the ABI that a module says it speaks.
+/// Returns the version of the ABI that a module declares.
 pub(crate) fn version(module: &wasmtime::Module) -> Option<u32> {
     module.exports().find_map(|export| export.name().strip_prefix(abi::VERSION_PREFIX)?.parse().ok())
 }
@@ -105,7 +105,7 @@ fn check_function(module: &wasmtime::Module, function: &Function) -> Result<(), 
     }
 }
 
-/// A function's type as one writes it: `(i32, i32) -> i64`.
+/// Formats a function's type: `(i32, i32) -> i64`.
 pub(crate) fn signature(function: &FuncType) -> String {
     let list = |types: &mut dyn Iterator<Item = wasmtime::ValType>| {
         types.map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
@@ -114,7 +114,7 @@ pub(crate) fn signature(function: &FuncType) -> String {
     if results.is_empty() { format!("({params})") } else { format!("({params}) -> {results}") }
 }
 
-/// Any type as one writes it.
+/// Formats any external type.
 pub(crate) fn type_text(any: &ExternType) -> String {
     match any {
         ExternType::Func(function) => format!("func {}", signature(function)),

@@ -1,8 +1,8 @@
-//! What compiles guests and gives them memory: one per process, shared by its nodes.
+//! Compiles guests and gives them memory. There is one engine per process, shared by its nodes.
 //!
-//! The settings here are half of the isolation; `instance` is the other. They are chosen so that two nodes agree about
-//! a guest whatever machine they run on: proposals whose results may differ between processors are off, all NaN are one
-//! and the same, and what bounds an invocation is counted instructions.
+//! The settings here are one half of the isolation; `instance` is the other. They make a guest's results the
+//! same on every machine: proposals whose results may differ between processors are off, all NaNs are
+//! canonical, and an invocation is bounded by counted instructions.
 
 use crate::budget::Budget;
 use crate::contract;
@@ -20,19 +20,21 @@ use wasmtime::{
     WasmFeatures,
 };
 
-/// Bytes of an ended instance's memory that are put back as they were, rather than given back to be faulted in again,
-/// where the system can say which of its pages were touched (Linux 6.7): a page fault costs several times as much.
+/// Bytes of an ended instance's memory that are reset in place instead of being returned to the system.
+///
+/// Returned pages must be faulted in again, and a page fault costs several times as much. Used where the
+/// system can report the touched pages (Linux 6.7).
 const TOUCHED_KEPT_BYTES: usize = 256 << 10;
-/// The same where it can't, and all of the first bytes must be taken for touched.
+/// As [`TOUCHED_KEPT_BYTES`], on systems that can't report touched pages: all of these first bytes are reset.
 const FIRST_KEPT_BYTES: usize = 8 << 10;
-/// Fuel for a growth of memory or table, which is a call of the operating system.
+/// Fuel for growing a memory or a table, which is a system call.
 const GROW_FUEL: u8 = 250;
 
 /// Compiles modules and runs them; a clone shares everything.
 ///
-/// It reserves 4 GiB of addresses for each of `instances_max` guests, so a process has one, or few. The first one
-/// installs handlers for signals such as SIGSEGV and SIGFPE, which is how accesses outside of a guest's memory are
-/// caught; what is not a guest's is handed to the handlers before.
+/// It reserves 4 GiB of address space for each of `instances_max` guests, so a process should have only one
+/// or a few. The first engine installs handlers for signals such as SIGSEGV and SIGFPE, which catch accesses
+/// outside of a guest's memory. Signals that do not come from a guest are passed to the previous handlers.
 #[derive(Clone)]
 pub struct Engine {
     wasmtime: wasmtime::Engine,
@@ -40,10 +42,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that keeps to these limits.
+    /// Creates an engine with these limits.
     ///
     /// # Errors
-    /// [`WasmError::BadLimit`], or [`WasmError::Host`] when the address space is too small for so many instances.
+    /// [`WasmError::BadLimit`], or [`WasmError::Host`] if the address space is too small for so many
+    /// instances.
     pub fn new(limits: Limits) -> Result<Self, WasmError> {
         limits.check()?;
         let mut config = config(&limits);
@@ -52,22 +55,24 @@ impl Engine {
         Ok(Self { wasmtime, budget: Arc::new(Budget::new(limits)) })
     }
 
-    /// An engine that only compiles, to look at a module; nothing is reserved.
+    /// Creates an engine that only compiles, for inspecting a module; it reserves nothing.
     pub(crate) fn for_inspection(limits: &Limits) -> Result<wasmtime::Engine, WasmError> {
         limits.check()?;
         wasmtime::Engine::new(&config(limits)).map_err(|error| WasmError::host(&error))
     }
 
-    /// The limits it keeps to.
+    /// Returns the limits of the engine.
     pub fn limits(&self) -> &Limits {
         &self.budget.limits
     }
 
-    /// A module of these bytes. It takes the time of a compiler, milliseconds for a guest of some 10 KiB: not on a
-    /// node's loop. [`Modules`](crate::Modules) compiles each module once.
+    /// Compiles a module from these bytes.
+    ///
+    /// It takes milliseconds for a guest of some 10 KiB, so don't call it on a node's loop.
+    /// [`Modules`](crate::Modules) compiles each module once.
     ///
     /// # Errors
-    /// Whatever makes them no guest; nothing of it has run.
+    /// The reason why the bytes are not a valid guest; none of its code has run.
     pub fn compile(&self, bytes: impl Into<Bytes>) -> Result<Module, WasmError> {
         let bytes = bytes.into();
         let compiled =
@@ -80,8 +85,10 @@ impl Engine {
         Ok(Module::new(ModuleId::of(&bytes), bytes, kind, pre, exports, Arc::clone(&self.budget)))
     }
 
-    /// The pool of instances refuses a memory or a table that is too large before the contract can say which; without
-    /// a pool it can.
+    /// Replaces an error of the instance pool by a more exact one.
+    ///
+    /// The pool refuses a memory or a table that is too large before the contract can name it. Without a
+    /// pool, the contract can.
     fn named(&self, error: WasmError, bytes: &[u8]) -> WasmError {
         let look = || {
             let module = validated(&Self::for_inspection(self.limits())?, bytes, self.limits())?;
@@ -100,7 +107,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// The bytes, compiled, if they are WebAssembly at all.
+/// Compiles the bytes if they are valid WebAssembly.
 pub(crate) fn validated(
     engine: &wasmtime::Engine,
     bytes: &[u8],

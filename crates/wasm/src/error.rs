@@ -1,238 +1,243 @@
-//! What can be wrong with a guest.
+//! Errors of guests.
 //!
-//! Three groups: a module is refused, and nothing of it has run; an invocation failed, and its wave with it; the host
-//! itself could not. No error here is ever the node's end, and each says what was found and what is allowed.
+//! There are three groups. A module is refused, and none of its code has run. An invocation failed, and its
+//! wave with it. The host itself failed. No error here stops the node, and each gives the value found and the
+//! value allowed.
 
 use crate::abi::Kind;
 use crate::id::ModuleId;
 
-/// Why a module is refused, or why an invocation gave nothing.
+/// The reason why a module is refused, or why an invocation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WasmError {
     // --- a module is refused ---
-    /// Longer than a module may be.
+    /// The module is longer than allowed.
     #[error("the module has {bytes} bytes; allowed: {bytes_max} (module_bytes_max)")]
     ModuleTooLarge {
-        /// Its bytes.
+        /// Bytes of the module.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// Not WebAssembly, or invalid, or of a proposal that is not allowed here.
+    /// The bytes are not WebAssembly, are invalid, or use a proposal that is not allowed here.
     #[error("not a valid WebAssembly module: {reason}")]
     Invalid {
-        /// What the validator says.
+        /// The validator's message.
         reason: String,
     },
-    /// It wants something of the host.
+    /// The module imports something from the host.
     #[error("the module imports {module}.{name}; a guest may import nothing")]
     Import {
         /// The module it imports from.
         module: String,
-        /// What it imports.
+        /// The imported name.
         name: String,
     },
-    /// It does not say which version of the ABI it speaks.
-    #[error("the module exports no function treefold_abi_v1, so it is no guest")]
+    /// The module declares no version of the ABI.
+    #[error("the module exports no function treefold_abi_v1, so it is not a guest")]
     NoAbi,
-    /// It speaks another version.
-    #[error("the module speaks version {found} of the ABI; this node speaks {}", crate::ABI_VERSION)]
+    /// The module uses another version of the ABI.
+    #[error("the module uses version {found} of the ABI; this node uses {}", crate::ABI_VERSION)]
     AbiVersion {
-        /// The version it speaks.
+        /// The version that the module uses.
         found: u32,
     },
-    /// Something that every guest of its kind exports is not there.
+    /// An export that is required for this kind of guest is missing.
     #[error("the module does not export {name}: {expected}")]
     MissingExport {
-        /// What is missing.
+        /// Name of the missing export.
         name: &'static str,
-        /// Its type.
+        /// Type of the missing export.
         expected: String,
     },
-    /// An export is of another type than the ABI says.
+    /// An export has another type than the ABI requires.
     #[error("the export {name} is {found}; expected: {expected}")]
     Signature {
-        /// Which export.
+        /// Name of the export.
         name: String,
         /// Its type.
         found: String,
-        /// The type it should have.
+        /// The type required by the ABI.
         expected: String,
     },
-    /// An export is called like one of the ABI's, and is none.
-    #[error("the export {name} is unknown; names that begin with treefold_ are the ABI's")]
+    /// An export has the prefix of the ABI's names but is not one of them.
+    #[error("the export {name} is unknown; names that begin with treefold_ are reserved for the ABI")]
     UnknownExport {
-        /// Which export.
+        /// Name of the export.
         name: String,
     },
-    /// It is neither a reduce nor a filter, or it is both.
-    #[error("the module exports {found} of treefold_reduce and treefold_filter_up; a guest is one of both")]
+    /// The module is neither a reduce nor a filter, or it is both.
+    #[error(
+        "the module exports {found} of treefold_reduce and treefold_filter_up; a guest exports exactly one of them"
+    )]
     KindUnclear {
-        /// How many of the two.
+        /// How many of the two it exports.
         found: u8,
     },
-    /// It begins with more memory than it may ever have.
+    /// The module's initial memory is larger than a guest's memory may be.
     #[error("the module begins with {bytes} bytes of memory; allowed: {bytes_max} (memory_bytes_max)")]
     MemoryTooLarge {
-        /// The memory's minimum.
+        /// Bytes of the initial memory.
         bytes: u64,
         /// The limit.
         bytes_max: usize,
     },
-    /// It is valid, and yet can't be run here: it has more than one table, or a larger one than `table_elements_max`,
-    /// or a function that is too large to compile.
-    #[error("a valid module that can't be run here: {reason}")]
+    /// The module is valid but can't run here.
+    ///
+    /// It has more than one table, a table larger than `table_elements_max`, or a function that is too large
+    /// to compile.
+    #[error("the module is valid but can't run here: {reason}")]
     Unrunnable {
-        /// What there is too much of.
+        /// The limit that is exceeded.
         reason: String,
     },
-    /// Compiled, it does not fit beside what a node holds, however much goes.
+    /// The compiled module does not fit into the cache, even if everything else is evicted.
     #[error(
-        "the module takes {bytes} bytes, compiled; allowed for all modules: {bytes_max} (modules_bytes_max)"
+        "the module takes {bytes} bytes when compiled; allowed for all modules: {bytes_max} (modules_bytes_max)"
     )]
     CacheTooSmall {
-        /// Bytes as sent and as compiled.
+        /// Bytes of the module as sent and as compiled.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// A reduce is wanted and it is a filter, or the other way round.
-    #[error("module {id:?} is a {found}; wanted: a {wanted}")]
+    /// The module is a filter where a reduce is expected, or the other way round.
+    #[error("module {id:?} is a {found}; expected: a {wanted}")]
     WrongKind {
-        /// Which module.
+        /// The module.
         id: ModuleId,
-        /// What it is.
+        /// The kind that it is.
         found: Kind,
-        /// What was wanted.
+        /// The kind that is expected.
         wanted: Kind,
     },
 
     // --- an invocation failed ---
-    /// The guest says so itself.
+    /// The guest returned an error.
     #[error("{text}")]
     Refused {
-        /// Its own words.
+        /// The text of the guest's error.
         text: String,
     },
-    /// It ran for too long.
+    /// The guest ran for too long.
     #[error("{function} ran out of fuel; allowed: {fuel_max} (fuel_max)")]
     OutOfFuel {
-        /// The function it was called by.
+        /// The exported function that was called.
         function: &'static str,
         /// The limit.
         fuel_max: u64,
     },
-    /// It wanted more memory than it may have.
+    /// The guest requested more memory than allowed.
     #[error("{function} asked for a memory of {bytes} bytes; allowed: {bytes_max} (memory_bytes_max)")]
     OutOfMemory {
-        /// The function it was called by.
+        /// The exported function that was called.
         function: &'static str,
-        /// What it would have had.
+        /// Bytes that the memory would have had.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// It trapped: a panic, an access outside of its memory, a division by zero, too deep a recursion.
+    /// The guest trapped: a panic, an access outside of its memory, a division by zero, too deep a recursion.
     #[error("{function} trapped: {reason}")]
     Trap {
-        /// The function it was called by.
+        /// The exported function that was called.
         function: &'static str,
-        /// The guest's last words if it left any, else what the processor says.
+        /// The text that the guest left, if any; otherwise the runtime's description of the trap.
         reason: String,
     },
-    /// It gave no room for what it was to work on, or room outside of its memory.
+    /// The guest returned no buffer for the input, or a buffer outside of its memory.
     #[error(
-        "treefold_alloc gave {address} for {bytes} bytes; expected: a multiple of 8 within its memory of {memory_bytes} bytes"
+        "treefold_alloc returned {address} for {bytes} bytes; expected: a multiple of 8 within its memory of {memory_bytes} bytes"
     )]
     NoRoom {
-        /// What it gave; 0 says that it has no room.
+        /// The address returned; 0 means that the guest has no room.
         address: u32,
-        /// What it was asked for.
+        /// The bytes requested.
         bytes: usize,
-        /// The memory it has.
+        /// Bytes of the guest's memory.
         memory_bytes: usize,
     },
-    /// It returned an address outside of its memory.
+    /// The guest returned an address outside of its memory.
     #[error("{function} returned {bytes} bytes at {address}, beyond its memory of {memory_bytes} bytes")]
     BadResult {
         /// The function that returned it.
         function: &'static str,
-        /// Where the bytes should be.
+        /// Address of the bytes.
         address: u32,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// The memory it has.
+        /// Bytes of the guest's memory.
         memory_bytes: usize,
     },
-    /// What it is to work on doesn't fit into its memory.
-    #[error("{bytes} bytes go in; allowed: {bytes_max} (memory_bytes_max)")]
+    /// The input doesn't fit into the guest's memory.
+    #[error("the input has {bytes} bytes; allowed: {bytes_max} (memory_bytes_max)")]
     InputTooLarge {
-        /// What was to go in.
+        /// Bytes of the input.
         bytes: u64,
         /// The limit.
         bytes_max: usize,
     },
-    /// It gave more bytes than it may.
-    #[error("{function} gave {bytes} bytes; allowed: {bytes_max} (output_bytes_max)")]
+    /// The guest returned more bytes than allowed.
+    #[error("{function} returned {bytes} bytes; allowed: {bytes_max} (output_bytes_max)")]
     OutputTooLarge {
-        /// The function that gave them.
+        /// The function that returned them.
         function: &'static str,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// The limit.
         bytes_max: usize,
     },
-    /// It gave more packets than it may.
-    #[error("{function} gave {packets} packets; allowed: {packets_max} (packets_max)")]
+    /// The guest returned more packets than allowed.
+    #[error("{function} returned {packets} packets; allowed: {packets_max} (packets_max)")]
     TooManyPackets {
-        /// The function that gave them.
+        /// The function that returned them.
         function: &'static str,
-        /// How many.
+        /// Number of packets.
         packets: usize,
         /// The limit.
         packets_max: usize,
     },
 
-    // --- the host could not ---
-    /// All guests together have as much memory as they may.
+    // --- the host failed ---
+    /// All guests together have reached the limit of their memory.
     #[error(
-        "{function} wanted {bytes} bytes more; allowed to all guests together: {bytes_max} (guests_memory_bytes_max)"
+        "{function} requested {bytes} bytes more; allowed for all guests together: {bytes_max} (guests_memory_bytes_max)"
     )]
     GuestsOutOfMemory {
-        /// The function that wanted them.
+        /// The function that requested them.
         function: &'static str,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// As many guests exist as may.
+    /// The greatest number of guests exists already.
     #[error("{instances_max} guests exist already (instances_max)")]
     TooManyInstances {
         /// The limit.
         instances_max: u32,
     },
-    /// A limit that can't be kept.
+    /// A limit has an invalid value.
     #[error("{limit} is {given}; allowed: {allowed}")]
     BadLimit {
-        /// Which one.
+        /// The limit.
         limit: &'static str,
-        /// What was given.
+        /// The value given.
         given: u64,
-        /// What can be.
+        /// The values allowed.
         allowed: &'static str,
     },
-    /// The runtime failed: no address space, no memory.
+    /// The runtime failed: no address space or no memory.
     #[error("the WebAssembly runtime failed: {reason}")]
     Host {
-        /// What it says.
+        /// The runtime's message.
         reason: String,
     },
 }
 
 impl WasmError {
-    /// True when the guest came to its end as it meant to, so that what it remembers is sound.
+    /// Returns true if the guest returned normally, so that its state is consistent.
     pub(crate) fn leaves_state_sound(&self) -> bool {
         matches!(
             self,
@@ -249,7 +254,7 @@ impl WasmError {
     }
 }
 
-/// Names and reasons that a module brings along, cut to a length that suits an error.
+/// Cuts a name or reason from a module to a length that suits an error message.
 pub(crate) fn clipped(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -257,7 +262,7 @@ pub(crate) fn clipped(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Characters of a name that an error repeats.
+/// Most characters of a name in an error message.
 pub(crate) const NAME_CHARS_MAX: usize = 80;
-/// Characters of the validator's reason.
+/// Most characters of the validator's message.
 pub(crate) const REASON_CHARS_MAX: usize = 400;

@@ -1,9 +1,9 @@
 //! A guest as a stream's filter.
 //!
-//! Each stream has at each node an instance of its own, whose memory is the filter's state, so streams can't see each
-//! other however alike they are. When the guest itself says that a wave is in error, it stays as it is. When it ends
-//! otherwise (a panic, no fuel left) nobody knows what state it is in: it is dropped, and opened anew for the next
-//! wave, and the error of the wave that it broke at says that what it remembered is lost.
+//! Each stream has a separate instance at each node, whose memory is the filter's state. So streams can't see
+//! each other's data, even if they use the same guest. If the guest returns an error for a wave, the instance
+//! is kept. If it ends in any other way (a panic, no fuel left), its state is unknown. The instance is then
+//! dropped and opened anew for the next wave, and the error of the failed wave says that the state is lost.
 
 use crate::error::WasmError;
 use crate::instance::Instance;
@@ -34,7 +34,7 @@ impl FilterKind for GuestFilterKind {
         Ok(Box::new(GuestFilter { module, params, instance: Some(instance), sources, holds_from }))
     }
 
-    /// On a worker, also when it was quick so far: what it will take the next time is bounded by `fuel_max` only.
+    /// On a worker, even if it has been quick so far: only `fuel_max` bounds its next run.
     fn placement(&self) -> Placement {
         Placement::Pool
     }
@@ -50,11 +50,12 @@ fn opened(module: &Module, params: &[u8]) -> Result<Instance, WasmError> {
 struct GuestFilter {
     module: Module,
     params: Bytes,
-    /// `None` after it broke, until the next wave.
+    /// `None` after a failure, until the next wave.
     instance: Option<Instance>,
-    /// Who takes part: a guest that begins anew is told of them again.
+    /// The sources that take part. A guest that begins anew learns them again.
     sources: BTreeSet<Source>,
-    /// What the guest said last; asking it again changes nothing, and a reader has no right to run it.
+    /// The guest's last `holds_from`. A reader has no mutable access to run the guest, and the value stays
+    /// valid until the next run.
     holds_from: Option<u64>,
 }
 
@@ -82,7 +83,7 @@ impl GuestFilter {
             }
             Err(error) => {
                 self.holds_from = None;
-                Err(OperatorError::caused_by("the filter begins anew, without what it remembered", error))
+                Err(OperatorError::caused_by("the filter restarts without its state", error))
             }
         }
     }
@@ -102,7 +103,8 @@ impl Filter for GuestFilter {
     }
 
     fn joined(&mut self, source: Source) {
-        // First, since one that begins anew here is told by that.
+        // Checked first: if the guest begins anew here, that also announces the source, which is in `sources`
+        // by then.
         let is_new = self.instance.is_some();
         self.sources.insert(source);
         let _ = self.run(|instance| if is_new { instance.joined(source) } else { Ok(()) });
@@ -111,7 +113,7 @@ impl Filter for GuestFilter {
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {
         self.sources.remove(&lost);
         self.sources.extend(heirs);
-        // There is no wave to put an error on: a guest that breaks here begins anew with the next one.
+        // There is no wave to attach an error to. A guest that fails here begins anew with the next wave.
         let _ = self.run(|instance| instance.replaced(lost, heirs));
     }
 }

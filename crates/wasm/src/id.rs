@@ -1,34 +1,34 @@
-//! What a module is called: the SHA-256 of its bytes.
+//! The name of a module: the SHA-256 of its bytes.
 //!
-//! A name that is made of the thing itself needs nobody who gives names, can't come to stand for something else, and
-//! lets whoever fetches a module from a stranger see whether it is the one that was asked for.
+//! Such a name needs no central authority and can never stand for another module. A node that fetches a
+//! module from an untrusted peer can verify that it is the requested one.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// The SHA-256 of a module's bytes; written and read as 64 hexadecimal digits.
+/// The SHA-256 of a module's bytes, written and read as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId([u8; 32]);
 
-/// A text that is no module's name.
+/// A text that is not a module's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no module; a name is 64 hexadecimal digits, the SHA-256 of the module's bytes")]
+#[error("{0:?} is not a module name; a name is 64 hexadecimal digits, the SHA-256 of the module's bytes")]
 pub struct BadModuleId(pub String);
 
 impl ModuleId {
-    /// The name of these bytes.
+    /// Computes the name of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The name whose 32 bytes these are, as it is on the wire.
+    /// Creates a name from its 32 bytes, as on the wire.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its 32 bytes.
+    /// Returns the name's 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_hash_and_survives_being_written_down() {
+    fn name_is_the_hash_and_round_trips_as_text() {
         let empty = ModuleId::of(b"");
         let text = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(empty.to_string(), text);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_says_what_a_name_is() {
+    fn invalid_names_are_errors() {
         for bad in ["", "e3b0", &"g".repeat(64), &"é".repeat(32)] {
             assert_eq!(bad.parse::<ModuleId>(), Err(BadModuleId(bad.to_owned())));
         }

@@ -1,4 +1,4 @@
-//! What a file is, and why a node would refuse it: for whoever has a guest in hand and no cluster.
+//! Describes a module file, and says why a node would refuse it. It needs no cluster.
 
 use crate::abi::{self, Kind};
 use crate::contract::{self, type_text};
@@ -9,52 +9,52 @@ use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
 use wasmtime::ExternType;
 
-/// What there is to say of a module without running it.
+/// A description of a module, made without running it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// What it is called.
+    /// The module's name.
     pub id: ModuleId,
-    /// Its bytes.
+    /// Bytes of the module.
     pub bytes: usize,
-    /// Its bytes once compiled here.
+    /// Bytes of the module compiled on this machine.
     pub compiled_bytes: usize,
-    /// What it is; `None` when it is no guest.
+    /// The kind of guest; `None` if the module is not a valid guest.
     pub kind: Option<Kind>,
-    /// The version of the ABI that it says it speaks.
+    /// The version of the ABI that it declares.
     pub abi: Option<u32>,
     /// Its memory, if it exports one.
     pub memory: Option<MemoryPages>,
-    /// What it exports.
+    /// The exports.
     pub exports: Vec<Named>,
-    /// What it imports; a guest may import nothing.
+    /// The imports; a guest may import nothing.
     pub imports: Vec<Named>,
-    /// Why a node with these limits refuses it; `None` when it takes it.
+    /// The reason why a node with these limits refuses it; `None` if a node accepts it.
     pub refused: Option<String>,
 }
 
 /// A memory in pages of 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPages {
-    /// What it begins with.
+    /// The initial number of pages.
     pub min: u64,
-    /// What it may grow to by its own word.
+    /// The greatest number of pages that the module declares.
     pub max: Option<u64>,
 }
 
 /// An export or import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// Its name; an import's has the module's name and a dot before it.
+    /// The name; an import's name is preceded by its module's name and a dot.
     pub name: String,
-    /// Its type as one writes it.
+    /// The formatted type.
     pub r#type: String,
 }
 
-/// Looks at a module as a node with these limits would, and runs nothing of it.
+/// Inspects a module as a node with these limits would, without running it.
 ///
 /// # Errors
-/// [`WasmError::Invalid`] and [`WasmError::ModuleTooLarge`]: there is nothing to look at. Whatever else makes a node
-/// refuse it is in the inspection.
+/// [`WasmError::Invalid`] and [`WasmError::ModuleTooLarge`]: there is nothing to inspect. Every other reason
+/// to refuse the module is in the inspection.
 pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, WasmError> {
     let module = engine::validated(&Engine::for_inspection(limits)?, bytes, limits)?;
     let kind = contract::kind(&module, limits);

@@ -1,15 +1,15 @@
-//! A guest that runs: the functions of the ABI, one method each.
+//! A running guest, with one method for each function of the ABI.
 //!
-//! One invocation is a call of `treefold_alloc` for all that goes in, one copy into the room it gives, the call
-//! itself, and one copy of what it gives. What goes in lies in one block:
+//! An invocation calls `treefold_alloc` for all input, copies the input into the returned buffer, calls the
+//! function, and copies the result. The input lies in one block:
 //!
 //! ```text
 //!   reduce   │ a … │ b … │ params … │
 //!   up       │ records of the pieces │ payload … │ payload … │ …       each part at a multiple of 8
 //! ```
 //!
-//! An instance whose invocation failed otherwise than by its own word is not
-//! invoked again; who holds it drops it.
+//! If an invocation failed other than by the guest's own error, the instance must not be invoked again; its
+//! owner drops it.
 
 use crate::abi;
 use crate::budget::Budget;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use treefold_operators::filter::{Descent, Source, Wave};
 use wasmtime::{InstancePre, ModuleExport, TypedFunc};
 
-/// Where a module's exports are, so that an instance need not look for them by name.
+/// The places of a module's exports, so that an instance need not look them up by name.
 pub(crate) struct Exports {
     memory: Option<ModuleExport>,
     initialize: Option<ModuleExport>,
@@ -52,12 +52,12 @@ impl Exports {
     }
 }
 
-/// `(a, its bytes, b, its bytes, params, their bytes)`.
+/// `(a, bytes of a, b, bytes of b, params, bytes of params)`.
 type Folding = TypedFunc<(u32, u32, u32, u32, u32, u32), u64>;
-/// `(pieces or payload, how many, tag, now_ns)`.
+/// `(pieces or payload, their number, tag, now_ns)`.
 type Passing = TypedFunc<(u32, u32, u64, u64), u64>;
 
-/// One guest with a memory of its own.
+/// One guest with separate memory.
 pub(crate) struct Instance {
     sandbox: Sandbox,
     reduce: Option<Folding>,
@@ -70,14 +70,14 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// A guest with the memory that its module was sent with.
+    /// Creates a guest with the module's initial memory.
     pub(crate) fn new(
         pre: &InstancePre<Bounds>,
         exports: &Exports,
         budget: &Arc<Budget>,
     ) -> Result<Self, WasmError> {
         let (memory, alloc) =
-            exports.memory.zip(exports.alloc).expect("invariant: the contract has seen both");
+            exports.memory.zip(exports.alloc).expect("invariant: the contract requires both");
         let mut sandbox = Sandbox::new(pre, memory, alloc, budget)?;
         if let Some(initialize) = sandbox.function::<(), ()>(exports.initialize.as_ref()) {
             sandbox.call(abi::INITIALIZE, &initialize, ())?;
@@ -94,12 +94,12 @@ impl Instance {
         })
     }
 
-    /// Fuel for one more invocation.
+    /// Sets the fuel for one more invocation.
     pub(crate) fn refuel(&mut self) -> Result<(), WasmError> {
         self.sandbox.refuel()
     }
 
-    /// Two partials as one, with what fuel there is.
+    /// Merges two partials into one, with the remaining fuel.
     pub(crate) fn reduce(&mut self, a: &[u8], b: &[u8], params: &[u8]) -> Result<Bytes, WasmError> {
         let reduce = self.reduce.as_ref().expect("invariant: only a reduce is asked to reduce");
         let [(a, a_bytes), (b, b_bytes), (params, params_bytes)] = self.sandbox.place([a, b, params])?;
@@ -110,7 +110,7 @@ impl Instance {
         self.sandbox.bytes_at(abi::REDUCE, address, u64::from(number)).map(Bytes::copy_from_slice)
     }
 
-    /// Begins a filter.
+    /// Opens a filter.
     pub(crate) fn open(&mut self, params: &[u8]) -> Result<(), WasmError> {
         let open = self.open.as_ref().expect("invariant: only a filter is opened");
         self.sandbox.refuel()?;
@@ -119,7 +119,7 @@ impl Instance {
         self.sandbox.accepted(abi::OPEN, packed).map(|_| ())
     }
 
-    /// What a filter makes of a wave, appended to `out` unless this fails.
+    /// Runs a wave through the filter and appends the resulting packets to `out`.
     pub(crate) fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<(), WasmError> {
         let up = self.up.as_ref().expect("invariant: only a filter is given waves");
         self.sandbox.refuel()?;
@@ -128,7 +128,7 @@ impl Instance {
         self.packets(abi::UP, packed, out)
     }
 
-    /// What a filter makes of a packet on its way down, appended to `out` unless this fails.
+    /// Runs a packet on its way down through the filter and appends the resulting packets to `out`.
     pub(crate) fn down(&mut self, descent: Descent<'_>, out: &mut Vec<Bytes>) -> Result<(), WasmError> {
         let Some(down) = &self.down else {
             out.push(descent.payload.clone());
@@ -140,7 +140,7 @@ impl Instance {
         self.packets(abi::DOWN, packed, out)
     }
 
-    /// The oldest tag of which a filter still holds something.
+    /// Returns the oldest tag of the data that the filter holds.
     pub(crate) fn holds_from(&mut self) -> Result<Option<u64>, WasmError> {
         let Some(holds_from) = &self.holds_from else { return Ok(None) };
         self.sandbox.refuel()?;
@@ -148,14 +148,14 @@ impl Instance {
         Ok((tag != abi::HOLDS_NOTHING).then_some(tag))
     }
 
-    /// Tells a filter who takes part from now on.
+    /// Announces to the filter that a source takes part from now on.
     pub(crate) fn joined(&mut self, source: Source) -> Result<(), WasmError> {
         let Some(joined) = &self.joined else { return Ok(()) };
         self.sandbox.refuel()?;
         self.sandbox.call(abi::JOINED, joined, numbers(source))
     }
 
-    /// Tells a filter that one of its sources has gone, and who comes in its place.
+    /// Announces to the filter that a source is lost, and its heirs.
     pub(crate) fn replaced(&mut self, lost: Source, heirs: &[Source]) -> Result<(), WasmError> {
         let Some(replaced) = &self.replaced else { return Ok(()) };
         self.sandbox.refuel()?;
@@ -168,7 +168,7 @@ impl Instance {
         self.sandbox.call(abi::REPLACED, replaced, (kind, number, heirs_at, heirs.len() as u32))
     }
 
-    /// The packets that a filter's function gave.
+    /// Appends the packets that a filter's function returned to `out`.
     fn packets(&self, name: &'static str, packed: u64, out: &mut Vec<Bytes>) -> Result<(), WasmError> {
         let (address, count) = self.sandbox.accepted(name, packed)?;
         let (packets, packets_max) = (count as usize, self.sandbox.limits().packets_max);
@@ -184,7 +184,7 @@ impl Instance {
         };
         let total = extents().map(|(_, bytes)| u64::from(bytes)).sum();
         self.sandbox.check_output(name, total)?;
-        // One allocation, of which every packet is a part.
+        // One allocation, which all packets share.
         let mut all = BytesMut::with_capacity(total as usize);
         for (at, bytes) in extents() {
             all.extend_from_slice(self.sandbox.bytes_at(name, at, u64::from(bytes))?);

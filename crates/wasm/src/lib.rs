@@ -1,27 +1,27 @@
 //! Operators sent while the cluster runs: reduces and filters compiled to WebAssembly.
 //!
-//! An operator that a node was not built with comes to it as bytes: a *guest*, named by the SHA-256 of what it is, so
-//! that it is pushed once and fetched by whoever lacks it. Here is what a node does with such bytes. It has no network
-//! and no clock; who sends them where is the driver's business.
+//! A node receives an operator that it was not built with as bytes: a *guest*. The guest is named by the
+//! SHA-256 of its bytes, so it is pushed once, and every node that lacks it can fetch it. This crate checks
+//! and runs such bytes. It has no network and no clock; the driver decides where guests are sent.
 //!
 //! ```text
 //!  bytes ─▶ Modules::compile ─▶ Module ─┬─▶ operator() ─▶ dyn Operator     a reduce
 //!           one cache per node          └─▶ filter()   ─▶ dyn FilterKind   a filter, or a reduce over each wave
 //! ```
 //!
-//! A guest is somebody else's program, so this is the rule that every file here serves: **whatever a guest does costs
-//! the wave it does it to, and nothing else**. It can import nothing, so it can reach nothing; its memory, its stack,
-//! its instructions, its packets and their bytes are bounded by [`Limits`]; every number that it returns is checked
-//! before it is used; and each of its misdeeds is a [`WasmError`] of its own. Instructions are bounded by counting
-//! them and not by the clock, so that what fails on one node fails on all, and fails again when a recording is
-//! replayed.
+//! A guest is untrusted code, so every file here follows one rule: **a faulty guest costs only the wave that
+//! it fails on**. A guest can import nothing, so it can reach nothing outside. Its memory, its stack, its
+//! instructions, its packets and their bytes are bounded by [`Limits`]. Every number that it returns is
+//! checked before it is used, and each kind of failure is a separate [`WasmError`]. Instructions are bounded
+//! by counting them, not by the clock. So a guest that fails on one node fails on all, and fails again when a
+//! recording is replayed.
 //!
 //! ```
 //! use treefold_operators::Operator;
 //! use treefold_wasm::{Engine, Limits};
 //!
 //! let engine = Engine::new(Limits::default())?;
-//! // the shortest guest there is: of two partials, the first
+//! // the shortest guest: it returns the first of two partials
 //! let first = engine.compile(wat::parse_str(r#"(module (memory (export "memory") 1)
 //!     (func (export "treefold_abi_v1"))
 //!     (func (export "treefold_alloc") (param i32) (result i32) i32.const 8)
@@ -34,15 +34,15 @@
 //!
 //! A map of the code:
 //!
-//! - [`limits`]: every bound there is, by name.
+//! - [`limits`]: all bounds, by name.
 //! - `abi`: the names and types that a guest and a node agree on; `docs/wasm.md` is the specification.
-//! - `contract`: whether a module keeps to them, before anything of it runs.
-//! - [`engine`], [`module`]: bytes into a [`Module`].
+//! - `contract`: checks that a module follows them, before any of its code runs.
+//! - [`engine`], [`module`]: turn bytes into a [`Module`].
 //! - [`modules`]: the modules that a process holds, each compiled once.
-//! - `sandbox`: a guest's memory and fuel: what goes in, what comes out, and every check between.
-//! - `instance`: a guest that runs: the functions of the ABI, one method each.
+//! - `sandbox`: a guest's memory and fuel: its input, its output, and all checks of them.
+//! - `instance`: a running guest, with one method for each function of the ABI.
 //! - [`reduce`], [`filter`]: guests as operators and filters.
-//! - [`inspect`](mod@inspect): what a file is, and why a node would refuse it.
+//! - [`inspect`](mod@inspect): describes a file, and says why a node would refuse it.
 #![forbid(unsafe_code)]
 
 mod abi;

@@ -1,4 +1,4 @@
-//! Every bound on guests, by name.
+//! All bounds on guests, by name.
 
 use crate::error::WasmError;
 use serde::{Deserialize, Serialize};
@@ -6,43 +6,52 @@ use serde::{Deserialize, Serialize};
 /// Bytes of one page of a guest's memory.
 pub const PAGE_BYTES: usize = 64 << 10;
 
-/// Bounds on guests: on what they are, and on what each invocation may take.
+/// Bounds on guests and on each invocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a module as it is sent. Compiling takes time in proportion.
+    /// Bytes of a module as sent. The time to compile it grows in proportion.
     pub module_bytes_max: usize,
     /// Bytes of memory of one instance, in whole pages of 64 KiB.
     pub memory_bytes_max: usize,
-    /// Bytes of memory of all guests together. A guest that would have more is ended, as one that outgrows its own
-    /// memory is; one that would begin with more does not begin.
+    /// Bytes of memory of all guests together.
+    ///
+    /// A guest whose growth would exceed it is ended, as when it exceeds `memory_bytes_max`. A guest whose
+    /// initial memory would exceed it is not started.
     pub guests_memory_bytes_max: usize,
-    /// Entries of one instance's table of functions.
+    /// Entries of one instance's function table.
     pub table_elements_max: usize,
-    /// Bytes of stack that a guest's calls may take. They are the calling thread's, which must have that much left.
+    /// Bytes of stack that a guest's calls may use. It is the calling thread's stack, which must have that
+    /// much left.
     pub stack_bytes_max: usize,
-    /// What one invocation may execute: about an instruction per unit, bytes of bulk copies counted each. A modern
-    /// processor does some 10⁹ in a second. For a reduce that folds a stream's wave, the wave is the invocation.
+    /// Instructions of one invocation: about one per unit; bytes of bulk copies count one each.
+    ///
+    /// A modern processor executes about 10⁹ per second. If a reduce folds a stream's wave, the whole wave is
+    /// one invocation.
     pub fuel_max: u64,
-    /// Bytes of what one invocation gives, over all its packets.
+    /// Bytes that one invocation may return, over all its packets.
     pub output_bytes_max: usize,
-    /// Packets that a filter gives for one wave, or for one packet on its way down.
+    /// Packets that a filter may return for one wave, or for one packet on its way down.
     pub packets_max: usize,
-    /// Bytes of a guest's own words, in an error or a panic; the rest is cut off.
+    /// Bytes of a guest's error or panic text; the rest is cut off.
     pub text_bytes_max: usize,
-    /// Guests that exist at a time: one per open stream and one per reduce in progress. Each reserves 4 GiB of
-    /// addresses (of addresses, not of memory), which is what makes access to it need no bounds check.
+    /// Guests that exist at the same time: one per open stream and one per reduce in progress.
+    ///
+    /// Each reserves 4 GiB of address space, not of memory, so that its memory accesses need no bounds
+    /// checks.
     pub instances_max: u32,
-    /// Invocations of a reduce after which its instance is replaced. At one, each begins with the memory that the
-    /// module was sent with, whatever an earlier one left there; above, a guest that keeps something back may find it
-    /// again, and in return an invocation costs a fraction.
+    /// Invocations of a reduce after which its instance is replaced.
+    ///
+    /// With 1, each invocation begins with the module's initial memory, independent of earlier invocations.
+    /// With more, a guest may find data that it left in memory, but an invocation costs only a fraction.
     pub reduces_per_instance_max: u32,
-    /// Bytes of modules that a node holds, as sent and as compiled; the least recently used go first.
+    /// Bytes of modules that a node holds, as sent and as compiled. The least recently used are evicted
+    /// first.
     pub modules_bytes_max: usize,
 }
 
 impl Limits {
-    /// The limits that a node has unless it is told otherwise.
+    /// The default limits of a node.
     pub const DEFAULT: Self = Self {
         module_bytes_max: 4 << 20,
         memory_bytes_max: 64 << 20,
@@ -58,7 +67,7 @@ impl Limits {
         modules_bytes_max: 64 << 20,
     };
 
-    /// Refuses what can't be kept.
+    /// Checks that the limits have valid values.
     pub(crate) fn check(&self) -> Result<(), WasmError> {
         let refuse = |limit, given, allowed| Err(WasmError::BadLimit { limit, given, allowed });
         let memory = self.memory_bytes_max;

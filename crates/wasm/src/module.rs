@@ -1,4 +1,4 @@
-//! A guest, checked and compiled, ready to be run any number of times.
+//! A guest that is checked and compiled, and can be run any number of times.
 
 use crate::abi::Kind;
 use crate::budget::Budget;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use treefold_operators::{FilterKind, Operator};
 use wasmtime::InstancePre;
 
-/// A guest, compiled; a clone shares it. Whoever holds one keeps it, also when a cache has let it go.
+/// A compiled guest; a clone shares it. The owner of a clone keeps it, even if a cache has evicted it.
 #[derive(Clone)]
 pub struct Module(Arc<Compiled>);
 
@@ -40,33 +40,33 @@ impl Module {
         Self(Arc::new(Compiled { id, bytes, kind, pre, exports, budget }))
     }
 
-    /// What it is called.
+    /// Returns the module's name.
     pub fn id(&self) -> ModuleId {
         self.0.id
     }
 
-    /// What it is.
+    /// Returns the kind of guest.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
 
-    /// Its bytes as they were sent, to send them on.
+    /// Returns the module's bytes as they were sent, to send them on.
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
-    /// Bytes that it takes here: as sent, and as compiled.
+    /// Returns the bytes that the module takes here: as sent, and as compiled.
     pub fn held_bytes(&self) -> usize {
         let image = self.0.pre.module().image_range();
         self.0.bytes.len() + (image.end.addr() - image.start.addr())
     }
 
-    /// The limits it is run with.
+    /// Returns the limits with which it runs.
     pub fn limits(&self) -> &Limits {
         &self.0.budget.limits
     }
 
-    /// The reduce that it is. Locals it has none: see [`GuestReduce::over`].
+    /// Returns the module as a reduce. It has no locals: see [`GuestReduce::over`].
     ///
     /// # Errors
     /// [`WasmError::WrongKind`].
@@ -75,7 +75,7 @@ impl Module {
         Ok(GuestReduce::new(self.clone()))
     }
 
-    /// [`reduce`](Self::reduce), as nodes hold it.
+    /// Returns [`reduce`](Self::reduce) as an operator, the form that nodes hold.
     ///
     /// # Errors
     /// [`WasmError::WrongKind`].
@@ -83,7 +83,8 @@ impl Module {
         Ok(Arc::new(self.reduce()?.folding()))
     }
 
-    /// The kind of filter that it is, for streams. A reduce is one too: it folds each wave into one packet.
+    /// Returns the module as a kind of filter, for streams. A reduce is one too: it folds each wave into one
+    /// packet.
     pub fn filter(&self) -> Arc<dyn FilterKind> {
         match self.0.kind {
             Kind::Filter => Arc::new(GuestFilterKind::new(self.clone())),
@@ -99,7 +100,7 @@ impl Module {
         }
     }
 
-    /// A guest of its own, with the memory that the module was sent with.
+    /// Creates a separate instance with the module's initial memory.
     pub(crate) fn instantiate(&self) -> Result<Instance, WasmError> {
         Instance::new(&self.0.pre, &self.0.exports, &self.0.budget)
     }

@@ -1,7 +1,8 @@
-//! The modules that a node holds. Each is compiled once, however many threads ask for it. The least recently used are
-//! evicted when the modules have too many bytes.
+//! The modules that a node holds.
 //!
-//! An evicted module stays alive in the open streams and calls that use it. The next request for it fetches it again.
+//! Each is compiled once, even if several threads request it. The least recently used are evicted when the
+//! modules take too many bytes. An evicted module stays alive in the open streams and calls that use it. The
+//! next request for it fetches it again.
 
 use crate::engine::Engine;
 use crate::error::WasmError;
@@ -13,11 +14,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Modules by name; shared by threads.
+/// Modules by name, shared by threads.
 pub struct Modules {
     engine: Engine,
     shelf: Mutex<Shelf>,
-    /// Some module is no longer being compiled.
+    /// Signalled when a compilation has ended.
     settled: Condvar,
 }
 
@@ -28,20 +29,22 @@ struct Shelf {
 }
 
 impl Modules {
-    /// Nothing yet; modules are compiled by `engine`, and bounded by its `modules_bytes_max`.
+    /// Creates an empty cache. `engine` compiles its modules, and its `modules_bytes_max` bounds them.
     pub fn new(engine: Engine) -> Self {
         // `put` bounds its bytes.
         let shelf = Shelf { held: LruCache::unbounded(), held_bytes: 0, compiling: BTreeSet::new() };
         Self { engine, shelf: Mutex::new(shelf), settled: Condvar::new() }
     }
 
-    /// The engine that compiles.
+    /// Returns the engine that compiles.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The module of these bytes, compiled unless it is here; when another thread compiles it just now, this one waits
-    /// for that. Takes a compiler's time: not on a node's loop.
+    /// Returns the module of these bytes, and compiles it unless it is held.
+    ///
+    /// If another thread is compiling it, this one waits for the result. Compiling takes time, so don't call
+    /// this on a node's loop.
     ///
     /// # Errors
     /// As [`Engine::compile`], and [`WasmError::CacheTooSmall`].
@@ -49,7 +52,7 @@ impl Modules {
         let bytes = bytes.into();
         let (len, bytes_max) = (bytes.len(), self.engine.limits().module_bytes_max);
         if len > bytes_max {
-            // before anybody reads so much as its hash
+            // Checked before the bytes are hashed.
             return Err(WasmError::ModuleTooLarge { bytes: len, bytes_max });
         }
         let id = ModuleId::of(&bytes);
@@ -70,30 +73,30 @@ impl Modules {
         Ok(module)
     }
 
-    /// The module of this name, if it is here; that is a use of it.
+    /// Returns the module with this name if it is held; this counts as a use.
     pub fn find(&self, id: &ModuleId) -> Option<Module> {
         self.shelf().find(id)
     }
 
-    /// Every module that is here, by name; no use of any.
+    /// Returns all held modules, sorted by name; this does not count as a use.
     pub fn list(&self) -> Vec<Module> {
         let mut all: Vec<Module> = self.shelf().held.iter().map(|(_, module)| module.clone()).collect();
         all.sort_unstable_by_key(Module::id);
         all
     }
 
-    /// Bytes of all that is here, as sent and as compiled.
+    /// Returns the bytes of all held modules, as sent and as compiled.
     pub fn held_bytes(&self) -> usize {
         self.shelf().held_bytes
     }
 
-    /// Lets a module go; false when it was not here.
+    /// Drops a module. Returns false if it was not held.
     pub fn forget(&self, id: &ModuleId) -> bool {
         self.shelf().take(id)
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // nothing that can panic runs between the steps of a change
+        // No panic can happen between the steps of a change, so a poisoned shelf is still consistent.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,7 +127,7 @@ impl Shelf {
     }
 }
 
-/// Ends the others' waiting, also when the compiler panics.
+/// Wakes the waiting threads when it is dropped, also if the compiler panics.
 struct Compiling<'a> {
     modules: &'a Modules,
     id: ModuleId,

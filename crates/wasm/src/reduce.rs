@@ -1,9 +1,9 @@
 //! A guest as a [`Fold`]: the reduce of calls and pushes, and a filter that makes one packet of each wave.
 //!
-//! A reduce has no state, and here that is a fact and not a promise: every invocation gets an instance of its own, with
-//! the memory that the module was sent with. The runtime keeps memories ready and undoes what a guest wrote instead of
-//! making new ones, so that this costs some microseconds (`cargo bench -p treefold-wasm` says how many). Who trusts a
-//! guest may let an instance serve several times, by [`reduces_per_instance_max`](crate::Limits).
+//! A reduce has no state, and this is enforced: every invocation gets a new instance with the module's
+//! initial memory. The runtime keeps memories ready and undoes a guest's writes instead of creating new
+//! memories, so this costs some microseconds (measured by `cargo bench -p treefold-wasm`). For a trusted
+//! guest, an instance may serve several invocations: see [`reduces_per_instance_max`](crate::Limits).
 
 use crate::error::WasmError;
 use crate::instance::Instance;
@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use treefold_operators::fold::{Fold, Piece};
 use treefold_operators::{Codec, Folding, Operator, OperatorError, Placement, Result, over};
 
-/// A guest that reduces.
+/// A guest that is a reduce.
 pub struct GuestReduce {
     module: Module,
-    /// Instances that may serve again, the one used last on top; never more than threads that reduce.
+    /// Instances that may serve again, with the last used one on top. There are never more than there are
+    /// reducing threads.
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -31,10 +32,10 @@ impl GuestReduce {
         Self { module, idle: Mutex::default() }
     }
 
-    /// It as an operator: for streams, and for calls and pushes. Its bodies are raw.
+    /// Converts it to an operator: for streams, calls and pushes. Its bodies are raw.
     ///
-    /// It runs on a worker, also when it was quick so far: what it will take the next time is bounded by `fuel_max` only,
-    /// and a node's loop should not wait for that.
+    /// It runs on a worker, even if it has been quick so far. Only `fuel_max` bounds its next run, and a
+    /// node's loop should not wait for that.
     pub fn folding(self) -> Folding<GuestFold> {
         let reduce = Arc::new(self);
         let open =
@@ -42,22 +43,21 @@ impl GuestReduce {
         Folding::new("", open).placed(Placement::Pool)
     }
 
-    /// The same, with the locals and the finish of `native`, and its codecs: a service's own, under a reduce that was
-    /// sent to it.
+    /// Combines this reduce with the locals, the finish and the codecs of `native`, a service's own operator.
     #[must_use]
     pub fn over(self, native: Arc<dyn Operator>) -> Arc<dyn Operator> {
         over(Arc::new(self.folding()), native)
     }
 
-    /// The module that it runs.
+    /// Returns the module that it runs.
     pub fn module(&self) -> &Module {
         &self.module
     }
 
-    /// Two partials as one.
+    /// Merges two partials into one.
     ///
     /// # Errors
-    /// Whatever the guest does that it should not; it matters to nothing but this invocation.
+    /// Any failure of the guest. It affects only this invocation.
     pub fn reduced(&self, a: &[u8], b: &[u8], params: &[u8]) -> Result<Bytes, WasmError> {
         self.run(|instance| {
             instance.refuel()?;
@@ -65,7 +65,7 @@ impl GuestReduce {
         })
     }
 
-    /// All of them as one, by one instance and with the fuel of one invocation.
+    /// Folds all pieces into one, with one instance and the fuel of one invocation.
     fn folded(&self, pieces: &[Piece], params: &[u8]) -> Result<Bytes, WasmError> {
         let [first, others @ ..] = pieces else { return Ok(Bytes::new()) };
         if others.is_empty() {
@@ -94,12 +94,12 @@ impl GuestReduce {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
-        // a list is whole between any two of its operations
+        // No operation on the list can leave it half changed, so a poisoned lock is harmless.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A guest that reduces, and its parameters.
+/// A guest that is a reduce, with its parameters.
 #[derive(Debug)]
 pub struct GuestFold {
     reduce: Arc<GuestReduce>,

@@ -1,7 +1,7 @@
-//! A guest's store and memory: what goes in, what comes out, and every check between.
+//! A guest's store and memory: its input, its output, and all checks of them.
 //!
-//! Invariant: no number that a guest gives is used before it is checked against the memory that it has at that moment
-//! (it may have grown during the call).
+//! Invariant: every number from a guest is checked before it is used, against the current size of its memory
+//! (which may have grown during the call).
 
 use crate::abi::{self, Returned};
 use crate::budget::Budget;
@@ -14,13 +14,13 @@ use wasmtime::{
     WasmBacktrace, WasmParams, WasmResults,
 };
 
-/// Fuel for the guest's last words after a trap.
+/// Fuel for reading the guest's text after a trap.
 const LAST_WORDS_FUEL: u64 = 1_000_000;
 
-/// An address and a number of bytes, or of records.
+/// An address and a number of bytes or records.
 pub(crate) type Extent = (u32, u32);
 
-/// What one store may have, and what it has.
+/// The limits of one store, and its current memory.
 pub(crate) struct Bounds {
     budget: Arc<Budget>,
     memory_bytes: usize,
@@ -32,14 +32,14 @@ impl Drop for Bounds {
     }
 }
 
-/// A guest wanted more memory than it may have.
+/// A guest requested more memory than allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("a memory of {bytes} bytes")]
 struct Outgrown {
     bytes: usize,
 }
 
-/// All guests together have as much as they may.
+/// All guests together have reached the limit of their memory.
 #[derive(Debug, thiserror::Error)]
 #[error("{bytes} bytes more for all guests")]
 struct Exhausted {
@@ -47,7 +47,8 @@ struct Exhausted {
 }
 
 impl ResourceLimiter for Bounds {
-    // A growth that merely fails would be noticed by some guests and not by others; ended here, it has a name.
+    // If a growth only failed, some guests would notice it and others not. Ending the guest here gives a
+    // named error.
     fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         if desired > self.budget.limits.memory_bytes_max {
             return Err(Outgrown { bytes: desired }.into());
@@ -65,7 +66,7 @@ impl ResourceLimiter for Bounds {
     }
 }
 
-/// A guest's store, its memory, and the function that gives room in it.
+/// A guest's store, its memory, and its function that allocates input buffers.
 pub(crate) struct Sandbox {
     store: Store<Bounds>,
     inner: wasmtime::Instance,
@@ -75,7 +76,7 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox with the memory that the module was sent with; its start function has run.
+    /// Creates a sandbox with the module's initial memory, and runs its start function.
     pub(crate) fn new(
         pre: &InstancePre<Bounds>,
         memory: ModuleExport,
@@ -89,12 +90,12 @@ impl Sandbox {
         let begun = pre.instantiate(&mut store);
         let inner = begun.map_err(|error| fault(limits, "its start function", &error, String::new))?;
         let memory = inner.get_module_export(&mut store, &memory).and_then(wasmtime::Extern::into_memory);
-        let memory = memory.expect("invariant: the contract has seen the memory");
+        let memory = memory.expect("invariant: the contract requires the memory");
         let alloc = function(&inner, &mut store, &alloc);
         Ok(Self { store, inner, budget: Arc::clone(budget), memory, alloc })
     }
 
-    /// One of its functions.
+    /// Looks up one of its functions.
     pub(crate) fn function<P: WasmParams, R: WasmResults>(
         &mut self,
         place: Option<&ModuleExport>,
@@ -106,12 +107,12 @@ impl Sandbox {
         &self.budget.limits
     }
 
-    /// Fuel for one more invocation.
+    /// Sets the fuel for one more invocation.
     pub(crate) fn refuel(&mut self) -> Result<(), WasmError> {
         self.store.set_fuel(self.budget.limits.fuel_max).map_err(|error| WasmError::host(&error))
     }
 
-    /// Calls one of its functions; `name` is for the error.
+    /// Calls one of its functions; `name` is used in errors.
     pub(crate) fn call<P: WasmParams, R: WasmResults>(
         &mut self,
         name: &'static str,
@@ -124,7 +125,8 @@ impl Sandbox {
         }
     }
 
-    /// What the guest says of its trap, if it says anything; another trap here says nothing.
+    /// Returns the guest's text about its trap, or an empty text if there is none or if another trap occurs
+    /// here.
     fn last_words(&mut self) -> String {
         let ask = |instance: &mut Self| {
             let function =
@@ -136,7 +138,7 @@ impl Sandbox {
         ask(self).unwrap_or_default()
     }
 
-    /// Room for `bytes` in the guest's memory; none is asked for when there is nothing to put there.
+    /// Allocates `bytes` in the guest's memory. The guest is not called if there are no bytes to pass.
     fn room(&mut self, bytes: u64) -> Result<usize, WasmError> {
         let bytes_max = self.budget.limits.memory_bytes_max;
         let asked = u32::try_from(bytes).ok().filter(|&bytes| bytes as usize <= bytes_max);
@@ -153,7 +155,7 @@ impl Sandbox {
         Ok(start)
     }
 
-    /// Puts the parts into the guest's memory, and says where each is.
+    /// Copies the parts into the guest's memory. Returns the position of each.
     pub(crate) fn place<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<[Extent; N], WasmError> {
         let mut layout = Layout(0);
         let offsets = parts.map(|part| layout.add(part.len()));
@@ -168,7 +170,7 @@ impl Sandbox {
         Ok(extents)
     }
 
-    /// Puts a wave's pieces into the guest's memory, and says where their records are.
+    /// Copies a wave's pieces into the guest's memory. Returns the position of their records.
     pub(crate) fn place_pieces(&mut self, pieces: &[Piece]) -> Result<Extent, WasmError> {
         let mut layout = Layout(0);
         layout.add(pieces.len() * abi::PIECE_BYTES);
@@ -187,7 +189,7 @@ impl Sandbox {
         Ok((start as u32, pieces.len() as u32))
     }
 
-    /// What a function returned, unless it is the guest's own error.
+    /// Unpacks the result of a function, or returns the guest's error.
     pub(crate) fn accepted(&self, name: &'static str, packed: u64) -> Result<Extent, WasmError> {
         let returned = Returned::from(packed);
         if !returned.is_error {
@@ -197,7 +199,7 @@ impl Sandbox {
         Err(WasmError::Refused { text: if text.is_empty() { "no reason given".to_owned() } else { text } })
     }
 
-    /// Refuses more bytes than a guest may give.
+    /// Refuses more bytes than a guest may return.
     pub(crate) fn check_output(&self, function: &'static str, bytes: u64) -> Result<(), WasmError> {
         let bytes_max = self.budget.limits.output_bytes_max;
         if bytes > bytes_max as u64 {
@@ -206,7 +208,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// A guest's own words on one line, cut at the limit.
+    /// Reads a guest's text as one line, cut at the limit.
     fn text_at(&self, name: &'static str, returned: Returned) -> Result<String, WasmError> {
         let bytes = (returned.number as usize).min(self.budget.limits.text_bytes_max) as u64;
         let text = String::from_utf8_lossy(self.bytes_at(name, returned.address, bytes)?);
@@ -214,7 +216,7 @@ impl Sandbox {
         Ok(line.replace(char::is_control, " "))
     }
 
-    /// Bytes of the guest's memory, if that is where they are.
+    /// Reads bytes of the guest's memory, after checking that they lie within it.
     pub(crate) fn bytes_at(
         &self,
         function: &'static str,
@@ -224,18 +226,18 @@ impl Sandbox {
         let memory = self.memory.data(&self.store);
         let end = u64::from(address) + bytes;
         if bytes == 0 {
-            return Ok(&[]); // at which address, nobody cares
+            return Ok(&[]); // the address does not matter then
         }
         let slice = usize::try_from(end).ok().and_then(|end| memory.get(address as usize..end));
         slice.ok_or(WasmError::BadResult { function, address, bytes, memory_bytes: memory.len() })
     }
 }
 
-/// Where parts lie behind each other.
+/// Assigns offsets to adjacent parts.
 struct Layout(u64);
 
 impl Layout {
-    /// Where the next part begins.
+    /// Returns the offset of the next part.
     fn add(&mut self, bytes: usize) -> u64 {
         let at = self.0;
         self.0 = (at + bytes as u64).next_multiple_of(abi::ALIGNMENT as u64);
@@ -243,7 +245,7 @@ impl Layout {
     }
 }
 
-/// A source as the two numbers that stand for it.
+/// Encodes a source as two numbers.
 pub(crate) fn numbers(source: Source) -> (u32, u32) {
     match source {
         Source::Endpoint(number) => (0, number),
@@ -258,10 +260,10 @@ fn function<P: WasmParams, R: WasmResults>(
 ) -> TypedFunc<P, R> {
     let function = instance.get_module_export(&mut *store, place).and_then(wasmtime::Extern::into_func);
     let typed = function.and_then(|function| function.typed(&*store).ok());
-    typed.expect("invariant: the contract has seen each function and its type")
+    typed.expect("invariant: the contract checks each function and its type")
 }
 
-/// The runtime's error as one of ours.
+/// Converts an error of the runtime.
 #[cold]
 fn fault(
     limits: &Limits,

@@ -1,9 +1,9 @@
 //! A word count of sorted runs (NetAgg §4.2.2): eight mappers, one reducer, one relay.
 //!
-//! What is timed is what follows the map: mappers' runs, each occurrence an entry, as a map without a combiner leaves
-//! them, go to the reducer and are merged on their way or there. The share that is left is the text's own: of single
-//! words few are left, of phrases the more, the longer they are, and nearly all where mappers have combined long ones
-//! themselves. The caller sits at the reducer, since that is where a job's result stays.
+//! The timed part follows the map. The mappers' runs contain an entry for each occurrence, as after a map
+//! without a combiner. They go to the reducer and are merged on the way or there. The remaining share depends
+//! on the text: little remains of single words, and more of longer phrases. Nearly all remains if the mappers
+//! have already combined long phrases. The caller is at the reducer, because a job's result stays there.
 
 use crate::bed::{Bed, Plan, progress};
 use crate::report::{aligned, median};
@@ -18,14 +18,14 @@ use treefold_search::{Run, Words, WordsParams};
 /// Mappers, as in the paper.
 const MAPPERS: u32 = 8;
 
-/// Longer than the most data takes over one slow link.
+/// Longer than the largest data takes over one slow link.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// What mappers leave together where it is not what is varied, and where it is.
+/// Megabytes of all mappers' runs together: the default, and the values of the experiment that varies it.
 const DATA_MB: u64 = 16;
 const DATA_MB_GROWING: [u64; 5] = [4, 8, 16, 32, 64];
 
-/// A way that results go to the reducer.
+/// A way to send results to the reducer.
 struct Series {
     name: &'static str,
     shape: Shape,
@@ -36,24 +36,24 @@ const SERIES: [Series; 4] = [
     Series { name: "base", shape: Shape::Base, slices: 1 },
     Series { name: "adaptive", shape: Shape::Adaptive, slices: 1 },
     Series { name: "relays", shape: Shape::Auto, slices: 1 },
-    // One slice is folded and passed on while the next is coming.
+    // One slice is folded and passed on while the next is arriving.
     Series { name: "sliced", shape: Shape::Auto, slices: 8 },
 ];
 
-/// One job, by one way.
+/// One job in one series.
 #[derive(Debug, Serialize)]
 pub(crate) struct Timed {
     series: &'static str,
     phrase: u32,
     combined: bool,
-    /// What the mappers left, and what share of it the result has.
+    /// Megabytes of the mappers' runs, and the share of them that remains in the result.
     data_mb: f64,
     ratio: f64,
     runs: usize,
     seconds: f64,
     seconds_least: f64,
     seconds_most: f64,
-    /// How often as fast as `base`.
+    /// Speed relative to `base`.
     speedup: f64,
     reducer_in_mbit: f64,
     relay_in_mbit: f64,
@@ -63,7 +63,7 @@ pub(crate) struct Timed {
     relay_processors: f64,
 }
 
-/// Time against the share that is left (figure 23).
+/// Time against the remaining share (figure 23).
 pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Timed>, String> {
     if settings.quick {
         return jobs(settings, &[params(1, 2)]);
@@ -73,7 +73,7 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Timed>, String> {
     jobs(settings, &all)
 }
 
-/// Time against how much there is (figure 24).
+/// Time against the amount of data (figure 24).
 pub(crate) fn size(settings: &Settings) -> Result<Vec<Timed>, String> {
     let sizes: &[u64] = if settings.quick { &[2] } else { &DATA_MB_GROWING };
     let all: Vec<WordsParams> = sizes.iter().map(|&megabytes| params(1, megabytes)).collect();
@@ -99,7 +99,10 @@ fn jobs(settings: &Settings, jobs: &[WordsParams]) -> Result<Vec<Timed>, String>
                 bar.set_message(format!("{}, phrases of {}", series.name, params.phrase));
                 let (run, seconds, usage) = job(&bed, params, series)?;
                 if result.get_or_insert_with(|| run.clone()) != &run {
-                    return Err(format!("{} counted otherwise than the others", series.name));
+                    return Err(format!(
+                        "the result of {} differs from that of the other series",
+                        series.name
+                    ));
                 }
                 runs[at].push((seconds, usage));
                 bar.inc(1);
@@ -112,7 +115,7 @@ fn jobs(settings: &Settings, jobs: &[WordsParams]) -> Result<Vec<Timed>, String>
     Ok(timed)
 }
 
-/// Has every mapper make its run; gives how many bytes they have together.
+/// Makes every mapper compute its run. Returns the bytes of all runs.
 async fn mapped(client: &Client, params: &WordsParams) -> Result<usize, String> {
     let mut bytes = 0;
     for mapper in 0..MAPPERS {
@@ -124,7 +127,7 @@ async fn mapped(client: &Client, params: &WordsParams) -> Result<usize, String> 
     Ok(bytes)
 }
 
-/// One job at the reducer.
+/// Runs one job at the reducer.
 fn job(bed: &Bed, params: &WordsParams, series: &Series) -> Result<(Run, f64, Usage), String> {
     let before = Moment::of(bed).map_err(|error| error.to_string())?;
     let (run, took) = bed.ask(0, async |client: &Client| {
@@ -174,7 +177,7 @@ fn rows(
     SERIES.iter().zip(runs).map(row).collect()
 }
 
-/// As a table for people.
+/// Formats the results as a table.
 pub(crate) fn table(timed: &[Timed]) -> String {
     let head = [
         "series",

@@ -1,8 +1,8 @@
-//! The experiments of NetAgg's testbed (§4.2), each a list of cases over one bed that stands.
+//! The experiments of NetAgg's testbed (§4.2), each a list of cases on one running testbed.
 //!
-//! All cases of an experiment are measured on the same nodes, one after the other, and the whole list several times over,
-//! forwards and backwards in turn: a machine that drifts drifts for all of them. What differs between series is the shape
-//! that calls ask for, nothing else.
+//! All cases of an experiment are measured on the same nodes, one after the other. The whole list is
+//! repeated, alternately forwards and backwards, so that drift of the machine affects all of them. The series
+//! differ only in the shape that calls request.
 //!
 //! - [`search`]: search with bulky partial results, on one rack and on two, with one relay and with two.
 //! - [`batch`]: a word count of sorted runs.
@@ -15,7 +15,7 @@ use crate::load::Load;
 use crate::report::{Point, Row};
 use crate::settings::Settings;
 
-/// One line of a table: a load, and where it belongs.
+/// One line of a table: a load, with its series and its value of the varied parameter.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) series: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub(crate) load: Load,
 }
 
-/// Measures all cases, again and again, in turn.
+/// Measures all cases repeatedly, alternately in both orders.
 pub(crate) fn measured(bed: &Bed, cases: &[Case], settings: &Settings) -> Result<Vec<Point>, String> {
     let words = bed.words()?;
     let cases: Vec<&Case> = cases.iter().filter(|case| settings.wants(case.series)).collect();

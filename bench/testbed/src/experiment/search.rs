@@ -1,7 +1,8 @@
-//! Search with bulky partial results (NetAgg §4.2.1).
+//! Search with large partial results (NetAgg §4.2.1).
 //!
-//! `base` is what a user writes by hand: the front asks all back-ends and folds what comes. `adaptive` and `binomial` are
-//! trees over the back-ends themselves, without relays. `relays` is what calls do by themselves where there are some.
+//! `base` is the hand-written solution: the front asks all back-ends and folds the answers. `adaptive` and
+//! `binomial` are trees over the back-ends, without relays. `relays` is the default behaviour of calls if
+//! there are relays.
 
 use super::{Case, measured};
 use crate::bed::{Bed, Plan};
@@ -13,13 +14,13 @@ use treefold::{PartitionSet, Shape};
 /// Back-ends of a rack, as in the paper.
 const BACK_ENDS: u32 = 10;
 
-/// Clients of a front where their number is not what is varied.
+/// Clients of a front in experiments that do not vary their number.
 const CLIENTS: u32 = 70;
 
-/// The share of partial results that is kept where it is not what is varied.
+/// The share of partial results that is kept, in experiments that do not vary it.
 const RATIO: f64 = 0.05;
 
-/// How much of a processor a relay has that is to be the bottleneck by its work.
+/// Processors of a relay in the experiment where the relay's work must be the bottleneck.
 const RELAY_PROCESSORS: f64 = 0.1;
 
 const BASE: (&str, Shape) = ("base", Shape::Base);
@@ -56,7 +57,7 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
     let ratios: &[f64] = if settings.quick { &[0.05, 1.0] } else { &[0.05, 0.1, 0.2, 0.4, 1.0] };
     let mut cases = Vec::new();
     for (series, shape) in [BASE, ADAPTIVE, BINOMIAL, RELAYS] {
-        // What the front folds itself comes to it whole, whatever is kept.
+        // Without a tree, all partial results reach the front whole, independent of the share that is kept.
         let ratios = if series == BASE.0 { &[RATIO, 1.0][..] } else { ratios };
         for &ratio in ratios {
             let load = Load { work: Work::Sample { ratio }, shape, deployments: asking(CLIENTS, BACK_ENDS) };
@@ -66,13 +67,13 @@ pub(crate) fn ratio(settings: &Settings) -> Result<Vec<Point>, String> {
     measured(&bed, &cases, settings)
 }
 
-/// Two racks with a relay and a front each against one (figure 19). Each front's back-ends stand half in its rack and half
-/// in the other.
+/// Two racks with a relay and a front each, against one rack (figure 19). Half of each front's back-ends are
+/// in its rack and half in the other.
 pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
     let (racks, back_ends) = (2, 2 * BACK_ENDS);
     let bed = Bed::new(settings, Plan { racks, back_ends, relays_per_rack: 1, relay_processors: None })?;
     let per_rack: &[u32] = if settings.quick { &[4, 10] } else { &[2, 4, 6, 8, 10] };
-    // Partition p stands in rack p mod 2.
+    // Partition p is in rack p mod 2.
     let in_first = |back_ends: u32| (0..back_ends).map(|number| 2 * number).collect::<PartitionSet>();
     let half = |from: u32, back_ends: u32| (from..from + back_ends).collect::<PartitionSet>();
     let mut cases = Vec::new();
@@ -83,7 +84,7 @@ pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
         let of = |shape, deployments| Load { work: Work::Sample { ratio: RATIO }, shape, deployments };
         let two = vec![first, second];
         let at = f64::from(back_ends);
-        // A front's own link bounds base, however many back-ends there are.
+        // The front's link limits base, for any number of back-ends.
         if back_ends == BACK_ENDS {
             cases.push(Case { series: "one rack, base", at, load: of(BASE.1, vec![one.clone()]) });
             cases.push(Case { series: "two racks, base", at, load: of(BASE.1, two.clone()) });
@@ -94,7 +95,7 @@ pub(crate) fn racks(settings: &Settings) -> Result<Vec<Point>, String> {
     measured(&bed, &cases, settings)
 }
 
-/// One relay against two in a rack, where folding is dear (figure 20). Relays have a share of a processor each.
+/// One relay against two in a rack, with expensive folds (figure 20). Each relay gets a share of a processor.
 pub(crate) fn scale_out(settings: &Settings) -> Result<Vec<Point>, String> {
     let bed = Bed::new(settings, one_rack(2, Some(RELAY_PROCESSORS)))?;
     let numbers: &[u32] = if settings.quick { &[10] } else { &[2, 4, 6, 8, 10] };

@@ -1,7 +1,7 @@
-/* A reduce: the element-wise sum of two vectors of little-endian i64. The shorter counts as if zeros followed.
+/* A reduce: the element-wise sum of two vectors of little-endian i64. The shorter is extended with zeros.
  *
- * What comes in is the guest's to overwrite, so the sum is made in place, in the longer of the two, and no memory is
- * needed for it. */
+ * A guest may overwrite its input, so the sum is written in place, into the longer of the two. It needs no other
+ * memory. */
 #include "treefold_guest.h"
 
 TREEFOLD_EXPORT("treefold_reduce")

@@ -1,5 +1,6 @@
-//! A guest with every operator that is ready. Its parameters choose one: the operator's name, a line feed, and the
-//! parameters of that operator.
+//! A guest with every ready operator.
+//!
+//! Its parameters choose one: the operator's name, a line feed, and the parameters of that operator.
 
 use treefold_guest::{Error, Reduce, Result, export_reduce};
 use treefold_operators::ready;

@@ -1,4 +1,4 @@
-//! A guest for a typed partial of its own: the least and the greatest of some figures, and how many there were.
+//! A guest for a custom typed partial: the least, the greatest and the number of some figures.
 
 use serde::{Deserialize, Serialize};
 use treefold_guest::{Reduce, export_reduce};

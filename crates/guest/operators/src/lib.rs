@@ -1,14 +1,14 @@
 //! Operators from `treefold-operators` in a guest.
 //!
-//! An operator is the same code whether a node has it or is sent it: a guest's `Reduce` gives its arguments to
-//! [`reduce`]. The example `operators` is a guest with every operator that is [ready](treefold_operators::ready). The
-//! example `spread` is a guest for a typed partial of its own.
+//! An operator runs the same code natively and in a guest: a guest's `Reduce` passes its arguments to
+//! [`reduce`]. The example `operators` is a guest with every [ready](treefold_operators::ready) operator. The
+//! example `spread` is a guest for a custom typed partial.
 
 use bytes::Bytes;
 use treefold_guest::{Error, Result};
 use treefold_operators::Operator;
 
-/// Appends to `out` what `operator` makes of the partials `a` and `b`.
+/// Merges the partials `a` and `b` with `operator` and appends the result to `out`.
 ///
 /// ```
 /// use treefold_operators::fold::Sum;
@@ -23,7 +23,10 @@ use treefold_operators::Operator;
 /// The operator's error, as text. An asynchronous operator is an error too, because a guest cannot wait.
 pub fn reduce(operator: &dyn Operator, a: &[u8], b: &[u8], params: &[u8], out: &mut Vec<u8>) -> Result {
     let [a, b, params] = [a, b, params].map(Bytes::copy_from_slice);
-    let both = operator.reduce(a, b, &params).now().ok_or_else(|| Error::new("the operator waits"))?;
+    let both = operator
+        .reduce(a, b, &params)
+        .now()
+        .ok_or_else(|| Error::new("the operator is asynchronous, but a guest cannot wait"))?;
     out.extend_from_slice(&both.map_err(|error| Error::new(error.to_string()))?);
     Ok(())
 }

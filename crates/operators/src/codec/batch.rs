@@ -1,15 +1,15 @@
-//! Arrow record batches as bodies: an IPC stream that holds one schema and any number of batches of it.
+//! Arrow record batches as bodies: an IPC stream that holds one schema and any number of batches.
 //!
-//! Reading shares the payload: columns are slices of the bytes that came, copied only where they lie at an
-//! address their type can't have. Writing copies once.
+//! Reading shares the payload: columns are slices of the received bytes. A column is copied only if its
+//! address has the wrong alignment for its type. Writing copies once.
 //!
-//! The bytes are another node's, so nothing in them is taken on trust. Arrow's reader validates what a column
-//! says of itself (offsets, UTF-8, counts of nulls), but takes buffers from where the message tells it to. So
-//! the frames are walked first ([`Frames`]): every message within the payload, every buffer within its
-//! message's body, no more columns and rows than [`BATCH_COLUMNS_MAX`] and [`BATCH_ROWS_MAX`]. Rows need a
-//! limit of their own since columns of nulls, and batches of no columns, have as many as they like in no
-//! bytes. What is left, such as a buffer that ends within a value, the reader meets with a panic, which is
-//! caught and is an error as well.
+//! The bytes come from another node and are not trusted. Arrow's reader validates the contents of a column
+//! (offsets, UTF-8, null counts), but reads each buffer from the place that the message names. [`Frames`]
+//! therefore checks the framing first: every message must lie within the payload, every buffer within its
+//! message's body, and the numbers of columns and rows must not exceed [`BATCH_COLUMNS_MAX`] and
+//! [`BATCH_ROWS_MAX`]. Rows need their own limit, because columns of nulls and batches without columns can
+//! claim any number of rows in no bytes. On the remaining errors, such as a buffer that ends within a value,
+//! the reader panics. The panic is caught and returned as an error.
 
 use super::{Body, BodyError, Codec};
 use arrow_array::RecordBatch;
@@ -22,26 +22,26 @@ use arrow_select::concat::concat_batches;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Columns a batch may have at most.
+/// Most columns that a batch may have.
 pub const BATCH_COLUMNS_MAX: usize = 1024;
 
-/// Rows a batch may have at most, and all batches of one payload together.
+/// Most rows that a batch may have. All batches of one payload together must not exceed it either.
 pub const BATCH_ROWS_MAX: usize = 1 << 24;
 
-/// What announces a message's length since version 0.15 of the format.
+/// Marker in front of a message's length since version 0.15 of the format.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// A record batch as a payload; encoded as an Arrow IPC stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch(pub RecordBatch);
 
-/// `batches`, at least one and all of one schema, as one.
+/// Concatenates `batches` into one. There must be at least one, and all must have the same schema.
 ///
 /// # Errors
-/// When they differ in schema, or have more than [`BATCH_ROWS_MAX`] rows together.
+/// If the list is empty, the schemas differ, or the batches have more than [`BATCH_ROWS_MAX`] rows together.
 pub fn concatenated(batches: &[Batch]) -> Result<Batch, ArrowError> {
     let Some(first) = batches.first() else {
-        return Err(ArrowError::InvalidArgumentError("no batches have no schema".to_owned()));
+        return Err(ArrowError::InvalidArgumentError("an empty list of batches has no schema".to_owned()));
     };
     let rows: usize = batches.iter().map(|batch| batch.0.num_rows()).sum();
     if rows > BATCH_ROWS_MAX {
@@ -89,15 +89,18 @@ impl Body for Batch {
     fn decode(bytes: &Bytes) -> Result<Self, BodyError> {
         let refused = |cause: ArrowError| BodyError::decode::<Self>(Codec::ArrowIpc, bytes.len(), &cause);
         Frames { rest: bytes, rows: 0 }.check().map_err(refused)?;
-        // What the reader leaves behind when it panics is dropped, so it doesn't matter in which state.
+        // If the reader panics, its state is dropped, so a broken invariant in it does no harm.
         catch_unwind(AssertUnwindSafe(|| read(bytes)))
-            .unwrap_or_else(|_| Err(ArrowError::IpcError("the reader gave up on these bytes".to_owned())))
+            .unwrap_or_else(|_| {
+                Err(ArrowError::IpcError("the Arrow reader panicked on these bytes".to_owned()))
+            })
             .map_err(refused)
     }
 }
 
 impl Batch {
-    /// What its rows need in bytes; not what its arrays keep in memory, since all that were read share one payload.
+    /// Bytes that its rows need. The arrays' own memory size is no measure: all arrays read from one payload
+    /// share it.
     fn room(&self) -> usize {
         let columns = self.0.columns().iter();
         columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
@@ -126,7 +129,7 @@ fn read(bytes: &Bytes) -> Result<Batch, ArrowError> {
     concatenated(&batches)
 }
 
-/// The messages of a stream, walked to see that they are within what they are in.
+/// Walks the messages of a stream and checks that each one lies within the bytes that contain it.
 struct Frames<'a> {
     rest: &'a [u8],
     rows: usize,
@@ -150,18 +153,18 @@ impl<'a> Frames<'a> {
             self.take(body)?;
             self.check_message(&message, body)?;
             if self.rest.is_empty() {
-                return Ok(()); // a stream may end without saying so
+                return Ok(()); // the end marker is optional
             }
         }
         if self.rest.is_empty() {
             Ok(())
         } else {
-            Err(ArrowError::IpcError("there is more after the end".to_owned()))
+            Err(ArrowError::IpcError("more bytes follow the end of the stream".to_owned()))
         }
     }
 
     fn check_message(&mut self, message: &Message<'_>, body: usize) -> Result<(), ArrowError> {
-        let none = || ArrowError::IpcError("a message is not what it says it is".to_owned());
+        let none = || ArrowError::IpcError("a message has a type that its header does not match".to_owned());
         let batch = match message.header_type() {
             MessageHeader::Schema => {
                 let schema = message.header_as_schema().ok_or_else(none)?;

@@ -1,4 +1,4 @@
-//! Bodies survive their codec; what is no body is refused.
+//! Tests that bodies survive their codec and that invalid bytes are refused.
 
 use super::*;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn structs_are_maps_by_field_name() {
     assert_eq!(Query::CODEC, Codec::MessagePack);
 }
 
-/// Any value at all, for looking at a map's keys.
+/// Any text or number, so that a test can look at a map's keys.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Anything {
@@ -46,7 +46,7 @@ fn a_body_is_exactly_one_value() {
     for trailing in [vec![1, 2], vec![1, 0xc0], vec![1, 0xc1], vec![1, 0xcd], vec![1, 0x91], vec![0xc0, 0x00]]
     {
         let refused = Option::<u32>::decode(&Bytes::from(trailing)).unwrap_err();
-        assert!(refused.to_string().ends_with("there is more after the value"), "{refused}");
+        assert!(refused.to_string().ends_with("more bytes follow the value"), "{refused}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_failed_append_leaves_the_buffer_as_it_was() {
 fn nesting_is_bounded() {
     #[derive(Debug, Serialize, Deserialize)]
     struct Nested(Vec<Nested>);
-    // An array of one array of one array…
+    // An array that holds one array that holds one array, and so on.
     let hostile = Bytes::from(vec![0x91; 100_000]);
     assert!(Nested::decode(&hostile).is_err());
 }
@@ -103,7 +103,7 @@ fn raw_bytes_are_shared_and_never_copied() {
 }
 
 #[test]
-fn codec_numbers_are_the_wires() {
+fn codec_numbers_match_the_wire_format() {
     let codecs = [Codec::Raw, Codec::MessagePack, Codec::ArrowIpc, Codec::Packet];
     for codec in codecs {
         assert_eq!(Codec::try_from(u8::from(codec)), Ok(codec));
@@ -115,7 +115,7 @@ fn codec_numbers_are_the_wires() {
 proptest! {
     #[test]
     fn every_way_of_writing_gives_the_same_bytes(texts in proptest::collection::vec(".{0,60}", 0..40)) {
-        // Long and short bodies both: the stack's, the heap's, and the crossing from one to the other.
+        // Bodies that fit the stack buffer, bodies on the heap, and bodies that cross from one to the other.
         let bytes = texts.encode().unwrap();
         prop_assert_eq!(&bytes[..], &rmp_serde::to_vec_named(&texts).unwrap()[..]);
         prop_assert_eq!(encoded_bytes(&texts).unwrap(), bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Everything, as it came: MRNet's null filter.
+//! A filter that passes on every packet unchanged: MRNet's null filter.
 
 use super::{Filter, FilterKind, Wave};
 use crate::aggregation::Placement;
@@ -9,12 +9,12 @@ use bytes::Bytes;
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "identity",
-    summary: "every packet goes up as it is",
+    summary: "passes every packet up unchanged",
     params: &[],
     made: Made::Filter(|name| named(name, Identity)),
 };
 
-/// Passes on every packet of a wave, of whatever encoding, without looking inside.
+/// Passes on every packet of a wave, in any encoding, without looking inside.
 struct Identity;
 
 impl FilterKind for Identity {
@@ -43,7 +43,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_or_changed_in_any_tree(
+        fn every_tree_passes_all_packets_unchanged(
             samples in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..8), 1..12),
             tree in laws::tree(),
         ) {

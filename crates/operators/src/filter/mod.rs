@@ -1,4 +1,4 @@
-//! Filters: what happens to a stream's packets on their way through a node (MRNet §2.4).
+//! Filters: the processing of a stream's packets on their way through a node (MRNet §2.4).
 //!
 //! ```text
 //!              front-end
@@ -11,21 +11,21 @@
 //!      endpoints here, children below     endpoints and children
 //! ```
 //!
-//! A node has one filter of each stream, for as long as it takes part; what it remembers from wave to wave is its
-//! state. Waves and packets are handed to it one at a time. *When* a wave is complete is not its business, that is
-//! synchronisation and core's; *which* pieces belong together is settled too: all pieces of a wave bear its tag, and
-//! nobody is in it twice.
+//! A node has one filter for each stream, for as long as it takes part in the stream. The filter keeps state
+//! from wave to wave. Waves and packets are passed to it one at a time. Core decides *when* a wave is
+//! complete (synchronisation) and *which* pieces belong to it: all pieces of a wave have its tag, and no
+//! source is in it twice.
 //!
-//! A filter that remembers nothing from wave to wave is better written as a [`Fold`](crate::Fold): it then folds calls
-//! and pushes too. The filters here keep state, or give more than one packet.
+//! If a filter keeps no state from wave to wave, implement it as a [`Fold`](crate::Fold) instead: calls and
+//! pushes can then use it too. The filters here keep state, or send more than one packet.
 //!
-//! A piece from an endpoint is what the endpoint sent; a piece from a child is what this same filter gave there. A
-//! filter whose partials differ from its samples (an average) tells them apart by [`Source`]. Nodes may die and their
-//! children come to their parent with what was not yet delivered: see [`Filter::holds_from`] and [`Filter::replaced`]
-//! for those who keep more than one wave.
+//! A piece from an endpoint is the packet that the endpoint sent. A piece from a child is the output of this
+//! same filter at the child. A filter whose partials differ from its samples (an average) tells them apart by
+//! [`Source`]. If a node dies, its children send the undelivered packets to its parent. Filters that keep
+//! more than one wave must support that: see [`Filter::holds_from`] and [`Filter::replaced`].
 //!
-//! Whatever goes wrong in a filter is the wave's loss and not the node's: an error, or a panic, makes those who
-//! contributed missing from that wave, with the text as the reason.
+//! An error in a filter costs the wave, not the node. After an error or a panic, the contributors are missing
+//! from that wave, with the error text as the reason.
 
 pub mod clock_skew;
 pub(crate) mod identity;
@@ -45,23 +45,23 @@ use crate::aggregation::Placement;
 use crate::error::Result;
 use bytes::Bytes;
 
-/// What came together under one tag.
+/// The pieces that arrived under one tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Wave<'a> {
-    /// The tag; what it counts is the stream's user's business.
+    /// The tag. Its meaning belongs to the user of the stream.
     pub tag: u64,
-    /// The packets, those of one source together and in the order they were sent; at least one.
+    /// The packets, at least one. Packets of one source are adjacent, in the order they were sent.
     pub pieces: &'a [Piece],
-    /// This node's clock in ns since the Unix epoch. Nobody promises that it agrees with others', or never jumps.
+    /// This node's clock in ns since the Unix epoch. It may differ from other nodes' clocks, and it may jump.
     pub now_ns: u64,
 }
 
 /// A packet on its way from the front-end to the endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Descent<'a> {
-    /// The tag the front-end gave it.
+    /// The tag that the front-end gave it.
     pub tag: u64,
-    /// What was sent, or what this filter made of it at the parent.
+    /// The packet as the front-end sent it, or as this filter changed it at the parent.
     pub payload: &'a Bytes,
     /// As [`Wave::now_ns`].
     pub now_ns: u64,
@@ -69,52 +69,61 @@ pub struct Descent<'a> {
 
 /// One stream's filter at one node.
 pub trait Filter: Send {
-    /// Makes a wave's pieces into what goes up in their place: any number of packets, pushed to `out`, which is
-    /// empty.
+    /// Folds a wave's pieces into the packets that go up in their place.
+    ///
+    /// The filter pushes any number of packets to `out`, which is empty at the start.
     ///
     /// # Errors
-    /// The wave loses everyone who contributed here; the filter stays as it is and gets the next wave.
+    /// All contributors to the wave at this node are missing from it. The filter stays as it is and gets the
+    /// next wave.
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()>;
 
-    /// Makes a packet on its way down into what goes on in its place; by default it is passed on as it is.
+    /// Transforms a packet on its way down; the default passes it on unchanged.
     ///
     /// # Errors
-    /// Nobody below gets the packet; the stream's front-end is told.
+    /// The packet reaches no node or endpoint below, and the stream's front-end gets the error.
     fn down(&mut self, descent: Descent<'_>, out: &mut Vec<Bytes>) -> Result<()> {
         out.push(descent.payload.clone());
         Ok(())
     }
 
-    /// The oldest tag of which something is still in here and in no packet that went up; `None` when there is
-    /// nothing. Those below keep what they sent from this tag on, in case this node is lost with its state.
+    /// Returns the oldest tag with data that the filter still holds and that no packet has taken up.
+    ///
+    /// `None` means that it holds nothing. Children and endpoints keep the packets they sent from this tag
+    /// on, in case this node is lost with its state.
     fn holds_from(&self) -> Option<u64> {
         None
     }
 
-    /// `source` takes part from now on. Said of everyone before the first wave, and later of those who come: of an
-    /// heir too, just before [`replaced`](Self::replaced) says whose heir it is. Whoever must know whom to wait for,
-    /// where waves may bring one source alone, learns it here.
+    /// Announces that `source` takes part from now on.
+    ///
+    /// It is called for every source before the first wave, and later for each new one. For an heir, it is
+    /// called just before [`replaced`](Self::replaced). A filter that must wait for all its sources learns of
+    /// them here, because a wave may contain only one source.
     fn joined(&mut self, source: Source) {
         let _ = source;
     }
 
-    /// `lost` gives nothing more, and `heirs` come in its place; they send again what had not been delivered. Without
-    /// heirs it is simply gone.
+    /// Announces that `lost` sends nothing more and that `heirs` take its place.
+    ///
+    /// The heirs send the undelivered packets again. Without heirs, the source is gone.
     fn replaced(&mut self, lost: Source, heirs: &[Source]) {
         let _ = (lost, heirs);
     }
 }
 
-/// A kind of filter, by whose name streams ask for it.
+/// A kind of filter. Streams ask for it by name.
 pub trait FilterKind: Send + Sync + 'static {
-    /// A filter for one stream at one node.
+    /// Opens a filter for one stream at one node.
     ///
     /// # Errors
-    /// When the parameters make no sense; the stream is not opened.
+    /// If the parameters are invalid; the stream is then not opened.
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>>;
 
-    /// Where it runs. [`Placement::Measured`] starts on a worker and comes to the loop once it is seen to take
-    /// microseconds.
+    /// Returns the place where it runs.
+    ///
+    /// [`Placement::Measured`] starts on a worker, and moves to the loop once the filter is measured to take
+    /// only microseconds.
     fn placement(&self) -> Placement {
         Placement::Measured
     }

@@ -1,8 +1,8 @@
-//! Record batches put together: all rows of all endpoints, in the order the wave brought them.
+//! Concatenates record batches: all rows of all endpoints, in the order in which the wave contains them.
 //!
-//! A partial is a batch as an endpoint's is, so nodes differ in nothing. What grows with the number of
-//! endpoints is bounded by `rows_max`, and one row more is an error that names it: cutting in silence would
-//! depend on the tree.
+//! A partial is a batch of the same form as an endpoint's, so all nodes fold alike. The result grows with the
+//! number of endpoints, so it is bounded by `rows_max`. One row more is an error that names the limit; silent
+//! truncation would depend on the tree.
 
 use super::params::{read, within};
 use super::{Fold, Piece};
@@ -26,8 +26,8 @@ impl Default for Params {
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "concat-batches",
-    summary: "Arrow batches of one schema into one",
-    params: &[Param { name: "rows_max", meaning: "rows of a batch that goes up; 1048576 by default" }],
+    summary: "concatenates Arrow batches of one schema",
+    params: &[Param { name: "rows_max", meaning: "most rows of a batch sent up; 1048576 by default" }],
     made: Made::Fold(|name| stateless(name, ConcatBatches::open)),
 };
 

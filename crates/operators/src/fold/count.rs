@@ -1,7 +1,7 @@
-//! How many there are.
+//! Counts packets.
 //!
-//! In a stream, endpoints send anything, and each packet counts as one; what goes up is a packet `u64`. In calls and
-//! pushes, partials are such counts.
+//! In a stream, endpoints send any packets, and each counts as one; nodes send up a packet `u64`. In calls
+//! and pushes, partials are such counts.
 
 use super::elementwise::{Elementwise, checked};
 use super::sum::Adding;
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "count",
-    summary: "how many packets the endpoints sent",
+    summary: "counts the packets that the endpoints sent",
     params: &[],
     made: Made::Fold(plain_inline::<Counting>),
 };
 
-/// A number of things.
+/// A count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Count(pub u64);
 
@@ -63,16 +63,13 @@ mod tests {
         let most = Row::new().u64(u64::MAX).packet().into_bytes();
         let refused =
             laws::up("count", &(), &[(Source::Child(0), most), (Source::Endpoint(1), Bytes::new())]);
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            "count: overflow: the count is outside of what 64 bits hold"
-        );
+        assert_eq!(refused.unwrap_err().to_string(), "count: overflow: the count does not fit into 64 bits");
     }
 
     #[test]
-    fn a_child_that_gives_no_count_is_named() {
+    fn a_child_without_a_count_is_refused_by_name() {
         let text = Row::new().str("x").packet().into_bytes();
         let refused = laws::up("count", &(), &[(Source::Child(2), text)]).unwrap_err().to_string();
-        assert_eq!(refused, "count: the packet of child 2: field 0 of a packet `str` is no u64");
+        assert_eq!(refused, "count: the packet of child 2: field 0 of a packet `str` is not of type u64");
     }
 }

@@ -1,112 +1,112 @@
-//! What goes wrong in a ready-made filter.
+//! Errors of the built-in filters.
 //!
-//! Each of these is the wave's loss and not the filter's: it is found before anything that lasts has been changed, so
-//! the next wave finds the filter as the one before left it. Told apart by type:
+//! Each of these errors costs the wave, not the filter: it is found before any lasting state changes, so the
+//! next wave finds the filter unchanged. To tell errors apart by type:
 //! `error.cause()?.downcast_ref::<FilterError>()`.
 
 use super::Source;
 use crate::packet::PacketError;
 use std::fmt;
 
-/// Why a filter gave nothing for a wave, or was not opened.
+/// The reason why a filter sent nothing for a wave, or was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// The parameters as a whole, or one of them, can't be read or make no sense; the stream is not opened.
+    /// The parameters, or one of them, can't be read or are invalid; the stream is not opened.
     #[error("{}: {why}", Parameters(field))]
     Parameter {
-        /// Where in the parameters; empty when it is the whole.
+        /// The field in the parameters; empty if the error concerns all of them.
         field: String,
-        /// What was met, and what is allowed.
+        /// The value found, and the allowed values.
         why: String,
     },
-    /// What was sent is no typed packet, or lacks a field.
+    /// A packet is not a typed packet, or lacks a field.
     #[error("the packet of {from}")]
     Packet {
-        /// Who sent it.
+        /// The sender of the packet.
         from: Source,
-        /// What is wrong with it.
+        /// The error in the packet.
         #[source]
         cause: PacketError,
     },
-    /// A packet has other types than it should.
-    #[error("{from} sends `{given}`, where {wanted} is wanted")]
+    /// A packet has other types than expected.
+    #[error("{from} sends `{given}`, but {wanted} is expected")]
     Format {
-        /// Who sent it.
+        /// The sender of the packet.
         from: Source,
-        /// Its format.
+        /// The packet's format.
         given: String,
-        /// The format that is wanted, or a description of it.
+        /// The expected format, or a description of it.
         wanted: String,
     },
-    /// Arrays that are to be folded element by element differ in length.
+    /// Arrays to be folded element by element differ in length.
     #[error("field {field} of {from} has {given} elements, where the others have {wanted}")]
     Length {
-        /// Who sent the other length.
+        /// The sender of the array with the other length.
         from: Source,
-        /// Which field.
+        /// The field.
         field: usize,
-        /// How many elements it has.
+        /// Number of its elements.
         given: usize,
-        /// How many the others have.
+        /// Number of elements in the other packets.
         wanted: usize,
     },
-    /// A child's packet has the right types and an impossible content.
+    /// A child's packet has the right types but an impossible content.
     #[error("the packet of {from} can't come from this filter: {why}")]
     Impossible {
-        /// Who sent it.
+        /// The sender of the packet.
         from: Source,
-        /// What is impossible about it.
+        /// The contradiction in its content.
         why: &'static str,
     },
-    /// A whole number leaves 64 bits.
-    #[error("overflow: the {figure} is outside of what 64 bits hold")]
+    /// A whole number does not fit into 64 bits.
+    #[error("overflow: the {figure} does not fit into 64 bits")]
     Overflow {
-        /// Which figure.
+        /// The figure that overflows.
         figure: String,
     },
-    /// An interval begins further ahead of this node's clock than its filter looks.
+    /// An interval begins too far ahead of this node's clock.
     #[error(
-        "{from} sends an interval from {start_ns} ns on, more than `intervals_max` intervals ({ahead_ns_max} ns) after \
+        "{from} sends an interval that begins at {start_ns} ns, more than `intervals_max` intervals ({ahead_ns_max} ns) after \
          this node's clock, {now_ns} ns"
     )]
     Ahead {
-        /// Who sent it.
+        /// The sender of the interval.
         from: Source,
-        /// Where it begins, in ns since the Unix epoch.
+        /// Start of the interval, in ns since the Unix epoch.
         start_ns: u64,
-        /// What this node's clock shows.
+        /// The time of this node's clock.
         now_ns: u64,
-        /// How much later than that it may begin.
+        /// Most nanoseconds that an interval may begin after that time.
         ahead_ns_max: u64,
     },
-    /// More bytes than allowed.
+    /// A result or state has more bytes than allowed.
     #[error("{bytes} bytes are above the limit `{limit}` of {bytes_max}")]
     TooManyBytes {
         /// The limit's name.
         limit: &'static str,
-        /// How many there would be.
+        /// Number of bytes that would be needed.
         bytes: u64,
-        /// How many there may be.
+        /// Number of bytes allowed.
         bytes_max: u64,
     },
-    /// A run that should ascend does not.
+    /// The keys of a run don't ascend.
     #[error("the keys of {from} don't ascend: entry {entry} is less than the one before it")]
     Descending {
-        /// Who sent it.
+        /// The sender of the run.
         from: Source,
-        /// Which entry of its chunk, from 0.
+        /// Index of the offending entry in its chunk, from 0.
         entry: usize,
     },
-    /// A run goes on after its end.
-    #[error("{from} sends entries after it has said that its run ends")]
+    /// A run continues after its end.
+    #[error("{from} sends entries after the end of its run")]
     AfterEnd {
-        /// Who sent it.
+        /// The sender of the run.
         from: Source,
     },
 }
 
-/// How an error says where in the parameters it was.
+/// Formats the place of an error in the parameters.
 struct Parameters<'a>(&'a String);
 
 impl fmt::Display for Parameters<'_> {
@@ -116,12 +116,12 @@ impl fmt::Display for Parameters<'_> {
 }
 
 impl FilterError {
-    /// A parameter that makes no sense.
+    /// Creates an error of an invalid parameter.
     pub(crate) fn parameter(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Parameter { field: field.into(), why: why.into() }
     }
 
-    /// How a packet's error becomes the filter's, which knows who sent the packet.
+    /// Converts a packet's error to a filter's error that names the sender.
     pub(crate) fn packet(from: Source) -> impl Fn(PacketError) -> Self {
         move |cause| Self::Packet { from, cause }
     }

@@ -1,26 +1,26 @@
-//! Samples for every operator that is ready, for tests that run them all.
+//! Samples for every built-in operator, for tests that run all of them.
 
 use super::{classes, histogram, top_k};
 use crate::codec::Body;
 use crate::packet::Row;
 use bytes::Bytes;
 
-/// An operator, and what some endpoints, or locals, send to it.
+/// An operator with samples from some endpoints or locals.
 #[derive(Clone, Debug)]
 pub struct Example {
     /// The operator.
     pub name: &'static str,
     /// Its parameters.
     pub params: Bytes,
-    /// One for each endpoint, from 0.
+    /// One sample for each endpoint, from 0.
     pub samples: Vec<Bytes>,
-    /// Whether the result is the same to the byte in every tree; else it has the same octets in another order.
+    /// Whether every tree gives the same bytes. If not, the result has the same octets in another order.
     pub is_ordered: bool,
 }
 
-/// An example of each [reduce that is ready](crate::ready).
+/// Returns an example of each [ready reduce](crate::ready).
 ///
-/// The samples of `merge-sorted` are whole runs, as calls and pushes take them. A stream takes runs in chunks.
+/// The samples of `merge-sorted` are whole runs, as in calls and pushes. A stream sends runs in chunks.
 pub fn examples() -> Vec<Example> {
     let packets = |row: fn(i64) -> Row| -> Vec<Bytes> {
         [4, -1, 3, 7].into_iter().map(|n| row(n).packet().into_bytes()).collect()

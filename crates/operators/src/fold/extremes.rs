@@ -1,7 +1,8 @@
-//! The least and the greatest.
+//! The least and the greatest value.
 //!
-//! Of floating-point numbers, NaN wins both ways: a figure that is not known makes the result unknown, and one tree must
-//! not hide what another shows. −0 is less than +0. So the result has the same bits in every tree (all NaNs become one).
+//! For floating-point numbers, NaN wins in both: an unknown figure makes the result unknown, and the result
+//! must not depend on the tree. −0 is less than +0. So the result has the same bits in every tree (all NaNs
+//! become one).
 
 use super::elementwise::{Elementwise, Rows};
 use super::{Merge, MergeError, TotalF32, TotalF64};
@@ -10,22 +11,23 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const MIN: Builtin = Builtin {
     name: "min",
-    summary: "packets of numbers and arrays, the least of each value",
+    summary: "takes the least of each value, in packets of numbers and arrays",
     params: &[],
     made: Made::Fold(plain::<Rows<Least>>),
 };
 
 pub(crate) const MAX: Builtin = Builtin {
     name: "max",
-    summary: "packets of numbers and arrays, the greatest of each value",
+    summary: "takes the greatest of each value, in packets of numbers and arrays",
     params: &[],
     made: Made::Fold(plain::<Rows<Greatest>>),
 };
 
-/// Values of which two have a least and a greatest that every tree agrees on.
+/// A type whose least and greatest of two values are the same in every tree.
 ///
-/// A type whose order is total needs nothing but `impl Extremes for It {}`. Values that compare equal must be equal to
-/// the byte, since either may stay. For `f64` and `f32`, a NaN is the least and the greatest of whatever it meets.
+/// For a type with a total order, `impl Extremes for It {}` is enough. Values that compare equal must have
+/// equal bytes, because either may stay. For `f64` and `f32`, NaN is both the least and the greatest of any
+/// two values.
 ///
 /// ```
 /// use treefold_operators::fold::Extremes;
@@ -60,7 +62,7 @@ macro_rules! ordered {
 ordered!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, bool, char, String, bytes::Bytes);
 ordered!(std::time::Duration, std::time::SystemTime);
 
-/// By their order, first entries first. In it a [`TotalF64`] of NaN is below every number.
+/// Compared by their order, first entries first. In this order, a [`TotalF64`] of NaN is below every number.
 impl<A: Ord, B: Ord> Extremes for (A, B) {}
 impl<A: Ord, B: Ord, C: Ord> Extremes for (A, B, C) {}
 impl<T: Ord> Extremes for Vec<T> {}
@@ -129,12 +131,12 @@ macro_rules! extreme {
             }
         }
 
-        #[doc = concat!("The ", $what, " of some values, or none of none; see [`Extremes`].")]
+        #[doc = concat!("The ", $what, " of some values, or `None` if there are none; see [`Extremes`].")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub struct $partial<T>(pub Option<T>);
 
         impl<T> $partial<T> {
-            #[doc = concat!("The ", $what, " of one.")]
+            #[doc = concat!("The ", $what, " of a single value.")]
             pub fn of(value: T) -> Self {
                 Self(Some(value))
             }
@@ -187,7 +189,7 @@ mod tests {
     hold_to_the_laws!(max_of_floats, floats().prop_map(|x| Max::of(TotalF64(x))));
 
     #[test]
-    fn of_some_and_of_none() {
+    fn extremes_of_some_values_and_of_no_values() {
         assert_eq!([3, 1, 2].into_iter().collect::<Min<i32>>(), Min::of(1));
         assert_eq!([3, 1, 2].into_iter().collect::<Max<i32>>(), Max::of(3));
         assert_eq!([0i32; 0].into_iter().collect::<Min<i32>>(), Min::default());

@@ -1,4 +1,4 @@
-//! Every operator without state that nodes have by name, held to the laws in each of its uses.
+//! Tests that every named operator without state obeys the laws in each of its uses.
 
 use super::{average, classes, distinct, histogram, laws, top_k};
 use crate::builtin::{Builtin, builtins};
@@ -10,16 +10,16 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeSet;
 
-/// The most samples of one trial.
+/// Most samples of one trial.
 const SAMPLES_MAX: usize = 16;
-/// Trials of each member.
+/// Trials of each operator.
 const TRIALS: u32 = 128;
 
 struct Member {
     name: &'static str,
     params: Bytes,
     samples: BoxedStrategy<Vec<Bytes>>,
-    /// What must be the same in every tree.
+    /// Extracts the part of the result that must be the same in every tree.
     seen: fn(&Bytes) -> Bytes,
 }
 
@@ -42,12 +42,12 @@ fn packet(row: Row) -> Bytes {
     row.packet().into_bytes()
 }
 
-/// Whole numbers, on which floating-point sums are exact.
+/// Whole numbers, so that floating-point sums are exact.
 fn whole() -> impl Strategy<Value = f64> {
     (-1000i16..1000).prop_map(f64::from)
 }
 
-/// Floats of every kind.
+/// Floating-point numbers of every kind.
 fn any_float() -> impl Strategy<Value = f64> {
     let special = prop_oneof![
         Just(f64::NAN),
@@ -82,7 +82,7 @@ fn words() -> impl Strategy<Value = BTreeSet<String>> {
     proptest::collection::btree_set("[ -c]{1,3}", 0..6)
 }
 
-/// The rows of `u64s strs`, in their own order.
+/// Sorts the rows of `u64s strs`.
 fn rows_sorted(joined: &Bytes) -> Bytes {
     let joined = Packet::read(joined).unwrap();
     let mut rows: Vec<(u64, &str)> = joined.u64s(0).unwrap().iter().zip(joined.strs(1).unwrap()).collect();
@@ -91,7 +91,7 @@ fn rows_sorted(joined: &Bytes) -> Bytes {
     packet(Row::new().u64s(&numbers).strs(&texts))
 }
 
-/// The figures of `distinct`. A sketch of few values lists them in the order in which they came.
+/// Extracts the figures of `distinct`. A sketch of few values lists them in order of arrival.
 fn figures(count: &Bytes) -> Bytes {
     let count = distinct::DistinctCount::decode(count).unwrap();
     (count.estimate, count.lower, count.upper).encode().unwrap()
@@ -202,7 +202,7 @@ fn of_batches() -> Vec<Member> {
 }
 
 #[test]
-fn every_operator_without_state_keeps_the_laws_in_calls_streams_and_pushes() {
+fn stateless_operators_obey_the_laws_in_all_uses() {
     let meetings = proptest::collection::vec((any::<usize>(), any::<usize>()), SAMPLES_MAX);
     for Member { name, params, samples, seen } in family() {
         let mut runner =
@@ -220,9 +220,10 @@ fn the_family_is_complete() {
     assert_eq!(members, ready::reduces().map(|(name, _)| name).collect());
 }
 
-/// The table in the guide has each operator, and says `yes` where it can be used. (The crate `wasm` runs its last column.)
+/// The guide's table lists each operator, with `yes` for each use that it supports. (The crate `wasm` tests
+/// the last column.)
 #[test]
-fn the_guides_table_of_operators_is_true() {
+fn operators_table_in_the_guide_is_correct() {
     let guide = include_str!("../../../../docs/guide.md");
     let (_, table) = guide.split_once("\n| operator | call |").expect("the table of operators");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -239,13 +240,13 @@ fn the_guides_table_of_operators_is_true() {
     assert_eq!(said, builtins().iter().map(is).collect::<Vec<_>>());
 }
 
-/// Partials of typed operators and of those on packets are one algebra: the same figures give the same result.
+/// Tests that typed operators and operators on packets agree: the same figures give the same result.
 mod agreement {
     use super::*;
     use crate::fold::laws::merged;
     use crate::fold::{Average, Count, FloatSum, Max, Min, Source, Sum};
 
-    /// What the operator of this name makes of one number of each endpoint.
+    /// Folds one row of each endpoint with the operator `name`.
     fn of_packets(name: &str, rows: Vec<Row>) -> Packet {
         let pieces: Vec<_> = (0..).map(Source::Endpoint).zip(rows.into_iter().map(packet)).collect();
         Packet::read(&laws::up(name, &(), &pieces).unwrap()[0]).unwrap()

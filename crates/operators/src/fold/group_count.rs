@@ -1,4 +1,4 @@
-//! How many there are of each.
+//! Counts by key.
 
 use super::slicing::slice_of;
 use super::{Merge, MergeError};
@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// The most groups that a count by group holds, whatever its own limit says.
+/// Most groups of a count by group; a larger `groups_max` is reduced to it.
 pub const GROUPS_MAX: u32 = 1 << 20;
 
-/// Counts by key, of no more than `groups_max` keys. Of two limits, the lesser rules.
+/// Counts by key, with at most `groups_max` keys. If two limits meet, the lesser one applies.
 ///
-/// More keys than that are an error: throwing out the rare ones at each fold would make their counts depend
-/// on the tree.
+/// More keys are an error. If each fold dropped the rare keys, their counts would depend on the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked<K>", bound(deserialize = "K: Ord + Deserialize<'de>"))]
 pub struct GroupCount<K> {
@@ -20,7 +19,7 @@ pub struct GroupCount<K> {
     groups: BTreeMap<K, u64>,
 }
 
-/// What another node sent, before it is known to be within its limit.
+/// A received partial, before its limit is checked.
 #[derive(Deserialize)]
 #[serde(bound = "K: Ord + Deserialize<'de>")]
 struct Unchecked<K> {
@@ -37,15 +36,15 @@ impl<K: Ord> TryFrom<Unchecked<K>> for GroupCount<K> {
 }
 
 impl<K: Ord> GroupCount<K> {
-    /// No groups yet, and at most `groups_max` ever.
+    /// Creates a count without groups, limited to `groups_max` groups.
     pub fn new(groups_max: u32) -> Self {
         Self { groups_max: groups_max.min(GROUPS_MAX), groups: BTreeMap::new() }
     }
 
-    /// Counts `count` more of `key`.
+    /// Adds `count` to the count of `key`.
     ///
     /// # Errors
-    /// [`MergeError::TooManyGroups`], and [`MergeError::Overflow`].
+    /// [`MergeError::TooManyGroups`] or [`MergeError::Overflow`].
     pub fn add(&mut self, key: K, count: u64) -> Result<(), MergeError> {
         let groups = self.groups.len();
         match self.groups.entry(key) {
@@ -63,12 +62,12 @@ impl<K: Ord> GroupCount<K> {
         Ok(())
     }
 
-    /// The counts by ascending key.
+    /// Returns the counts by ascending key.
     pub fn groups(&self) -> &BTreeMap<K, u64> {
         &self.groups
     }
 
-    /// The counts by ascending key, to keep.
+    /// Returns the counts by ascending key, by value.
     pub fn into_groups(self) -> BTreeMap<K, u64> {
         self.groups
     }
@@ -82,7 +81,7 @@ impl<K: Ord> GroupCount<K> {
 }
 
 impl<K> Default for GroupCount<K> {
-    /// No groups, with the widest limit: the identity.
+    /// No groups, with the largest limit: the identity.
     fn default() -> Self {
         Self { groups_max: GROUPS_MAX, groups: BTreeMap::new() }
     }
@@ -94,7 +93,7 @@ impl<K: Ord + Hash> Merge for GroupCount<K> {
     fn merge(&mut self, mut other: Self) -> Result<(), MergeError> {
         let groups_max = self.groups_max.min(other.groups_max);
         if other.groups.len() > self.groups.len() {
-            std::mem::swap(self, &mut other); // the fewer are put among the more
+            std::mem::swap(self, &mut other); // the smaller map is inserted into the larger
         }
         self.groups_max = groups_max;
         if self.groups.len() > groups_max as usize {
@@ -103,7 +102,7 @@ impl<K: Ord + Hash> Merge for GroupCount<K> {
         other.groups.into_iter().try_for_each(|(key, count)| self.add(key, count))
     }
 
-    /// By the keys' hashes.
+    /// Splits by the keys' hashes.
     fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
         let groups_max = self.groups_max;
         let mut parts: Vec<Self> = (0..slices.max(1)).map(|_| Self::new(groups_max)).collect();

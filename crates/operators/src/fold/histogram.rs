@@ -1,13 +1,14 @@
-//! How many values lie in which bin.
+//! Counts the values in each bin.
 //!
 //! ```text
-//!  endpoints send    any numbers and arrays of numbers: every one is a value
-//!  what goes up      u64s u64 u64 u64:  each bin's count, below the first bound, at or above the last, NaN
+//!  endpoints send    any numbers and arrays of numbers: each number is a value
+//!  nodes send up     u64s u64 u64 u64:  each bin's count, below the first bound, at or above the last, NaN
 //! ```
 //!
-//! Bin i holds the values from bound i up to, but without, bound i + 1. A value at or above the last bound is *over*;
-//! so with `lo` and `hi`, the value `hi` is. Nothing is left out: the counts always add up to the values sent.
-//! Values become `f64` first, which rounds whole numbers above 2⁵³.
+//! Bin i holds the values from bound i (inclusive) to bound i + 1 (exclusive). A value at or above the last
+//! bound is *over*; so with `lo` and `hi`, the value `hi` is over. No value is left out: the counts always
+//! add up to the number of values sent. Values are converted to `f64` first, which rounds whole numbers above
+//! 2⁵³.
 
 use super::elementwise::{Elementwise, checked, numbers_alone};
 use super::sum::Adding;
@@ -20,23 +21,20 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "histogram",
-    summary: "how many values lie in which bin, below all bins and above",
+    summary: "counts the values in each bin, below all bins and above",
     params: &[
         Param {
             name: "bounds",
-            meaning: "the bounds of the bins, strictly ascending: 2 to 65537 finite numbers; or else lo, hi and bins",
+            meaning: "bounds of the bins, strictly ascending: 2 to 65537 finite numbers; alternatively lo, hi and bins",
         },
-        Param {
-            name: "lo",
-            meaning: "where the first of `bins` bins of equal width begins: a finite number",
-        },
-        Param { name: "hi", meaning: "where the last of them ends: a finite number above lo" },
-        Param { name: "bins", meaning: "how many bins of equal width: 1 to 65536" },
+        Param { name: "lo", meaning: "start of the first of `bins` bins of equal width: a finite number" },
+        Param { name: "hi", meaning: "end of the last of them: a finite number above lo" },
+        Param { name: "bins", meaning: "number of bins of equal width: 1 to 65536" },
     ],
     made: Made::Fold(|name| stateless(name, Binned::open)),
 };
 
-/// The most bins that can be asked for.
+/// Largest allowed `bins`.
 pub const BINS_MAX: u32 = 1 << 16;
 
 /// The parameters of `histogram`: `bounds`, or `lo`, `hi` and `bins`.
@@ -45,29 +43,29 @@ pub const BINS_MAX: u32 = 1 << 16;
 pub struct Histogram {
     /// The bounds of the bins, strictly ascending.
     pub bounds: Option<Vec<f64>>,
-    /// Where the first bin begins.
+    /// Start of the first bin.
     pub lo: Option<f64>,
-    /// Where the last bin ends.
+    /// End of the last bin.
     pub hi: Option<f64>,
-    /// How many bins of equal width.
+    /// Number of bins of equal width.
     pub bins: Option<u32>,
 }
 
 impl Histogram {
-    /// Bins between these bounds.
+    /// Creates bins between these bounds.
     pub fn between(bounds: impl Into<Vec<f64>>) -> Self {
         Self { bounds: Some(bounds.into()), ..Self::default() }
     }
 
-    /// So many bins of equal width from `lo` to `hi`.
+    /// Creates `bins` bins of equal width from `lo` to `hi`.
     pub fn even(lo: f64, hi: f64, bins: u32) -> Self {
         Self { lo: Some(lo), hi: Some(hi), bins: Some(bins), ..Self::default() }
     }
 
-    /// The bounds that these parameters ask for.
+    /// Computes the bounds from these parameters.
     ///
     /// # Errors
-    /// [`FilterError::Parameter`], with what is allowed.
+    /// [`FilterError::Parameter`], with the allowed values.
     pub fn bounds(&self) -> Result<Vec<f64>, FilterError> {
         let bounds = match (&self.bounds, self.lo, self.hi, self.bins) {
             (Some(bounds), None, None, None) => bounds.clone(),
@@ -80,7 +78,7 @@ impl Histogram {
             _ => {
                 return Err(FilterError::parameter(
                     "",
-                    "`bounds` must be given, or else `lo`, `hi` and `bins`",
+                    "either `bounds`, or `lo`, `hi` and `bins` must be given",
                 ));
             }
         };
@@ -99,24 +97,24 @@ impl Histogram {
     }
 }
 
-/// A histogram, as the front-end reads it.
+/// A histogram, for the front-end to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// How many values each bin holds.
+    /// Number of values in each bin.
     pub bins: Vec<u64>,
-    /// How many were below the first bound.
+    /// Number of values below the first bound.
     pub under: u64,
-    /// How many were at or above the last bound.
+    /// Number of values at or above the last bound.
     pub over: u64,
-    /// How many were NaN.
+    /// Number of NaN values.
     pub nan: u64,
 }
 
 impl Counts {
-    /// The histogram that a packet of this filter holds.
+    /// Reads the histogram from a packet of this filter.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the packet is not a histogram.
     pub fn of(packet: &Packet) -> Result<Self, PacketError> {
         let (bins, under) = (packet.u64s(0)?.to_vec(), packet.u64(1)?);
         Ok(Self { bins, under, over: packet.u64(2)?, nan: packet.u64(3)? })
@@ -151,7 +149,7 @@ impl Binned {
         Ok(Self { bounds: params::read::<Histogram>(params)?.bounds()? })
     }
 
-    /// Counts the values that an endpoint sent.
+    /// Counts the values of an endpoint's packet.
     fn count(&self, packet: &Packet, counts: &mut Counts) {
         let mut one = |value: f64| {
             let bounds_up_to = self.bounds.partition_point(|&bound| bound <= value);
@@ -165,7 +163,7 @@ impl Binned {
         packet.values().for_each(|value| value.each_f64(&mut one));
     }
 
-    /// The counts that a child gave.
+    /// Reads the counts of a child.
     fn counts_of(&self, piece: &Piece) -> Result<Counts, FilterError> {
         let counts = Packet::read(&piece.payload)
             .and_then(|packet| Counts::of(&packet))
@@ -181,7 +179,7 @@ impl Binned {
 impl Fold for Binned {
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes> {
         let mut counts = Counts::none(self.bounds.len() - 1);
-        // what endpoints sent is counted by itself: so many values as fit into memory cannot overflow
+        // Endpoints' values are counted separately: values that fit into memory can't overflow a count.
         let mut sent = Counts::none(counts.bins.len());
         for piece in pieces {
             match piece.source {
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_make_no_bins_are_refused_with_what_is_allowed() {
+    fn invalid_bins_are_refused_with_the_allowed_values() {
         let allowed = "2 to 65537 finite numbers, strictly ascending";
         for (bounds, given) in
             [(vec![1.0], "1 numbers from 1 to 1"), (vec![2.0, 2.0], "2 numbers from 2 to 2")]
@@ -256,7 +254,7 @@ mod tests {
         let both = Histogram { lo: Some(0.0), ..histogram() };
         assert_eq!(
             refused(&both),
-            "histogram: parameters: `bounds` must be given, or else `lo`, `hi` and `bins`"
+            "histogram: parameters: either `bounds`, or `lo`, `hi` and `bins` must be given"
         );
     }
 

@@ -1,7 +1,7 @@
-//! The laws of an operator without state, checked by random trees in each of its uses.
+//! The laws of operators without state, tested with random trees in each of their uses.
 //!
-//! Each typed partial's tests call them by [`hold_to_the_laws!`](crate::hold_to_the_laws), those of other crates too
-//! (feature `laws`). The operators that nodes have by name are in `family`.
+//! The tests of each typed partial call them with [`hold_to_the_laws!`](crate::hold_to_the_laws); other
+//! crates can too (feature `laws`). The named built-in operators are tested in `family`.
 
 use super::{Merge, Piece, Source};
 use crate::aggregation::Partition;
@@ -14,35 +14,39 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// What two partials become in a call, travelled as between nodes: through bytes.
+/// Merges two partials as a call does, passing them through bytes as between nodes.
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be given to Iterator::reduce")]
 pub fn merged<M: Merge + Body>(a: M, b: M) -> M {
     let call = erase(merging("merged", |_: &Partition, (): &()| Err::<M, _>(OperatorError::new("no local"))));
     M::decode(&reduced(&*call, bytes_of(&a), bytes_of(&b), &Bytes::new()))
-        .expect("what was written can be read")
+        .expect("a partial that was encoded must decode")
 }
 
-/// What an operator makes of two partials.
+/// Runs the reduce of an operator on two partials.
 pub fn reduced(operator: &dyn Operator, a: Bytes, b: Bytes, params: &Bytes) -> Bytes {
-    operator.reduce(a, b, params).now().expect("it doesn't wait").expect("these partials can be merged")
+    operator
+        .reduce(a, b, params)
+        .now()
+        .expect("this operator never waits")
+        .expect("these partials can be merged")
 }
 
-/// What a stream's filter makes of these pieces, which is one packet.
+/// Runs a stream's filter on these pieces. It must give one packet.
 pub fn filtered(kind: &dyn FilterKind, params: &Bytes, pieces: &[(Source, Bytes)]) -> Bytes {
-    let mut filter = kind.open(params).expect("parameters are right");
+    let mut filter = kind.open(params).expect("the parameters must be valid");
     let piece = |(source, payload): &(Source, Bytes)| Piece { source: *source, payload: payload.clone() };
     let (pieces, mut out) = (pieces.iter().map(piece).collect::<Vec<_>>(), Vec::new());
     filter.up(Wave { tag: 0, pieces: &pieces, now_ns: 0 }, &mut out).expect("these pieces fold");
-    assert_eq!(out.len(), 1, "a fold gives one packet");
+    assert_eq!(out.len(), 1, "a fold must give one packet");
     out.remove(0)
 }
 
-/// Its bytes.
+/// Encodes a partial.
 pub fn bytes_of<M: Body>(partial: &M) -> Bytes {
     partial.encode().expect("partials can be written")
 }
 
-/// `(a·b)·c = a·(b·c)` and `a·b = b·a`.
+/// Tests `(a·b)·c = a·(b·c)` and `a·b = b·a`.
 pub fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M, c: &M) {
     let left = merged(merged(a.clone(), b.clone()), c.clone());
     let right = merged(a.clone(), merged(b.clone(), c.clone()));
@@ -51,16 +55,15 @@ pub fn associative_and_commutative<M: Merge + Body + Clone>(a: &M, b: &M, c: &M)
     assert_eq!(bytes_of(&merged(a.clone(), b.clone())), bytes_of(&swapped), "commutative");
 }
 
-/// `0·a = a·0 = a`.
+/// Tests `0·a = a·0 = a`.
 pub fn default_is_identity<M: Merge + Body + Clone + Default>(a: &M) {
     assert_eq!(bytes_of(&merged(M::default(), a.clone())), bytes_of(a), "left identity");
     assert_eq!(bytes_of(&merged(a.clone(), M::default())), bytes_of(a), "right identity");
 }
 
-/// Partials as they come from the partitions, and an order in which any two of those left meet: a random
-/// tree.
+/// Generates partials of partitions and a random tree, given as the order of their merges.
 ///
-/// Each draw names two of the partials that are left, by number modulo how many there are.
+/// Each draw names two of the remaining partials, by number modulo the count of remaining partials.
 pub fn partials_and_tree<M: Clone + Debug>(
     partial: impl Strategy<Value = M>,
 ) -> impl Strategy<Value = (Vec<M>, Vec<(usize, usize)>)> {
@@ -70,19 +73,21 @@ pub fn partials_and_tree<M: Clone + Debug>(
     })
 }
 
-/// What is left of `partials` when any two of them have met as `tree` says.
+/// Merges `partials` pairwise in the order of `tree` until one is left.
 fn met<T>(mut left: Vec<T>, tree: &[(usize, usize)], meet: impl Fn(T, T) -> T) -> T {
     for &(first, second) in tree {
         let a = left.swap_remove(first % left.len());
         let b = left.swap_remove(second % left.len());
         left.push(meet(a, b));
     }
-    assert_eq!(left.len(), 1, "a tree of n-1 meetings leaves one");
+    assert_eq!(left.len(), 1, "n-1 merges must leave one partial");
     left.remove(0)
 }
 
-/// The result of folding `partials` as `tree` says, against that of folding them one after the other; in a call, in a
-/// stream as packets of endpoints, and as what workers push.
+/// Tests that folding `partials` in the order of `tree` gives the same bytes as folding them one after the
+/// other.
+///
+/// It tests a call, a stream whose endpoints send the partials, and pushes of workers.
 pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tree: &[(usize, usize)]) {
     let called = partials.iter().cloned().reduce(merged).expect("there is at least one partial");
     let called = bytes_of(&called);
@@ -98,20 +103,20 @@ pub fn any_tree_gives_the_same_bytes<M: Merge + Body + Clone>(partials: &[M], tr
     assert_eq!(met(pushed, tree, |a, b| reduced(&fold, a, b, &none)), called, "pushes");
 }
 
-/// `join(split(a)) = a`, and `join(aᵢ·bᵢ) = a·b`.
+/// Tests `join(split(a)) = a`, and `join(aᵢ·bᵢ) = a·b`.
 pub fn slices_fold_like_the_whole<M: Merge + Body + Clone>(a: &M, b: &M, slices: u32) {
     let split = |whole: &M| {
-        let parts = whole.clone().split(slices).expect("it can be cut");
-        assert_eq!(parts.len(), slices as usize, "as many as were asked for");
+        let parts = whole.clone().split(slices).expect("the partial must be sliceable");
+        assert_eq!(parts.len(), slices as usize, "the number of slices requested");
         parts
     };
-    let join = |parts: Vec<M>| M::join(parts).expect("slices can be joined");
+    let join = |parts: Vec<M>| M::join(parts).expect("the slices must join");
     assert_eq!(bytes_of(&join(split(a))), bytes_of(a), "joined again");
     let folded = split(a).into_iter().zip(split(b)).map(|(a, b)| merged(a, b)).collect();
     assert_eq!(bytes_of(&join(folded)), bytes_of(&merged(a.clone(), b.clone())), "folded slice by slice");
 }
 
-/// Defines a module of tests that hold a partial with an identity to all of the laws; needs `proptest`.
+/// Defines a module of tests that check all laws for a partial with an identity; needs `proptest`.
 #[macro_export]
 macro_rules! hold_to_the_laws {
     ($name:ident, $partial:expr) => {
@@ -143,7 +148,7 @@ pub use hold_to_the_laws;
 #[cfg(test)]
 pub(crate) use by_name::{climbed, holds_in_all_uses, opened, tree, up};
 
-/// The laws of what nodes have by name.
+/// The laws of the named built-in operators.
 #[cfg(test)]
 mod by_name {
     use super::*;
@@ -154,13 +159,13 @@ mod by_name {
     use proptest::test_runner::TestCaseError;
     use std::sync::Arc;
 
-    /// A built-in filter, opened.
+    /// Opens a built-in filter.
     pub(crate) fn opened(name: &str, params: &impl Body) -> Box<dyn Filter> {
         let kind = builtin(name).expect("a built-in filter");
-        kind.open(&params.encode().expect("parameters can be written")).expect("parameters are right")
+        kind.open(&params.encode().expect("parameters can be written")).expect("the parameters must be valid")
     }
 
-    /// What one node makes of one wave.
+    /// Runs one wave through one node's filter.
     pub(crate) fn up(name: &str, params: &impl Body, pieces: &[(Source, Bytes)]) -> Result<Vec<Bytes>> {
         let mut out = Vec::new();
         let piece = |(source, payload): &(Source, Bytes)| Piece { source: *source, payload: payload.clone() };
@@ -169,7 +174,7 @@ mod by_name {
         Ok(out)
     }
 
-    /// Draws that make a random tree; see [`climbed`].
+    /// Generates draws that describe a random tree; see [`climbed`].
     pub(crate) fn tree() -> impl Strategy<Value = Vec<usize>> {
         proptest::collection::vec(any::<usize>(), 0..40)
     }
@@ -179,9 +184,10 @@ mod by_name {
         Partial(Vec<Bytes>),
     }
 
-    /// What the front-end gets of `samples`, one of each endpoint, through a random tree.
+    /// Sends `samples`, one of each endpoint, through a random tree. Returns the packets that the front-end
+    /// gets.
     ///
-    /// Each draw makes a node: of the samples and partials that are left, some (one to four) meet there, in any order.
+    /// Each draw makes a node, which folds one to four of the remaining samples and partials, in any order.
     pub(crate) fn climbed(name: &str, params: &impl Body, samples: &[Bytes], tree: &[usize]) -> Vec<Bytes> {
         climb(samples, tree, |pieces| up(name, params, pieces).expect("these samples fold"))
     }
@@ -214,10 +220,11 @@ mod by_name {
         }
     }
 
-    /// One node with all endpoints on it, against random trees: of a stream, of a call, of what workers push.
+    /// Tests an operator in all its uses: one node with all endpoints, against random trees of a stream, of a
+    /// call and of pushes.
     ///
-    /// The call's locals give the samples; what is pushed is what each sample becomes alone. `seen` takes away what may
-    /// differ: the order, of an operator that keeps none.
+    /// The locals of the call give the samples; workers push the partial of each sample. `seen` removes parts
+    /// that may differ, such as the order of an operator that keeps none.
     pub(crate) fn holds_in_all_uses(
         name: &str,
         params: &Bytes,
@@ -236,13 +243,13 @@ mod by_name {
         let call = sampled(name, &Raw(params.clone()), |partition: &Partition, (): &()| {
             Ok(Raw(partition.data_as::<Bytes>()?.clone()))
         })
-        .expect("a reduce that is ready");
+        .expect("a ready reduce");
         let partials: Vec<Bytes> = (0..)
             .zip(samples)
             .map(|(id, sample)| {
                 Partition::new("samples".into(), id, samples.len() as u32, Arc::new(sample.clone()))
             })
-            .map(|partition| call.local(&partition, &Bytes::new()).now().expect("it doesn't wait"))
+            .map(|partition| call.local(&partition, &Bytes::new()).now().expect("this operator never waits"))
             .collect::<Result<_>>()
             .expect("these samples fold");
         let called = met(partials.clone(), meetings, |a, b| reduced(&*call, a, b, &Bytes::new()));

@@ -1,6 +1,7 @@
-//! Runs of lines: for applications that have text and no wish for another format.
+//! Runs of lines, for applications that exchange plain text.
 //!
-//! Samples and partials are the same. A last line without its line feed is a line all the same, and gets one. Lines are compared by their bytes.
+//! Samples and partials have the same format. A last line without a line feed is accepted and gets one. Lines
+//! are compared by their bytes.
 
 use super::{Fold, Piece, Side, side_by_side};
 use crate::builtin::{Builtin, Made, plain};
@@ -11,21 +12,21 @@ use std::marker::PhantomData;
 
 pub(crate) const MERGE_LINES: Builtin = Builtin {
     name: "merge-lines",
-    summary: "lines of text, ascending by their bytes, merged",
+    summary: "merges lines of text that ascend by their bytes",
     params: &[],
     made: Made::Fold(plain::<Runs<Text>>),
 };
 
 pub(crate) const SUM_LINES: Builtin = Builtin {
     name: "sum-lines",
-    summary: "lines of a key, a tab and a number, ascending by key; numbers of equal keys are added",
+    summary: "merges lines of a key, a tab and a number that ascend by key; adds the numbers of equal keys",
     params: &[],
     made: Made::Fold(plain::<Runs<Counts>>),
 };
 
 pub(crate) const APPEND: Builtin = Builtin {
     name: "append",
-    summary: "any bytes, one behind the other, in no certain order",
+    summary: "concatenates any bytes, in no particular order",
     params: &[],
     made: Made::Fold(plain::<Append>),
 };
@@ -42,19 +43,19 @@ impl Fold for Append {
     }
 }
 
-/// What the lines of a run hold.
+/// The format of a run's lines.
 trait Lines: Send + Sync + 'static {
-    /// Whether a key can stand in more than one line of a run.
+    /// Whether several lines of a run may have the same key.
     const REPEATS: bool;
 
-    /// Its key's length, and its number.
+    /// Returns the length of the line's key, and its number.
     fn read(line: &[u8]) -> Result<(usize, i64)>;
 
     /// Writes two lines of equal keys.
     fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()>;
 }
 
-/// Lines that are keys as a whole.
+/// Lines that consist of the key only.
 struct Text;
 
 impl Lines for Text {
@@ -72,7 +73,9 @@ impl Lines for Text {
     }
 }
 
-/// Lines of a key, a tab and a number. Keys are compared, and not lines: a tab is greater than some bytes of longer keys.
+/// Lines of a key, a tab and a number.
+///
+/// The keys are compared, not the lines, because a tab is greater than some bytes of longer keys.
 struct Counts;
 
 impl Lines for Counts {
@@ -80,13 +83,13 @@ impl Lines for Counts {
 
     #[inline]
     fn read(line: &[u8]) -> Result<(usize, i64)> {
-        let no_count = || OperatorError::new(format!("{} is no key, tab and number", shown(line)));
+        let no_count = || OperatorError::new(format!("{} is not a line of key, tab and number", shown(line)));
         number_behind_tab(line).ok_or_else(no_count)
     }
 
     fn put_both(out: &mut Vec<u8>, our: Line<'_>, their: Line<'_>) -> Result<()> {
         let key = our.key.bytes;
-        let overflow = || OperatorError::new(format!("the sum of {} leaves 64 bits", shown(key)));
+        let overflow = || OperatorError::new(format!("the sum of {} does not fit into 64 bits", shown(key)));
         let count = our.count.checked_add(their.count).ok_or_else(overflow)?;
         out.extend_from_slice(&our.bytes[..=key.len()]);
         put(out, itoa::Buffer::new().format(count).as_bytes());
@@ -94,7 +97,7 @@ impl Lines for Counts {
     }
 }
 
-/// Ascending runs of lines.
+/// The fold of ascending runs of lines.
 struct Runs<L>(PhantomData<fn() -> L>);
 
 impl<L> Default for Runs<L> {
@@ -112,14 +115,15 @@ impl<L: Lines> Fold for Runs<L> {
         match pieces {
             [only] => check(only),
             _ => merge_all::<L>(pieces).map_err(|error| {
-                // Which of them is no run is asked only now. If all are, they don't go together.
+                // Only now the faulty run is searched for. If every run is valid by itself, the merge reports
+                // the error.
                 pieces.iter().find_map(|piece| check(piece).err()).unwrap_or(error)
             }),
         }
     }
 }
 
-/// Merges the runs of all pieces two by two, so that no line is moved more often than need be.
+/// Merges the runs of all pieces pairwise, so that each line is moved as rarely as possible.
 fn merge_all<L: Lines>(pieces: &[Piece]) -> Result<Bytes> {
     match pieces {
         [one] => Ok(one.payload.clone()),
@@ -131,7 +135,7 @@ fn merge_all<L: Lines>(pieces: &[Piece]) -> Result<Bytes> {
     }
 }
 
-/// Two ascending runs as one.
+/// Merges two ascending runs.
 fn merge<L: Lines>(a: &Bytes, b: &Bytes) -> Result<Bytes> {
     let mut merged = Vec::with_capacity(a.len() + b.len() + 2);
     let (mut left, mut right) = (Run::<L>::new(a), Run::<L>::new(b));
@@ -161,10 +165,12 @@ fn out_of_order(key: &[u8], before: &[u8]) -> OperatorError {
     OperatorError::new(format!("{} comes after {}", shown(key), shown(before)))
 }
 
-/// Bytes, ordered as they are, and faster: by their first sixteen as one number, and by all only where those are equal.
+/// A key that compares as its bytes do, but faster.
+///
+/// The first sixteen bytes are compared as one number, and all bytes only if these are equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
-    /// Big-endian. Those that are not there count as zero, which is no more than any that is.
+    /// Big-endian. Missing bytes count as zero, which is never greater than an existing byte.
     first: u128,
     bytes: &'a [u8],
 }
@@ -172,11 +178,11 @@ struct Key<'a> {
 impl<'a> Key<'a> {
     const FIRST_BYTES: usize = size_of::<u128>();
 
-    /// The key of so many bytes at the front of `rest`.
+    /// Returns the key in the first `bytes` bytes of `rest`.
     fn at_front(rest: &'a [u8], bytes: usize) -> Self {
         let key = &rest[..bytes];
         let first = match rest.first_chunk() {
-            // What lies behind the key is read with it, and shifted out.
+            // The sixteen bytes may contain data behind the key, which is shifted out.
             Some(&first) if bytes > 0 => {
                 let behind = 8 * Self::FIRST_BYTES.saturating_sub(bytes);
                 u128::from_be_bytes(first) >> behind << behind
@@ -196,11 +202,12 @@ impl<'a> Key<'a> {
 struct Line<'a> {
     key: Key<'a>,
     count: i64,
-    /// All of it.
+    /// The whole line.
     bytes: &'a [u8],
 }
 
-/// The lines of a run, by ascending key. What breaks that ends the run, and [`end`](Self::end) says it.
+/// Iterates over the lines of a run by ascending key. An invalid line ends it, and [`end`](Self::end) returns
+/// the error.
 struct Run<'a, L> {
     rest: &'a [u8],
     before: Option<Key<'a>>,
@@ -242,9 +249,10 @@ impl<'a, L: Lines> Iterator for Run<'a, L> {
     }
 }
 
-/// Where a line's last tab is, and the whole number of 64 bits behind it, written as [`str::parse`] takes it.
+/// Returns the position of a line's last tab, and the 64-bit whole number behind it, as [`str::parse`]
+/// accepts it.
 fn number_behind_tab(line: &[u8]) -> Option<(usize, i64)> {
-    // So many digits cannot leave 64 bits.
+    // A number of at most this many digits fits into 64 bits.
     const DIGITS_SAFE: usize = 18;
     let (mut number, mut power) = (0, 1);
     for (digits, (at, &byte)) in line.iter().enumerate().rev().take(DIGITS_SAFE + 1).enumerate() {
@@ -282,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn sums_are_those_of_a_map(a in counts(), b in counts(), c in counts()) {
+        fn sums_match_a_map(a in counts(), b in counts(), c in counts()) {
             let mut all = a.clone();
             for (key, count) in b.iter().chain(&c) {
                 *all.entry(key.clone()).or_default() += count;
@@ -301,7 +309,7 @@ mod tests {
     }
 
     proptest! {
-        /// Long enough to differ within the first sixteen bytes and behind them, with bytes of zero.
+        /// The keys differ within the first sixteen bytes or behind them, and contain zero bytes.
         #[test]
         fn keys_are_ordered_as_their_bytes(a in key(), b in key(), behind in key()) {
             let with_more = |key: &[u8]| [key, behind.as_slice()].concat();
@@ -321,15 +329,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_or_no_count_is_told_by_its_line() {
+    fn unordered_lines_and_invalid_counts_are_reported_by_line() {
         let run = |text: &'static str| Bytes::from_static(text.as_bytes());
         let why = |result: Result<Bytes>| result.unwrap_err().to_string();
         let (merge, sum) = (merge::<Text>, merge::<Counts>);
         assert_eq!(why(merge(&run("b\na\n"), &run("c\n"))), r#""a" comes after "b""#);
         assert_eq!(why(sum(&run("a\t1\na\t2\n"), &run("c\t1\n"))), r#""a" comes after "a""#);
-        assert!(why(sum(&run("a 1\n"), &run("c\t1\n"))).contains("no key, tab and number"));
+        assert!(why(sum(&run("a 1\n"), &run("c\t1\n"))).contains("is not a line of key, tab and number"));
         let most = run("a\t9223372036854775807\n");
-        assert!(why(sum(&most, &most)).contains("leaves 64 bits"));
-        assert_eq!(merge(&run("a"), &run("b")).unwrap(), "a\nb\n", "a last line needs no line feed");
+        assert!(why(sum(&most, &most)).contains("does not fit into 64 bits"));
+        assert_eq!(merge(&run("a"), &run("b")).unwrap(), "a\nb\n", "the last line needs no line feed");
     }
 }

@@ -1,11 +1,12 @@
-//! Typed partials: Rust types of which two become one.
+//! Typed partials: Rust types with a merge of two values.
 //!
-//! A typed partial says once how it is encoded ([`Body`]) and how two of it become one ([`Merge`]). Calls get it by
-//! [`merging`](crate::merging()), streams and pushes by [`folding`](crate::folding()).
+//! A typed partial defines its encoding ([`Body`]) and its merge ([`Merge`]) once. Calls use it through
+//! [`merging`](crate::merging()), streams and pushes through [`folding`](crate::folding()).
 //!
-//! What grows with the number of partitions ([`Concatenate`](super::Concatenate), [`GroupCount`](super::GroupCount))
-//! bears a limit and fails with an error that names it: cutting in silence would depend on the tree too. A limit travels
-//! in the partial, and of two the lesser rules, so that failing doesn't depend on the tree either.
+//! A partial that grows with the number of partitions ([`Concatenate`](super::Concatenate),
+//! [`GroupCount`](super::GroupCount)) has a limit. Exceeding it is an error that names the limit; silent
+//! truncation would depend on the tree. The limit travels in the partial, and of two limits the lesser
+//! applies, so that the error does not depend on the tree either.
 
 use super::{Fold, Piece};
 use crate::codec::{Body, Codec};
@@ -14,75 +15,77 @@ use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What can be folded: associative and commutative. Where `Default` exists, it is the identity.
+/// A type that can be folded: `merge` is associative and commutative. If `Default` is implemented, it is the
+/// identity.
 pub trait Merge: Sized {
-    /// Takes `other` in.
+    /// Merges `other` into `self`.
     ///
     /// # Errors
-    /// When the two can't be one; `self` is then of no further use.
+    /// If the two can't be merged; `self` must not be used after that.
     fn merge(&mut self, other: Self) -> Result<(), MergeError>;
 
-    /// True when it can be cut by key into slices that fold by themselves: see [`Aggregation::split`].
+    /// True if it can be cut by key into slices that are folded separately: see [`Aggregation::split`].
     ///
     /// [`Aggregation::split`]: crate::Aggregation::split
     const IS_SLICEABLE: bool = false;
 
-    /// Cuts it into so many slices, at least one, some of them empty perhaps.
+    /// Cuts it into `slices` slices (at least one); some may be empty.
     ///
     /// # Errors
-    /// By default it can't be cut.
+    /// The default implementation always fails.
     fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
-        Err(MergeError::Refused(format!("it can't be cut into {slices} slices")))
+        Err(MergeError::Refused(format!("this partial can't be cut into {slices} slices")))
     }
 
-    /// The slices of a whole, in order, as the whole; by default merged.
+    /// Joins the slices of a whole, given in order. The default merges them.
     ///
     /// # Errors
-    /// When there are none, or they can't be one.
+    /// If there are no slices, or they can't be merged.
     fn join(parts: Vec<Self>) -> Result<Self, MergeError> {
         let mut parts = parts.into_iter();
-        let mut whole = parts.next().ok_or_else(|| MergeError::Refused("there are no slices".into()))?;
+        let mut whole =
+            parts.next().ok_or_else(|| MergeError::Refused("there are no slices to join".into()))?;
         parts.try_for_each(|part| whole.merge(part))?;
         Ok(whole)
     }
 }
 
-/// Why two partials can't be one.
+/// The reason why two partials can't be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// A figure is outside of its type.
-    #[error("overflow: the {figure} is outside of what 64 bits hold")]
+    /// A figure does not fit into its type.
+    #[error("overflow: the {figure} does not fit into 64 bits")]
     Overflow {
-        /// Which figure.
+        /// The figure that overflows.
         figure: &'static str,
     },
-    /// More encoded bytes than allowed.
+    /// The merged entries would have more encoded bytes than allowed.
     #[error("{bytes} bytes are above the limit `bytes_max` of {bytes_max}")]
     TooManyBytes {
-        /// How many there would be.
+        /// Encoded bytes that would be needed.
         bytes: u64,
         /// The limit.
         bytes_max: u64,
     },
-    /// More groups than allowed.
+    /// There are more groups than allowed.
     #[error("there are more groups than the limit `groups_max` of {groups_max}")]
     TooManyGroups {
         /// The limit.
         groups_max: u32,
     },
-    /// One key twice, where its two values have no order that every tree would agree on.
+    /// Two entries have the same key, so their order would depend on the tree.
     #[error("two entries have the same key")]
     DuplicateKey,
-    /// A body that could not be measured.
+    /// An entry could not be encoded to measure it.
     #[error(transparent)]
     Body(#[from] crate::codec::BodyError),
-    /// A reason of the author's own.
+    /// A reason given by the partial's implementation.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Any typed partial as a [`Fold`]: samples and partials are both bodies of type `M`.
+/// Adapts any typed partial to [`Fold`]: samples and partials are both bodies of type `M`.
 pub struct Typed<M>(PhantomData<fn() -> M>);
 
 impl<M> Default for Typed<M> {

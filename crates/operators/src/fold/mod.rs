@@ -1,8 +1,8 @@
 //! Operators without state: several packets in, one packet out.
 //!
-//! A [`Fold`] is written once and used everywhere that partial results climb a tree. In a stream it is a filter: it
-//! folds the packets of a wave. In a call, and for what workers push, it is a reduce: it folds two partials. Both come
-//! from [`Folding`](crate::Folding), which is the only code that knows the difference.
+//! A [`Fold`] is written once and used wherever partial results travel up a tree. In a stream it is a filter:
+//! it folds the packets of a wave. In a call, and for pushes of workers, it is a reduce: it folds two
+//! partials. [`Folding`](crate::Folding) provides both uses; no other code distinguishes them.
 //!
 //! ```text
 //!   call, push:  reduce(a, b) ──┐                                       ┌──▶ one partial
@@ -10,29 +10,31 @@
 //!   stream:      wave of pieces ┘      piece: payload and its source    └──▶ one packet
 //! ```
 //!
-//! A *sample* is what an endpoint of a stream sends. A *partial* is what a fold gives. For most folds they are the same
-//! kind of packet. Where they differ (a count, an average), [`Piece::source`] tells them apart: an endpoint sends
-//! samples, a child sends partials. Calls and pushes have partials alone.
+//! A *sample* is a packet from an endpoint of a stream. A *partial* is the result of a fold. For most folds,
+//! both have the same format. Where they differ (a count, an average), [`Piece::source`] tells them apart: an
+//! endpoint sends samples, a child sends partials. In calls and pushes, all pieces are partials.
 //!
-//! **The law.** Folding partials in any grouping and any order gives the same bytes, also when calls and streams are
-//! compared. The exceptions are named where they occur: sums of floating-point numbers agree but for rounding;
-//! [`concatenate::fields`], `concat-batches` and `append` keep rows in the order in which the tree brings them; and so
-//! does a small sketch of [`distinct`] with its values, though its figures agree. `laws` has the checks, and
-//! `family` applies them to every operator in both uses.
+//! **The law.** Folding partials in any grouping and any order gives the same bytes, also when calls and
+//! streams are compared. There are three exceptions. Sums of floating-point numbers agree except for
+//! rounding. [`concatenate::fields`], `concat-batches` and `append` keep rows in the order in which they
+//! arrive through the tree. A small sketch of [`distinct`] keeps its values in that order too, but its
+//! figures agree. `laws` has the tests, and `family` applies them to every operator in both uses.
 //!
-//! **Numbers** mean the same in every fold, whether they arrive in typed packets, in Arrow columns or as Rust types:
+//! **Numbers** mean the same in every fold, in typed packets, in Arrow columns and in Rust types:
 //!
-//! - a sum or a count that leaves 64 bits is an error, never a wrong figure (`group` sums in 128 bits);
-//! - least and greatest ([`Extremes`]): NaN wins over every number, since a figure that is not known makes the result
-//!   unknown; −0 is less than +0 (in `group`, a NaN lies beyond infinity by its sign, as in query engines);
-//! - rankings ([`TotalF64`]): NaN is below every number, since a row that could not be scored must not displace one
-//!   that was;
-//! - in both of these all NaNs are one: the result has the same bits, whichever of them was met first (the NaN of a sum
-//!   has those of one of its terms).
+//! - A sum or a count that does not fit into 64 bits is an error, never a wrong figure (`group` sums in 128
+//!   bits).
+//! - Least and greatest ([`Extremes`]): NaN wins over every number, because an unknown figure makes the
+//!   result unknown; −0 is less than +0. (In `group`, a NaN lies beyond infinity by its sign, as in query
+//!   engines.)
+//! - Rankings ([`TotalF64`]): NaN is below every number, because a row without a score must not displace a
+//!   row with one.
+//! - For least, greatest and rankings, all NaNs are equal: the result has the same bits in every order. (The
+//!   NaN of a sum has the bits of one of its terms.)
 //!
-//! Typed partials, which Rust programs use in calls ([`merging`](crate::merging())) and in streams
-//! ([`folding`](crate::folding())), implement [`Merge`]. Operators on typed packets need no type at the nodes. Each
-//! file here has both forms of one operator: the algebra once, then how it is applied to each.
+//! Typed partials implement [`Merge`]. Rust programs use them in calls ([`merging`](crate::merging())) and in
+//! streams ([`folding`](crate::folding())). Operators on typed packets need no type at the nodes. Each file
+//! here has both forms of one operator: the algebra once, and its application to each form.
 
 pub mod average;
 pub mod classes;
@@ -92,7 +94,7 @@ use bytes::Bytes;
 /// use treefold_operators::fold::{Fold, Piece};
 /// use treefold_operators::{Body, Folding, Operator, Result};
 ///
-/// /// The bits that anybody has set.
+/// /// The bits that are set in any piece.
 /// struct AnyOf;
 ///
 /// impl Fold for AnyOf {
@@ -105,7 +107,7 @@ use bytes::Bytes;
 ///     }
 /// }
 ///
-/// let any_of = Folding::new("any-of", |_params| Ok(AnyOf)); // a stream's filter, and a reduce:
+/// let any_of = Folding::new("any-of", |_params| Ok(AnyOf)); // both a stream's filter and a reduce
 /// let (a, b) = (0b100u64.encode().unwrap(), 0b001u64.encode().unwrap());
 /// let both = any_of.reduce(a, b, &Bytes::new()).now().unwrap().unwrap();
 /// assert_eq!(u64::decode(&both), Ok(0b101));
@@ -114,34 +116,35 @@ pub trait Fold: Send + Sync + 'static {
     /// The codecs of its parameters and of its partials, in this order.
     const CODECS: (Codec, Codec) = (Codec::MessagePack, Codec::Packet);
 
-    /// Makes one partial of `pieces`, of which there is at least one. Pieces of one source stand together, in the order
-    /// in which it sent them.
+    /// Folds `pieces`, at least one, into one partial. Pieces of one source are adjacent, in the order it
+    /// sent them.
     ///
     /// # Errors
-    /// Any error loses what all of the pieces held.
+    /// Any error loses the contributions of all pieces.
     fn fold(&self, pieces: &[Piece]) -> Result<Bytes>;
 }
 
-/// What is to be folded, and where it comes from.
+/// A packet to be folded, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// An endpoint, whose packets are samples, or a child, whose packets are partials. The two partials of a reduce
-    /// have the sources [`Child(0)`](Source::Child) and `Child(1)`.
+    /// The source: an endpoint, whose packets are samples, or a child, whose packets are partials.
+    ///
+    /// The two partials of a reduce have the sources [`Child(0)`](Source::Child) and `Child(1)`.
     pub source: Source,
-    /// What was sent.
+    /// The packet's bytes.
     pub payload: Bytes,
 }
 
 impl Piece {
-    /// What was sent, read as a body.
+    /// Decodes the payload as a body.
     ///
     /// # Errors
-    /// When it is none; the error says who sent it.
+    /// If the payload is not such a body; the error names the sender.
     pub fn read<T: Body>(&self) -> Result<T> {
         T::decode(&self.payload).map_err(|error| self.refused(error))
     }
 
-    /// What is wrong with it, and who sent it.
+    /// Adds the sender of the packet to an error.
     #[cold]
     pub fn refused(&self, error: impl Into<OperatorError>) -> OperatorError {
         error.into().context(format_args!("the packet of {}", self.source))

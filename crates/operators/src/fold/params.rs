@@ -1,8 +1,8 @@
-//! The parameters of a filter: a map by field name, read so that an error says which field and what it may be.
+//! The parameters of a filter: a map by field name. Errors name the field and the values it accepts.
 //!
-//! They come from people, by command line and by JSON, so the bytes are MessagePack ([`Body`](crate::Body) writes the
-//! structs of the filters), an empty payload stands for no parameters at all, and a field that no filter asks for is
-//! an error: a misspelt limit that is ignored is a limit that is not there.
+//! People write them, on the command line and in JSON, so the bytes are MessagePack ([`Body`](crate::Body)
+//! encodes the parameter structs of the filters). An empty payload means no parameters. An unknown field is
+//! an error, because ignoring a misspelt limit would leave the limit unset.
 
 use super::error::FilterError;
 use crate::codec::NESTING_DEPTH_MAX;
@@ -16,10 +16,10 @@ type Reader<'a, 'b> = rmp_serde::Deserializer<rmp_serde::decode::ReadReader<&'a 
 
 /// A map without fields.
 const NO_FIELDS: &[u8] = &[0x80];
-/// MessagePack's nil, which clients without parameters send.
+/// MessagePack's nil. Clients send it for a call without parameters.
 const NIL: &[u8] = &[0xc0];
 
-/// The parameters that `params` hold.
+/// Decodes the parameters.
 pub(crate) fn read<P: DeserializeOwned>(params: &Bytes) -> Result<P, FilterError> {
     let whole = if params.is_empty() || params == NIL { NO_FIELDS } else { params.as_ref() };
     let mut rest = whole;
@@ -28,7 +28,7 @@ pub(crate) fn read<P: DeserializeOwned>(params: &Bytes) -> Result<P, FilterError
         Err(error) => return Err(in_words::<P>(whole).unwrap_or_else(|| unreadable(error))),
     };
     if !rest.is_empty() {
-        return Err(FilterError::parameter("", format!("{} bytes follow after them", rest.len())));
+        return Err(FilterError::parameter("", format!("{} bytes follow the parameters", rest.len())));
     }
     Ok(read)
 }
@@ -39,7 +39,8 @@ fn reader_of<'a, 'b>(params: &'a mut &'b [u8]) -> Reader<'a, 'b> {
     reader
 }
 
-/// What is wrong, said as serde says it: the reader of MessagePack speaks of markers, and not of what was expected.
+/// Returns the error in serde's words. The MessagePack reader's own message names markers, not expected
+/// types.
 #[cold]
 fn in_words<P: DeserializeOwned>(params: &[u8]) -> Option<FilterError> {
     let value = serde_json::Value::deserialize(&mut reader_of(&mut { params })).ok()?;
@@ -52,18 +53,18 @@ fn unreadable(error: serde_path_to_error::Error<impl Display>) -> FilterError {
     FilterError::parameter(field, error.into_inner().to_string())
 }
 
-/// Makes sure that there are none.
+/// Checks that there are no parameters.
 pub(crate) fn none(params: &Bytes) -> Result<(), FilterError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct None {}
     if params == &[0x90][..] {
-        return Ok(()); // an empty array, as Python's `[]` is sent
+        return Ok(()); // an empty array, which is how Python's `[]` is sent
     }
     read::<None>(params).map(|None {}| ())
 }
 
-/// A parameter that must lie within bounds.
+/// Checks that a parameter lies within its bounds.
 pub(crate) fn within<T: PartialOrd + Display>(
     name: &'static str,
     value: T,
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_what_it_may_be() {
+    fn errors_name_the_field_and_its_accepted_values() {
         let given = Limits { k: 3, bounds: vec![1.0] };
         assert_eq!(read::<Limits>(&given.encode().unwrap()), Ok(given));
         assert_eq!(
@@ -123,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_parameters_are_refused() {
+    fn invalid_parameter_bytes_are_refused() {
         assert!(read::<Limits>(&Bytes::from_static(b"\x81")).is_err());
         let mut two = Limits { k: 3, bounds: vec![] }.encode().unwrap().to_vec();
         two.push(0);
         assert_eq!(
             read::<Limits>(&two.into()).unwrap_err().to_string(),
-            "parameters: 1 bytes follow after them"
+            "parameters: 1 bytes follow the parameters"
         );
         assert!(read::<Limits>(&Bytes::from(vec![0x91; 10_000])).is_err());
     }

@@ -1,11 +1,13 @@
-//! What an endpoint sends to a sketch: values, one or many.
+//! The samples of sketches: an endpoint sends one or many values.
 //!
-//! An endpoint sends a typed packet, each of whose values counts and each element of its arrays; or a MessagePack
-//! number, string or byte string, or an array of them. [`samples_of`] is the one place where packets become values.
+//! An endpoint sends a typed packet, of which each value and each array element counts. Or it sends a
+//! MessagePack number, string or byte string, or an array of these. Only [`samples_of`] turns packets into
+//! values.
 //!
-//! Which of the two it is the bytes show. A typed packet begins with its number of fields, and more follow; in
-//! MessagePack a byte from 1 to 127 is a number, and the whole of it. So packets of up to 127 fields can't be
-//! mistaken; one of no fields is the number 0, and those of more fields are not read as such.
+//! The bytes show which of the two formats it is. A typed packet begins with its number of fields, and more
+//! bytes follow. In MessagePack, a byte from 1 to 127 is a complete number. So packets of up to 127 fields
+//! are recognised. A packet without fields is read as the number 0, and packets with more than 127 fields are
+//! not recognised as packets.
 
 use crate::codec::Body;
 use crate::error::Result;
@@ -23,14 +25,14 @@ pub(super) enum Value {
     Integer(i128),
     /// Any other number.
     Float(f64),
-    /// A string's UTF-8, or a byte string.
+    /// A string's UTF-8 bytes, or a byte string.
     Bytes(Vec<u8>),
 }
 
-/// The values in an endpoint's packet.
+/// Returns the values in an endpoint's packet.
 ///
 /// # Errors
-/// When it is no typed packet, no value and no array of values.
+/// If it is neither a typed packet nor a value or an array of values.
 pub(super) fn samples_of(payload: &Bytes) -> Result<Vec<Value>> {
     match typed(payload) {
         Some(packet) => {
@@ -42,7 +44,7 @@ pub(super) fn samples_of(payload: &Bytes) -> Result<Vec<Value>> {
     }
 }
 
-/// The typed packet that `payload` is, or fails to be; `None` of what may be MessagePack.
+/// Reads `payload` as a typed packet; `None` if it may be MessagePack.
 pub(crate) fn typed(payload: &Bytes) -> Option<Result<Packet, PacketError>> {
     let is_typed = payload.len() > 1 && (1..=0x7f).contains(&payload[0]);
     is_typed.then(|| Packet::read(payload))
@@ -155,7 +157,8 @@ impl<'de> Visitor<'de> for SamplesVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Samples, A::Error> {
-        // Grown as values come: the length an array claims is nobody's proof that they are there.
+        // The vector grows as values arrive: an array's claimed length does not prove that its elements
+        // exist.
         let mut values = Vec::new();
         while let Some(value) = sequence.next_element()? {
             values.push(value);
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn values_alone_and_in_arrays() {
+    fn single_values_and_arrays_are_read() {
         assert_eq!(samples(&1.5f64), [Value::Float(1.5)]);
         assert_eq!(samples(&vec![1u32, 300]), [Value::Integer(1), Value::Integer(300)]);
         assert_eq!(samples(&"rack 7".to_owned()), [Value::Bytes(b"rack 7".to_vec())]);
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_the_signed_ones_stay_what_they_are() {
+    fn numbers_above_i64_max_are_preserved() {
         let most = Value::Integer(u64::MAX.into());
         assert_eq!(samples(&(u64::MAX, -1i64)), [most.clone(), Value::Integer(-1)]);
         assert_eq!(samples(&Row::new().u64(u64::MAX).i64(-1).packet()), [most, Value::Integer(-1)]);
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(samples(&numbers), expected.chain([-4, 5].map(Value::Integer)).collect::<Vec<_>>());
         let widest = [0i64; 127].iter().fold(Row::new(), |row, &number| row.i64(number)).packet();
         assert_eq!(samples(&widest).len(), 127);
-        // In MessagePack every number up to 127 is one byte, as a packet's number of fields is.
+        // In MessagePack, every number up to 127 is one byte, like a packet's number of fields.
         assert!((0..=127u8).all(|number| samples(&number) == [Value::Integer(number.into())]));
     }
 
@@ -213,7 +216,7 @@ mod tests {
         let refused = samples_of(&vec![vec![1u8]].encode().unwrap()).unwrap_err();
         assert!(refused.to_string().contains("a number, a string or a byte string"), "{refused}");
         let cut = samples_of(&Bytes::from_static(b"\x01\x03\0")).unwrap_err();
-        assert_eq!(cut.to_string(), "field 0, a f64, takes 8 bytes, of which 1 are there");
+        assert_eq!(cut.to_string(), "field 0, a f64, takes 8 bytes, but only 1 are left");
         assert!(samples_of(&Bytes::new()).is_err());
         assert!(samples_of(&Bytes::from_static(&[0xdd, 0xff, 0xff, 0xff, 0xff])).is_err());
     }

@@ -1,19 +1,19 @@
-//! Two sorted runs, walked together: the merge join that every merge of runs here is made of.
+//! A merge join: walks two sorted runs together. Every merge of runs here uses it.
 
 use std::cmp::Ordering;
 
-/// What [`side_by_side`] meets next.
+/// The next step of [`side_by_side`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side<T> {
     /// An entry of the first run.
     Ours(T),
     /// An entry of the second run.
     Theirs(T),
-    /// An entry of each; they are equal.
+    /// An entry of each run; they are equal.
     Both(T, T),
 }
 
-/// Walks two runs that are in the order that `order` says. Equal entries come together, one of each run at a time.
+/// Walks two runs that are sorted by `order`. Equal entries are paired, one of each run at a time.
 ///
 /// ```
 /// use treefold_operators::fold::{Side, side_by_side};

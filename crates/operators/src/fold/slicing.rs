@@ -1,18 +1,18 @@
-//! To which slice a key belongs.
+//! Assigns keys to slices.
 //!
-//! Every node must say the same of a key, on any machine and in any version, so this is neither the standard library's
-//! hasher, which may change, nor bytes in the machine's order: FNV-1a over little-endian bytes, mixed once at the end
-//! since its low bits alone are poor.
+//! Every node must assign a key to the same slice, on any machine and in any version. So this uses neither
+//! the standard library's hasher, which may change, nor the machine's byte order. The hash is FNV-1a over
+//! little-endian bytes, mixed once at the end because its low bits alone are poor.
 
 use std::hash::{Hash, Hasher};
 
-/// The slice that `key` belongs to, below `slices`, which is at least 1: for an [`Aggregation::split`] by keys.
+/// Returns the slice of `key`, below `slices` (at least 1), for an [`Aggregation::split`] by keys.
 ///
 /// [`Aggregation::split`]: crate::Aggregation::split
 pub fn slice_of(key: &impl Hash, slices: u32) -> usize {
     let mut hasher = KeyHasher(0xcbf2_9ce4_8422_2325);
     key.hash(&mut hasher);
-    // The high half of a product: as even as a remainder, and no division.
+    // The high half of the product is as even as a remainder, and needs no division.
     ((u128::from(hasher.finish()) * u128::from(slices)) >> 64) as usize
 }
 

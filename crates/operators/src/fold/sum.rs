@@ -1,7 +1,8 @@
-//! Sums, of whole numbers exactly and of floating-point numbers nearly.
+//! Sums: exact for whole numbers, rounded for floating-point numbers.
 //!
-//! Whole numbers are added exactly, and a sum that leaves 64 bits is an error and never a wrong figure. Sums of
-//! floating-point numbers round, so two trees may differ in the last bits; NaN with anything is NaN, and so is ∞ − ∞.
+//! Whole numbers are added exactly, and a sum that does not fit into 64 bits is an error, never a wrong
+//! figure. Sums of floating-point numbers round, so two trees may differ in the last bits. NaN plus anything
+//! is NaN, and so is ∞ − ∞.
 
 use super::elementwise::{Elementwise, Rows, checked};
 use super::{Merge, MergeError};
@@ -10,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "sum",
-    summary: "packets of numbers and arrays, added value by value",
+    summary: "adds packets of numbers and arrays value by value",
     params: &[],
     made: Made::Fold(plain::<Rows<Adding>>),
 };
 
-/// Addition: what sums, counts and averages are made of.
+/// Addition, which sums, counts and averages use.
 pub(super) struct Adding;
 
 impl Elementwise for Adding {
@@ -44,8 +45,9 @@ impl Elementwise for Adding {
 
 /// A sum of whole numbers.
 ///
-/// A sum that leaves 64 bits is an error, never a wrong figure. With numbers of both signs near that edge it
-/// depends on the tree whether one of the sums in between leaves it; every tree that succeeds gives the same.
+/// A sum that does not fit into 64 bits is an error, never a wrong figure. With numbers of both signs near
+/// that limit, an intermediate sum may overflow in one tree and not in another. Every tree that succeeds
+/// gives the same sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Sum(pub i64);
 
@@ -58,14 +60,14 @@ impl Merge for Sum {
 
 /// A sum of floating-point numbers.
 ///
-/// Commutative, but associative only but for rounding: two trees over n partials may differ in the last bits,
-/// by at most some `n · 2⁻⁵³ · Σ|x|`. Where the same bits are needed every time, sum whole numbers of a small
-/// unit ([`Sum`]).
+/// It is commutative, but associative only up to rounding: two trees over n partials may differ in the last
+/// bits, by at most about `n · 2⁻⁵³ · Σ|x|`. If you need the same bits every time, sum whole numbers of a
+/// small unit ([`Sum`]).
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct FloatSum(pub f64);
 
 impl Default for FloatSum {
-    /// Minus zero, the only number that added to any other, zero of either sign too, leaves all its bits.
+    /// Minus zero: adding it leaves all bits of any number unchanged, also those of either zero.
     fn default() -> Self {
         Self(-0.0)
     }
@@ -86,7 +88,7 @@ mod tests {
 
     hold_to_the_laws!(laws_of_sum, (-(1i64 << 57)..1 << 57).prop_map(Sum));
 
-    // Whole numbers are summed exactly as long as they stay below 2⁵³: on those the laws hold to the bit.
+    // Whole numbers below 2⁵³ are summed exactly, so the laws hold to the bit.
     hold_to_the_laws!(laws_of_float_sum, (-1_000_000i32..1_000_000).prop_map(|x| FloatSum(f64::from(x))));
 
     #[test]

@@ -1,8 +1,8 @@
-//! Floating-point numbers in one order, to rank by.
+//! A total order of floating-point numbers, for rankings.
 //!
-//! `f64` has no `Ord`, because of NaN and the two zeros; a partial that picked among them by "less or not" would depend
-//! on the tree. Here every NaN is one value below −∞: something that could not be scored must not displace anything that
-//! was. Numbers follow IEEE 754's total order: −∞ < … < −0 < +0 < … < +∞.
+//! `f64` has no `Ord`, because of NaN and the two zeros. If a partial selected values by `<` alone, the
+//! result would depend on the tree. Here, all NaNs are one value below −∞: a row without a score must not
+//! displace a row with one. Numbers follow IEEE 754's total order: −∞ < … < −0 < +0 < … < +∞.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ macro_rules! total {
         pub struct $name(pub $float);
 
         impl $name {
-            /// A whole number in the same order.
+            /// Maps the number to a whole number with the same order.
             #[inline]
             fn rank(self) -> $signed {
                 if self.0.is_nan() {
@@ -24,7 +24,7 @@ macro_rules! total {
                 bits ^ ((bits >> ($signed::BITS - 1)) as $bits >> 1) as $signed
             }
 
-            /// The same value with the bits that all nodes agree on.
+            /// Returns the value with canonical bits, which are the same on all nodes.
             pub(crate) fn canonical(self) -> $float {
                 if self.0.is_nan() { $float::NAN } else { self.0 }
             }
@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn orders_what_floats_leave_open() {
+    fn nan_and_zeros_are_ordered() {
         let mut values = [f64::NAN, 0.0, f64::NEG_INFINITY, -0.0, 1.0, f64::INFINITY].map(TotalF64);
         values.sort();
         let signs: Vec<String> = values.iter().map(|value| format!("{:?}", value.0)).collect();

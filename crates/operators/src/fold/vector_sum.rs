@@ -8,33 +8,33 @@ use bytes::{Bytes, BytesMut};
 
 const WIDTH: usize = size_of::<f32>();
 
-/// A sum of vectors of 32-bit floating-point numbers, all of the same length: gradients, histograms with weights,
-/// embeddings.
+/// A sum of vectors of 32-bit floating-point numbers, all of the same length (gradients, weighted histograms,
+/// embeddings).
 ///
-/// It travels as its little-endian numbers and nothing else, and is summed where it lies. The vector of no entries is the
-/// identity; other lengths that differ are an error. As with [`FloatSum`](super::FloatSum), two trees over n partials may
-/// differ by rounding, by at most some `n · 2⁻²⁴ · Σ|x|` in each entry.
+/// It is encoded as its little-endian numbers only, and is summed in place. The vector without entries is the
+/// identity; other differences in length are an error. As with [`FloatSum`](super::FloatSum), two trees over
+/// n partials may differ by rounding, by at most about `n · 2⁻²⁴ · Σ|x|` in each entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct VectorSum(Bytes);
 
 impl VectorSum {
-    /// The vector of these entries.
+    /// Creates a vector of these entries.
     pub fn new(entries: impl IntoIterator<Item = f32>) -> Self {
         let octets: Vec<u8> = entries.into_iter().flat_map(f32::to_le_bytes).collect();
         Self(octets.into())
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.0.len() / WIDTH
     }
 
-    /// True for the identity.
+    /// Returns true for the identity.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its entries.
+    /// Iterates over the entries.
     pub fn entries(&self) -> impl Iterator<Item = f32> {
         let (entries, _) = self.0.as_chunks::<WIDTH>();
         entries.iter().map(|&octets| f32::from_le_bytes(octets))
@@ -61,9 +61,12 @@ impl Merge for VectorSum {
         }
         if self.0.len() != other.0.len() {
             let (a, b) = (self.len(), other.len());
-            return Err(MergeError::Refused(format!("one vector has {a} entries and the other {b}")));
+            return Err(MergeError::Refused(format!(
+                "vectors must have the same length, but one has {a} entries and the other {b}"
+            )));
         }
-        // Whichever of the two nobody else holds takes the other in; if both are shared, the sum is made beside them.
+        // If one of the two buffers is not shared, the other vector is added to it in place. If both are
+        // shared, the sum gets a new buffer.
         let (a, b) = (std::mem::take(&mut self.0), other.0);
         self.0 = match (a.try_into_mut(), b) {
             (Ok(mut total), b) => {
@@ -86,7 +89,7 @@ impl Merge for VectorSum {
         Ok(())
     }
 
-    /// Runs of neighbouring entries, as long as each other but for one.
+    /// Splits into runs of neighbouring entries whose lengths differ by at most one.
     fn split(self, slices: u32) -> Result<Vec<Self>, MergeError> {
         let (len, slices) = (self.len() as u64, u64::from(slices.max(1)));
         let start = |index: u64| (index * len / slices) as usize * WIDTH;
@@ -111,7 +114,11 @@ impl Body for VectorSum {
         if bytes.len().is_multiple_of(WIDTH) {
             return Ok(Self(bytes.clone()));
         }
-        Err(BodyError::decode::<Self>(Codec::Raw, bytes.len(), &"its numbers have four bytes each"))
+        Err(BodyError::decode::<Self>(
+            Codec::Raw,
+            bytes.len(),
+            &"the length must be a multiple of four bytes",
+        ))
     }
 }
 
@@ -121,7 +128,7 @@ mod tests {
     use crate::fold::laws::{hold_to_the_laws, slices_fold_like_the_whole};
     use proptest::prelude::*;
 
-    /// Whole numbers, which are summed exactly.
+    /// Generates whole numbers, whose sums are exact.
     fn vector() -> impl Strategy<Value = VectorSum> {
         proptest::collection::vec(-1_000_i16..1_000, 5)
             .prop_map(|entries| VectorSum::new(entries.into_iter().map(f32::from)))
@@ -137,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_summed_in_place_or_beside_and_the_same() {
+    fn summing_in_place_and_into_a_new_buffer_agree() {
         let whole = VectorSum::new([1.5, -2.0, 3.25]);
         let sum = |mut a: VectorSum, b: VectorSum| {
             a.merge(b).unwrap();
@@ -148,13 +155,17 @@ mod tests {
         assert_eq!(sum(fresh(), whole.clone()), wanted);
         assert_eq!(sum(whole.clone(), fresh()), wanted);
         assert_eq!(sum(whole.clone(), whole.clone()), wanted);
-        assert_eq!(whole.entries().collect::<Vec<f32>>(), [1.5, -2.0, 3.25], "who holds it still has it");
+        assert_eq!(
+            whole.entries().collect::<Vec<f32>>(),
+            [1.5, -2.0, 3.25],
+            "a shared vector must stay unchanged"
+        );
     }
 
     #[test]
     fn lengths_that_differ_and_broken_numbers_are_refused() {
         let refused = VectorSum::new([1.0]).merge(VectorSum::new([1.0, 2.0])).unwrap_err().to_string();
-        assert_eq!(refused, "one vector has 1 entries and the other 2");
+        assert_eq!(refused, "vectors must have the same length, but one has 1 entries and the other 2");
         assert!(
             VectorSum::decode(&Bytes::from_static(b"12345"))
                 .unwrap_err()

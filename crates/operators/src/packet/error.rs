@@ -1,90 +1,93 @@
-//! Why bytes are no packet, and why a packet is not the one that was meant.
+//! Errors of reading packets and their fields.
 //!
-//! Fields are counted from 0, as the accessors do.
+//! Fields are counted from 0, as in the accessors.
 
 use super::types::Type;
 
-/// Why a packet could not be read. Nothing was changed, and no more memory taken than the bytes already had.
+/// The reason why a packet could not be read. Nothing was changed, and no memory was allocated for its
+/// contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PacketError {
-    /// There is not even the number of fields.
-    #[error("a packet has one byte at least, its number of fields; there are none")]
+    /// The packet has no bytes, not even the number of fields.
+    #[error("a packet has at least one byte, its number of fields, but there are no bytes")]
     Empty,
-    /// The packet ends where a field's type should be.
+    /// The packet ends before the type of a field.
     #[error("the packet ends before field {field} of the {fields} it announces")]
     Missing {
-        /// The first field that isn't there.
+        /// The first missing field.
         field: usize,
-        /// How many were announced.
+        /// The number of fields that the packet announces.
         fields: usize,
     },
-    /// No type has that number.
+    /// No type has this number.
     #[error("field {field} has type number {number:#04x}, which is unknown")]
     UnknownType {
-        /// Which field.
+        /// The field.
         field: usize,
-        /// The number.
+        /// The type number found.
         number: u8,
     },
     /// The packet ends within a value.
-    #[error("field {field}, a {kind}, takes {bytes} bytes, of which {left} are there")]
+    #[error("field {field}, a {kind}, takes {bytes} bytes, but only {left} are left")]
     Cut {
-        /// Which field.
+        /// The field.
         field: usize,
-        /// Its type.
+        /// The field's type.
         kind: Type,
-        /// How many bytes it claims.
+        /// Bytes that the value claims.
         bytes: u64,
-        /// How many are left of the packet.
+        /// Bytes left of the packet.
         left: usize,
     },
     /// The entries of a list and its length in bytes contradict each other.
-    #[error("field {field}, a {kind} of {entries} entries in {bytes} bytes, is not filled by them")]
+    #[error(
+        "field {field}, a {kind} of {entries} entries in {bytes} bytes, has entries of another total length"
+    )]
     List {
-        /// Which field.
+        /// The field.
         field: usize,
-        /// Its type.
+        /// The field's type.
         kind: Type,
-        /// How many entries it claims.
+        /// Entries that the list claims.
         entries: u32,
-        /// How many bytes it claims for all of them.
+        /// Bytes that the list claims for all its entries.
         bytes: usize,
     },
-    /// A text is no UTF-8.
-    #[error("field {field}, a {kind}, is no UTF-8: {cause}")]
+    /// A text is not valid UTF-8.
+    #[error("field {field}, a {kind}, is not valid UTF-8: {cause}")]
     NotUtf8 {
-        /// Which field.
+        /// The field.
         field: usize,
-        /// Its type.
+        /// The field's type.
         kind: Type,
-        /// Where it ceases to be.
+        /// The error with the position of the first invalid byte.
         cause: std::str::Utf8Error,
     },
-    /// There is more after the last field.
+    /// Bytes follow the last field.
     #[error("{bytes} bytes follow the last of {fields} fields")]
     Trailing {
-        /// How many bytes.
+        /// Number of bytes that follow.
         bytes: usize,
-        /// How many fields there are.
+        /// Number of fields in the packet.
         fields: usize,
     },
     /// The reader asked for a field of another type.
-    #[error("field {field} of a packet `{format}` is no {wanted}")]
+    #[error("field {field} of a packet `{format}` is not of type {wanted}")]
     WrongType {
-        /// Which field.
+        /// The field.
         field: usize,
         /// The type that was asked for.
         wanted: Type,
         /// The packet's format.
         format: String,
     },
-    /// The reader asked for a field that isn't there.
+    /// The reader asked for a field that the packet does not have.
     #[error("a packet `{format}` of {fields} fields has no field {field}")]
     NoField {
-        /// Which field.
+        /// The field that was asked for.
         field: usize,
-        /// How many there are.
+        /// Number of fields in the packet.
         fields: usize,
         /// The packet's format.
         format: String,

@@ -1,5 +1,7 @@
-//! Typed packets: a row of values, as MRNet's packets are (§2.4), so that a filter can add, compare and join what it
-//! was not written for.
+//! Typed packets: a row of values, as MRNet's packets are (§2.4).
+//!
+//! Because the values have types, a filter can add, compare and join packets of applications that it was not
+//! written for.
 //!
 //! ```text
 //!  ┌────────┬──────┬───────┬──────┬───────┬─
@@ -8,12 +10,13 @@
 //!  └────────┴──────┴───────┴──────┴───────┴─
 //! ```
 //!
-//! Types and values are in [`types`] and [`value`]; docs/protocol.md, "Typed packets", specifies them. A packet's
-//! *format* names its types in order: `i64 f64s str`.
+//! Types and values are in [`types`] and [`value`]; docs/protocol.md, "Typed packets", specifies them. The
+//! *format* of a packet names its types in order: `i64 f64s str`.
 //!
-//! A [`Packet`] *is* its encoded bytes, once they are known to be well-formed: reading one checks it and allocates
-//! nothing, writing one is free, and every field is a view. One row has one encoding, so packets with the same
-//! values are the same bytes (numbers are compared by their bits: a NaN is equal to itself).
+//! A [`Packet`] *is* its encoded bytes, once they are known to be well-formed. Reading a packet checks it and
+//! allocates nothing, writing one is free, and every field is a view. A row has exactly one encoding, so
+//! packets with the same values are the same bytes. Numbers are compared by their bits: a NaN is equal to
+//! itself.
 //!
 //! ```
 //! use treefold_operators::packet::Row;
@@ -25,7 +28,7 @@
 //! let read = Packet::decode(&packet.encode().unwrap()).unwrap();
 //! assert_eq!(read.i64(0).unwrap(), -3);
 //! assert_eq!(read.f64s(1).unwrap().iter().sum::<f64>(), 2.0);
-//! assert_eq!(read.u64(0).unwrap_err().to_string(), "field 0 of a packet `i64 f64s str` is no u64");
+//! assert_eq!(read.u64(0).unwrap_err().to_string(), "field 0 of a packet `i64 f64s str` is not of type u64");
 //! ```
 
 mod error;
@@ -45,16 +48,16 @@ use bytes::Bytes;
 use std::fmt;
 use value::Span;
 
-/// The most fields of a packet: what its first byte can count.
+/// Most fields of a packet, limited by the byte that counts them.
 pub const FIELDS_MAX: usize = u8::MAX as usize;
 
-/// A row of typed values, as the bytes that travel.
+/// A row of typed values, held as the bytes that travel.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Packet(Bytes);
 
 macro_rules! read_fields {
     ($($read:ident -> $type:ty, $variant:ident;)*) => { $(
-        #[doc = concat!("Field `field`, which must be of type `", stringify!($read), "`.")]
+        #[doc = concat!("Returns field `field`, which must be of type `", stringify!($read), "`.")]
         ///
         /// # Errors
         /// [`PacketError::NoField`] and [`PacketError::WrongType`], both with the format that the packet has.
@@ -69,67 +72,67 @@ macro_rules! read_fields {
 }
 
 impl Packet {
-    /// The packet that `bytes` are; they are shared.
+    /// Checks `bytes` and returns them as a packet that shares their memory.
     ///
     /// # Errors
-    /// [`PacketError`], which names the field.
+    /// A [`PacketError`] that names the field.
     #[inline]
     pub fn read(bytes: &Bytes) -> Result<Self, PacketError> {
         check(bytes)?;
         Ok(Self(bytes.clone()))
     }
 
-    /// The packet of these values.
+    /// Builds a packet of these values.
     pub fn of<'a>(values: impl IntoIterator<Item = Value<'a>>) -> Self {
         values.into_iter().fold(Row::new(), Row::value).packet()
     }
 
-    /// Bytes that the caller knows to be a packet, having made them.
+    /// Wraps bytes that the caller has built and knows to be a valid packet.
     pub(crate) fn of_checked(bytes: Bytes) -> Self {
-        debug_assert_eq!(check(&bytes), Ok(()), "invariant: what is made here is a packet");
+        debug_assert_eq!(check(&bytes), Ok(()), "invariant: bytes built by this crate are a valid packet");
         Self(bytes)
     }
 
-    /// How many fields it has.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         usize::from(self.0[0])
     }
 
-    /// True when it has none.
+    /// Returns true if the packet has no fields.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its values, in order.
+    /// Returns the values, in order.
     #[inline]
     pub fn values(&self) -> Values<'_> {
         Values { rest: &self.0[1..] }
     }
 
-    /// Its types, in order.
+    /// Returns the types, in order.
     pub fn types(&self) -> impl Iterator<Item = Type> + '_ {
         self.values().spans().map(|span| span.kind)
     }
 
-    /// Its types by name: `i64 f64s str`.
+    /// Returns the types by name: `i64 f64s str`.
     pub fn format(&self) -> String {
         self.types().map(Type::name).collect::<Vec<_>>().join(" ")
     }
 
-    /// Its encoded bytes.
+    /// Returns the encoded bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// Its encoded bytes, to keep.
+    /// Returns the encoded bytes by value.
     pub fn into_bytes(self) -> Bytes {
         self.0
     }
 
-    /// What a field's view shows, to keep without a copy: it shares the packet's memory.
+    /// Returns the bytes of a field's view as `Bytes`, which share the packet's memory without a copy.
     ///
     /// # Panics
-    /// When `view` is not of this packet.
+    /// If `view` is not a view of this packet.
     pub fn share(&self, view: &[u8]) -> Bytes {
         self.0.slice_ref(view)
     }
@@ -159,7 +162,7 @@ impl Packet {
     }
 }
 
-/// Whether these are a packet's bytes.
+/// Checks whether `bytes` are a valid packet.
 #[inline]
 fn check(bytes: &[u8]) -> Result<(), PacketError> {
     let (&count, mut rest) = bytes.split_first().ok_or(PacketError::Empty)?;
@@ -182,7 +185,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The next value's bytes; a packet's were checked when it came to be.
+    /// Returns the next value's bytes. They were checked when the packet was made.
     #[inline]
     fn next_span(&mut self) -> Option<Span<'a>> {
         let (&number, rest) = self.rest.split_first()?;

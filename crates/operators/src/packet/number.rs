@@ -1,8 +1,9 @@
-//! Numbers that lie in a packet's bytes, wherever in memory these begin.
+//! Numbers in a packet's bytes, at any alignment.
 //!
-//! Values are not aligned, so an array is seen as rows of octets and each element is put together when it is asked
-//! for. The compiler makes that a plain load, and of a loop over it the same vector instructions as of a slice of
-//! numbers (the bench `packets` says how nearly), without a copy and without a word of `unsafe`.
+//! Values are not aligned, so an array is seen as rows of octets, and each element is assembled when it is
+//! read. The compiler turns that into a plain load. A loop over it gets the same vector instructions as a
+//! loop over a slice of numbers (the bench `packets` measures how nearly), without a copy and without
+//! `unsafe`.
 
 use super::types::Type;
 use std::fmt;
@@ -14,21 +15,21 @@ mod sealed {
 
 /// A number that a packet can hold.
 pub trait Number: sealed::Sealed + Copy + PartialEq + fmt::Debug + Send + 'static {
-    /// Its octets, least first.
+    /// The number's octets, least significant first.
     type Octets: Copy + AsRef<[u8]>;
-    /// The type of one.
+    /// The packet type of one number.
     const TYPE: Type;
 
-    /// The number of these octets.
+    /// Assembles the number from its octets.
     fn from_octets(octets: Self::Octets) -> Self;
 
-    /// Its octets.
+    /// Returns the number's octets.
     fn octets(self) -> Self::Octets;
 
-    /// `octets` as rows of one number each; what is left over at the end is left out.
+    /// Splits `octets` into rows of one number each; an incomplete row at the end is ignored.
     fn rows(octets: &[u8]) -> &[Self::Octets];
 
-    /// As [`rows`](Self::rows), to be changed.
+    /// As [`rows`](Self::rows), but mutable.
     fn rows_mut(octets: &mut [u8]) -> &mut [Self::Octets];
 }
 
@@ -75,39 +76,39 @@ pub struct Numbers<'a, N> {
 }
 
 impl<'a, N: Number> Numbers<'a, N> {
-    /// The numbers whose octets these are; a number cut short at the end is left out.
+    /// Views `octets` as numbers; an incomplete number at the end is ignored.
     pub fn of_octets(octets: &'a [u8]) -> Self {
         let whole = octets.len() - octets.len() % size_of::<N::Octets>();
         Self { octets: &octets[..whole], number: PhantomData }
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn len(self) -> usize {
         N::rows(self.octets).len()
     }
 
-    /// True when there are none.
+    /// Returns true if the array is empty.
     pub fn is_empty(self) -> bool {
         self.octets.is_empty()
     }
 
-    /// The one at `index`.
+    /// Returns the number at `index`.
     pub fn at(self, index: usize) -> Option<N> {
         N::rows(self.octets).get(index).map(|&octets| N::from_octets(octets))
     }
 
-    /// All of them, in order.
+    /// Iterates over all numbers, in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = N> + DoubleEndedIterator + Clone + 'a {
         N::rows(self.octets).iter().map(|&octets| N::from_octets(octets))
     }
 
-    /// All of them, to keep.
+    /// Copies all numbers into a vector.
     pub fn to_vec(self) -> Vec<N> {
         self.iter().collect()
     }
 
-    /// As they lie in the packet.
+    /// Returns the octets as they lie in the packet.
     pub fn octets(self) -> &'a [u8] {
         self.octets
     }

@@ -1,8 +1,9 @@
-//! Building a packet, value by value.
+//! Builds a packet, value by value.
 //!
-//! Values are appended as they come, first on the stack and beyond some hundred bytes on the heap, so a packet of a
-//! few numbers costs one allocation. What could not be written (more than 255 fields, an array of more than 2³²
-//! elements) is a mistake in the program and not in its data: a payload of that size is refused long before.
+//! Values are appended as they come, first on the stack and beyond some hundred bytes on the heap. A packet
+//! of a few numbers therefore costs one allocation. More than 255 fields, or an array of more than 2³²
+//! elements, are a mistake in the program and not in its data, so they panic: a payload of that size is
+//! refused long before.
 
 use super::number::Number;
 use super::types::Type;
@@ -11,10 +12,10 @@ use super::{FIELDS_MAX, Packet};
 use crate::codec::Gathered;
 use std::io::Write;
 
-/// Numbers are turned into octets by so many at a time, on the stack.
+/// Numbers converted to octets at a time, on the stack.
 const STAGED: usize = 64;
 
-/// A packet that is being made: `Row::new().i64(3).str("x").packet()`.
+/// A builder of a packet: `Row::new().i64(3).str("x").packet()`.
 #[derive(Clone)]
 pub struct Row {
     gathered: Gathered,
@@ -49,11 +50,11 @@ macro_rules! append_numbers {
 }
 
 impl Row {
-    /// No values yet.
+    /// Creates a row without values.
     #[inline]
     pub fn new() -> Self {
         let mut gathered = Gathered::new();
-        append(&mut gathered, &[0]); // the number of fields, which is known last
+        append(&mut gathered, &[0]); // the number of fields, which is filled in at the end
         Self { gathered, fields: 0 }
     }
 
@@ -72,7 +73,7 @@ impl Row {
         self
     }
 
-    /// Appends bytes as they are.
+    /// Appends a byte string.
     #[must_use]
     pub fn blob(mut self, octets: &[u8]) -> Self {
         self.begin(Type::Blob);
@@ -124,39 +125,39 @@ impl Row {
         self
     }
 
-    /// The packet.
+    /// Finishes the row and returns the packet.
     #[inline]
     pub fn packet(mut self) -> Packet {
         self.gathered.as_mut()[0] = self.fields;
         Packet::of_checked(self.gathered.into_bytes())
     }
 
-    /// Makes room for so many bytes more.
+    /// Reserves room for `bytes` more bytes.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.gathered.reserve(bytes);
     }
 
-    /// Begins an array of numbers of type `element`, whose octets the caller appends.
+    /// Begins an array of `count` numbers of type `element`. The caller appends their octets.
     pub(crate) fn begin_array(&mut self, element: Type, count: usize) {
         self.begin(element.array());
         self.length(count);
     }
 
-    /// Begins an array of texts or byte strings, whose entries, of so many `bytes` together with their lengths, the
-    /// caller appends.
+    /// Begins an array of `count` texts or byte strings. The caller appends the entries, which take `bytes`
+    /// bytes together with their lengths.
     pub(crate) fn begin_list(&mut self, element: Type, count: usize, bytes: usize) {
         self.begin(element.array());
         self.length(count);
         self.length(bytes);
     }
 
-    /// Appends what belongs to an array that was begun.
+    /// Appends octets to an array that has been begun.
     #[inline]
     pub(crate) fn octets(&mut self, octets: &[u8]) {
         append(&mut self.gathered, octets);
     }
 
-    /// Appends numbers to an array that was begun.
+    /// Appends numbers to an array that has been begun.
     pub(crate) fn numbers<N: Number>(&mut self, values: &[N]) {
         const WIDEST: usize = 8;
         let mut staged = [0; STAGED * WIDEST];
@@ -167,7 +168,7 @@ impl Row {
         }
     }
 
-    /// Appends one entry, or the whole of a text: its length and its octets.
+    /// Appends one entry of a list, or a whole text: its length and its octets.
     pub(crate) fn blob_octets(&mut self, octets: &[u8]) {
         self.length(octets.len());
         self.octets(octets);
@@ -188,12 +189,12 @@ impl Row {
 
     fn length(&mut self, length: usize) {
         let length =
-            u32::try_from(length).expect("a field of a packet has less than 2^32 elements and bytes");
+            u32::try_from(length).expect("a field of a packet must have fewer than 2^32 elements and bytes");
         append(&mut self.gathered, &length.to_le_bytes());
     }
 }
 
 #[inline]
 fn append(gathered: &mut Gathered, octets: &[u8]) {
-    gathered.write_all(octets).expect("invariant: memory takes whatever is written");
+    gathered.write_all(octets).expect("invariant: writing to memory never fails");
 }

@@ -1,4 +1,4 @@
-//! Packets survive their bytes; what is no packet is refused by name.
+//! Tests that packets survive encoding and that invalid bytes are refused with the field's number.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn row_of_all_types() -> Packet {
         .packet()
 }
 
-/// One packet with every type, as another implementation must write it.
+/// One packet with every type, as every implementation must write it.
 const GOLDEN: &str = "0c \
     01 feffffffffffffff \
     02 0300000000000000 \
@@ -42,7 +42,7 @@ fn octets(hexadecimal: &str) -> Bytes {
 }
 
 #[test]
-fn the_bytes_are_those_of_the_specification() {
+fn encoding_matches_the_specification() {
     assert_eq!(row_of_all_types().bytes(), &octets(GOLDEN));
     let read = Packet::read(&octets(GOLDEN)).unwrap();
     assert_eq!(read.format(), "i64 u64 f64 f32 str blob i64s u64s f64s f32s strs blobs");
@@ -52,13 +52,13 @@ fn the_bytes_are_those_of_the_specification() {
 }
 
 #[test]
-fn fields_are_read_by_type_and_refused_by_name() {
+fn wrong_type_or_missing_field_is_an_error_with_the_format() {
     let packet = row_of_all_types();
     assert_eq!(packet.str(4), Ok("hé"));
     assert_eq!(packet.u64s(7).unwrap().to_vec(), [1, 2]);
     assert_eq!(packet.u64s(7).unwrap().at(1), Some(2));
     assert_eq!(packet.strs(10).unwrap().collect::<Vec<_>>(), ["a", ""]);
-    assert!(packet.f64(0).unwrap_err().to_string().ends_with("strs blobs` is no f64"));
+    assert!(packet.f64(0).unwrap_err().to_string().ends_with("strs blobs` is not of type f64"));
     let short = Row::new().i64(1).packet();
     assert_eq!(short.i64(1).unwrap_err().to_string(), "a packet `i64` of 1 fields has no field 1");
 }
@@ -74,7 +74,7 @@ fn views_share_the_packets_memory() {
 }
 
 #[test]
-fn types_and_their_arrays_belong_together() {
+fn element_and_array_types_map_to_each_other() {
     for kind in Type::ALL {
         assert_eq!(Type::of_number(kind as u8), Some(kind));
         assert_eq!(kind.element().array(), kind.array());
@@ -85,24 +85,26 @@ fn types_and_their_arrays_belong_together() {
 }
 
 #[test]
-fn what_is_no_packet_is_refused_with_field_and_figures() {
+fn invalid_packets_are_refused_with_field_and_sizes() {
     let refused = |hexadecimal| Packet::read(&octets(hexadecimal)).unwrap_err().to_string();
-    assert_eq!(refused(""), "a packet has one byte at least, its number of fields; there are none");
+    assert_eq!(refused(""), "a packet has at least one byte, its number of fields, but there are no bytes");
     assert_eq!(refused("02 02 0000000000000000"), "the packet ends before field 1 of the 2 it announces");
     assert_eq!(refused("01 07 00"), "field 0 has type number 0x07, which is unknown");
-    assert_eq!(refused("01 04 000000"), "field 0, a f32, takes 4 bytes, of which 3 are there");
-    assert_eq!(refused("01 13 ffffffff"), "field 0, a f64s, takes 34359738364 bytes, of which 4 are there");
-    assert_eq!(refused("01 16 0100"), "field 0, a blobs, takes 8 bytes, of which 2 are there");
+    assert_eq!(refused("01 04 000000"), "field 0, a f32, takes 4 bytes, but only 3 are left");
+    assert_eq!(refused("01 13 ffffffff"), "field 0, a f64s, takes 34359738364 bytes, but only 4 are left");
+    assert_eq!(refused("01 16 0100"), "field 0, a blobs, takes 8 bytes, but only 2 are left");
     assert_eq!(
         refused("01 16 ffffffff 04000000 00000000"),
-        "field 0, a blobs of 4294967295 entries in 4 bytes, is not filled by them"
+        "field 0, a blobs of 4294967295 entries in 4 bytes, has entries of another total length"
     );
     assert_eq!(
         refused("01 15 01000000 05000000 00000000 00"),
-        "field 0, a strs of 1 entries in 5 bytes, is not filled by them"
+        "field 0, a strs of 1 entries in 5 bytes, has entries of another total length"
     );
-    assert!(refused("01 05 01000000 ff").starts_with("field 0, a str, is no UTF-8: invalid utf-8"));
-    assert!(refused("01 15 01000000 05000000 01000000 ff").starts_with("field 0, a strs, is no UTF-8"));
+    assert!(refused("01 05 01000000 ff").starts_with("field 0, a str, is not valid UTF-8: invalid utf-8"));
+    assert!(
+        refused("01 15 01000000 05000000 01000000 ff").starts_with("field 0, a strs, is not valid UTF-8")
+    );
     assert_eq!(refused("00 01"), "1 bytes follow the last of 0 fields");
     let error = Packet::decode(&octets("01 07")).unwrap_err().to_string();
     assert!(error.contains("from 2 bytes of typed packet: field 0 has type number 0x07"), "{error}");
@@ -116,7 +118,7 @@ fn a_packet_has_room_for_255_fields() {
     assert!(std::panic::catch_unwind(|| full.u64(255)).is_err());
 }
 
-/// A value that owns what it is of.
+/// A packet's value that owns its data.
 #[derive(Clone, Debug)]
 enum Owned {
     Scalars(i64, u64, f64, f32),
@@ -157,7 +159,7 @@ fn append(row: Row, value: &Owned) -> Row {
     }
 }
 
-/// Whether the next values are what was appended; floats by their bits.
+/// Compares the next values with the appended ones; floats are compared by their bits.
 fn is_next(values: &mut Values<'_>, value: &Owned) -> bool {
     let mut next = || values.next().unwrap();
     match value {
@@ -185,7 +187,7 @@ fn is_next(values: &mut Values<'_>, value: &Owned) -> bool {
 proptest! {
     #[test]
     fn rows_survive(row in proptest::collection::vec(owned(), 0..9)) {
-        // Short and long rows both: the stack's, the heap's, and the crossing from one to the other.
+        // Rows that fit the stack buffer, rows on the heap, and rows that cross from one to the other.
         let packet = row.iter().fold(Row::new(), append).packet();
         let read = Packet::decode(&packet.encode().unwrap()).unwrap();
         let mut values = read.values();

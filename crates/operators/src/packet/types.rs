@@ -1,11 +1,11 @@
-//! The types that a packet's values have.
+//! The types of a packet's values.
 //!
-//! An array's number is its element's with one bit set, so that "the array of it" and "what it is an array of" are
-//! arithmetic and not tables that could disagree.
+//! An array's number is its element's number with one bit set. Conversion between the two is therefore
+//! arithmetic and needs no tables, which could disagree.
 
 use std::fmt;
 
-/// The bit that makes an array of a type.
+/// The bit that turns the number of a type into the number of its array type.
 const ARRAY: u8 = 0x10;
 
 /// The type of a value. The number is what goes on the wire.
@@ -14,7 +14,7 @@ const ARRAY: u8 = 0x10;
 pub enum Type {
     /// A signed whole number.
     I64 = 0x01,
-    /// A whole number that is never negative.
+    /// An unsigned whole number.
     U64 = 0x02,
     /// A floating-point number.
     F64 = 0x03,
@@ -22,7 +22,7 @@ pub enum Type {
     F32 = 0x04,
     /// A text in UTF-8.
     Str = 0x05,
-    /// Bytes as they are.
+    /// A byte string.
     Blob = 0x06,
     /// An array of [`I64`](Self::I64).
     I64s = 0x11,
@@ -39,7 +39,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// All of them, scalars first.
+    /// All types, scalars first.
     pub const ALL: [Self; 12] = [
         Self::I64,
         Self::U64,
@@ -55,7 +55,7 @@ impl Type {
         Self::Blobs,
     ];
 
-    /// The type with this number on the wire.
+    /// Returns the type with this number on the wire.
     pub const fn of_number(number: u8) -> Option<Self> {
         Some(match number {
             0x01 => Self::I64,
@@ -74,7 +74,7 @@ impl Type {
         })
     }
 
-    /// As a packet's format spells it: `i64`, and `i64s` for an array of them.
+    /// Returns the name used in a packet's format: `i64`, and `i64s` for an array.
     pub const fn name(self) -> &'static str {
         match self {
             Self::I64 => "i64",
@@ -92,33 +92,34 @@ impl Type {
         }
     }
 
-    /// True of an array.
+    /// Returns true for an array type.
     pub const fn is_array(self) -> bool {
         self as u8 & ARRAY != 0
     }
 
-    /// What it is an array of; of a scalar, itself.
+    /// Returns the element type of an array, or the type itself if it is a scalar.
     pub const fn element(self) -> Self {
         match Self::of_number(self as u8 & !ARRAY) {
             Some(element) => element,
-            None => panic!("invariant: every array's number is its element's and one bit"),
+            None => panic!("invariant: an array's number is its element's number with one bit set"),
         }
     }
 
-    /// The array of it; of an array, itself.
+    /// Returns the array type of an element, or the type itself if it is an array.
     pub const fn array(self) -> Self {
         match Self::of_number(self as u8 | ARRAY) {
             Some(array) => array,
-            None => panic!("invariant: every element's number has an array's beside it"),
+            None => panic!("invariant: every element type has an array type"),
         }
     }
 
-    /// True of numbers and of arrays of them.
+    /// Returns true for numbers and arrays of numbers.
     pub const fn is_number(self) -> bool {
         self.width().is_some()
     }
 
-    /// How many bytes one number of it, or of its elements, has; `None` where that differs from value to value.
+    /// Returns the size in bytes of one number (of an array: of one element), or `None` if the size varies
+    /// between values.
     pub const fn width(self) -> Option<usize> {
         match self {
             Self::I64 | Self::U64 | Self::F64 | Self::I64s | Self::U64s | Self::F64s => Some(8),

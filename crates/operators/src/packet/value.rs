@@ -6,17 +6,17 @@
 //!  i64s … f32s     count u32 │ the numbers
 //! ```
 //!
-//! How long a value is stands at its beginning, so a reader steps over what it doesn't want. Reading has two parts:
-//! `Span::first` finds where a value ends, and `Span::check` looks at what only its content shows (texts are
-//! UTF-8, entries fill their list). Whoever has a [`Packet`](super::Packet) has both behind them, and every view
-//! after that is a slice. Nothing is reserved by a number that came from elsewhere.
+//! A value begins with its length (where that can vary), so a reader can skip values. Reading has two parts:
+//! `Span::first` finds the end of a value, and `Span::check` validates its content (texts are UTF-8, the
+//! entries fill their list). A [`Packet`](super::Packet) has passed both, so every later view is a plain
+//! slice. No memory is reserved according to a number from another node.
 
 use super::error::PacketError;
 use super::number::{Number, Numbers};
 use super::types::Type;
 use std::fmt;
 
-/// Bytes of a length or a count.
+/// Size in bytes of a length or a count.
 pub(crate) const LENGTH: usize = size_of::<u32>();
 
 /// One value of a packet.
@@ -24,7 +24,7 @@ pub(crate) const LENGTH: usize = size_of::<u32>();
 pub enum Value<'a> {
     /// A signed whole number.
     I64(i64),
-    /// A whole number that is never negative.
+    /// An unsigned whole number.
     U64(u64),
     /// A floating-point number.
     F64(f64),
@@ -32,11 +32,11 @@ pub enum Value<'a> {
     F32(f32),
     /// A text.
     Str(&'a str),
-    /// Bytes as they are.
+    /// A byte string.
     Blob(&'a [u8]),
     /// Signed whole numbers.
     I64s(Numbers<'a, i64>),
-    /// Whole numbers that are never negative.
+    /// Unsigned whole numbers.
     U64s(Numbers<'a, u64>),
     /// Floating-point numbers.
     F64s(Numbers<'a, f64>),
@@ -44,12 +44,12 @@ pub enum Value<'a> {
     F32s(Numbers<'a, f32>),
     /// Texts.
     Strs(Strs<'a>),
-    /// Several times bytes as they are.
+    /// Byte strings.
     Blobs(Blobs<'a>),
 }
 
 impl Value<'_> {
-    /// Its type.
+    /// Returns the value's type.
     pub fn kind(&self) -> Type {
         match self {
             Self::I64(_) => Type::I64,
@@ -69,7 +69,8 @@ impl Value<'_> {
 }
 
 impl Value<'_> {
-    /// Calls `take` with each of its numbers as `f64`, which rounds whole numbers above 2⁵³; with none of texts and bytes.
+    /// Calls `take` with each number of the value as `f64`. Whole numbers above 2⁵³ are rounded; texts and
+    /// bytes are skipped.
     #[inline]
     pub(crate) fn each_f64(&self, mut take: impl FnMut(f64)) {
         match self {
@@ -105,7 +106,7 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// An array of byte strings in a packet, and the iterator over what is left of it.
+/// An array of byte strings in a packet, and the iterator over its remaining entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Blobs<'a> {
     pub(super) count: u32,
@@ -113,7 +114,7 @@ pub struct Blobs<'a> {
 }
 
 impl<'a> Blobs<'a> {
-    /// The entries as they lie in the packet: each a length (u32) and its octets.
+    /// Returns the entries as they lie in the packet: each is a length (u32) and its octets.
     pub fn octets(&self) -> &'a [u8] {
         self.octets
     }
@@ -138,12 +139,12 @@ impl<'a> Iterator for Blobs<'a> {
 
 impl ExactSizeIterator for Blobs<'_> {}
 
-/// An array of texts in a packet, and the iterator over what is left of it.
+/// An array of texts in a packet, and the iterator over its remaining entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Strs<'a>(pub(super) Blobs<'a>);
 
 impl<'a> Strs<'a> {
-    /// The texts as byte strings.
+    /// Returns the texts as byte strings.
     pub fn as_blobs(&self) -> Blobs<'a> {
         self.0
     }
@@ -168,19 +169,19 @@ fn text(octets: &[u8]) -> &str {
     std::str::from_utf8(octets).expect("invariant: texts are known to be UTF-8 when a packet is read")
 }
 
-/// The length or count that `octets` begin with.
+/// Reads the length or count at the beginning of `octets`.
 #[inline]
 pub(super) fn length(octets: &[u8]) -> Option<u32> {
     octets.first_chunk().map(|&length| u32::from_le_bytes(length))
 }
 
-/// The first entry of a list's octets, and the rest of them.
+/// Returns the first entry of a list's octets, and the remaining octets.
 #[inline]
 pub(crate) fn first_blob(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     octets.get(LENGTH..)?.split_at_checked(length(octets)? as usize)
 }
 
-/// One value's bytes: its type, and where it ends.
+/// One value's type and its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) kind: Type,
@@ -188,8 +189,9 @@ pub(super) struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// The value of type `kind` that `octets` begin with, and the rest of them; `Err` says how many bytes it claims
-    /// when they are not there.
+    /// Splits off the value of type `kind` at the beginning of `octets`.
+    ///
+    /// If the bytes are incomplete, the error is the number of bytes that the value claims.
     #[inline]
     pub(super) fn first(kind: Type, octets: &'a [u8]) -> Result<(Self, &'a [u8]), u64> {
         let claimed = |at: usize| match octets.get(at..).and_then(length) {
@@ -207,7 +209,7 @@ impl<'a> Span<'a> {
         Ok((Self { kind, octets }, rest))
     }
 
-    /// Looks at what the length doesn't show.
+    /// Checks the content, which the length alone does not validate.
     pub(super) fn check(self, field: usize) -> Result<(), PacketError> {
         let kind = self.kind;
         let utf8 = |text: &[u8]| match std::str::from_utf8(text) {
@@ -233,7 +235,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The value, of a span that has been checked.
+    /// Returns the value of a span that has been checked.
     #[inline]
     pub(super) fn value(self) -> Value<'a> {
         match self.kind {

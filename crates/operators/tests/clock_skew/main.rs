@@ -1,4 +1,4 @@
-//! Clock skews over trees of nodes whose clocks and delays are known.
+//! Tests clock skews over trees of nodes with known clocks and delays.
 
 mod network;
 
@@ -14,11 +14,18 @@ fn every_estimate_is_within_its_own_bound() {
                 let skews = network.round();
                 let mut endpoints: Vec<u32> = skews.iter().map(|skew| skew.endpoint).collect();
                 endpoints.sort_unstable();
-                assert_eq!(endpoints, network.leaves().collect::<Vec<_>>(), "everyone, once");
+                assert_eq!(
+                    endpoints,
+                    network.leaves().collect::<Vec<_>>(),
+                    "every endpoint must answer once"
+                );
                 for skew in skews {
                     let off_ns = skew.skew_ns.abs_diff(network.true_skew_ns(skew.endpoint));
                     let told = skew.error_ns;
-                    assert!(off_ns <= told, "seed {seed}, round {round}: off by {off_ns}, told {told}");
+                    assert!(
+                        off_ns <= told,
+                        "seed {seed}, round {round}: error {off_ns} ns, reported bound {told} ns"
+                    );
                 }
             }
         }
@@ -36,10 +43,10 @@ fn bounds_shrink_as_rounds_are_repeated() {
     }
 }
 
-/// MRNet's skews were about as good as asking each endpoint directly (§4.2.1); with as many rounds, so are
-/// these.
+/// MRNet's skews were about as good as asking each endpoint directly (§4.2.1). With the same number of
+/// rounds, the filter's skews must not be worse.
 #[test]
-fn errors_are_no_worse_than_those_of_asking_directly() {
+fn errors_are_no_worse_than_by_asking_directly() {
     let (mut by_tree, mut directly) = (0, 0);
     for seed in 0..20 {
         let mut network = Network::new(3, 3, seed);

@@ -1,4 +1,4 @@
-//! What is refused before anything of it has run, and how it is said.
+//! Tests which modules are refused before any of their code runs, and the messages.
 
 use crate::guests::{engine, filter, guest, limits, reduce, wasm};
 use treefold_wasm::{Engine, Kind, Limits, WasmError, inspect};
@@ -8,11 +8,11 @@ fn refusal(module: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_webassembly_is_refused() {
+fn bytes_that_are_no_webassembly_are_refused() {
     for bytes in [b"".as_slice(), b"not wasm", b"\0asm", b"\0asm\x01\0\0\0garbage", b"\0asm\x0d\0\x01\0"] {
         assert!(matches!(engine().compile(bytes.to_vec()), Err(WasmError::Invalid { .. })), "{bytes:?}");
     }
-    // text is for people; a node takes the binary form
+    // The text form is refused: a node accepts only the binary form.
     assert!(matches!(engine().compile("(module)"), Err(WasmError::Invalid { .. })));
 }
 
@@ -30,13 +30,13 @@ fn a_module_may_import_nothing() {
 }
 
 #[test]
-fn a_module_says_which_abi_it_speaks() {
+fn missing_or_other_abi_version_is_refused() {
     assert_eq!(
         refusal(&wasm("(module)")),
-        "the module exports no function treefold_abi_v1, so it is no guest"
+        "the module exports no function treefold_abi_v1, so it is not a guest"
     );
     let newer = wasm(r#"(module (func (export "treefold_abi_v2")))"#);
-    assert_eq!(refusal(&newer), "the module speaks version 2 of the ABI; this node speaks 1");
+    assert_eq!(refusal(&newer), "the module uses version 2 of the ABI; this node uses 1");
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn exports_have_the_types_of_the_abi() {
 }
 
 #[test]
-fn a_misspelt_export_is_not_overlooked() {
+fn misspelt_exports_are_refused() {
     let up = r#"(func (export "treefold_filter_up") (param i32 i32 i64 i64) (result i64) i64.const 0)"#;
     let stray = filter(&format!(r#"{up} (func (export "treefold_filter_dwon"))"#));
     assert_eq!(
         refusal(&stray),
-        "the export treefold_filter_dwon is unknown; names that begin with treefold_ are the ABI's"
+        "the export treefold_filter_dwon is unknown; names that begin with treefold_ are reserved for the ABI"
     );
-    // what a filter may have is unknown in a reduce
+    // An export for filters is unknown in a reduce.
     let mixed =
         reduce(r#"i64.const 0) (func (export "treefold_filter_holds_from") (result i64) i64.const 0"#);
     assert!(matches!(engine().compile(mixed), Err(WasmError::UnknownExport { .. })));
@@ -134,7 +134,7 @@ fn limits_that_cannot_be_kept_are_refused() {
 }
 
 #[test]
-fn an_inspection_says_what_a_file_is_and_runs_nothing() {
+fn inspection_describes_a_module_without_running_it() {
     let module = reduce("unreachable");
     let inspection = inspect(&module, &limits()).unwrap();
     assert_eq!((inspection.kind, inspection.abi), (Some(Kind::Reduce), Some(1)));
@@ -149,7 +149,7 @@ fn an_inspection_says_what_a_file_is_and_runs_nothing() {
 }
 
 #[test]
-fn an_inspection_of_what_a_node_refuses_says_why() {
+fn inspection_of_a_refused_module_gives_the_reason() {
     let module = wasm(r#"(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32))))"#);
     let inspection = inspect(&module, &limits()).unwrap();
     assert_eq!((inspection.kind, inspection.abi, inspection.memory), (None, None, None));

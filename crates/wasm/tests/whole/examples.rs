@@ -1,4 +1,4 @@
-//! The example guests as they are compiled: the Rust ones, the C one, and the one in the specification.
+//! Tests the compiled example guests: the Rust ones, the C one, and the one in the specification.
 
 use crate::guests::{engine, opened, piece, up};
 use bytes::Bytes;
@@ -57,10 +57,10 @@ proptest! {
 }
 
 #[test]
-fn they_say_in_their_own_words_what_they_refuse() {
+fn example_guests_refuse_bad_input_with_their_own_text() {
     let refused = |result: Result<Bytes, WasmError>| match result {
         Err(WasmError::Refused { text }) => text,
-        other => panic!("a refusal was expected: {other:?}"),
+        other => panic!("expected an error of the guest: {other:?}"),
     };
     assert_eq!(refused(TOP.reduced(b"", b"", b"ten")), "the parameter is k, a u32");
     assert_eq!(refused(TOP.reduced(b"short", b"", &[1, 0, 0, 0])), "a partial is whole rows of 16 bytes");
@@ -69,7 +69,7 @@ fn they_say_in_their_own_words_what_they_refuse() {
 }
 
 #[test]
-fn large_partials_make_their_memory_grow_up_to_its_limit() {
+fn large_partials_grow_the_memory_up_to_its_limit() {
     let million: Vec<u8> = (0..1_000_000i64).flat_map(i64::to_le_bytes).collect();
     let engine = Engine::new(Limits { fuel_max: 100_000_000, ..crate::guests::limits() }).unwrap();
     let sum = engine.compile(SUM).unwrap().reduce().unwrap();
@@ -84,7 +84,7 @@ fn large_partials_make_their_memory_grow_up_to_its_limit() {
 }
 
 #[test]
-fn changes_in_rust_passes_on_what_differs_for_each_stream_on_its_own() {
+fn changes_in_rust_passes_on_changed_payloads_per_stream() {
     let module = ENGINE.compile(CHANGES).unwrap();
     let (mut one, mut other) = (opened(&module), opened(&module));
     let wave = |first, second| [piece(Source::Endpoint(1), first), piece(Source::Endpoint(2), second)];
@@ -101,7 +101,7 @@ fn changes_in_rust_passes_on_what_differs_for_each_stream_on_its_own() {
 }
 
 #[test]
-fn what_a_guest_in_rust_panics_with_reaches_the_caller() {
+fn panic_message_of_a_rust_guest_reaches_the_caller() {
     let faulty = ENGINE.compile(FAULTY).unwrap().reduce().unwrap();
     let panic = faulty.reduced(b"one", b"two", b"").unwrap_err().to_string();
     assert!(
@@ -113,7 +113,7 @@ fn what_a_guest_in_rust_panics_with_reaches_the_caller() {
 }
 
 #[test]
-fn a_reduce_that_was_sent_works_over_a_services_own_locals() {
+fn guest_reduce_works_over_a_services_locals() {
     use std::sync::Arc;
     use treefold_operators::{Aggregation, Partition, Raw, Result, erase};
 
@@ -127,7 +127,7 @@ fn a_reduce_that_was_sent_works_over_a_services_own_locals() {
         }
 
         fn reduce(&self, _: Raw, _: Raw, _: &Raw) -> Result<Raw> {
-            unreachable!("the guest reduces")
+            unreachable!("the guest must reduce instead")
         }
     }
 
@@ -139,11 +139,11 @@ fn a_reduce_that_was_sent_works_over_a_services_own_locals() {
     let best = operator.reduce(local(0), local(1), &k).now().unwrap().unwrap();
     assert_eq!(operator.finish(best, &k).unwrap(), rows(&[(1.0, 1)]));
     let alone = module.operator().unwrap().local(&partition(0), &k).now().unwrap().unwrap_err().to_string();
-    assert!(alone.ends_with("is a reduce; the locals of scores[0 of 2] are its service's"));
+    assert!(alone.ends_with("has no local for scores[0 of 2]; register the service's local"));
 }
 
 #[test]
-fn the_guest_of_the_specification_is_one() {
+fn guest_in_the_specification_works() {
     let specification = include_str!("../../../../docs/wasm.md");
     let (_, from) = specification.split_once("```wat\n").expect("the specification has a guest in text");
     let (text, _) = from.split_once("```").unwrap();
@@ -155,7 +155,7 @@ fn the_guest_of_the_specification_is_one() {
 }
 
 #[test]
-fn they_are_what_they_say() {
+fn inspection_reports_the_kinds_of_the_examples() {
     for (bytes, kind) in
         [(TOP_K, Kind::Reduce), (CHANGES, Kind::Filter), (FAULTY, Kind::Reduce), (SUM, Kind::Reduce)]
     {

@@ -1,10 +1,10 @@
-//! Guests in text, put together of what a test is about and of what every guest has.
+//! Guests in text form, composed of the parts that every guest has and the part that a test needs.
 
 use bytes::Bytes;
 use treefold_operators::filter::{Filter, Piece, Source, Wave};
 use treefold_wasm::{Engine, Limits, Module, WasmError};
 
-/// Few guests and little fuel: a test that loops for ever is soon over, and many engines fit into one process.
+/// Few guests and little fuel, so that endless loops end soon and many engines fit into one process.
 pub(crate) fn limits() -> Limits {
     Limits { instances_max: 16, fuel_max: 1_000_000, ..Limits::DEFAULT }
 }
@@ -17,7 +17,8 @@ pub(crate) fn wasm(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A module with what every guest has: a memory of one page, the version, and room at 1024.
+/// Builds a module with the parts of every guest: a memory of one page, the version, and an input buffer at
+/// 1024.
 pub(crate) fn guest(rest: &str) -> Vec<u8> {
     wasm(&format!(
         r#"(module
@@ -28,7 +29,7 @@ pub(crate) fn guest(rest: &str) -> Vec<u8> {
     ))
 }
 
-/// A reduce whose body is this; its six parameters are $a, $a_bytes, $b, $b_bytes, $p, $p_bytes.
+/// Builds a reduce with this body. Its parameters are $a, $a_bytes, $b, $b_bytes, $p, $p_bytes.
 pub(crate) fn reduce(body: &str) -> Vec<u8> {
     guest(&format!(
         r#"(func $reduce (export "treefold_reduce")
@@ -37,7 +38,7 @@ pub(crate) fn reduce(body: &str) -> Vec<u8> {
     ))
 }
 
-/// A filter that opens whatever it is given, and this.
+/// Builds a filter that opens with any parameters, with `rest` appended.
 pub(crate) fn filter(rest: &str) -> Vec<u8> {
     guest(&format!(
         r#"(func (export "treefold_filter_open") (param i32 i32) (result i64) i64.const 0)
@@ -45,8 +46,9 @@ pub(crate) fn filter(rest: &str) -> Vec<u8> {
     ))
 }
 
-/// A filter that gives one packet of 8 bytes per wave: how many waves it has seen. It ends in the trap
-/// `unreachable` at tag 13, refuses tag 14, and loops for ever at tag 15.
+/// Builds a filter that sends one packet of 8 bytes per wave: the number of waves so far.
+///
+/// It traps with `unreachable` at tag 13, returns an error at tag 14, and loops forever at tag 15.
 pub(crate) fn counter() -> Vec<u8> {
     filter(
         r#"(data (i32.const 16) "unlucky")
@@ -64,7 +66,7 @@ pub(crate) fn counter() -> Vec<u8> {
     )
 }
 
-/// What a reduce makes of two partials, with nothing for parameters.
+/// Merges two partials with a reduce, without parameters.
 pub(crate) fn reduced(module: &[u8], a: &[u8], b: &[u8]) -> Result<Bytes, WasmError> {
     engine().compile(module.to_vec())?.reduce()?.reduced(a, b, b"")
 }
@@ -77,14 +79,14 @@ pub(crate) fn piece(source: Source, payload: &'static [u8]) -> Piece {
     Piece { source, payload: Bytes::from_static(payload) }
 }
 
-/// What a filter makes of a wave; an error as text.
+/// Runs a wave through a filter; the error is its text.
 pub(crate) fn up(filter: &mut dyn Filter, tag: u64, pieces: &[Piece]) -> Result<Vec<Bytes>, String> {
     let mut out = Vec::new();
     filter.up(Wave { tag, pieces, now_ns: 0 }, &mut out).map_err(|error| error.to_string())?;
     Ok(out)
 }
 
-/// What [`counter`] says to a wave of one empty piece.
+/// Sends a wave of one empty piece through [`counter`] and returns its count.
 pub(crate) fn count(filter: &mut dyn Filter, tag: u64) -> Result<u64, String> {
     let out = up(filter, tag, &[piece(Source::Endpoint(1), b"")])?;
     assert_eq!(out.len(), 1);

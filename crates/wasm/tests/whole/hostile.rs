@@ -1,5 +1,5 @@
-//! Guests that do what they should not. Each loses its own invocation, under a name of its own; the host and the next
-//! guest never notice.
+//! Tests guests that misbehave. Each failure has its own error and costs only that invocation; the host and
+//! other guests are not affected.
 
 use crate::guests::{engine, filter, guest, limits, opened, piece, reduce, reduced, up, wasm};
 use proptest::prelude::*;
@@ -14,15 +14,15 @@ fn failure(body: &str) -> WasmError {
 fn trap(body: &str) -> String {
     match failure(body) {
         WasmError::Trap { function: "treefold_reduce", reason } => reason,
-        other => panic!("a trap was expected: {other}"),
+        other => panic!("expected a trap: {other}"),
     }
 }
 
 #[test]
-fn one_that_loops_for_ever_runs_out_of_fuel() {
+fn endless_loop_runs_out_of_fuel() {
     let expected = WasmError::OutOfFuel { function: "treefold_reduce", fuel_max: 1_000_000 };
     assert_eq!(failure("(loop $ever (br $ever)) unreachable"), expected);
-    // one instruction that takes long is charged for what it does
+    // A single long instruction is charged for the bytes that it writes.
     let fill =
         "(loop $ever (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536)) (br $ever)) unreachable";
     assert_eq!(failure(fill), expected);
@@ -31,7 +31,7 @@ fn one_that_loops_for_ever_runs_out_of_fuel() {
 }
 
 #[test]
-fn one_that_loops_before_it_is_asked_anything_runs_out_of_fuel_too() {
+fn endless_start_function_runs_out_of_fuel() {
     let start = reduce("i64.const 0) (func $ever (loop $l (br $l))) (start $ever) (func");
     assert!(matches!(
         reduced(&start, b"", b""),
@@ -45,14 +45,14 @@ fn one_that_loops_before_it_is_asked_anything_runs_out_of_fuel_too() {
 }
 
 #[test]
-fn one_that_allocates_without_end_is_ended_at_its_limit() {
+fn endless_allocation_ends_at_the_memory_limit() {
     let error = failure("(loop $more (drop (memory.grow (i32.const 16))) (br $more)) unreachable");
     let (bytes, bytes_max) = ((1 << 16) + (64 << 20), 64 << 20);
     assert_eq!(error, WasmError::OutOfMemory { function: "treefold_reduce", bytes, bytes_max });
 }
 
 #[test]
-fn one_that_traps_loses_its_own_invocation() {
+fn trap_reports_its_cause_and_function() {
     assert_eq!(trap("unreachable"), "wasm `unreachable` instruction executed, in reduce");
     assert_eq!(trap("(i64.div_s (i64.const 1) (i64.const 0))"), "integer divide by zero, in reduce");
     assert_eq!(trap("(i64.load (i32.const -8))"), "out of bounds memory access, in reduce");
@@ -65,7 +65,7 @@ fn one_that_traps_loses_its_own_invocation() {
 }
 
 #[test]
-fn a_trap_may_leave_last_words_but_nothing_worse() {
+fn trap_text_is_reported_if_it_is_valid() {
     let words = |body: &str| {
         reduce(&format!(
             r#"unreachable) (data (i32.const 64) "shard 3\nis\00odd") (func (export "treefold_trap_text") (result i64) {body}"#
@@ -89,9 +89,9 @@ fn a_result_outside_of_its_memory_is_not_read() {
     };
     assert_eq!(failure("(i64.const 0xffff_fff0_0000_0020)"), bad(0xffff_fff0, 32));
     assert_eq!(failure("(i64.const 0x0000_fff9_0000_0008)"), bad(0xfff9, 8));
-    // an error's text is looked for with the same care
+    // The position of an error's text is checked in the same way.
     assert_eq!(failure("(i64.const 0x0001_0000_8000_0001)"), bad(0x1_0000, 1));
-    // the last bytes there are, and none at all
+    // The last bytes of the memory can be returned, and no bytes at any address.
     assert_eq!(reduced(&reduce("(i64.const 0x0000_fff8_0000_0008)"), b"", b"").unwrap().len(), 8);
     assert_eq!(reduced(&reduce("(i64.const 0xffff_ffff_0000_0000)"), b"", b"").unwrap().len(), 0);
 }
@@ -111,7 +111,8 @@ fn packets_outside_of_its_memory_are_not_read() {
     };
     assert_eq!(given("0x0000_0000_0000_0001").unwrap(), [b"\0\0\0".as_slice()]);
     assert_eq!(given("0xffff_ffff_0000_0000").unwrap().len(), 0);
-    // the second record points beyond the end; the records themselves do; there are too many to exist
+    // Either the second record points beyond the end, or the records themselves do. Then there are too many
+    // packets.
     for packed in ["0x0000_0000_0000_0002", "0x0000_fff8_0000_0002"] {
         assert!(given(packed).unwrap_err().contains("beyond its memory of 65536 bytes"), "{packed}");
     }
@@ -119,7 +120,7 @@ fn packets_outside_of_its_memory_are_not_read() {
 }
 
 #[test]
-fn room_that_it_does_not_have_is_not_written_to() {
+fn input_is_not_written_outside_of_memory() {
     for (given, memory_bytes) in [("0", 1 << 16), ("1028", 1 << 16), ("65536", 1 << 16), ("-8", 1 << 16)] {
         let module = wasm(&format!(
             r#"(module (memory (export "memory") 1) (func (export "treefold_abi_v1"))
@@ -132,7 +133,7 @@ fn room_that_it_does_not_have_is_not_written_to() {
             WasmError::NoRoom { address, bytes: 16, memory_bytes }
         );
     }
-    // for nothing, no room is asked for
+    // Without input, the guest is not asked for a buffer.
     assert!(matches!(failure("unreachable"), WasmError::Trap { .. }));
 }
 
@@ -145,7 +146,7 @@ fn output_and_input_are_bounded() {
         large.reduced(b"", b"", b"").unwrap_err(),
         WasmError::OutputTooLarge { function, bytes: 101, bytes_max: 100 }
     );
-    // two packets of 51 bytes are one byte too many, three empty ones are one too many
+    // Two packets of 51 bytes are one byte too many, and three empty packets are one packet too many.
     let given = |count| {
         let module = engine.compile(filter(&format!(
             r#"(data (i32.const 0) "\00\01\00\00\33\00\00\00\00\01\00\00\33\00\00\00")
@@ -153,8 +154,8 @@ fn output_and_input_are_bounded() {
         )));
         up(opened(&module.unwrap()).as_mut(), 1, &[piece(Source::Endpoint(0), b"")]).unwrap_err()
     };
-    assert_eq!(given(2), "treefold_filter_up gave 102 bytes; allowed: 100 (output_bytes_max)");
-    assert_eq!(given(3), "treefold_filter_up gave 3 packets; allowed: 2 (packets_max)");
+    assert_eq!(given(2), "treefold_filter_up returned 102 bytes; allowed: 100 (output_bytes_max)");
+    assert_eq!(given(3), "treefold_filter_up returned 3 packets; allowed: 2 (packets_max)");
 
     let page = Engine::new(Limits { memory_bytes_max: 1 << 16, ..limits() }).unwrap();
     let reduce = page.compile(reduce("i64.const 0")).unwrap().reduce().unwrap();
@@ -165,7 +166,7 @@ fn output_and_input_are_bounded() {
 }
 
 #[test]
-fn its_own_error_is_its_own_words_on_one_line_and_no_longer_than_allowed() {
+fn guest_error_text_is_one_line_and_bounded() {
     let text = r#"i64.const 0x40_8000_0009) (data (i32.const 64) "no\nshard\e2\82") (func"#;
     assert_eq!(failure(text), WasmError::Refused { text: "no shard".to_owned() });
     let none = "i64.const 0x40_8000_0000";
@@ -173,14 +174,14 @@ fn its_own_error_is_its_own_words_on_one_line_and_no_longer_than_allowed() {
     let WasmError::Refused { text } =
         failure("(memory.fill (i32.const 64) (i32.const 0x61) (i32.const 60000)) i64.const 0x40_8000_ea60")
     else {
-        panic!("an error was expected");
+        panic!("expected an error of the guest");
     };
     assert_eq!(text, "a".repeat(512));
 }
 
 #[test]
-fn guests_share_a_bound_of_memory_and_give_back_what_they_had() {
-    // A guest of one page begins, and one that would have another 64 MiB finds no room beside it.
+fn guests_share_a_memory_limit_and_release_their_memory() {
+    // The first guest has one page, so another guest that would grow to 64 MiB exceeds the limit of both.
     let bounds = Limits { guests_memory_bytes_max: 64 << 20, ..limits() };
     let engine = Engine::new(bounds).unwrap();
     let counter = engine.compile(crate::guests::counter()).unwrap();
@@ -195,8 +196,8 @@ fn guests_share_a_bound_of_memory_and_give_back_what_they_had() {
 }
 
 #[test]
-fn a_not_a_number_is_the_same_everywhere() {
-    // 0/0, and the negated operand of it: two signs on most processors, one here.
+fn nan_results_are_canonical() {
+    // 0/0, and a negated NaN: most processors give them two signs, but here they are equal.
     let bits = |numerator: &str| {
         let body = format!(
             "(f64.store (i32.const 1024) (f64.div ({numerator}) (f64.const 0))) (i64.const {})",
@@ -210,7 +211,7 @@ fn a_not_a_number_is_the_same_everywhere() {
 }
 
 #[test]
-fn more_guests_than_may_exist_are_refused() {
+fn guests_beyond_instances_max_are_refused() {
     let engine = Engine::new(Limits { instances_max: 2, ..limits() }).unwrap();
     let module = engine.compile(crate::guests::counter()).unwrap();
     let two = [opened(&module), opened(&module)];
@@ -225,17 +226,17 @@ fn cause(error: &OperatorError) -> Option<&WasmError> {
 }
 
 #[test]
-fn to_a_tree_it_is_an_operators_error_whose_kind_can_be_told() {
+fn operator_error_has_the_wasm_error_as_its_cause() {
     let module = engine().compile(reduce("unreachable")).unwrap();
     let error =
         module.operator().unwrap().reduce("a".into(), "b".into(), &"".into()).now().unwrap().unwrap_err();
     assert!(matches!(cause(&error), Some(WasmError::Trap { .. })));
     let no_reduce = engine().compile(crate::guests::counter()).unwrap().operator().map(|_| ()).unwrap_err();
-    assert!(no_reduce.to_string().ends_with("is a filter; wanted: a reduce"));
+    assert!(no_reduce.to_string().ends_with("is a filter; expected: a reduce"));
 }
 
 #[test]
-fn after_all_that_the_next_guest_is_well() {
+fn a_failed_guest_does_not_affect_the_next_one() {
     let engine = engine();
     for body in
         ["unreachable", "(loop $ever (br $ever)) unreachable", "(i64.const -1)", "(i64.load (i32.const -8))"]
@@ -248,8 +249,8 @@ fn after_all_that_the_next_guest_is_well() {
 }
 
 #[test]
-fn a_module_may_call_its_memory_small_and_is_then_told_so() {
-    // its own maximum is its own business: the growth fails, and nothing traps
+fn growth_beyond_the_modules_own_maximum_does_not_trap() {
+    // The module's own maximum limits it: the growth fails, but does not trap.
     let module = guest(
         r#"(func (export "treefold_reduce") (param i32 i32 i32 i32 i32 i32) (result i64)
             (i64.store (i32.const 0) (i64.extend_i32_s (memory.grow (i32.const 1)))) (i64.const 8))"#,
@@ -260,9 +261,9 @@ fn a_module_may_call_its_memory_small_and_is_then_told_so() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// A guest with some bytes overwritten is refused, or fails, or works; nothing else.
+    /// A guest with some bytes overwritten is refused, fails or works, and nothing else happens.
     #[test]
-    fn a_broken_module_breaks_nothing(
+    fn a_corrupted_module_does_not_break_the_host(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         a in prop::collection::vec(any::<u8>(), 0..64),
         b in prop::collection::vec(any::<u8>(), 0..64),

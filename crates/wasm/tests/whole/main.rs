@@ -1,5 +1,5 @@
-//! Guests good and bad, as a node meets them.
-#![allow(clippy::unwrap_used, reason = "what surrounds tests is test too")]
+//! Tests of valid and faulty guests, through the same interface that a node uses.
+#![allow(clippy::unwrap_used, reason = "this is test code")]
 
 mod contract;
 mod examples;

@@ -1,4 +1,4 @@
-//! Operators of `treefold-operators` in a guest give what they give natively, as the last column of the guide's table says.
+//! Tests that operators in a guest give their native results, for those marked in the guide's table.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use treefold_wasm::{Engine, Limits};
 const OPERATORS: &[u8] = include_bytes!("../../fixtures/operators.wasm");
 const SPREAD: &[u8] = include_bytes!("../../fixtures/spread.wasm");
 
-/// What an operator makes of partials in a call, or as they are pushed.
+/// Folds partials with an operator's reduce, as in calls and pushes.
 fn reduced(operator: &dyn Operator, partials: &[Bytes], params: &Bytes) -> Bytes {
     let reduce = |a, b| operator.reduce(a, b, params).now().unwrap().unwrap();
     partials.iter().cloned().reduce(reduce).unwrap()
 }
 
-/// What it makes of them in a stream.
+/// Folds partials with a filter, as in a stream.
 fn filtered(kind: &dyn FilterKind, partials: &[Bytes], params: &Bytes) -> Bytes {
     let piece =
         |(child, payload): (u32, &Bytes)| Piece { source: Source::Child(child), payload: payload.clone() };
@@ -28,7 +28,7 @@ fn filtered(kind: &dyn FilterKind, partials: &[Bytes], params: &Bytes) -> Bytes 
 }
 
 #[test]
-fn every_operator_in_a_guest_gives_what_it_gives_natively() {
+fn operators_in_a_guest_give_their_native_results() {
     let guest = Engine::new(Limits::DEFAULT).unwrap().compile(OPERATORS.to_vec()).unwrap();
     let guide = include_str!("../../../../docs/guide.md");
     let (_, table) = guide.split_once("\n| operator | call |").unwrap();
@@ -64,7 +64,7 @@ fn every_operator_in_a_guest_gives_what_it_gives_natively() {
         assert_eq!(filtered(&*guest.filter(), &partials, &chosen), expected, "{name} in streams");
         run.insert(name);
     }
-    assert_eq!(run, said, "the guide's table says which of them the guest has");
+    assert_eq!(run, said, "the guide's table must list the operators of the guest");
 }
 
 /// The partial of the example `spread` of `treefold-guest-operators`.
@@ -84,7 +84,7 @@ impl Merge for Spread {
 }
 
 #[test]
-fn a_merge_of_ones_own_in_a_guest_gives_what_it_gives_natively() {
+fn a_custom_merge_in_a_guest_gives_its_native_result() {
     let guest = Engine::new(Limits::DEFAULT).unwrap().compile(SPREAD.to_vec()).unwrap();
     let spread = |figure| Spread { least: Min::of(figure), greatest: Max::of(figure), count: Count(1) };
     let partials: Vec<Bytes> =

@@ -1,11 +1,11 @@
-//! Modules by name, shared by threads; reduces that leave nothing behind.
+//! Tests modules that threads share by name, and reduces that leave no state behind.
 
 use crate::guests::{count, counter, engine, limits, opened, reduce};
 use std::sync::Barrier;
 use std::thread;
 use treefold_wasm::{Engine, Limits, ModuleId, Modules, WasmError};
 
-/// Adds one to a number in its memory, and gives it: 1, unless something was left behind.
+/// Increments a number in the guest's memory and returns it: 1, unless an earlier invocation left a value.
 const TRACES: &str =
     "(i64.store (i32.const 8) (i64.add (i64.load (i32.const 8)) (i64.const 1))) (i64.const 0x8_0000_0008)";
 
@@ -16,18 +16,18 @@ fn traces(engine: &Engine, invocations: usize) -> Vec<u64> {
 }
 
 #[test]
-fn a_reduce_finds_nothing_of_what_it_did_before() {
+fn each_reduce_starts_with_fresh_memory() {
     assert_eq!(traces(&engine(), 3), [1, 1, 1]);
 }
 
 #[test]
-fn an_instance_serves_as_often_as_it_is_allowed_to() {
+fn instance_is_replaced_after_reduces_per_instance_max() {
     let trusting = Engine::new(Limits { reduces_per_instance_max: 3, ..limits() }).unwrap();
     assert_eq!(traces(&trusting, 7), [1, 2, 3, 1, 2, 3, 1]);
 }
 
 #[test]
-fn an_instance_that_broke_does_not_serve_again() {
+fn a_failed_instance_is_not_used_again() {
     let trusting = Engine::new(Limits { reduces_per_instance_max: 100, ..limits() }).unwrap();
     let every_third =
         format!("(if (i64.eq (i64.load (i32.const 8)) (i64.const 2)) (then unreachable)) {TRACES}");
@@ -60,7 +60,7 @@ fn four_threads_reduce_and_filter_side_by_side() {
 }
 
 #[test]
-fn a_module_is_compiled_once_however_many_ask_at_once() {
+fn concurrent_requests_compile_a_module_once() {
     let modules = Modules::new(engine());
     let bytes = reduce("i64.const 0");
     let barrier = Barrier::new(4);
@@ -72,7 +72,7 @@ fn a_module_is_compiled_once_however_many_ask_at_once() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    // those who came later hold the bytes of the first
+    // Later requests hold the bytes of the first one.
     assert!(held.iter().all(|module| module.bytes().as_ptr() == held[0].bytes().as_ptr()));
     assert_eq!(modules.list().len(), 1);
     assert_eq!(modules.held_bytes(), held[0].held_bytes());
@@ -83,7 +83,7 @@ fn a_module_is_compiled_once_however_many_ask_at_once() {
 }
 
 #[test]
-fn a_module_that_is_refused_stays_so_and_keeps_nobody_waiting() {
+fn a_refused_module_does_not_block_later_requests() {
     let modules = Modules::new(engine());
     for _ in 0..2 {
         assert!(matches!(modules.compile("no module"), Err(WasmError::Invalid { .. })));
@@ -92,7 +92,7 @@ fn a_module_that_is_refused_stays_so_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn the_least_recently_used_module_goes_first() {
+fn the_least_recently_used_module_is_evicted_first() {
     let [a, b, c] = [1, 2, 3].map(|number| reduce(&format!("i64.const {number}")));
     let held_bytes = engine().compile(a.clone()).unwrap().held_bytes();
     let for_two = Limits { modules_bytes_max: 2 * held_bytes, ..limits() };
@@ -105,11 +105,15 @@ fn the_least_recently_used_module_goes_first() {
     assert_eq!(held, [true, false, true]);
     modules.compile(b).unwrap();
     assert!(modules.find(&first.id()).is_none());
-    assert_eq!(first.reduce().unwrap().reduced(b"", b"", b"").unwrap().len(), 1, "who holds it keeps it");
+    assert_eq!(
+        first.reduce().unwrap().reduced(b"", b"", b"").unwrap().len(),
+        1,
+        "an evicted module must still run for its holder"
+    );
 }
 
 #[test]
-fn a_module_larger_than_all_the_room_there_is_is_refused() {
+fn a_module_larger_than_the_cache_is_refused() {
     let modules = Modules::new(Engine::new(Limits { modules_bytes_max: 1_000, ..limits() }).unwrap());
     let refused = modules.compile(reduce("i64.const 0")).unwrap_err();
     assert!(matches!(refused, WasmError::CacheTooSmall { bytes_max: 1_000, .. }));

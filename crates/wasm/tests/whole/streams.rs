@@ -1,4 +1,4 @@
-//! Guests as filters: what they remember, what they don't share, and what is left after they break.
+//! Tests guests as filters: their state, their isolation, and their restart after a failure.
 
 use crate::guests::{count, counter, engine, filter, opened, piece, reduce, up};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use treefold_operators::Placement;
 use treefold_operators::filter::{Descent, Filter, Source};
 
 #[test]
-fn state_lasts_from_wave_to_wave_and_is_the_streams_own() {
+fn state_persists_across_waves_and_is_separate_per_stream() {
     let module = engine().compile(counter()).unwrap();
     let (mut one, mut other) = (opened(&module), opened(&module));
     assert_eq!((1..=3).map(|tag| count(one.as_mut(), tag).unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
@@ -16,31 +16,31 @@ fn state_lasts_from_wave_to_wave_and_is_the_streams_own() {
 }
 
 #[test]
-fn the_guests_own_error_leaves_its_state() {
+fn a_guest_error_keeps_the_state() {
     let module = engine().compile(counter()).unwrap();
     let mut filter = opened(&module);
     assert_eq!(count(filter.as_mut(), 1), Ok(1));
     assert_eq!(count(filter.as_mut(), 14), Err("unlucky".to_owned()));
-    assert_eq!(count(filter.as_mut(), 2), Ok(3), "the wave it refused was seen all the same");
+    assert_eq!(count(filter.as_mut(), 2), Ok(3), "the refused wave must be counted too");
 }
 
 #[test]
-fn a_filter_that_breaks_begins_anew_and_says_so() {
+fn a_failed_filter_restarts_and_reports_it() {
     let module = engine().compile(counter()).unwrap();
     let (mut broken, mut other) = (opened(&module), opened(&module));
     for (tag, reason) in [(13, "trapped: wasm `unreachable`"), (15, "ran out of fuel; allowed: 1000000")] {
         assert_eq!(count(broken.as_mut(), 1), Ok(1));
         let error = count(broken.as_mut(), tag).unwrap_err();
-        assert!(error.starts_with("the filter begins anew, without what it remembered: treefold_filter_up"));
+        assert!(error.starts_with("the filter restarts without its state: treefold_filter_up"));
         assert!(error.contains(reason), "{error}");
         assert_eq!(broken.holds_from(), None);
         assert_eq!(count(broken.as_mut(), 2), Ok(1));
         broken = opened(&module);
     }
-    assert_eq!(count(other.as_mut(), 1), Ok(1), "nobody else has noticed");
+    assert_eq!(count(other.as_mut(), 1), Ok(1), "the other stream must keep its state");
 }
 
-/// Gives the whole block of what it was given back: the records of its pieces, and their payloads.
+/// Returns the whole input block as packets: the records of the pieces, and their payloads.
 const ECHO: &str = r#"
     (func (export "treefold_filter_up") (param $pieces i32) (param $count i32) (param $tag i64) (param $now i64)
         (result i64)
@@ -52,7 +52,7 @@ const ECHO: &str = r#"
         (i64.const 0x200_0000_0002))"#;
 
 #[test]
-fn pieces_come_as_records_with_their_payloads_behind_them_at_multiples_of_eight() {
+fn pieces_are_passed_as_records_and_aligned_payloads() {
     let module = engine().compile(filter(ECHO)).unwrap();
     let pieces = [piece(Source::Child(7), b"abc"), piece(Source::Endpoint(9), b"0123456789")];
     let out = up(opened(&module).as_mut(), 0x55, &pieces).unwrap();
@@ -65,7 +65,7 @@ fn pieces_come_as_records_with_their_payloads_behind_them_at_multiples_of_eight(
 }
 
 #[test]
-fn packets_go_down_as_they_are_unless_the_guest_says_otherwise() {
+fn packets_go_down_unchanged_without_a_down_function() {
     let payload = Bytes::from_static(b"to everyone");
     let down = |filter: &mut dyn Filter| {
         let mut out = Vec::new();
@@ -74,7 +74,7 @@ fn packets_go_down_as_they_are_unless_the_guest_says_otherwise() {
     let engine = engine();
     let silent = engine.compile(counter()).unwrap();
     let passed = down(opened(&silent).as_mut()).unwrap();
-    assert_eq!(passed[0].as_ptr(), payload.as_ptr(), "not even copied");
+    assert_eq!(passed[0].as_ptr(), payload.as_ptr(), "the payload must not be copied");
 
     let twice = r#"(func (export "treefold_filter_down") (param $at i32) (param $bytes i32) (param i64 i64) (result i64)
         (i32.store (i32.const 512) (local.get $at)) (i32.store (i32.const 516) (local.get $bytes))
@@ -85,7 +85,7 @@ fn packets_go_down_as_they_are_unless_the_guest_says_otherwise() {
 }
 
 #[test]
-fn parameters_that_make_no_sense_open_no_stream() {
+fn parameters_that_a_guest_refuses_open_no_stream() {
     let picky = crate::guests::guest(
         r#"(data (i32.const 16) "no such shard")
         (func (export "treefold_filter_open") (param $at i32) (param $bytes i32) (result i64)
@@ -99,8 +99,8 @@ fn parameters_that_make_no_sense_open_no_stream() {
 }
 
 #[test]
-fn a_guest_is_told_who_takes_part_and_again_when_it_begins_anew() {
-    // adds up the numbers that it is told, gives the sum, and breaks at tag 9
+fn a_guest_learns_its_sources_again_after_a_restart() {
+    // Adds up the announced numbers, returns the sum, and traps at tag 9.
     let module = engine()
         .compile(filter(
             r#"(func (export "treefold_filter_joined") (param $kind i32) (param $number i32)
@@ -122,12 +122,12 @@ fn a_guest_is_told_who_takes_part_and_again_when_it_begins_anew() {
     assert_eq!(sum(filter.as_mut()), 28);
     filter.replaced(Source::Child(4), &[]);
     up(filter.as_mut(), 9, &[]).unwrap_err();
-    assert_eq!(sum(filter.as_mut()), 24, "who is gone is told no more");
+    assert_eq!(sum(filter.as_mut()), 24, "a lost source must not be announced again");
 }
 
 #[test]
-fn a_guest_is_told_who_is_lost_and_who_comes_instead() {
-    // keeps what it is told, and gives it with the next wave
+fn a_guest_learns_lost_sources_and_their_heirs() {
+    // Stores the announcement, and returns it with the next wave.
     let module = engine()
         .compile(filter(
             r#"(func (export "treefold_filter_replaced") (param $kind i32) (param $number i32) (param $at i32) (param $count i32)
@@ -146,7 +146,7 @@ fn a_guest_is_told_who_is_lost_and_who_comes_instead() {
 
 #[test]
 fn a_reduce_is_a_filter_that_folds_each_wave() {
-    // the second of two
+    // Returns the second of two partials.
     let module = engine()
         .compile(reduce("(i64.or (i64.shl (i64.extend_i32_u (local.get $b)) (i64.const 32)) (i64.extend_i32_u (local.get $b_bytes)))"))
         .unwrap();

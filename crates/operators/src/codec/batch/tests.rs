@@ -1,4 +1,4 @@
-//! Batches survive the way, and bytes that are none are refused without a panic.
+//! Tests that batches survive encoding and that invalid bytes are refused without a panic.
 
 use super::*;
 use arrow_array::types::Int32Type;
@@ -51,7 +51,7 @@ fn reading_shares_the_payload() {
 }
 
 #[test]
-fn what_is_written_again_takes_no_more_room_than_it_came_in() {
+fn room_of_a_decoded_batch_is_at_most_its_payload() {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
     let wide = RecordBatch::try_from_iter((0..64).map(|n| (n.to_string(), column.clone()))).unwrap();
     let bytes = Batch(wide).encode().unwrap();
@@ -120,7 +120,7 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         if let Ok(read) = Batch::decode(&bytes.into()) {
-            prop_assert!(read.0.num_rows() <= BATCH_ROWS_MAX && read.encode().is_ok(), "what is read can be used");
+            prop_assert!(read.0.num_rows() <= BATCH_ROWS_MAX && read.encode().is_ok(), "a batch that decodes must also encode");
         }
     }
 }

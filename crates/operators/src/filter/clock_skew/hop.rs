@@ -1,16 +1,16 @@
-//! One hop: what the four stamps of a round say, and the best of the last rounds.
+//! One hop: the offset computed from the four timestamps of a round, and the best offset of the last rounds.
 
 use super::Answer;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How far a child's clock is ahead of its parent's, and by how much that may be wrong.
+/// The offset of a child's clock from its parent's, with its error bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(i64, u64)", into = "(i64, u64)")]
 pub struct Offset {
-    /// How far; negative when it is behind.
+    /// How far the child's clock is ahead; negative if it is behind.
     pub skew_ns: i64,
-    /// By how much that may be wrong, in either direction.
+    /// Largest possible error of `skew_ns`, in either direction.
     pub error_ns: u64,
 }
 
@@ -27,8 +27,10 @@ impl From<Offset> for (i64, u64) {
 }
 
 impl Offset {
-    /// What the answer says that came at `now_ns`; nothing when a clock jumped during the round, which shows
-    /// as a delay below zero, or when the clocks are centuries apart.
+    /// Computes the offset from an answer that arrived at `now_ns`.
+    ///
+    /// Returns `None` if a clock jumped during the round, which shows as a negative delay, or if the clocks
+    /// are centuries apart.
     pub(super) fn of(answer: &Answer, now_ns: u64) -> Option<Self> {
         let [t0, t1, t2, t3] =
             [answer.probe.sent_ns, answer.received_ns, answer.replied_ns, now_ns].map(i128::from);
@@ -37,14 +39,17 @@ impl Offset {
             return None;
         }
         let skew_ns = i64::try_from(((t1 - t0) + (t2 - t3)).div_euclid(2)).ok()?;
-        // The skew was rounded down to whole ns, by half of one at most: the bound is rounded up past that.
+        // The skew was rounded down by at most half a nanosecond, so the bound is rounded up by more than
+        // that.
         let error_ns = u64::try_from(delay_ns / 2 + 1).ok()?;
         Some(Self { skew_ns, error_ns })
     }
 }
 
-/// The last rounds of one child, oldest first. A child may answer a round in several packets, one for each
-/// endpoint that it hears from: of these too the best is kept.
+/// The last rounds of one child, oldest first.
+///
+/// A child may answer a round in several packets, one for each endpoint that it hears from. Of these, too,
+/// only the best is kept.
 #[derive(Debug, Default)]
 pub(super) struct Best(VecDeque<(u64, Offset)>);
 
@@ -62,7 +67,7 @@ impl Best {
         self.0.push_back((round, offset));
     }
 
-    /// That of the least delay, the latest of several.
+    /// Returns the offset with the least error; of several, the latest.
     pub(super) fn offset(&self) -> Option<Offset> {
         self.0.iter().rev().map(|(_, offset)| *offset).min_by_key(|offset| offset.error_ns)
     }

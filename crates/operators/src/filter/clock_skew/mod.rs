@@ -1,26 +1,27 @@
-//! How far each endpoint's clock is off the front-end's, hop by hop (MRNet §3.1).
+//! Measures the skew of each endpoint's clock against the front-end's, hop by hop (MRNet §3.1).
 //!
 //! ```text
 //!   parent        t0 ──probe──▶            ◀──reply── t3        skew  = ((t1−t0) + (t2−t3)) / 2
 //!   child                      t1 ……… t2                        delay = (t3−t0) − (t2−t1)
 //! ```
 //!
-//! A node's `down` stamps a probe as it passes, its `up` stamps the reply. A parent computes from the four
-//! stamps of a hop how far its child's clock is ahead, as NTP does (RFC 5905 §8), and adds that to the skews
-//! the child tells of everyone below it. So `n` endpoints cost each node the probes of its own children,
-//! where asking them all from the front-end costs the front-end `n` probes.
+//! A node's `down` stamps each probe that passes, and its `up` stamps the reply. From the four stamps of a
+//! hop, a parent computes how far its child's clock is ahead, as NTP does (RFC 5905 §8). It adds that to the
+//! skews that the child reports for every endpoint below it. So each node sends probes only to its own
+//! children, however many endpoints there are. If the front-end asked `n` endpoints directly, it would send
+//! `n` probes itself.
 //!
-//! The bound: whatever the two directions of a hop take, the skew computed is off by at most half the delay;
-//! on the way up the halves are added, as the skews are. It holds for clocks that run at one rate while a
-//! round is under way. The round of the least delay tells most, so of the last `window` rounds of each child
-//! that one is used; a window that moves on follows clocks that drift.
+//! The bound: for any delays in the two directions of a hop, the computed skew is wrong by at most half the
+//! round-trip delay. On the way up, the errors are added, as the skews are. The bound holds if both clocks
+//! run at the same rate during a round. The round with the least delay is the most exact, so of the last
+//! `window` rounds of each child that one is used. Because the window moves on, it follows clocks that drift.
 //!
-//! A round begins when the front-end sends an empty packet, and ends for an endpoint when it sends the
-//! [`Probe`] back that it got. Under `do_not_wait` a reply is stamped as it comes; under a synchronisation
-//! that gathers, the wait for slower siblings is in the delay, and honestly in the bound.
+//! A round begins when the front-end sends an empty packet. It ends for an endpoint when the endpoint sends
+//! back the [`Probe`] that it received. Under `do_not_wait`, a reply is stamped when it arrives. Under a
+//! synchronisation that gathers, the wait for slower siblings is part of the delay, and so of the bound.
 //!
-//! Endpoints have their node's clock. A reply to a probe that this node doesn't know of, as one that was
-//! under way when its sender lost its parent, is passed over: its stamps are of another clock.
+//! Endpoints use their node's clock. A reply to an unknown probe is ignored, because its stamps belong to
+//! another clock. This happens when a reply was in flight while its sender lost its parent.
 
 mod hop;
 
@@ -36,18 +37,20 @@ pub use hop::Offset;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many rounds may be under way; of more, the oldest are forgotten.
+/// Most rounds in flight; beyond it, the oldest are forgotten.
 pub const ROUNDS_MAX: usize = 64;
 
-/// How many rounds of a child may be remembered at most.
+/// Largest value of `window`: remembered rounds per child.
 pub const WINDOW_MAX: u32 = 1024;
 
-/// The filter `clock-skew`: the front-end sends empty packets, endpoints send back what they get, the
-/// front-end gets [`ClockSkews`]. It is the up-filter and the down-filter of its stream.
+/// The filter `clock-skew`; it is both the up-filter and the down-filter of its stream.
+///
+/// The front-end sends empty packets, endpoints send back the packets they receive, and the front-end gets
+/// [`ClockSkews`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockSkew;
 
-/// What a stream may say about it.
+/// The parameters that a stream may set.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Params {
@@ -61,49 +64,50 @@ impl Default for Params {
     }
 }
 
-/// What a node asks those below: an endpoint sends it back as it is.
+/// A node's question to the nodes and endpoints below. An endpoint sends it back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Which of its node's rounds this is.
+    /// Number of the round at the sending node.
     pub round: u64,
-    /// When its node sent it, by that node's clock.
+    /// Time when the node sent it, by that node's clock.
     pub sent_ns: u64,
 }
 
-/// How far one endpoint's clock is ahead of the clock of whoever has this.
+/// The skew of one endpoint's clock against the clock of the node that holds this value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, i64, u64)", into = "(u32, i64, u64)")]
 pub struct Skew {
     /// The endpoint's number.
     pub endpoint: u32,
-    /// How far it is ahead; negative when it is behind.
+    /// How far its clock is ahead; negative if it is behind.
     pub skew_ns: i64,
-    /// By how much that may be wrong, in either direction.
+    /// Largest possible error of `skew_ns`, in either direction.
     pub error_ns: u64,
 }
 
-/// What goes up, and what the front-end gets: the skews of those who answered in this wave.
+/// The packet that goes up, also to the front-end: the skews of the endpoints that answered in this wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockSkews {
-    /// The skews, against the clock of the node that says so; at the front-end, against its own.
+    /// The skews against the clock of the node that reports them; at the front-end, against its own clock.
     pub skews: Vec<Skew>,
-    /// The hops that each skew is the sum of, when the stream asked for them: one entry for each of `skews`, in the
-    /// same order, each from this node's child down to the endpoint's node; empty for an endpoint of this node's own.
+    /// The hops whose offsets add up to each skew, if the stream asked for them.
+    ///
+    /// There is one entry for each of `skews`, in the same order. Each lists the hops from this node's child
+    /// down to the endpoint's node. It is empty for an endpoint on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Vec<Offset>>,
-    /// The parent's probe that this answers, and when it came and was answered, by this node's clock; none at
-    /// the root.
+    /// The answer to the parent's probe, stamped with this node's clock; `None` at the root.
     pub answers: Option<Answer>,
 }
 
-/// A probe as the node that got it saw it.
+/// A probe with the times at the node that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The parent's probe.
     pub probe: Probe,
-    /// When it came.
+    /// Time when the probe arrived.
     pub received_ns: u64,
-    /// When it was answered.
+    /// Time when the node replied.
     pub replied_ns: u64,
 }
 
@@ -121,13 +125,13 @@ impl From<Skew> for (u32, i64, u64) {
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "clock-skew",
-    summary: "how far the clock of each endpoint is off, hop by hop",
+    summary: "measures the skew of each endpoint's clock, hop by hop",
     params: &[
         Param {
             name: "window",
-            meaning: "of how many last rounds the one of the least delay is used: 1 to 1024; 16 by default",
+            meaning: "last rounds of which the one with the least delay is used: 1 to 1024; 16 by default",
         },
-        Param { name: "hops", meaning: "true to be told each hop's skew beside their sum; false by default" },
+        Param { name: "hops", meaning: "true to report each hop's skew beside the sum; false by default" },
     ],
     made: Made::Filter(|name| named(name, ClockSkew)),
 };
@@ -141,7 +145,7 @@ impl FilterKind for ClockSkew {
     }
 }
 
-/// A round as this node saw it: the parent's probe when it came, and its own, that it sent on at once.
+/// A round at this node: the parent's probe, if there was one, and the probe that this node sent on at once.
 struct Round {
     own: Probe,
     parents: Option<Probe>,
@@ -187,7 +191,7 @@ impl Filter for Measuring {
     }
 
     fn down(&mut self, descent: Descent<'_>, out: &mut Vec<Bytes>) -> Result<()> {
-        // What the front-end sends has no probe in it: its node's clock is the one that all are held against.
+        // The front-end's packet contains no probe: the clock of its node is the reference for all others.
         let parents = if descent.payload.is_empty() { None } else { Some(Probe::decode(descent.payload)?) };
         let own = Probe { round: self.next_round, sent_ns: descent.now_ns };
         out.push(own.encode()?);
@@ -209,7 +213,7 @@ impl Measuring {
         self.rounds.iter().rposition(|round| round.own == probe)
     }
 
-    /// One more measurement of the hop to `child`, if it answers a probe of this node.
+    /// Records one more measurement of the hop to `child`, if it answers a probe of this node.
     fn take(&mut self, child: Source, answer: Answer, now_ns: u64) {
         if self.position(answer.probe).is_some()
             && let Some(offset) = Offset::of(&answer, now_ns)
@@ -218,11 +222,11 @@ impl Measuring {
         }
     }
 
-    /// Adds what `child` told, brought from its clock to this one.
+    /// Adds the skews that `child` reported, converted from its clock to this node's.
     fn add(&self, child: Source, reply: ClockSkews, told: &mut ClockSkews) {
         let Some(hop) = self.children.get(&child).and_then(Best::offset) else { return };
         if self.tells_hops {
-            // A child that tells none is of another version: its part of the way is one hop less.
+            // A child of an older version reports no hops. Its lists then contain only the hop to this child.
             let mut below = reply.hops.into_iter().chain(std::iter::repeat(Vec::new()));
             told.hops.extend(below.by_ref().take(reply.skews.len()).map(|mut hops| {
                 hops.insert(0, hop);

@@ -1,4 +1,4 @@
-//! Small trees of clocks that are off by known amounts: every estimate lies within its own bound.
+//! Tests small trees of clocks with known offsets: every estimate lies within its own bound.
 
 use super::*;
 use crate::filter::Piece;
@@ -27,7 +27,7 @@ fn skews(packet: &Bytes) -> Vec<Skew> {
     ClockSkews::decode(packet).unwrap().skews
 }
 
-/// One round over one hop: the child's clock is 1 s ahead, 2 ms down, 6 ms up.
+/// Runs one round over one hop. The child's clock is 1 s ahead; a packet takes 2 ms down and 6 ms up.
 fn round(parent: &mut dyn Filter, child: &mut dyn Filter, at_ns: u64) -> (Bytes, u64) {
     let ahead = 1_000 * MS;
     let probe = down(parent, &Bytes::new(), at_ns);
@@ -41,13 +41,13 @@ fn four_stamps_give_skew_and_bound() {
     let (mut parent, mut child) = (open(), open());
     let (reply, came_ns) = round(&mut *parent, &mut *child, 0);
     let packet = up(&mut *parent, Source::Child(0), reply, came_ns).expect("for the front-end");
-    // Off by half the difference of the two directions, within half of what both took.
+    // The skew is wrong by half the difference of the two directions, and the bound is half their sum.
     let expected = Skew { endpoint: 7, skew_ns: (1_000 * MS - 2 * MS) as i64, error_ns: 4 * MS + 1 };
     assert_eq!(skews(&packet), [expected]);
 }
 
 #[test]
-fn who_asks_is_told_each_hop_and_they_add_up() {
+fn reported_hops_add_up_to_the_skew() {
     let open = || ClockSkew.open(&Params { window: 16, hops: true }.encode().unwrap()).unwrap();
     let (mut root, mut inner, mut leaf) = (open(), open(), open());
     // Each clock is a second ahead of the one above it; a packet takes 1 ms down a hop and 3 ms up.
@@ -77,7 +77,7 @@ fn the_round_of_least_delay_is_used_while_it_is_in_the_window() {
 }
 
 #[test]
-fn replies_to_another_nodes_probe_are_passed_over() {
+fn replies_to_another_nodes_probe_are_ignored() {
     let (mut lost, mut parent, mut child) = (open(), open(), open());
     down(&mut *parent, &Bytes::new(), 17);
     let (reply, came_ns) = round(&mut *lost, &mut *child, 0);
@@ -96,7 +96,7 @@ fn a_lost_childs_rounds_are_forgotten() {
     assert_eq!(
         up(&mut *parent, Source::Child(0), late.encode().unwrap(), came_ns),
         None,
-        "nothing known of the hop"
+        "the hop has no measurement"
     );
 }
 
@@ -108,7 +108,7 @@ fn clocks_that_jump_give_no_measurement() {
     };
     assert_eq!(stamps(10, 15, 16, 20), Some(Offset { skew_ns: 0, error_ns: 9 / 2 + 1 }));
     assert_eq!(stamps(10, 15, 16, 9), None, "the reply came before the probe was sent");
-    assert_eq!(stamps(10, 16, 15, 20), None, "answered before it came");
+    assert_eq!(stamps(10, 16, 15, 20), None, "the reply was sent before the probe arrived");
     assert_eq!(stamps(0, u64::MAX, u64::MAX, 5), None, "584 years ahead");
 }
 
@@ -121,7 +121,7 @@ fn rounds_under_way_are_bounded() {
 }
 
 #[test]
-fn what_is_no_probe_and_no_reply_is_refused() {
+fn packets_that_are_neither_probe_nor_reply_are_refused() {
     let junk = || "junk".to_owned().encode().unwrap();
     let (mut filter, mut out) = (open(), Vec::new());
     assert!(filter.down(Descent { tag: 0, payload: &junk(), now_ns: 0 }, &mut out).is_err());

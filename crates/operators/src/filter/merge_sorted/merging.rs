@@ -1,4 +1,4 @@
-//! The merge itself: of all runs' next entries the least, again and again, until one may still be joined by others.
+//! The merge itself: takes the least of all runs' next entries, repeatedly, up to the floor.
 
 use super::run::{Floor, Position, Run};
 use super::{Combine, MergeSorted};
@@ -10,20 +10,21 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// What a merge gives.
+/// The result of a merge.
 pub(super) struct Merged {
     /// The chunks that go up.
     pub(super) chunks: Vec<Bytes>,
-    /// The greatest key in them.
+    /// The greatest key in the chunks.
     pub(super) last_key: Option<Bytes>,
-    /// Up to where each run has gone up.
+    /// The position in each run up to which its entries have gone up.
     pub(super) positions: Vec<Position>,
-    /// Whether the run that goes up ends with them.
+    /// Whether the output run ends with these chunks.
     pub(super) ends: bool,
 }
 
-/// Merges what is below `floor`, or all when there is none. The last chunk bears `last`: whether the run ends, and how
-/// many entries were late.
+/// Merges all entries below `floor`, or all entries if there is no floor.
+///
+/// The last chunk carries `last`: whether the run ends, and the number of late entries.
 pub(super) fn merge<'a>(
     runs: impl Iterator<Item = &'a Run>,
     floor: Option<&Floor>,
@@ -32,7 +33,7 @@ pub(super) fn merge<'a>(
 ) -> Result<Merged, FilterError> {
     let runs: Vec<&Run> = runs.collect();
     let mut positions: Vec<Position> = runs.iter().map(|run| run.start()).collect();
-    // the least key first; of equal ones, that of the first source
+    // The heap yields the least key first; of equal keys, the one of the first source.
     let mut heads: BinaryHeap<Reverse<(&[u8], usize)>> = BinaryHeap::with_capacity(runs.len());
     heads.extend((0..).zip(&runs).filter_map(|(at, run)| Some(Reverse((run.entry(run.start())?.0, at)))));
     while let Some(mut head) = heads.peek_mut() {
@@ -55,11 +56,11 @@ pub(super) fn merge<'a>(
 /// Gathers entries into chunks, or into one packet.
 pub(super) struct Writer<'a> {
     combine: Combine,
-    /// Bytes of a chunk; `None` for one packet of keys and values alone.
+    /// Bytes of a chunk; `None` writes one packet of keys and values only.
     chunk_bytes: Option<usize>,
     /// The type of a key.
     key: Type,
-    /// The sum of the key that is being read.
+    /// The current key and the sum of its values so far.
     sum: Option<(&'a [u8], i64)>,
     last_key: Option<&'a [u8]>,
     keys: Vec<u8>,
@@ -69,12 +70,12 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes chunks of a stream.
+    /// Creates a writer of a stream's chunks.
     pub(super) fn of_chunks(params: &MergeSorted) -> Self {
         Self::new(params.combine, Some(params.chunk_bytes as usize), Type::Blob)
     }
 
-    /// Writes one packet, with keys of this type.
+    /// Creates a writer of one packet with keys of type `key`.
     pub(super) fn whole(combine: Combine, key: Type) -> Self {
         Self::new(combine, None, key)
     }
@@ -93,7 +94,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes the next entry, whose key is no less than that of the one before.
+    /// Takes the next entry. Its key must not be less than the key before it.
     fn take(&mut self, key: &'a [u8], value: &[u8]) -> Result<(), FilterError> {
         self.last_key = Some(key);
         if self.combine == Combine::Keep {
@@ -122,14 +123,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Appends an entry whose value's length takes so many bytes, in a new chunk when this one is full.
+    /// Appends an entry whose value has a length prefix of `value_length` bytes. Starts a new chunk if this
+    /// one is full.
     fn append(&mut self, key: &[u8], value: &[u8], value_length: usize) {
         let entry_bytes = LENGTH + key.len() + value_length + value.len();
         let bytes = self.keys.len() + self.values.len() + entry_bytes;
         if self.count > 0 && self.chunk_bytes.is_some_and(|bytes_max| bytes > bytes_max) {
             self.write_chunk((false, 0));
         }
-        let length = |octets: &[u8]| (octets.len() as u32).to_le_bytes(); // no entry is longer than the packet it came in
+        let length = |octets: &[u8]| (octets.len() as u32).to_le_bytes(); // an entry is never longer than the packet that contained it
         self.keys.extend_from_slice(&length(key));
         self.keys.extend_from_slice(key);
         self.values.extend_from_slice(&length(value)[..value_length]);

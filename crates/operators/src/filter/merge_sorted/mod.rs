@@ -1,37 +1,42 @@
-//! Many sorted runs of key and value as one, chunk by chunk.
+//! Merges many sorted runs of keys and values into one, chunk by chunk.
 //!
 //! ```text
 //!  endpoints and nodes send chunks:   blobs keys │ blobs values │ u64 1 when the run ends │ u64 late
 //!                                     (combine sum: i64s instead of blobs)
 //!
-//!    endpoint 0   a c │ f …            what is less than every run's last key goes up,
-//!    endpoint 1   b b │ d …     ──▶    the rest waits for the next wave:  a b b │ …      held: c │ b d …
+//!    endpoint 0   a c │ f …            entries below every run's last key go up,
+//!    endpoint 1   b b │ d …     ──▶    the others wait for the next wave:  a b b │ …      held: c │ b d …
 //! ```
 //!
-//! **What goes up.** A run ascends, so nothing below its last key will come from it any more; at the last key itself
-//! something may. With every wave goes up whatever is less than the last key of *every* run that has not ended: all
-//! entries of a key together, or none yet. Nobody's run ends before it says so, so each source is wanted in each wave
-//! (`wait_for_all`): one that has nothing sends an empty chunk, and one whose run has ended goes on saying so. The
-//! filter does likewise: a chunk goes up with every wave, empty if need be.
+//! **Entries that go up.** The keys of a run ascend, so later entries of a run are never below its last key,
+//! but they may equal it. With every wave, all entries go up that are less than the last key of *every* run
+//! that has not ended. So either all entries of a key go up together, or none do yet. A run ends only when
+//! its source says so, so every source must send a chunk in each wave (`wait_for_all`). A source without new
+//! entries sends an empty chunk; a source whose run has ended repeats that it has ended. The filter does the
+//! same: it sends a chunk up with every wave, even an empty one.
 //!
-//! **When a child is lost.** Its heirs send again, from [`holds_from`](Filter::holds_from) on, what it may have sent up
-//! already. Since it sent each key whole and in order, what had come from it is exactly the entries up to its last key:
-//! what heirs send up to that key is left out, what follows is new, and until every heir has spoken nothing beyond
-//! that key goes up. Had the child's run ended, so have its heirs'. What had come from it and is still held here
-//! stays. So inner nodes may die at any time, and nothing is lost or counted twice; entries of endpoints that died
-//! with their node are missing from there on. (A wave of several packets must come whole or not at all, as core's do.)
+//! **When a child is lost.** Its heirs send again, from [`holds_from`](Filter::holds_from) on, entries that
+//! the lost child may have sent up already. The lost child sent each key whole and in order, so it delivered
+//! exactly the entries up to its last key. The filter therefore drops the heirs' entries up to that key and
+//! takes the entries after it as new. No entry beyond that key goes up until every heir has sent a chunk. If
+//! the child's run had ended, the heirs' runs have ended too. Entries that the child delivered and that are
+//! still held here stay. So inner nodes may die at any time, and no entry is lost or counted twice. Entries
+//! of endpoints that died with their node are missing from there on. (A wave of several packets must arrive
+//! whole or not at all, as core's waves do.)
 //!
-//! **Late entries.** A source that joins when greater keys have gone up is too late with those entries that are below,
-//! and one that joins after the end with all: they are left out, and counted in `late`.
+//! **Late entries.** If a source joins after greater keys have gone up, its entries up to the greatest of
+//! these keys are late. If it joins after the end, all its entries are late. Late entries are dropped and
+//! counted in `late`.
 //!
-//! **Bounded memory.** Runs whose keys lie far apart make the filter hold one while it waits for another. When more than
-//! `held_bytes_max` would be left after a wave has released what it can, the wave fails and nothing of it is kept; give
-//! endpoints runs of like distribution (hashed keys).
+//! **Bounded memory.** If the keys of two runs lie far apart, the filter must hold one run while it waits for
+//! the other. If more than `held_bytes_max` bytes would stay held after a wave has released all it can, the
+//! wave fails and none of its entries are kept. To avoid that, give the endpoints runs with similar
+//! distributions (hashed keys).
 //!
-//! Calls and pushes have no waves: there a run is one packet, and the same merge folds whole runs (`whole`).
+//! Calls and pushes have no waves. There a run is one packet, and the same merge folds whole runs (`whole`).
 //!
-//! Invariants: what goes up ascends, over all waves, and nothing follows its end; of a key, all or nothing has gone up;
-//! a wave that fails leaves no trace.
+//! Invariants: the output ascends over all waves, and no entry follows its end. Of each key, either all
+//! entries have gone up or none. A wave that fails changes no state.
 
 mod merging;
 mod run;
@@ -51,37 +56,34 @@ use whole::MergeWhole;
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "merge-sorted",
-    summary: "sorted runs of key and value, merged into one, chunk by chunk",
+    summary: "merges sorted runs of keys and values into one, chunk by chunk",
     params: &[
         Param {
             name: "combine",
-            meaning: "what becomes of equal keys: \"keep\" all entries, or the \"sum\" of their i64s; keep by default",
+            meaning: "treatment of equal keys: \"keep\" all entries, or \"sum\" their i64 values; keep by default",
         },
-        Param {
-            name: "chunk_bytes",
-            meaning: "bytes of a chunk that goes up: 64 to 16777216; 65536 by default",
-        },
+        Param { name: "chunk_bytes", meaning: "bytes of a chunk sent up: 64 to 16777216; 65536 by default" },
         Param {
             name: "held_bytes_max",
-            meaning: "bytes held of runs that wait for others after a wave, beyond which it fails: 1024 to 1073741824; 67108864 by default",
+            meaning: "most bytes of waiting runs held after a wave, else the wave fails: 1024 to 1073741824; 67108864 by default",
         },
     ],
     made: Made::Both(|name| named(name, Kind), plain::<MergeWhole>),
 };
 
-/// The most that `chunk_bytes` can be.
+/// Largest allowed `chunk_bytes`.
 pub const CHUNK_BYTES_MAX: u64 = 16 << 20;
-/// The most that `held_bytes_max` can be.
+/// Largest allowed `held_bytes_max`.
 pub const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// What becomes of entries with equal keys.
+/// The treatment of entries with equal keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Combine {
-    /// All stay, those of one source in their order; values are bytes.
+    /// Keeps all of them, in order for entries of the same source; values are bytes.
     #[default]
     Keep,
-    /// They become one with the sum of their values, which are `i64`.
+    /// Combines them into one entry with the sum of their values, which are `i64`.
     Sum,
 }
 
@@ -89,12 +91,13 @@ pub enum Combine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MergeSorted {
-    /// What becomes of entries with equal keys.
+    /// The treatment of entries with equal keys.
     pub combine: Combine,
-    /// Bytes of a chunk that goes up; an entry that is larger is a chunk of its own.
+    /// Bytes of a chunk that goes up; a larger entry is a chunk by itself.
     pub chunk_bytes: u64,
-    /// Bytes held of runs that wait for others after a wave, beyond which it fails: chunks as they came, and what is kept
-    /// beside each.
+    /// Most bytes of waiting runs that may be held after a wave; beyond it, the wave fails.
+    ///
+    /// Counts the received chunks and the bookkeeping of each.
     pub held_bytes_max: u64,
 }
 
@@ -104,14 +107,14 @@ impl Default for MergeSorted {
     }
 }
 
-/// A chunk of a run, for an endpoint to send: entries by ascending key, and whether the run ends with them.
+/// Builds a chunk for an endpoint to send: entries by ascending key, and whether the run ends with them.
 pub fn chunk<B: AsRef<[u8]>>(entries: &[(B, B)], ends: bool) -> Packet {
     let keys: Vec<&[u8]> = entries.iter().map(|(key, _)| key.as_ref()).collect();
     let values: Vec<&[u8]> = entries.iter().map(|(_, value)| value.as_ref()).collect();
     Row::new().blobs(&keys).blobs(&values).u64(u64::from(ends)).u64(0).packet()
 }
 
-/// As [`chunk`], of values that are to be summed.
+/// Builds a chunk as [`chunk`] does, with values to be summed.
 pub fn chunk_of_counts<B: AsRef<[u8]>>(entries: &[(B, i64)], ends: bool) -> Packet {
     let keys: Vec<&[u8]> = entries.iter().map(|(key, _)| key.as_ref()).collect();
     let values: Vec<i64> = entries.iter().map(|&(_, value)| value).collect();
@@ -131,13 +134,13 @@ struct Merger {
     state: State,
 }
 
-/// What the filter remembers from wave to wave.
+/// The state that the filter keeps from wave to wave.
 #[derive(Default)]
 struct State {
     runs: BTreeMap<Source, Run>,
-    /// The greatest key that went up.
+    /// The greatest key that has gone up.
     frontier: Option<Bytes>,
-    /// Whether the run that goes up has ended.
+    /// Whether the output run has ended.
     ended: bool,
 }
 
@@ -183,13 +186,13 @@ fn late_sum(late: u64, more: u64) -> Result<u64, FilterError> {
 }
 
 impl State {
-    /// How the runs of a wave's sources stand before it; `None` of one that is not known yet.
+    /// Records the state of the runs of a wave's sources before the wave; `None` for an unknown source.
     fn marks(&self, pieces: &[Piece]) -> Vec<(Source, Option<Mark>)> {
         let sources = pieces.chunk_by(|a, b| a.source == b.source).map(|of_one| of_one[0].source);
         sources.map(|source| (source, self.runs.get(&source).map(Run::mark))).collect()
     }
 
-    /// Takes back what a wave that failed has brought.
+    /// Undoes the changes of a failed wave.
     fn undo(&mut self, before: Vec<(Source, Option<Mark>)>) {
         for (source, mark) in before {
             match (self.runs.get_mut(&source), mark) {
@@ -199,7 +202,7 @@ impl State {
         }
     }
 
-    /// Takes a wave's chunks in, and merges what can go up; the runs still have it.
+    /// Takes in a wave's chunks and merges the entries that can go up. The runs still hold these entries.
     fn fold(&mut self, wave: Wave<'_>, params: &MergeSorted) -> Result<Merged, FilterError> {
         let mut late = 0;
         for piece in wave.pieces {
@@ -219,7 +222,7 @@ impl State {
         Ok(merged)
     }
 
-    /// Lets go of what goes up.
+    /// Releases the entries that go up.
     fn settle(&mut self, merged: Merged) -> Vec<Bytes> {
         for (run, position) in self.runs.values_mut().zip(merged.positions) {
             run.settle(position);
@@ -230,7 +233,7 @@ impl State {
         merged.chunks
     }
 
-    /// Takes a chunk in; gives how many of its entries are too late.
+    /// Takes in a chunk. Returns the number of its entries that are late.
     fn take(&mut self, from: Source, mut chunk: Chunk) -> Result<u64, FilterError> {
         let run = self.runs.entry(from).or_default();
         run.skip_repeated(&mut chunk);

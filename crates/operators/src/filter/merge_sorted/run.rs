@@ -1,7 +1,7 @@
-//! One source's run: the chunks that wait here, and what may still come.
+//! The run of one source: the chunks that wait here, and the lower bound of keys still to come.
 //!
-//! A chunk is the bytes that came, and a position in them; nothing is copied or indexed. Its keys are walked once when
-//! it comes, to see that they ascend, and once more when they go up.
+//! A chunk is the received bytes and a position in them; nothing is copied or indexed. Its keys are read once
+//! when it arrives, to check that they ascend, and once more when they go up.
 
 use super::Combine;
 use crate::filter::FilterError;
@@ -11,25 +11,27 @@ use crate::packet::{Packet, Type, Value};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Bytes of a value that is to be summed.
+/// Bytes of a value to be summed.
 const SUMMED_BYTES: usize = 8;
 
-/// Below what nothing more will come from a run. Ordered: the least of several floors is that of all runs together.
+/// The lower bound of the keys that a run may still send.
+///
+/// Floors are ordered: the least of several floors is the floor of all their runs together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Floor {
-    /// Anything may come.
+    /// Any key may come.
     Anything,
-    /// Nothing less than `key`, and nothing equal to it when `above`.
+    /// No key less than `key` will come, and if `above` is set, no key equal to it.
     Key {
-        /// The last key that came.
+        /// The last key received.
         key: Bytes,
-        /// What comes is greater, not only no less.
+        /// Later keys are greater than `key`, not only equal or greater.
         above: bool,
     },
 }
 
 impl Floor {
-    /// The same, once the key itself is whole.
+    /// Returns the same floor with `above` set: all entries of the key have arrived.
     fn above(self) -> Self {
         match self {
             Self::Anything => Self::Anything,
@@ -37,7 +39,7 @@ impl Floor {
         }
     }
 
-    /// Whether all entries of `key`, and of all lesser ones, are here.
+    /// Returns whether all entries of `key`, and of all lesser keys, have arrived.
     pub(super) fn is_beyond(&self, key: &[u8]) -> bool {
         match self {
             Self::Anything => false,
@@ -46,7 +48,7 @@ impl Floor {
     }
 }
 
-/// Where in a chunk the next entry is.
+/// The position of the next entry in a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     key_at: usize,
@@ -54,34 +56,33 @@ pub(super) struct Cursor {
     left: usize,
 }
 
-/// A chunk that came, less what of it has gone up.
+/// A received chunk, without the entries that have gone up.
 pub(super) struct Chunk {
     tag: u64,
-    /// How many bytes it keeps in memory, whatever has gone up of it.
+    /// Bytes that it keeps in memory, also for entries that have gone up.
     bytes: usize,
     combine: Combine,
     keys: Bytes,
     values: Bytes,
     next: Cursor,
-    /// Whether the run ends with it.
+    /// Whether the run ends with this chunk.
     ends: bool,
-    /// How many entries were too late below.
+    /// Number of entries that were late at the nodes below.
     pub(super) late: u64,
 }
 
 impl Chunk {
-    /// The chunk of a stream that a piece is.
+    /// Reads a piece as a chunk of a stream.
     pub(super) fn read(piece: &Piece, tag: u64, combine: Combine) -> Result<Self, FilterError> {
         let packet = Packet::read(&piece.payload).map_err(FilterError::packet(piece.source))?;
         let (values, wanted) = match combine {
             Combine::Keep => (
                 Type::Blobs,
-                "`blobs blobs u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
+                "`blobs blobs u64 u64` (keys, values, 1 if the run ends or else 0, late entries)",
             ),
-            Combine::Sum => (
-                Type::I64s,
-                "`blobs i64s u64 u64` (keys, values, 1 when the run ends or else 0, late entries)",
-            ),
+            Combine::Sum => {
+                (Type::I64s, "`blobs i64s u64 u64` (keys, values, 1 if the run ends or else 0, late entries)")
+            }
         };
         match (packet.u64(2), packet.u64(3)) {
             (Ok(ends @ 0..=1), Ok(late))
@@ -98,7 +99,7 @@ impl Chunk {
         }
     }
 
-    /// The run that is in the first two fields of a packet, and ends with it.
+    /// Reads the run in the first two fields of a packet; the run ends with this packet.
     pub(super) fn of(from: Source, packet: &Packet, wanted: &str) -> Result<Self, FilterError> {
         let mut fields = packet.values();
         let keys = match fields.next() {
@@ -130,7 +131,7 @@ impl Chunk {
         self.next.left == 0
     }
 
-    /// The entry at `cursor`: its key, and its value's octets.
+    /// Returns the key and the value's octets of the entry at `cursor`.
     pub(super) fn entry(&self, cursor: Cursor) -> Option<(&[u8], &[u8])> {
         if cursor.left == 0 {
             return None;
@@ -144,7 +145,7 @@ impl Chunk {
         Some((key, value))
     }
 
-    /// The cursor one entry on.
+    /// Returns the cursor of the next entry.
     pub(super) fn after(&self, cursor: Cursor) -> Cursor {
         let Some((key, value)) = self.entry(cursor) else { return cursor };
         let value_length = if self.combine == Combine::Keep { LENGTH } else { 0 };
@@ -155,7 +156,7 @@ impl Chunk {
         }
     }
 
-    /// Leaves out its entries up to `key`; gives how many.
+    /// Skips the entries up to and including `key`. Returns their number.
     pub(super) fn skip_up_to(&mut self, key: &[u8]) -> u64 {
         let before = self.next.left;
         while self.entry(self.next).is_some_and(|(next, _)| next <= key) {
@@ -164,12 +165,12 @@ impl Chunk {
         (before - self.next.left) as u64
     }
 
-    /// Leaves out all of its entries; gives how many.
+    /// Skips all entries. Returns their number.
     pub(super) fn skip_all(&mut self) -> u64 {
         std::mem::take(&mut self.next.left) as u64
     }
 
-    /// Its last key, when its keys ascend from `floor` on.
+    /// Returns the last key, after checking that the keys ascend from `floor` on.
     fn last_key(&self, from: Source, floor: &Floor) -> Result<Option<Bytes>, FilterError> {
         let mut last = match floor {
             Floor::Key { key, .. } => &key[..],
@@ -184,7 +185,7 @@ impl Chunk {
             last = key;
             cursor = self.after(cursor);
         }
-        // Copied: a part of the chunk would keep all of it in memory after it has gone up.
+        // The key is copied, because a slice would keep the whole chunk in memory after it has gone up.
         Ok((first > 0).then(|| Bytes::copy_from_slice(last)))
     }
 }
@@ -194,29 +195,29 @@ pub(super) fn unlike(from: Source, packet: &Packet, wanted: &str) -> FilterError
     FilterError::Format { from, given: packet.format(), wanted: wanted.into() }
 }
 
-/// Where in a run the next entry is: the how-manieth chunk of those that wait, and where in it.
+/// The position of the next entry in a run: the index of its waiting chunk, and the cursor in that chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     chunk: usize,
     cursor: Cursor,
 }
 
-/// What has come from a source and not gone up, and what may still come.
+/// The entries that a source has sent and that have not gone up, and the floor of its later entries.
 ///
-/// Invariant: no chunk that waits is empty.
+/// Invariant: no waiting chunk is empty.
 pub(super) struct Run {
     chunks: VecDeque<Chunk>,
-    /// What they keep in memory.
+    /// Bytes that the waiting chunks keep in memory.
     held_bytes: usize,
     floor: Floor,
     ended: bool,
-    /// Its source has sent something, be it an empty chunk.
+    /// Whether its source has sent a chunk, possibly an empty one.
     heard: bool,
-    /// Its source is lost: nothing comes any more, whatever its floor.
+    /// Whether its source is lost. Nothing more will come then, so its floor no longer counts.
     lost: bool,
 }
 
-/// How a run stood before a wave.
+/// The state of a run before a wave.
 pub(super) struct Mark {
     chunks: usize,
     held_bytes: usize,
@@ -226,7 +227,7 @@ pub(super) struct Mark {
 }
 
 impl Default for Run {
-    /// That of a source that has sent nothing.
+    /// The run of a source that has sent nothing.
     fn default() -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -240,22 +241,22 @@ impl Default for Run {
 }
 
 impl Run {
-    /// Whether its source has sent something.
+    /// Returns whether its source has sent a chunk.
     pub(super) fn was_heard(&self) -> bool {
         self.heard
     }
 
-    /// Whether none of its keys is known, not even by inheritance.
+    /// Returns whether none of its keys is known, not even an inherited one.
     pub(super) fn is_unheard(&self) -> bool {
         self.floor == Floor::Anything
     }
 
-    /// Below what nothing more will come; `None` when nothing comes at all.
+    /// Returns the lower bound of later keys, or `None` if nothing more will come.
     pub(super) fn floor(&self) -> Option<Floor> {
         (!self.ended && !self.lost).then(|| self.floor.clone())
     }
 
-    /// Leaves out of a chunk what the one whose heir this is had delivered.
+    /// Skips the entries of a chunk that the lost predecessor had already delivered.
     pub(super) fn skip_repeated(&self, chunk: &mut Chunk) {
         if let Floor::Key { key, above: true } = &self.floor {
             chunk.skip_up_to(key);
@@ -283,19 +284,20 @@ impl Run {
         Mark { chunks: self.chunks.len(), held_bytes, floor: self.floor.clone(), ended, heard }
     }
 
-    /// Makes it what it was, when since then nothing was done but [`take`](Self::take).
+    /// Restores the state at `mark`. Since then, only [`take`](Self::take) may have been called.
     pub(super) fn undo(&mut self, mark: Mark) {
         self.chunks.truncate(mark.chunks);
         (self.held_bytes, self.floor) = (mark.held_bytes, mark.floor);
         (self.ended, self.heard) = (mark.ended, mark.heard);
     }
 
-    /// What comes in its place when it is lost. It sent keys whole, so beyond its last key begins the new.
+    /// Returns the run of an heir. The lost source sent keys whole, so only keys above its last one are new.
     pub(super) fn heir(&self) -> Self {
         Self { floor: self.floor.clone().above(), ended: self.ended, ..Self::default() }
     }
 
-    /// Its source takes part, perhaps again: then it begins anew, and what it sends up to its last key has come already.
+    /// Marks that its source takes part. If it was lost, it begins anew and repeats entries up to its last
+    /// key.
     pub(super) fn join(&mut self) {
         if self.lost {
             let floor = std::mem::replace(&mut self.floor, Floor::Anything);
@@ -307,36 +309,38 @@ impl Run {
         self.lost = true;
     }
 
-    /// Whether there is no more reason to remember it.
+    /// Returns whether the run can be forgotten.
     pub(super) fn is_spent(&self) -> bool {
         self.lost && self.chunks.is_empty()
     }
 
-    /// What is kept in memory once all before `position` has gone up.
+    /// Returns the bytes that stay in memory once all entries before `position` have gone up.
     pub(super) fn held_bytes(&self, position: Position) -> usize {
         let gone: usize = self.chunks.iter().take(position.chunk).map(|chunk| chunk.bytes).sum();
         self.held_bytes - gone
     }
 
-    /// The tag of the oldest chunk that waits. A source that sends again does so under later tags than were its chunks'
-    /// own, so the first is not always the oldest.
+    /// Returns the tag of the oldest waiting chunk.
+    ///
+    /// A source that sends again uses later tags than the chunks originally had, so the first chunk is not
+    /// always the oldest.
     pub(super) fn holds_from(&self) -> Option<u64> {
         self.chunks.iter().map(|chunk| chunk.tag).min()
     }
 
-    /// The first entry that waits.
+    /// Returns the position of the first waiting entry.
     pub(super) fn start(&self) -> Position {
         let cursor =
             self.chunks.front().map_or(Cursor { key_at: 0, value_at: 0, left: 0 }, |chunk| chunk.next);
         Position { chunk: 0, cursor }
     }
 
-    /// The entry at `position`.
+    /// Returns the entry at `position`.
     pub(super) fn entry(&self, position: Position) -> Option<(&[u8], &[u8])> {
         self.chunks.get(position.chunk)?.entry(position.cursor)
     }
 
-    /// The position one entry on.
+    /// Returns the position of the next entry.
     pub(super) fn after(&self, position: Position) -> Position {
         let Some(chunk) = self.chunks.get(position.chunk) else { return position };
         let cursor = chunk.after(position.cursor);
@@ -347,7 +351,7 @@ impl Run {
         Position { chunk: next, cursor: self.chunks.get(next).map_or(cursor, |chunk| chunk.next) }
     }
 
-    /// Drops what lies before `position`.
+    /// Drops the entries before `position`.
     pub(super) fn settle(&mut self, position: Position) {
         self.held_bytes = self.held_bytes(position);
         self.chunks.drain(..position.chunk);

@@ -1,4 +1,4 @@
-//! Runs merge in any tree, whole and in order, whoever dies on the way.
+//! Tests that runs merge in any tree, whole and in order, even if nodes die on the way.
 
 use super::*;
 use crate::codec::Body;
@@ -6,7 +6,7 @@ use crate::filter::Piece;
 use crate::fold::laws;
 use proptest::prelude::*;
 
-/// The runs of endpoints 0.., each cut into chunks. Values say whose entry it is, so none can be mistaken for another.
+/// The runs of endpoints 0.., each cut into chunks. A value contains its endpoint, so all entries differ.
 type Runs = Vec<Vec<Vec<(Vec<u8>, Vec<u8>)>>>;
 
 fn runs(endpoints: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Runs> {
@@ -29,7 +29,8 @@ fn runs(endpoints: impl Into<proptest::collection::SizeRange>) -> impl Strategy<
     })
 }
 
-/// What endpoint number `endpoint` sends under `tag`: a chunk, and after its last one that it has ended.
+/// Returns the packet that `endpoint` sends under `tag`: a chunk, and after the last one an ended empty
+/// chunk.
 fn sent(runs: &Runs, endpoint: u32, tag: u64, combine: Combine) -> Bytes {
     let run = &runs[endpoint as usize];
     let entries = run.get(tag as usize).cloned().unwrap_or_default();
@@ -43,11 +44,11 @@ fn sent(runs: &Runs, endpoint: u32, tag: u64, combine: Combine) -> Bytes {
     }
 }
 
-/// A node of the trees below: its filter, and what it has sent up.
+/// A node of the test trees: its filter, and the packets it has sent up.
 struct Node {
     filter: Box<dyn Filter>,
     kept: Vec<Vec<Bytes>>,
-    /// What its parent was told with its last packets.
+    /// The `holds_from` that the node reported with its last packets.
     holds_from: Option<u64>,
 }
 
@@ -66,23 +67,26 @@ impl Node {
         out
     }
 
-    /// What it sends again to a new parent: what the lost one held, and what had not got through it.
+    /// Returns the packets it sends again to a new parent: those the lost parent held and those not
+    /// delivered.
     fn again(&self, holds_from: Option<u64>, undelivered: u64) -> Vec<Bytes> {
         let from = holds_from.unwrap_or(undelivered).min(undelivered) as usize;
         self.kept[from..].concat()
     }
 }
 
-/// Two inner nodes below the root, two leaves below each, endpoints on the leaves in turn; all by index.
+/// A tree of two inner nodes below the root and two leaves below each.
+///
+/// Endpoints are assigned to the leaves in turn. Nodes are addressed by index.
 struct Tree {
     root: Node,
     inner: Vec<Option<Node>>,
     leaves: Vec<Node>,
-    /// What the root calls its children: inner nodes 0 and 1, and 10 + leaf for those it adopted.
+    /// Leaves that the root has adopted. The root numbers its children 0 and 1 (inner nodes) and 10 + leaf.
     adopted: Vec<usize>,
 }
 
-/// When an inner node dies: its last wave, and whether that still gets to the root.
+/// The death of an inner node: its last wave, and whether that wave still reaches the root.
 type Death = Option<(u64, bool)>;
 
 impl Tree {
@@ -144,12 +148,13 @@ impl Tree {
                     packets.into_iter().map(move |packet| (heir, packet))
                 })
                 .collect();
-            // The wave may be waiting for the lost node, and then it is its heirs' wave too; or it is over.
+            // Either the wave still waits for the lost node and continues with its heirs, or it is already
+            // over.
             let is_over = undelivered > tag || tag % 2 == 1;
             if is_over {
                 out.extend(self.root.wave(tag, std::mem::take(&mut pieces)));
             }
-            heirs.iter().for_each(|&heir| self.root.filter.joined(heir)); // core says both, in this order
+            heirs.iter().for_each(|&heir| self.root.filter.joined(heir)); // core calls both, in this order
             self.root.filter.replaced(Source::Child(inner as u32), &heirs);
             pieces.extend(again);
             self.adopted.extend(leaves);
@@ -160,7 +165,7 @@ impl Tree {
         out
     }
 
-    /// Everyone is told whom to wait for, as by core.
+    /// Announces all sources to their filters, as core does.
     fn join(&mut self, endpoints: u32) {
         for endpoint in 0..endpoints {
             self.leaves[endpoint as usize % 4].filter.joined(Source::Endpoint(endpoint));
@@ -176,7 +181,7 @@ impl Tree {
         let last = runs.iter().map(Vec::len).max().unwrap_or(0) as u64;
         let waves = (0..=last).flat_map(|tag| self.wave(tag, runs, deaths, combine));
         let packets: Vec<Packet> = waves.map(|packet| Packet::read(&packet).unwrap()).collect();
-        assert_eq!(self.root.filter.holds_from(), None, "nothing is left behind");
+        assert_eq!(self.root.filter.holds_from(), None, "the root must hold no entries at the end");
         packets
     }
 }
@@ -197,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn every_entry_comes_once_and_in_order_whoever_dies(
+    fn every_entry_comes_once_and_in_order_despite_deaths(
         runs in runs(4..9),
         deaths in deaths(),
         chunk_bytes in 64u64..200,
@@ -210,12 +215,12 @@ proptest! {
         all.sort();
         came.sort();
         prop_assert_eq!(came, all);
-        prop_assert!(packets.iter().all(|packet| packet.u64(3) == Ok(0)), "nothing was late");
-        prop_assert_eq!(packets.last().unwrap().u64(2), Ok(1), "and it ends");
+        prop_assert!(packets.iter().all(|packet| packet.u64(3) == Ok(0)), "no entry may be late");
+        prop_assert_eq!(packets.last().unwrap().u64(2), Ok(1), "the run must end");
     }
 
     #[test]
-    fn sums_have_each_key_once_whoever_dies(runs in runs(4..9), deaths in deaths()) {
+    fn sums_have_each_key_once_despite_deaths(runs in runs(4..9), deaths in deaths()) {
         let params = MergeSorted { combine: Combine::Sum, ..MergeSorted::default() };
         let packets = Tree::new(&params).run(&runs, &deaths, Combine::Sum);
         let mut wanted = BTreeMap::<Vec<u8>, i64>::new();
@@ -257,7 +262,7 @@ impl Pair {
         Ok(out.iter().map(|packet| Packet::read(packet).unwrap()).collect())
     }
 
-    /// The keys that come up, joined; and how many were late.
+    /// Sends a wave and returns the keys that come up, joined, and the number of late entries.
     fn keys(&mut self, pieces: &[(u32, &[&str], bool)]) -> (String, u64) {
         let packets = self.wave(pieces).unwrap();
         let keys = entries(&packets).into_iter().map(|(key, _)| String::from_utf8(key).unwrap()).collect();
@@ -266,7 +271,7 @@ impl Pair {
 }
 
 #[test]
-fn what_may_still_be_joined_waits() {
+fn entries_wait_while_equal_keys_may_still_come() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["a", "c"], false), (1, &["b", "b"], false)]), ("a".into(), 0));
     assert_eq!(pair.0.holds_from(), Some(0));
@@ -281,21 +286,21 @@ fn a_source_that_is_gone_is_not_waited_for() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["a", "x"], false), (1, &["b", "c"], false)]), ("ab".into(), 0));
     pair.0.replaced(Source::Endpoint(1), &[]);
-    // what it had delivered still comes
+    // Entries that it had delivered still come up.
     assert_eq!(pair.keys(&[(0, &["y"], false)]), ("cx".into(), 0));
 }
 
 #[test]
-fn who_comes_too_late_is_counted_and_harms_nobody() {
+fn late_entries_are_dropped_and_counted() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["c", "f"], false)]), ("c".into(), 0));
     assert_eq!(pair.keys(&[(0, &["g"], false), (1, &["a", "c", "d", "e"], false)]), ("d".into(), 2));
     assert_eq!(pair.keys(&[(0, &[], true), (1, &["h"], true)]), ("efgh".into(), 0));
-    assert_eq!(pair.keys(&[(2, &["i"], true)]), (String::new(), 1), "the run that went up has ended");
+    assert_eq!(pair.keys(&[(2, &["i"], true)]), (String::new(), 1), "the output run has ended");
 }
 
 #[test]
-fn a_run_that_descends_or_goes_on_after_its_end_is_refused() {
+fn a_run_that_descends_or_continues_after_its_end_is_refused() {
     let mut pair = Pair::new(MergeSorted::default());
     let refused = pair.wave(&[(0, &["b", "a"], false)]).unwrap_err().to_string();
     assert_eq!(
@@ -305,13 +310,13 @@ fn a_run_that_descends_or_goes_on_after_its_end_is_refused() {
     assert_eq!(pair.keys(&[(0, &["b"], false), (1, &["c"], true)]).0, "");
     assert!(pair.wave(&[(0, &["a"], false)]).is_err());
     let refused = pair.wave(&[(1, &["d"], true)]).unwrap_err().to_string();
-    assert_eq!(refused, "merge-sorted: endpoint 1 sends entries after it has said that its run ends");
-    // nothing of the failed waves is left
+    assert_eq!(refused, "merge-sorted: endpoint 1 sends entries after the end of its run");
+    // The failed waves have left no entries behind.
     assert_eq!(pair.keys(&[(0, &[], true), (1, &[], true)]).0, "bc");
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_bytes_are_bounded() {
     let mut pair = Pair::new(MergeSorted { held_bytes_max: 1500, ..MergeSorted::default() });
     let long = "y".repeat(400);
     assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["a"], false)]).0, "");
@@ -322,7 +327,7 @@ fn what_waits_is_bounded() {
 }
 
 #[test]
-fn a_wave_that_releases_what_waits_is_taken_at_the_limit() {
+fn a_wave_that_releases_waiting_entries_is_taken_at_the_limit() {
     let mut pair = Pair::new(MergeSorted { held_bytes_max: 1500, ..MergeSorted::default() });
     let (long, longer) = ("y".repeat(400), "z".repeat(500));
     assert_eq!(pair.keys(&[(0, &[&long], false), (1, &["a"], false)]).0, "");
@@ -332,7 +337,7 @@ fn a_wave_that_releases_what_waits_is_taken_at_the_limit() {
 }
 
 #[test]
-fn chunks_of_hardly_any_bytes_are_not_free() {
+fn small_chunks_count_their_bookkeeping_bytes() {
     let mut pair = Pair::new(MergeSorted { held_bytes_max: 1024, ..MergeSorted::default() });
     pair.0.joined(Source::Endpoint(1));
     let refused = (0..20).find_map(|_| pair.wave(&[(0, &["k"], false)]).err()).expect("a wave is refused");
@@ -340,7 +345,7 @@ fn chunks_of_hardly_any_bytes_are_not_free() {
 }
 
 #[test]
-fn nothing_follows_the_end_whoever_joins_after_it() {
+fn entries_after_the_end_are_late_for_every_new_source() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["a"], true)]), ("a".into(), 0));
     pair.0.joined(Source::Endpoint(1));
@@ -348,21 +353,25 @@ fn nothing_follows_the_end_whoever_joins_after_it() {
         let packets = pair.wave(&[(0, &[], true), (1, keys, false)]).unwrap();
         assert!(entries(&packets).is_empty());
         let last = packets.last().unwrap();
-        assert_eq!((last.u64(2), last.u64(3)), (Ok(1), Ok(late)), "it has ended, and stays so");
+        assert_eq!((last.u64(2), last.u64(3)), (Ok(1), Ok(late)), "the run must stay ended");
     }
 }
 
 #[test]
-fn who_is_known_to_take_part_is_waited_for() {
+fn joined_sources_are_waited_for() {
     let mut pair = Pair::new(MergeSorted::default());
     (0..2).for_each(|endpoint| pair.0.joined(Source::Endpoint(endpoint)));
-    assert_eq!(pair.keys(&[(0, &["b", "d"], false)]), (String::new(), 0), "the other's first packet is lost");
+    assert_eq!(
+        pair.keys(&[(0, &["b", "d"], false)]),
+        (String::new(), 0),
+        "the first packet of the other endpoint is lost"
+    );
     assert_eq!(pair.keys(&[(0, &["e"], false), (1, &["a"], false)]), (String::new(), 0));
     assert_eq!(pair.keys(&[(0, &[], true), (1, &["c"], true)]), ("abcde".into(), 0));
 }
 
 #[test]
-fn heirs_that_are_said_to_join_first_begin_where_the_lost_one_was() {
+fn heirs_that_join_before_the_replacement_inherit_the_position() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["a", "c"], false), (1, &["b", "x"], false)]), ("ab".into(), 0));
     pair.0.joined(Source::Endpoint(2));
@@ -371,7 +380,7 @@ fn heirs_that_are_said_to_join_first_begin_where_the_lost_one_was() {
 }
 
 #[test]
-fn who_comes_back_begins_anew_and_counts_once() {
+fn a_returning_source_begins_anew_and_counts_once() {
     let mut pair = Pair::new(MergeSorted::default());
     assert_eq!(pair.keys(&[(0, &["a", "c"], false), (1, &["b"], false)]), ("a".into(), 0));
     pair.0.replaced(Source::Endpoint(0), &[]);
@@ -389,22 +398,19 @@ fn packets_that_are_no_chunks_and_sums_that_overflow_are_refused() {
     };
     let keep = up(&[chunk(&[("a", "b")], true)]);
     assert!(
-        keep.starts_with("merge-sorted: endpoint 0 sends `blobs blobs u64 u64`, where `blobs i64s u64 u64`"),
+        keep.starts_with("merge-sorted: endpoint 0 sends `blobs blobs u64 u64`, but `blobs i64s u64 u64`"),
         "{keep}"
     );
     let most = chunk_of_counts(&[("k", i64::MAX)], true);
     let one = chunk_of_counts(&[("k", 1)], true);
-    assert_eq!(
-        up(&[most, one]),
-        "merge-sorted: overflow: the sum of key \"k\" is outside of what 64 bits hold"
-    );
+    assert_eq!(up(&[most, one]), "merge-sorted: overflow: the sum of key \"k\" does not fit into 64 bits");
     let lopsided = Row::new().blobs(&[b"a"]).i64s(&[1, 2]).u64(0).u64(0).packet();
     assert_eq!(
         up(&[lopsided]),
         "merge-sorted: field 1 of endpoint 0 has 2 elements, where the others have 1"
     );
     let unclear = Row::new().blobs(&[b"a"]).i64s(&[1]).u64(2).u64(0).packet();
-    assert!(up(&[unclear]).contains("1 when the run ends or else 0"));
+    assert!(up(&[unclear]).contains("1 if the run ends or else 0"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Whole runs, each of which is one packet: the reduce of calls and pushes.
+//! The merge of whole runs, each of which is one packet: the reduce of calls and pushes.
 //!
-//! A packet is `blobs blobs`, `strs blobs`, `blobs i64s` or `strs i64s`, keys and values. Of equal keys, blobs are all kept
-//! and whole numbers are added.
+//! A packet is `blobs blobs`, `strs blobs`, `blobs i64s` or `strs i64s`: keys and values. For equal keys, all
+//! blobs are kept, and whole numbers are added.
 
 use super::Combine;
 use super::merging::{self, Writer};
@@ -11,7 +11,7 @@ use crate::fold::{FilterError, Fold, Piece};
 use crate::packet::{Packet, Type};
 use bytes::Bytes;
 
-/// The formats of a run.
+/// The accepted formats of a run.
 const FORMATS: [[Type; 2]; 4] = [
     [Type::Blobs, Type::Blobs],
     [Type::Strs, Type::Blobs],
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_merged_by_key_and_counts_of_a_key_are_one() {
+    fn runs_are_merged_by_key_and_counts_are_added() {
         let both = merged([counts(&["a", "c"], &[1, 2]), counts(&["a", "b"], &[10, 5])]).unwrap();
         assert_eq!(both, counts(&["a", "b", "c"], &[11, 5, 2]).packet());
         let blobs = |keys: &[&[u8]], values: &[&[u8]]| Row::new().blobs(keys).blobs(values);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_refused() {
+    fn packets_that_are_no_runs_are_refused() {
         let why = |a: Row, b: Row| merged([a, b]).unwrap_err().to_string();
         let one = counts(&["a"], &[1]);
         let descending = why(one.clone(), counts(&["b", "a"], &[1, 2]));
@@ -84,11 +84,9 @@ mod tests {
         assert!(
             why(counts(&["b"], &[1, 2]), one.clone()).contains("has 2 elements, where the others have 1")
         );
-        assert!(
-            why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, where `blobs blobs`, ")
-        );
+        assert!(why(one.clone(), Row::new().i64(3)).starts_with("child 1 sends `i64`, but `blobs blobs`, "));
         let unlike = why(one.clone(), Row::new().blobs(&[b"a"]).i64s(&[1]));
-        assert_eq!(unlike, "child 1 sends `blobs i64s`, where `strs i64s`, as others send, is wanted");
+        assert_eq!(unlike, "child 1 sends `blobs i64s`, but `strs i64s`, as others send, is expected");
         assert!(why(counts(&["a"], &[i64::MAX]), one).starts_with("overflow: the sum of key"));
     }
 }

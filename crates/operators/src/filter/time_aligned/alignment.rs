@@ -1,36 +1,36 @@
-//! Who has filled which interval, and with what: the state of one node's `time-aligned`.
+//! The state of one node's `time-aligned`: the sources, the intervals they have filled, and the amounts.
 //!
-//! A source's samples come in the order of time, so all intervals before its watermark are filled, and only
-//! the one its watermark lies in is filled in part. That one is kept with the source; the filled ones are
-//! reduced into what all sources share. So memory is one row of metrics per source and one per waiting
-//! interval, whatever the samples.
+//! The samples of a source arrive in order of time. So a source has filled all intervals before its
+//! watermark, and only the interval that contains the watermark is filled in part. The partial interval is
+//! kept with the source. Filled intervals are reduced into rows that all sources share. Memory is therefore
+//! one row of metrics per source and one per waiting interval, independent of the number of samples.
 
 use super::packets::{Aligned, Metrics, Sample};
 use super::{Params, Reduction, Source};
 use crate::fold::Extremes;
 use std::collections::BTreeMap;
 
-/// What a source adds.
+/// The contribution of one source.
 pub(super) enum Contribution {
-    /// An endpoint's sample, over whatever interval.
+    /// An endpoint's sample, over an interval of any position and length.
     Part(Sample),
     /// A child's whole contribution to one output interval.
     Whole(Aligned),
 }
 
-/// The amounts of one output interval: one source's, or several reduced.
+/// The amounts of one output interval, of one source or reduced over several.
 struct Amounts {
     values: Vec<f64>,
     endpoints: u32,
-    /// The oldest tag of which something is in here.
+    /// The oldest tag with a contribution in it.
     tag: u64,
 }
 
-/// One source's way through time.
+/// The progress of one source through time.
 struct Track {
-    /// Up to where it is counted.
+    /// Time up to which the source has been counted.
     watermark_ns: u64,
-    /// What it has given to the interval that the watermark lies in.
+    /// Its amounts for the interval that contains the watermark.
     part: Option<Amounts>,
     /// Whether it has sent anything.
     heard: bool,
@@ -46,9 +46,9 @@ impl Track {
 pub(super) struct Alignment {
     params: Params,
     tracks: BTreeMap<Source, Track>,
-    /// Intervals that somebody filled, by number: from number · `interval_ns` on.
+    /// Intervals that at least one source has filled, by number: each begins at number · `interval_ns`.
     open: BTreeMap<u64, Amounts>,
-    /// Everything before has gone up, or was given up.
+    /// All intervals before this time have gone up or were abandoned.
     closed_to_ns: u64,
 }
 
@@ -61,32 +61,32 @@ impl Alignment {
         &self.params
     }
 
-    /// `source` is waited for from now on, from the oldest interval that has not gone up.
+    /// Waits for `source` from now on, beginning with the oldest interval that has not gone up.
     pub(super) fn join(&mut self, source: Source) {
         self.tracks.entry(source).or_insert(Track::from(self.closed_to_ns));
     }
 
-    /// `lost` is no longer waited for; `heirs` are, from where `lost` was counted up to.
+    /// Stops waiting for `lost`. Waits for `heirs` instead, from the watermark of `lost` on.
     pub(super) fn replace(&mut self, lost: Source, heirs: &[Source]) {
-        self.join(lost); // one that was never heard is replaced as well
+        self.join(lost); // a source that never sent anything can be replaced too
         let Some(track) = self.tracks.remove(&lost) else { return };
         let watermark_ns = track.watermark_ns.max(self.closed_to_ns);
         self.leave_behind(track);
         for &heir in heirs {
             let heir = self.tracks.entry(heir).or_insert(Track::from(watermark_ns));
             if !heir.heard {
-                heir.watermark_ns = watermark_ns; // it may have joined before it was known whose heir it is
+                heir.watermark_ns = watermark_ns; // an heir joins just before it is announced as an heir
             }
         }
     }
 
-    /// The oldest tag of which something is still in here.
+    /// Returns the oldest tag with data that is still held here.
     pub(super) fn oldest_tag(&self) -> Option<u64> {
         let parts = self.tracks.values().filter_map(|track| track.part.as_ref());
         self.open.values().chain(parts).map(|amounts| amounts.tag).min()
     }
 
-    /// Takes a contribution, which is known to be one of this stream.
+    /// Takes a contribution that has been checked to fit this stream.
     pub(super) fn take(&mut self, source: Source, contribution: &Contribution, tag: u64) {
         self.join(source);
         let Some(mut track) = self.tracks.remove(&source) else { return };
@@ -105,7 +105,7 @@ impl Alignment {
             return; // all of it has been counted
         }
         if at / interval_ns > track.watermark_ns / interval_ns {
-            self.fill(track); // nothing was sampled in between, which is an amount of nothing
+            self.fill(track); // the gap between the samples counts as an amount of zero
         }
         let length_ns = (sample.end_ns - sample.start_ns) as f64;
         while at < sample.end_ns {
@@ -121,7 +121,7 @@ impl Alignment {
             for (amount, value) in part.values.iter_mut().zip(&sample.values.0) {
                 *amount += value * share;
             }
-            track.watermark_ns = at; // the interval that `fill` takes the part for
+            track.watermark_ns = at; // `fill` closes the interval that contains the watermark
             if until == interval_end {
                 self.fill(track);
             }
@@ -132,7 +132,7 @@ impl Alignment {
 
     fn take_aligned(&mut self, track: &mut Track, aligned: &Aligned, tag: u64) {
         if aligned.start_ns < track.watermark_ns.max(self.closed_to_ns) {
-            return; // it has been counted, or is too late
+            return; // it has been counted, or it is too late
         }
         let mut values = aligned.values.0.clone();
         if self.params.reduce == Reduction::Average {
@@ -143,14 +143,15 @@ impl Alignment {
         track.watermark_ns = aligned.end_ns;
     }
 
-    /// The interval that the watermark lies in gets no more from this source.
+    /// Closes the interval of the watermark for this source: it adds nothing more to it.
     fn fill(&mut self, track: &mut Track) {
         if let Some(part) = track.part.take() {
             self.reduce(track.watermark_ns / self.params.interval_ns, part);
         }
     }
 
-    /// The interval that `track` filled in part is closed without the rest, or the source is gone.
+    /// Abandons the interval that `track` filled in part. The interval is closed without the rest, or the
+    /// source is gone.
     fn leave_behind(&mut self, mut track: Track) {
         if self.params.reduce == Reduction::Sum {
             self.fill(&mut track);
@@ -172,7 +173,7 @@ impl Alignment {
         }
     }
 
-    /// The oldest interval, if everyone has filled it, or too many wait behind it.
+    /// Returns the oldest interval if every source has filled it, or if too many intervals wait behind it.
     pub(super) fn next_filled(&mut self) -> Option<Aligned> {
         let interval_ns = self.params.interval_ns;
         let &oldest = self.open.first_key_value()?.0;
@@ -184,7 +185,7 @@ impl Alignment {
         if !filled {
             self.leave_everyone_behind(end_ns);
         }
-        // Someone left behind may have brought in an interval that is older still: that one goes first.
+        // A source left behind may have added a part to an even older interval, which then goes first.
         let (interval, mut amounts) = self.open.pop_first()?;
         let (start_ns, end_ns) =
             (interval * interval_ns, interval.saturating_add(1).saturating_mul(interval_ns));
@@ -196,7 +197,7 @@ impl Alignment {
         Some(Aligned { start_ns, end_ns, endpoints, values })
     }
 
-    /// Nobody is waited for up to `end_ns`.
+    /// Stops waiting for all sources up to `end_ns`.
     fn leave_everyone_behind(&mut self, end_ns: u64) {
         let late: Vec<Source> = self
             .tracks

@@ -1,5 +1,4 @@
-//! Samples of different clocks' intervals, aligned to the same intervals and reduced (MRNet §3.2, figures 5b,
-//! 6).
+//! Aligns samples over different intervals to common intervals and reduces them (MRNet §3.2, figures 5b, 6).
 //!
 //! ```text
 //!   endpoint a   ├────4────┤├────────9────────┤├───…       amounts over intervals of the endpoint's own
@@ -8,30 +7,31 @@
 //!                  4 + 9·(share in I)   9·(the rest) + …    then reduced over a, b
 //! ```
 //!
-//! A sample is an amount (of time used, bytes sent, faults taken) and the interval it was gathered over. The
-//! output intervals are the multiples of `interval_ns` since the Unix epoch, so all nodes of a tree have the
-//! same. A sample gives each interval it overlaps the share of its values that falls within, by length; the
-//! rest goes to the next. Once every live source has filled an interval, up to its end, the amounts are
-//! reduced and go up as one [`Aligned`]; a parent takes it as its child's whole contribution to that
-//! interval. No amount is lost by rounding: the shares of a sample add up to it, but for floating-point's
-//! last places.
+//! A sample is an amount (of time used, bytes sent, faults taken) and the interval over which it was
+//! gathered. The output intervals are the multiples of `interval_ns` since the Unix epoch, so all nodes of a
+//! tree use the same intervals. A sample is divided among the output intervals it overlaps, in proportion to
+//! the length of the overlap. Once every live source has filled an interval up to its end, the amounts are
+//! reduced and go up as one [`Aligned`]. The parent takes it as its child's whole contribution to that
+//! interval. Rounding loses no amount: the shares of a sample add up to the sample, except for the last
+//! digits of floating-point arithmetic.
 //!
 //! Invariants:
-//! - A source is counted up to its *watermark* and never below it again: what it sends twice is cut off
-//!   proportionally, what is behind the watermark is dropped.
-//! - A packet for an interval goes up once, and intervals in ascending order; those nobody has a sample in
-//!   are left out.
-//! - Nobody is far ahead: an interval that begins more than `intervals_max` intervals after this node's clock is refused.
-//!   One wrong clock would otherwise close the intervals of all others, which wait for nobody once too many are open.
-//! - What is held is bounded: for each source the one interval its watermark lies in, and `intervals_max`
-//!   intervals that wait for someone. When one more would be opened, the oldest is closed with those who
-//!   filled it; who had not has that interval's end for a watermark, so what it sends later for it is lost,
-//!   as `endpoints` shows.
-//! - Of a source that goes away or is left behind, the interval it filled in part: a sum takes the part, so
-//!   nothing that came is lost; average, least and greatest leave it out, for a part would pass for a low
-//!   value.
-//! - A lost child's heirs begin at its watermark (they send again what it may have held), so nothing counts
-//!   twice and nothing is left out.
+//! - A source is counted up to its *watermark* and never below it again. If it repeats a sample, the counted
+//!   part is cut off proportionally, and data behind the watermark is dropped.
+//! - Each interval goes up in one packet, and intervals go up in ascending order. Intervals without any
+//!   sample are left out.
+//! - A source can't run far ahead: an interval that begins more than `intervals_max` intervals after this
+//!   node's clock is refused. Otherwise, one wrong clock would close the intervals of all other sources,
+//!   because the oldest intervals are closed once too many are open.
+//! - Memory is bounded: for each source, the one interval that contains its watermark, and `intervals_max`
+//!   waiting intervals. If one more would be opened, the oldest is closed with the sources that have filled
+//!   it. The watermark of every other source moves to the end of that interval, so their later samples for it
+//!   are lost; `endpoints` shows that.
+//! - If a source goes away or is left behind, a sum includes the interval that it filled in part, so no
+//!   received amount is lost. Average, least and greatest leave that part out, because it would look like a
+//!   low value.
+//! - The heirs of a lost child begin at its watermark and send again the data that it may have held. So no
+//!   amount counts twice, and none is left out.
 
 mod alignment;
 mod packets;
@@ -48,17 +48,17 @@ use serde::{Deserialize, Serialize};
 
 pub use packets::{Aligned, Metrics, Sample};
 
-/// How many metrics a sample may have at most.
+/// Most metrics that a sample may have.
 pub const METRICS_MAX: u32 = 4096;
 
-/// How many intervals may wait for someone at most.
+/// Most intervals that may wait for sources.
 pub const INTERVALS_MAX: u32 = 4096;
 
 /// The filter `time-aligned`: endpoints send [`Sample`]s, the front-end gets [`Aligned`] intervals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeAligned;
 
-/// What becomes of the amounts of one interval.
+/// The reduction of the amounts of one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reduction {
@@ -72,7 +72,7 @@ pub enum Reduction {
     Max,
 }
 
-/// What a stream says about it; `interval_ns` it must say.
+/// The parameters of a stream; `interval_ns` is required.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Params {
@@ -90,14 +90,14 @@ impl Default for Params {
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "time-aligned",
-    summary: "amounts over intervals, aligned to common ones and reduced",
+    summary: "aligns amounts over intervals to common intervals and reduces them",
     params: &[
-        Param { name: "interval_ns", meaning: "the length of an output interval; must be given" },
+        Param { name: "interval_ns", meaning: "length of an output interval in ns; required" },
         Param { name: "metrics", meaning: "figures in a sample; 1 by default" },
         Param { name: "reduce", meaning: "sum, average, min or max; sum by default" },
         Param {
             name: "intervals_max",
-            meaning: "intervals that wait for who is behind, and that a sample may be ahead: 1 to 4096; 64 by default",
+            meaning: "most intervals that wait for late sources, and that a sample may be ahead: 1 to 4096; 64 by default",
         },
     ],
     made: Made::Filter(|name| named(name, TimeAligned)),
@@ -107,7 +107,9 @@ impl FilterKind for TimeAligned {
     fn open(&self, params: &Bytes) -> Result<Box<dyn Filter>> {
         let params: Params = read(params)?;
         if params.interval_ns == 0 {
-            return Err(FilterError::parameter("interval_ns", "an output interval has at least 1 ns").into());
+            return Err(
+                FilterError::parameter("interval_ns", "an output interval must have at least 1 ns").into()
+            );
         }
         within("metrics", params.metrics, 1..=METRICS_MAX)?;
         within("intervals_max", params.intervals_max, 1..=INTERVALS_MAX)?;
@@ -119,12 +121,13 @@ struct Aligning(Alignment);
 
 impl Filter for Aligning {
     fn up(&mut self, wave: Wave<'_>, out: &mut Vec<Bytes>) -> Result<()> {
-        // All are read before any is taken, so that a bad one leaves the filter as it was.
+        // Reads all pieces before taking any, so that an invalid one leaves the filter unchanged.
         let mut contributions = Vec::with_capacity(wave.pieces.len());
         for piece in wave.pieces {
             contributions.push((piece.source, self.contribution(piece, wave.now_ns)?));
         }
-        // And all are taken before any interval is closed, so that who comes for the first time is waited for.
+        // Takes all contributions before closing any interval, so that intervals wait for sources that are
+        // new in this wave.
         for (source, contribution) in contributions {
             self.0.take(source, &contribution, wave.tag);
         }

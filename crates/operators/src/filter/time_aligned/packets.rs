@@ -1,7 +1,8 @@
-//! What travels: samples from endpoints, aligned intervals from nodes.
+//! The packets of `time-aligned`: samples from endpoints, aligned intervals from nodes.
 //!
-//! Metrics are one byte string of little-endian `f64`s, so that a sample of 32 metrics is read by one copy;
-//! an array of numbers, or one number, is taken too, for whoever writes a sample by hand; so is a typed packet.
+//! Metrics are one byte string of little-endian `f64`s, so that reading a sample of 32 metrics takes one
+//! copy. For samples written by hand, an array of numbers or a single number is accepted too, and so is a
+//! typed packet.
 
 use super::Params;
 use crate::error::{OperatorError, Result};
@@ -13,36 +14,36 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What an endpoint sends: amounts, and the interval they were gathered over.
+/// An endpoint's packet: amounts, and the interval over which they were gathered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Where the interval begins, in ns since the Unix epoch.
+    /// Start of the interval, in ns since the Unix epoch.
     pub start_ns: u64,
-    /// Where it ends; not part of it.
+    /// End of the interval (exclusive).
     pub end_ns: u64,
-    /// The amounts, one a metric.
+    /// The amounts, one per metric.
     pub values: Metrics,
 }
 
-/// What goes up: one output interval.
+/// A node's packet: one output interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aligned {
-    /// Where the interval begins, in ns since the Unix epoch: a multiple of the stream's `interval_ns`.
+    /// Start of the interval, in ns since the Unix epoch: a multiple of the stream's `interval_ns`.
     pub start_ns: u64,
-    /// Where it ends; not part of it.
+    /// End of the interval (exclusive).
     pub end_ns: u64,
-    /// How many endpoints contributed.
+    /// Number of endpoints that contributed.
     pub endpoints: u32,
-    /// What their amounts were reduced to, one a metric.
+    /// The reduced amounts, one per metric.
     pub values: Metrics,
 }
 
-/// One figure a metric.
+/// One figure per metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics(pub Vec<f64>);
 
 impl Sample {
-    /// The sample in an endpoint's packet: MessagePack, or a typed packet `u64 u64 f64s`.
+    /// Reads the sample from an endpoint's packet: MessagePack, or a typed packet `u64 u64 f64s`.
     pub(super) fn read(piece: &Piece) -> Result<Self> {
         let Some(packet) = typed(&piece.payload) else { return piece.read() };
         let packet = packet.map_err(FilterError::packet(piece.source))?;
@@ -52,13 +53,13 @@ impl Sample {
                 Ok(Self { start_ns, end_ns, values: values.to_vec().into() })
             }
             _ => {
-                let wanted = "`u64 u64 f64s` (from when to when, and the amounts)".into();
+                let wanted = "`u64 u64 f64s` (start, end, amounts)".into();
                 Err(FilterError::Format { from: piece.source, given: packet.format(), wanted }.into())
             }
         }
     }
 
-    /// Whether this is a sample of this stream.
+    /// Checks that this is a valid sample of this stream.
     pub(super) fn check(&self, params: &Params) -> Result<()> {
         let Self { start_ns, end_ns, values } = self;
         if start_ns >= end_ns {
@@ -84,13 +85,14 @@ impl Sample {
 }
 
 impl Aligned {
-    /// Whether this is an interval of this stream.
+    /// Checks that this is a valid interval of this stream.
     pub(super) fn check(&self, params: &Params) -> Result<()> {
         let Self { start_ns, end_ns, endpoints, .. } = self;
         let aligned = start_ns.is_multiple_of(params.interval_ns)
             && *end_ns == start_ns.saturating_add(params.interval_ns);
         if !aligned || *endpoints == 0 {
-            let said = format!("{start_ns}..{end_ns} of {endpoints} endpoints is no interval of this stream");
+            let said =
+                format!("{start_ns}..{end_ns} of {endpoints} endpoints is not an interval of this stream");
             return Err(OperatorError::new(said));
         }
         self.values.check(params)
@@ -104,7 +106,7 @@ impl Metrics {
         }
         let (came, asked) = (self.0.len(), params.metrics);
         Err(OperatorError::new(format!(
-            "`values` has {came} metrics, this stream's parameter `metrics` is {asked}"
+            "`values` has {came} metrics, but this stream's parameter `metrics` is {asked}"
         )))
     }
 }
@@ -137,13 +139,13 @@ impl<'de> Visitor<'de> for MetricsVisitor {
     type Value = Metrics;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("64-bit floating-point numbers, as little-endian bytes, an array, or one alone")
+        f.write_str("64-bit floating-point numbers, as little-endian bytes, an array, or a single number")
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Metrics, E> {
         let (values, rest) = bytes.as_chunks();
         if !rest.is_empty() {
-            return Err(E::invalid_length(bytes.len(), &"8 bytes a metric"));
+            return Err(E::invalid_length(bytes.len(), &"8 bytes per metric"));
         }
         Ok(Metrics(values.iter().map(|value| f64::from_le_bytes(*value)).collect()))
     }
@@ -152,7 +154,7 @@ impl<'de> Visitor<'de> for MetricsVisitor {
         let mut values = Vec::new();
         while let Some(value) = sequence.next_element()? {
             if values.len() >= super::METRICS_MAX as usize {
-                return Err(A::Error::invalid_length(values.len() + 1, &"no more metrics than METRICS_MAX"));
+                return Err(A::Error::invalid_length(values.len() + 1, &"at most METRICS_MAX metrics"));
             }
             values.push(value);
         }

@@ -1,4 +1,4 @@
-//! Nothing is lost by alignment, over trees and when a node dies with what it had kept.
+//! Tests that alignment loses no amount, over trees and when a node dies with its state.
 
 mod lost;
 
@@ -8,10 +8,10 @@ use crate::packet::Row;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Short intervals keep the examples readable; nothing depends on the unit.
+/// Short intervals keep the examples readable; the unit does not matter.
 pub(super) const INTERVAL_NS: u64 = 10;
 
-/// What the nodes' clocks show.
+/// The time that the nodes' clocks show.
 pub(super) const NOW_NS: u64 = 1_000;
 
 pub(super) fn params(reduce: Reduction) -> Params {
@@ -41,13 +41,14 @@ fn aligned(number: u64, endpoints: u32, value: f64) -> Aligned {
 #[test]
 fn samples_are_split_over_the_intervals_they_overlap() {
     let mut filter = open(params(Reduction::Sum));
-    // Endpoint 0 fills 0..10 with its first sample and a quarter of its second; endpoint 1 still lacks 5..10.
+    // Endpoint 0 fills 0..10 with its first sample and a quarter of its second; endpoint 1 has not filled
+    // 5..10.
     let first = up(&mut *filter, 1, &[endpoint(0, 0, 8, 4.0), endpoint(1, 0, 5, 6.0)]);
     assert_eq!((first, filter.holds_from()), (vec![], Some(1)));
     assert_eq!(up(&mut *filter, 2, &[endpoint(0, 8, 16, 8.0)]), []);
     let second = up(&mut *filter, 2, &[endpoint(1, 5, 15, 10.0)]);
     assert_eq!(second, [aligned(0, 2, 4.0 + 8.0 * 0.25 + 6.0 + 10.0 * 0.5)]);
-    // What is left is of tag 2 alone, and goes with the next interval.
+    // The remaining amounts all have tag 2 and go up with the next interval.
     assert_eq!(filter.holds_from(), Some(2));
     let third = up(&mut *filter, 3, &[endpoint(0, 16, 20, 1.0), endpoint(1, 15, 20, 2.0)]);
     assert_eq!(third, [aligned(1, 2, 8.0 * 0.75 + 10.0 * 0.5 + 1.0 + 2.0)]);
@@ -55,26 +56,26 @@ fn samples_are_split_over_the_intervals_they_overlap() {
 }
 
 #[test]
-fn what_was_counted_is_cut_off() {
+fn parts_of_samples_already_counted_are_cut_off() {
     let mut filter = open(params(Reduction::Sum));
     assert_eq!(up(&mut *filter, 1, &[endpoint(0, 0, 6, 6.0)]), []);
     assert_eq!(up(&mut *filter, 1, &[endpoint(0, 0, 6, 6.0)]), [], "sent twice");
     assert_eq!(
         up(&mut *filter, 2, &[endpoint(0, 2, 12, 10.0)]),
         [aligned(0, 1, 6.0 + 4.0)],
-        "half of it known"
+        "4 of its 10 ns were counted"
     );
 }
 
 #[test]
-fn a_gap_is_an_amount_of_nothing_and_an_empty_interval_is_left_out() {
+fn a_gap_counts_as_zero_and_an_empty_interval_is_left_out() {
     let mut filter = open(params(Reduction::Average));
     let out = up(&mut *filter, 1, &[endpoint(0, 2, 4, 3.0), endpoint(0, 51, 60, 9.0)]);
     assert_eq!(out, [aligned(0, 1, 3.0), aligned(5, 1, 9.0)]);
 }
 
 #[test]
-fn who_is_known_to_take_part_is_waited_for() {
+fn joined_sources_are_waited_for() {
     let mut filter = open(params(Reduction::Sum));
     filter.joined(Source::Endpoint(0));
     filter.joined(Source::Endpoint(1));
@@ -99,8 +100,9 @@ fn the_oldest_interval_is_closed_when_too_many_wait() {
     let mut filter = open(Params { intervals_max: 3, ..params(Reduction::Sum) });
     assert_eq!(up(&mut *filter, 1, &[endpoint(0, 0, 30, 30.0), endpoint(1, 0, 5, 5.0)]), []);
     let out = up(&mut *filter, 2, &[endpoint(0, 30, 40, 10.0)]);
-    assert_eq!(out, [aligned(0, 2, 15.0)], "with what the late one gave");
-    // The late one goes on from there: what it had not sent of the closed interval is lost, the rest counts.
+    assert_eq!(out, [aligned(0, 2, 15.0)], "with the part of the late endpoint");
+    // The late endpoint continues from there: its rest of the closed interval is lost, and later amounts
+    // count.
     let out = up(&mut *filter, 3, &[endpoint(1, 5, 25, 20.0)]);
     assert_eq!(out, [aligned(1, 2, 20.0)]);
 }
@@ -149,8 +151,8 @@ fn a_bad_piece_leaves_the_filter_as_it_was() {
             "endpoint 1: a sample overlaps 65 intervals, above the limit `intervals_max` of 64",
         ),
         (endpoint(1, 0, 5, f64::NAN), "endpoint 1: metric 0 of a sample is NaN"),
-        (child(5, 15, 1), "child 0: 5..15 of 1 endpoints is no interval of this stream"),
-        (child(0, 10, 0), "child 0: 0..10 of 0 endpoints is no interval of this stream"),
+        (child(5, 15, 1), "child 0: 5..15 of 1 endpoints is not an interval of this stream"),
+        (child(0, 10, 0), "child 0: 0..10 of 0 endpoints is not an interval of this stream"),
     ] {
         let mut out = Vec::new();
         let wave = [endpoint(0, 0, 5, 5.0), bad];
@@ -163,12 +165,12 @@ fn a_bad_piece_leaves_the_filter_as_it_was() {
         two.up(Wave { tag: 1, pieces: &[endpoint(0, 0, 5, 5.0)], now_ns: NOW_NS }, &mut vec![]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the packet of endpoint 0: `values` has 1 metrics, this stream's parameter `metrics` is 2"
+        "the packet of endpoint 0: `values` has 1 metrics, but this stream's parameter `metrics` is 2"
     );
 }
 
 #[test]
-fn a_clock_that_is_far_ahead_is_refused_and_silences_nobody() {
+fn a_clock_far_ahead_is_refused_and_closes_no_intervals() {
     let mut filter = open(Params { intervals_max: 3, ..params(Reduction::Sum) });
     (0..2).for_each(|number| filter.joined(Source::Endpoint(number)));
     let ahead_ns = NOW_NS + 3 * INTERVAL_NS;
@@ -184,7 +186,7 @@ fn a_clock_that_is_far_ahead_is_refused_and_silences_nobody() {
     ] {
         let refused = filter.up(Wave { tag: 1, pieces: &[piece], now_ns: NOW_NS }, &mut vec![]).unwrap_err();
         let said = format!(
-            "{from} sends an interval from {start_ns} ns on, more than `intervals_max` intervals (30 ns) after this \
+            "{from} sends an interval that begins at {start_ns} ns, more than `intervals_max` intervals (30 ns) after this \
              node's clock, 1000 ns"
         );
         assert_eq!(refused.to_string(), said);
@@ -206,7 +208,7 @@ fn a_sample_may_be_a_typed_packet() {
     let refused = filter.up(Wave { tag: 1, pieces: &bad, now_ns: NOW_NS }, &mut vec![]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "endpoint 0 sends `u64 u64 f64s i64`, where `u64 u64 f64s` (from when to when, and the amounts) is wanted"
+        "endpoint 0 sends `u64 u64 f64s i64`, but `u64 u64 f64s` (start, end, amounts) is expected"
     );
 }
 
@@ -214,7 +216,10 @@ fn a_sample_may_be_a_typed_packet() {
 fn parameters_are_refused_by_name() {
     let refused =
         |params: Params| TimeAligned.open(&params.encode().unwrap()).err().expect("refused").to_string();
-    assert_eq!(refused(Params::default()), "parameter `interval_ns`: an output interval has at least 1 ns");
+    assert_eq!(
+        refused(Params::default()),
+        "parameter `interval_ns`: an output interval must have at least 1 ns"
+    );
     let sum = params(Reduction::Sum);
     assert_eq!(refused(Params { metrics: 0, ..sum }), "parameter `metrics`: 0 is not within 1 to 4096");
     assert_eq!(
@@ -223,7 +228,7 @@ fn parameters_are_refused_by_name() {
     );
 }
 
-/// An endpoint's samples: from some start, one after the other or with gaps, up to `until_ns` at the end.
+/// Generates an endpoint's samples from a random start up to `until_ns`, adjacent or with gaps.
 pub(super) fn series(until_ns: u64) -> impl Strategy<Value = Vec<(u64, u64, f64)>> {
     let step = (0u64..3, 1u64..35, 0.0f64..100.0);
     proptest::collection::vec(step, 1..30).prop_map(move |steps| {
@@ -237,7 +242,7 @@ pub(super) fn series(until_ns: u64) -> impl Strategy<Value = Vec<(u64, u64, f64)
             }
         }
         if at < until_ns {
-            // One sample may not overlap too many intervals, so the rest comes in short ones.
+            // A sample may not overlap too many intervals, so the remaining time is split into short samples.
             for start in (at..until_ns).step_by(50) {
                 samples.push((start, until_ns.min(start + 50), 1.0));
             }
@@ -246,7 +251,7 @@ pub(super) fn series(until_ns: u64) -> impl Strategy<Value = Vec<(u64, u64, f64)
     })
 }
 
-/// What each interval should be, computed sample by sample from all of an endpoint's samples.
+/// Computes the expected value of each interval, sample by sample from all endpoints' samples.
 pub(super) fn expected(reduce: Reduction, all: &[Vec<(u64, u64, f64)>]) -> BTreeMap<u64, (u32, f64)> {
     let mut intervals: BTreeMap<u64, (u32, f64)> = BTreeMap::new();
     for samples in all {
@@ -287,7 +292,7 @@ pub(super) fn assert_same(given: &[Aligned], expected: &BTreeMap<u64, (u32, f64)
 
 proptest! {
     #[test]
-    fn every_tree_gives_what_each_interval_should_be(
+    fn every_tree_gives_the_expected_intervals(
         all in proptest::collection::vec(series(200), 1..7),
         reduce in prop_oneof![Just(Reduction::Sum), Just(Reduction::Average), Just(Reduction::Min), Just(Reduction::Max)],
         below in 1usize..4,
@@ -323,7 +328,7 @@ proptest! {
     }
 }
 
-/// Everyone's samples in order, interleaved by chance.
+/// Yields all endpoints' samples, each endpoint's in order, randomly interleaved.
 fn shuffled(
     all: &[Vec<(u64, u64, f64)>],
     mut chance: u64,

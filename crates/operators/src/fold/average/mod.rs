@@ -1,14 +1,14 @@
-//! The mean, as what it is made of: means of means would weigh partitions, or subtrees, by nothing.
+//! The mean, kept as a sum and a count. A mean of means would weigh partitions or subtrees, not values.
 //!
 //! ```text
-//!  an endpoint sends                   what goes up
+//!  an endpoint sends                   a node sends up
 //!  i64 f64s                            f64 f64s u64
-//!  its figures, of any numbers         their sums, and how many packets they are of
+//!  its figures, of any numbers         their sums, and the number of packets
 //! ```
 //!
-//! In packets everything becomes `f64`, so endpoints may send whole numbers where others send fractions, and times in
-//! nanoseconds don't overflow; whole numbers above 2⁵³ are rounded. Sums round as those of
-//! [`FloatSum`], and one NaN makes its field's mean NaN. Partials of calls and pushes are sums and a count.
+//! In packets, all figures become `f64`. So endpoints may mix whole numbers and fractions, and times in
+//! nanoseconds don't overflow; whole numbers above 2⁵³ are rounded. Sums round as those of [`FloatSum`] do,
+//! and one NaN makes its field's mean NaN. Partials of calls and pushes are sums and a count.
 
 use super::elementwise::{Elementwise, Total, checked, length, numbers_alone};
 use super::sum::Adding;
@@ -21,22 +21,22 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "average",
-    summary: "packets of numbers and arrays, the sum of each value and how many there were",
+    summary: "averages packets of numbers and arrays: the sum of each value, and the number of packets",
     params: &[],
     made: Made::Fold(plain::<Sums>),
 };
 
-/// A sum and how many it is of. The sum rounds as [`FloatSum`] does.
+/// A sum and the number of its values. The sum rounds as [`FloatSum`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Average {
     /// The sum of the values.
     pub sum: f64,
-    /// How many values.
+    /// Number of values.
     pub count: u64,
 }
 
 impl Average {
-    /// The mean; `None` of no values.
+    /// Returns the mean, or `None` if there are no values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
@@ -64,7 +64,7 @@ impl FromIterator<f64> for Average {
     }
 }
 
-/// The means that a packet of this operator stands for: each sum divided by how many it is of, NaN of none.
+/// Computes the means from a packet of this operator: each sum divided by the count; NaN if the count is 0.
 ///
 /// ```
 /// use treefold_operators::fold::average::means;
@@ -75,7 +75,7 @@ impl FromIterator<f64> for Average {
 /// ```
 ///
 /// # Errors
-/// When the packet doesn't end with how many there were, or has a sum that is no `f64`.
+/// If the packet doesn't end with the count, or a sum is not an `f64`.
 pub fn means(received: &Packet) -> Result<Packet, PacketError> {
     let fields = received.len().saturating_sub(1);
     let count = received.u64(fields)? as f64;
@@ -107,7 +107,8 @@ impl Fold for Sums {
     }
 }
 
-/// A piece as sums and a count: a child's is that already, an endpoint's figures are the sums of one.
+/// Returns a piece as sums and a count. A child's piece is that already; an endpoint's figures are sums with
+/// count 1.
 fn sums_of(piece: &Piece) -> Result<Bytes, FilterError> {
     let packet = numbers_alone(piece)?;
     let sums = packet.len() - 1;
@@ -117,15 +118,15 @@ fn sums_of(piece: &Piece) -> Result<Bytes, FilterError> {
             if are_sums && packet.types().last() == Some(Type::U64) {
                 return Ok(packet.into_bytes());
             }
-            "sums (f64, f64s) and how many they are of (u64)".into()
+            "sums (f64, f64s) and their count (u64)".into()
         }
         Source::Endpoint(_) if packet.len() < FIELDS_MAX => return Ok(widened(&packet).into_bytes()),
-        Source::Endpoint(_) => format!("a row of less than {FIELDS_MAX} numbers and arrays of numbers"),
+        Source::Endpoint(_) => format!("a row of fewer than {FIELDS_MAX} numbers and arrays of numbers"),
     };
     Err(FilterError::Format { from: piece.source, given: packet.format(), wanted })
 }
 
-/// An endpoint's figures as the sums of one.
+/// Converts an endpoint's figures to sums with count 1.
 fn widened(packet: &Packet) -> Packet {
     let mut row = Row::new();
     for value in packet.values() {

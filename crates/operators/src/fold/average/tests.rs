@@ -1,10 +1,10 @@
-//! Means weigh values, and endpoints, alike wherever they stand in the tree.
+//! Tests that means weigh values and endpoints equally, wherever they are in the tree.
 
 use super::*;
 use crate::fold::laws::{self, hold_to_the_laws};
 use proptest::prelude::*;
 
-// Whole numbers, on which floating-point sums are exact.
+// Whole numbers, so that floating-point sums are exact.
 fn average() -> impl Strategy<Value = Average> {
     (-1_000_000i32..1_000_000, 0u64..1 << 50).prop_map(|(sum, count)| Average { sum: f64::from(sum), count })
 }
@@ -40,13 +40,13 @@ fn weighs_endpoints_and_not_subtrees() {
 }
 
 #[test]
-fn what_is_no_number_or_no_sum_is_refused_with_both_formats() {
+fn non_numbers_and_non_sums_are_refused_with_both_formats() {
     let text = Row::new().f64(1.0).str("x").packet().into_bytes();
     let refused = laws::up("average", &(), &[(Source::Endpoint(3), text)]).unwrap_err().to_string();
     let wanted =
-        "average: endpoint 3 sends `f64 str`, where a row of numbers and arrays of numbers is wanted";
+        "average: endpoint 3 sends `f64 str`, but a row of numbers and arrays of numbers is expected";
     assert_eq!(refused, wanted);
     let sample = Row::new().i64(1).packet().into_bytes();
     let refused = laws::up("average", &(), &[(Source::Child(1), sample)]).unwrap_err().to_string();
-    assert!(refused.starts_with("average: child 1 sends `i64`, where sums"), "{refused}");
+    assert!(refused.starts_with("average: child 1 sends `i64`, but sums"), "{refused}");
 }

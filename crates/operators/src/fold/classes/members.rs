@@ -1,27 +1,28 @@
-//! Sets of endpoints in few bytes.
+//! A compact encoding of sets of endpoints.
 //!
-//! As in docs/protocol.md ("Columns", partition set): for each run of consecutive numbers the gap from the least place
-//! where it could start, and its length less one, both as varints. A tree folds neighbours, so what a class holds is
-//! mostly long runs: a thousand endpoints that say the same are three bytes.
+//! As in docs/protocol.md ("Columns", partition set): each run of consecutive numbers is written as the gap
+//! from the least number where it could start, and its length less one, both as varints. A tree folds
+//! neighbours, so a class consists mostly of long runs: a thousand endpoints with equal values take three
+//! bytes.
 
 use treefold_core::partitions::PartitionSet;
 
-/// The most bytes of a varint that holds 32 bits.
+/// Most bytes of a varint that holds 32 bits.
 const VARINT_BYTES_MAX: usize = 5;
 
-/// A set as bytes.
+/// Encodes a set.
 pub(super) fn written(members: &PartitionSet) -> Vec<u8> {
     let mut octets = Vec::with_capacity(members.runs().len() * 3);
     let mut least = 0;
     for &(start, end) in members.runs() {
         write_varint(&mut octets, start - least);
         write_varint(&mut octets, end - start - 1);
-        least = end.saturating_add(1); // nothing follows a run that ends at the last number
+        least = end.saturating_add(1); // a run that ends at the last number is the last run
     }
     octets
 }
 
-/// The set that these bytes are; `None` unless they are what [`written`] gives.
+/// Decodes a set; returns `None` for bytes that [`written`] can't produce.
 pub(super) fn read(mut octets: &[u8]) -> Option<PartitionSet> {
     let mut runs = Vec::new();
     let mut least = 0u32;
@@ -46,7 +47,7 @@ fn write_varint(octets: &mut Vec<u8>, mut number: u32) {
     octets.push(number as u8);
 }
 
-/// The number that `octets` begin with, in no more bytes than it needs.
+/// Reads the number at the beginning of `octets`; refuses an encoding that is longer than necessary.
 fn read_varint(octets: &mut &[u8]) -> Option<u32> {
     let mut number = 0u64;
     for at in 0..VARINT_BYTES_MAX {

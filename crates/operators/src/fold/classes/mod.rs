@@ -1,24 +1,24 @@
-//! Who says the same: equivalence classes of endpoints (MRNet §3.1, §4.2, Paradyn's start-up).
+//! Equivalence classes: groups the endpoints that send equal packets (MRNet §3.1, §4.2, Paradyn's start-up).
 //!
-//! Thousands of daemons on like machines report like things. Instead of a thousand copies the front-end gets each
-//! value once, with who sent it; or, when values are large, their checksums, and asks one representative of each class
-//! for the whole.
+//! Thousands of daemons on similar machines report similar data. Instead of a thousand copies, the front-end
+//! gets each value once, with the endpoints that sent it. If values are large, it gets their checksums, and
+//! asks one representative of each class for the whole value.
 //!
 //! ```text
 //!  endpoints send    any packet, of any encoding; equal bytes are one class
-//!  what goes up      blobs u64s u64s blobs blob
-//!                    each class's key, its representative (least member), how many members, the members;
+//!  nodes send up     blobs u64s u64s blobs blob
+//!                    each class's key, its representative (least member), its size, its members;
 //!                    then the members of all classes that are not listed
 //! ```
 //!
-//! A key is what was sent, or its SHA-256. Classes ascend by key. Members are endpoints' numbers as runs
-//! (`members`).
+//! A key is the packet's bytes or their SHA-256. Classes ascend by key. Members are the endpoints' numbers,
+//! encoded as runs (`members`).
 //!
-//! Of more than `classes_max` classes, those with the least keys stay, and the members of all others are listed
-//! together as `others`: nobody is lost, and since a key that is among the least of all is among the least of
-//! every subtree, the same classes stay in every tree. (An error instead would lose the wave at the node that is
-//! over the limit, which is not the same node in every tree.) The bytes of all keys have a limit too,
-//! `key_bytes_max`, and that one is an error: whoever meets it wants checksums.
+//! If there are more than `classes_max` classes, those with the least keys stay, and the members of all
+//! others are listed together as `others`. So no endpoint is lost. A key among the least of all is also among
+//! the least of every subtree, so every tree keeps the same classes. (An error instead would lose the wave at
+//! the node that exceeds the limit, and that node differs from tree to tree.) The bytes of all keys are
+//! limited too, by `key_bytes_max`. Exceeding it is an error; use checksums in that case.
 
 mod members;
 
@@ -34,39 +34,39 @@ use treefold_core::partitions::PartitionSet;
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "classes",
-    summary: "each different packet once, with the endpoints that sent it",
+    summary: "lists each different packet once, with the endpoints that sent it",
     params: &[
         Param {
             name: "by",
-            meaning: "what a class is known by: \"value\", the packet itself, or \"checksum\", its SHA-256; value by default",
+            meaning: "key of a class: \"value\", the packet itself, or \"checksum\", its SHA-256; value by default",
         },
         Param {
             name: "classes_max",
-            meaning: "classes listed, beyond which endpoints are listed as others: 1 to 65536; 1024 by default",
+            meaning: "most classes listed; further endpoints are listed as others: 1 to 65536; 1024 by default",
         },
         Param {
             name: "key_bytes_max",
-            meaning: "bytes of all keys, beyond which the wave fails: 32 to 67108864; 16777216 by default",
+            meaning: "most bytes of all keys, else the wave fails: 32 to 67108864; 16777216 by default",
         },
     ],
     made: Made::Fold(|name| stateless(name, Classifier::open)),
 };
 
-/// The most classes that can be asked for.
+/// Largest allowed `classes_max`.
 pub const CLASSES_MAX: u32 = 1 << 16;
-/// The most that `key_bytes_max` can be.
+/// Largest allowed `key_bytes_max`.
 pub const KEY_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a checksum.
 const CHECKSUM_BYTES: usize = 32;
 
-/// What a class is known by.
+/// The key of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// What its members sent.
+    /// The packet that its members sent.
     #[default]
     Value,
-    /// The SHA-256 of what its members sent.
+    /// The SHA-256 of the packet that its members sent.
     Checksum,
 }
 
@@ -74,11 +74,11 @@ pub enum By {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Classify {
-    /// What a class is known by.
+    /// The key of a class.
     pub by: By,
-    /// How many classes are listed; the members of more are listed together.
+    /// Most classes that are listed; the members of further classes are listed together.
     pub classes_max: u32,
-    /// Bytes of all keys, beyond which the wave fails.
+    /// Most bytes of all keys; beyond it, the wave fails.
     pub key_bytes_max: u64,
 }
 
@@ -88,7 +88,7 @@ impl Default for Classify {
     }
 }
 
-/// The endpoints of a stream by what they sent.
+/// The endpoints of a stream, grouped by the packets they sent.
 ///
 /// Invariant: no class is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub struct Classes {
 /// One class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class<'a> {
-    /// What its members sent, or the SHA-256 of it.
+    /// The packet that its members sent, or its SHA-256.
     pub key: &'a Bytes,
     /// The member to ask for more: the one with the least number.
     pub representative: u32,
@@ -109,10 +109,10 @@ pub struct Class<'a> {
 }
 
 impl Classes {
-    /// The classes that a packet of this filter holds.
+    /// Reads the classes from a packet of this filter.
     ///
     /// # Errors
-    /// The reason in words, when it holds none.
+    /// If the packet contains no valid classes; the error gives the reason.
     pub fn of(packet: &Packet) -> std::result::Result<Self, Unclassified> {
         let columns = (packet.u64s(1)?.iter(), packet.u64s(2)?.iter(), packet.blobs(3)?);
         let (mut representatives, mut sizes, mut members) = columns;
@@ -122,8 +122,8 @@ impl Classes {
                 return Err(Unclassified::Impossible("the keys don't ascend"));
             }
             let members = members.next().ok_or(Unclassified::Impossible("a class lacks its members"))?;
-            let members =
-                members::read(members).ok_or(Unclassified::Impossible("members are no ascending runs"))?;
+            let members = members::read(members)
+                .ok_or(Unclassified::Impossible("the members are not ascending runs"))?;
             if representatives.next() != members.least().map(u64::from)
                 || sizes.next() != Some(members.len() as u64)
             {
@@ -132,14 +132,14 @@ impl Classes {
             classes.insert(packet.share(key), members);
         }
         if (representatives.len(), sizes.len(), members.len()) != (0, 0, 0) {
-            return Err(Unclassified::Impossible("there are more columns than classes"));
+            return Err(Unclassified::Impossible("a column is longer than the list of keys"));
         }
-        let others =
-            members::read(packet.blob(4)?).ok_or(Unclassified::Impossible("others are no ascending runs"))?;
+        let others = members::read(packet.blob(4)?)
+            .ok_or(Unclassified::Impossible("the others are not ascending runs"))?;
         Ok(Self { classes, others })
     }
 
-    /// The classes by ascending key.
+    /// Iterates over the classes by ascending key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Class<'_>> {
         self.classes.iter().map(|(key, members)| {
             let representative = members.least().expect("invariant: no class is empty");
@@ -147,7 +147,7 @@ impl Classes {
         })
     }
 
-    /// The members of all classes that were too many to be listed.
+    /// Returns the members of all classes beyond `classes_max`.
     pub fn others(&self) -> &PartitionSet {
         &self.others
     }
@@ -167,15 +167,15 @@ impl Classes {
     }
 }
 
-/// Why a packet holds no classes.
+/// The reason why a packet contains no valid classes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unclassified {
-    /// It has other fields.
+    /// The packet has other fields.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// It has the fields, and something in them that no filter writes.
-    #[error("no classes: {0}")]
+    /// The packet has the right fields, but a content that no filter writes.
+    #[error("the packet contains no valid classes: {0}")]
     Impossible(&'static str),
 }
 
@@ -199,7 +199,7 @@ impl Classifier {
         })
     }
 
-    /// What a piece says: an endpoint is a class of one.
+    /// Reads a piece as classes: an endpoint forms a class of one member.
     fn classes_of(&self, piece: &Piece) -> Result<Classes, FilterError> {
         let from = piece.source;
         let endpoint = match from {
@@ -210,7 +210,7 @@ impl Classifier {
             }
         };
         if endpoint == u32::MAX {
-            return Err(FilterError::Impossible { from, why: "endpoints are numbered below 4294967295" });
+            return Err(FilterError::Impossible { from, why: "endpoint numbers must be below 4294967295" });
         }
         let key = match self.by {
             By::Value => piece.payload.clone(),
@@ -227,7 +227,7 @@ impl Classifier {
         })?;
         let sums = self.by == By::Checksum;
         if sums && classes.classes.keys().any(|key| key.len() != CHECKSUM_BYTES) {
-            return Err(FilterError::Impossible { from, why: "a checksum has not 32 bytes" });
+            return Err(FilterError::Impossible { from, why: "a checksum does not have 32 bytes" });
         }
         Ok(classes)
     }

@@ -1,4 +1,4 @@
-//! The same classes in any tree, also when there are more than may be listed.
+//! Tests that every tree gives the same classes, also beyond the limit of classes.
 
 use super::*;
 use crate::codec::Body;
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_child_sends_is_read_or_refused(
+    fn corrupt_child_packets_are_read_or_refused(
         samples in samples(),
         at in any::<proptest::sample::Index>(),
         octet in any::<u8>(),
@@ -53,7 +53,7 @@ proptest! {
         let at = at.index(sent.len());
         sent[at] = octet;
         if let Ok(came) = laws::up("classes", &Classify::default(), &[(Source::Child(0), sent.clone().into())]) {
-            prop_assert_eq!(&came[0], &Bytes::from(sent), "what is read has one encoding");
+            prop_assert_eq!(&came[0], &Bytes::from(sent), "a packet that is accepted must have one encoding");
         }
     }
 }
@@ -77,7 +77,7 @@ fn a_class_names_its_value_its_representative_and_its_members() {
 }
 
 #[test]
-fn what_is_not_listed_is_among_the_others() {
+fn members_of_unlisted_classes_are_among_the_others() {
     let pieces: Vec<_> = (0..6)
         .map(|id| (Source::Endpoint(id), Row::new().u64(u64::from(id / 2)).packet().into_bytes()))
         .collect();

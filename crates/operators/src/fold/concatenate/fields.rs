@@ -1,18 +1,19 @@
-//! Everything in one packet, field by field: MRNet's array concatenation.
+//! Joins packets field by field into one packet: MRNet's array concatenation.
 //!
 //! ```text
-//!  endpoint 0:  u64 0   f64 0.5          what goes up:
+//!  endpoint 0:  u64 0   f64 0.5          a node sends up:
 //!  endpoint 4:  u64 4   f64 2.5          u64s [0, 4, 9, 9]
 //!  child 1:     u64s [9, 9]   f64s [1.5, 1.0]   f64s [0.5, 2.5, 1.5, 1.0]
 //! ```
 //!
-//! Fields of one place have one type and its array in any mixture, and become the array, even where there is but one
-//! piece, so that the front-end meets the same format whatever the tree. Endpoints of a node come first, by number,
-//! then its children; so fields stay beside each other, and one that holds the endpoint's number says whose the
-//! others are. The order as a whole depends on the tree.
+//! The same field of all packets must hold one type and its array type, in any mixture. It becomes the array,
+//! even if there is only one piece, so that the front-end gets the same format from every tree. The endpoints
+//! of a node come first, by number, then its children. The values of one packet stay at the same positions in
+//! all fields, so a field with the endpoint's number identifies the source of the others. The overall order
+//! depends on the tree.
 //!
-//! What grows with the number of endpoints must have a limit: more than `bytes_max` is an error at the node where it
-//! happens, before the memory is taken.
+//! The result grows with the number of endpoints, so it has a limit: more than `bytes_max` bytes is an error
+//! at the node where it happens, before the memory is allocated.
 
 use super::CONCATENATE_BYTES_MAX;
 use crate::builtin::{Builtin, Made, Param, stateless};
@@ -25,22 +26,22 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "concatenate",
-    summary: "scalars and arrays joined field by field into arrays",
+    summary: "joins scalars and arrays field by field into arrays",
     params: &[Param {
         name: "bytes_max",
-        meaning: "bytes of a joined packet, beyond which the wave fails: 1 to 67108864; 16777216 by default",
+        meaning: "most bytes of a joined packet, else the wave fails: 1 to 67108864; 16777216 by default",
     }],
     made: Made::Fold(|name| stateless(name, Joined::open)),
 };
 
-/// What `bytes_max` is when it is left out.
+/// Default of `bytes_max`.
 pub const BYTES_MAX_DEFAULT: u64 = 16 << 20;
 
 /// The parameters of `concatenate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Concatenate {
-    /// Bytes of a joined packet, beyond which the wave fails.
+    /// Most bytes of a joined packet; beyond it, the wave fails.
     #[serde(default = "bytes_max_default")]
     pub bytes_max: u64,
 }
@@ -73,7 +74,7 @@ impl Fold for Joined {
             let packet = Packet::read(&piece.payload).map_err(FilterError::packet(piece.source))?;
             packets.push((piece.source, packet));
         }
-        packets.sort_by_key(|&(source, _)| source); // stable: those of one source keep their order
+        packets.sort_by_key(|&(source, _)| source); // stable: packets of one source keep their order
         let ((_, first), others) = packets.split_first().expect("invariant: there is at least one piece");
         for (from, packet) in others {
             same_elements(*from, packet, first)?;
@@ -96,7 +97,7 @@ impl Fold for Joined {
     }
 }
 
-/// Makes sure that a packet has the types of another, or arrays of them.
+/// Checks that a packet has the types of another, or their array types.
 fn same_elements(from: Source, packet: &Packet, first: &Packet) -> Result<(), FilterError> {
     if packet.types().map(Type::element).eq(first.types().map(Type::element)) {
         return Ok(());
@@ -105,13 +106,13 @@ fn same_elements(from: Source, packet: &Packet, first: &Packet) -> Result<(), Fi
     Err(FilterError::Format { from, given: packet.format(), wanted })
 }
 
-/// What all pieces have in one field.
+/// The values of all pieces in one field.
 struct Field<'a> {
     element: Type,
     values: Vec<Value<'a>>,
-    /// How many elements they are together.
+    /// Number of elements in total.
     count: usize,
-    /// How many bytes these have.
+    /// Bytes of the elements in total.
     bytes: usize,
 }
 
@@ -123,13 +124,13 @@ impl<'a> Field<'a> {
         Self { element, values, count, bytes }
     }
 
-    /// How many bytes it will have in the packet.
+    /// Returns the field's size in the packet, in bytes.
     fn joined_bytes(&self) -> u64 {
         let (kind, count, list_bytes) = (1, LENGTH, if self.element.is_number() { 0 } else { LENGTH });
         (kind + count + list_bytes + self.bytes) as u64
     }
 
-    /// Appends the array of all of it.
+    /// Appends the array of all elements.
     fn join(&self, row: &mut Row) {
         match self.element.is_number() {
             true => row.begin_array(self.element, self.count),
@@ -154,7 +155,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// How many elements a value adds to an array, and how many bytes.
+/// Returns the number of elements that a value adds to an array, and their bytes.
 fn elements(value: &Value<'_>) -> (usize, usize) {
     match value {
         Value::I64(_) | Value::U64(_) | Value::F64(_) => (1, 8),
@@ -189,7 +190,7 @@ mod tests {
             let joined = laws::climbed("concatenate", &Concatenate::default(), &samples, &tree);
             let joined = Packet::read(&joined[0]).unwrap();
             prop_assert_eq!(joined.format(), "u64s strs f32s blobs");
-            // the order is the tree's, but what was one row is still side by side
+            // The order depends on the tree, but the values of one row stay side by side.
             let (ids, texts) = (joined.u64s(0).unwrap().iter(), joined.strs(1).unwrap());
             let floats = joined.f32s(2).unwrap().iter().map(f32::to_bits);
             let mut came: Vec<_> = ids.zip(texts.map(String::from)).zip(floats).collect();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_what_the_joined_packet_has() {
+    fn the_limit_counts_the_bytes_of_the_joined_packet() {
         let pieces = [
             (Source::Endpoint(0), Row::new().str("four").i64(1)),
             (Source::Endpoint(1), Row::new().str("x").i64(2)),
@@ -245,12 +246,12 @@ mod tests {
         let pieces = [(Source::Endpoint(0), Row::new().i64(1)), (Source::Child(1), Row::new().f64s(&[1.0]))];
         assert_eq!(
             joined(1000, &pieces).unwrap_err().to_string(),
-            "concatenate: child 1 sends `f64s`, where `i64`, as others send, or arrays of these is wanted"
+            "concatenate: child 1 sends `f64s`, but `i64`, as others send, or arrays of these is expected"
         );
     }
 
     #[test]
-    fn a_limit_that_makes_no_sense_is_refused() {
+    fn a_limit_outside_its_range_is_refused() {
         let kind = crate::filter::builtin("concatenate").unwrap();
         let params = crate::Body::encode(&Concatenate { bytes_max: 0 }).unwrap();
         let refused = kind.open(&params).err().unwrap().to_string();

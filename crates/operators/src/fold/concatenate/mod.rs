@@ -1,13 +1,13 @@
-//! Everything, in order.
+//! Concatenation of all entries, in order.
 //!
-//! [`Concatenate`] is the typed partial, whose entries have keys. [`fields`] has the operator on packets: rows have no
-//! keys, so their order depends on the tree.
+//! [`Concatenate`] is the typed partial, whose entries have keys. [`fields`] has the operator on packets:
+//! rows have no keys, so their order depends on the tree.
 //!
-//! The order is that of the entries' keys, so it doesn't depend on who met whom. Keys are unique (a
-//! partition's number, or a time with what tells two of one time apart): the values of one key twice would
-//! have no order that every tree agrees on. What grows without bound must have one: encoded bytes are
-//! counted, and going over `bytes_max` is an error at the node where it happens, before memory is the limit.
-//! Invariant: keys ascend strictly, and the entries' encoded bytes are no more than `bytes_max`.
+//! The entries are ordered by their keys, so the order does not depend on the tree. Keys are unique (a
+//! partition's number, or a time with a tie-breaker): two values of one key would have no order that is the
+//! same in every tree. The result grows without bound, so it is limited: encoded bytes are counted, and
+//! exceeding `bytes_max` is an error at the node where it happens, before memory runs out. Invariant: keys
+//! ascend strictly, and the entries' encoded bytes are no more than `bytes_max`.
 
 pub mod fields;
 
@@ -15,10 +15,10 @@ use super::{Merge, MergeError};
 use crate::codec::encoded_bytes;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of entries that a concatenation holds, whatever its own limit says.
+/// Most bytes of entries that a concatenation holds; a larger `bytes_max` is reduced to it.
 pub const CONCATENATE_BYTES_MAX: u64 = 64 << 20;
 
-/// Entries by ascending key, up to a limit of encoded bytes. Of two limits, the lesser rules.
+/// Entries by ascending key, up to a limit of encoded bytes. If two limits meet, the lesser one applies.
 ///
 /// ```
 /// use treefold_operators::fold::{Concatenate, Merge};
@@ -32,13 +32,13 @@ pub const CONCATENATE_BYTES_MAX: u64 = 64 << 20;
 #[serde(bound(deserialize = "K: Ord + Serialize + Deserialize<'de>, V: Serialize + Deserialize<'de>"))]
 pub struct Concatenate<K, V> {
     bytes_max: u64,
-    /// Known from the entries, so it isn't sent, and nobody is believed about it.
+    /// Not sent, but computed from the entries, so that another node's value need not be trusted.
     #[serde(skip)]
     bytes: u64,
     entries: Vec<(K, V)>,
 }
 
-/// What another node sent, before it is known to ascend and to be within its limit.
+/// A received partial, before its order and its limit are checked.
 #[derive(Deserialize)]
 struct Unchecked<K, V> {
     bytes_max: u64,
@@ -57,10 +57,10 @@ impl<K: Ord + Serialize, V: Serialize> TryFrom<Unchecked<K, V>> for Concatenate<
 }
 
 impl<K: Ord + Serialize, V: Serialize> Concatenate<K, V> {
-    /// `entries`, of at most `bytes_max` encoded bytes.
+    /// Creates a concatenation of `entries`, of at most `bytes_max` encoded bytes.
     ///
     /// # Errors
-    /// [`MergeError::TooManyBytes`], and [`MergeError::DuplicateKey`].
+    /// [`MergeError::TooManyBytes`] or [`MergeError::DuplicateKey`].
     pub fn of(bytes_max: u64, entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, MergeError> {
         let mut entries: Vec<(K, V)> = entries.into_iter().collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -70,7 +70,7 @@ impl<K: Ord + Serialize, V: Serialize> Concatenate<K, V> {
         Self::within(bytes_max, entries)
     }
 
-    /// `entries`, whose keys ascend, if they are within the limit.
+    /// Checks that `entries`, whose keys ascend, are within the limit.
     fn within(bytes_max: u64, entries: Vec<(K, V)>) -> Result<Self, MergeError> {
         let bytes_max = bytes_max.min(CONCATENATE_BYTES_MAX);
         let mut bytes = 0;
@@ -85,24 +85,24 @@ impl<K: Ord + Serialize, V: Serialize> Concatenate<K, V> {
 }
 
 impl<K, V> Concatenate<K, V> {
-    /// The entries by ascending key.
+    /// Returns the entries by ascending key.
     pub fn entries(&self) -> &[(K, V)] {
         &self.entries
     }
 
-    /// The entries by ascending key, to keep.
+    /// Returns the entries by ascending key, by value.
     pub fn into_entries(self) -> Vec<(K, V)> {
         self.entries
     }
 
-    /// How many encoded bytes the entries have.
+    /// Returns the encoded bytes of the entries.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl<K, V> Default for Concatenate<K, V> {
-    /// Nothing, with the widest limit: the identity.
+    /// No entries, with the largest limit: the identity.
     fn default() -> Self {
         Self { bytes_max: CONCATENATE_BYTES_MAX, bytes: 0, entries: Vec::new() }
     }
@@ -118,7 +118,7 @@ impl<K: Ord, V> Merge for Concatenate<K, V> {
         if self.entries.first().zip(other.entries.last()).is_some_and(|(our, their)| our.0 > their.0) {
             std::mem::swap(&mut self.entries, &mut other.entries);
         }
-        // Trees fold neighbours, so nearly always one run simply follows the other.
+        // Trees fold neighbours, so nearly always one run follows the other.
         if self.entries.last().zip(other.entries.first()).is_none_or(|(our, their)| our.0 < their.0) {
             self.entries.append(&mut other.entries);
             return Ok(());
@@ -141,7 +141,7 @@ mod tests {
 
     type Lines = Concatenate<(u8, u32), String>;
 
-    /// What the partitions give: keys of distinct partitions never meet; those of one lie among the others'.
+    /// Generates the entries of a partition. Keys of two partitions are never equal, but they interleave.
     fn lines(partition: u32) -> impl Strategy<Value = Lines> {
         proptest::collection::btree_map(any::<u8>(), "[a-z]{0,40}", 0..5).prop_map(move |texts| {
             let entries = texts.into_iter().map(|(at, text)| ((at, partition), text));

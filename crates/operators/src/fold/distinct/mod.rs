@@ -1,19 +1,20 @@
-//! How many different values the endpoints send, by a sketch of a few kilobytes.
+//! Estimates the number of different values that the endpoints send, by a sketch of a few kilobytes.
 //!
-//! The sketch is HyperLogLog as Apache DataSketches keeps it: up to some number of values it is the set of
-//! their hashes, and nearly exact; beyond, 2^p registers that each hold the greatest count of leading zeros
-//! seen. A union takes the greater of two registers, so a value counts once wherever it is sent, and **the
-//! estimate is the same whatever the tree**. For that the estimate that depends on the order of arrival,
-//! which a single sketch could give more sharply, is not used.
+//! The sketch is HyperLogLog as Apache DataSketches implements it. Up to a certain number of values, it is
+//! the set of their hashes and nearly exact. Beyond, it is 2^p registers, each with the greatest count of
+//! leading zeros seen. A union takes the greater of two registers, so a value counts once wherever it is
+//! sent, and **the estimate is the same for every tree**. A single sketch could also give a more exact
+//! estimate that depends on the order of arrival; for the same reason, that estimate is not used.
 //!
-//! The bound: the relative standard error is about 1.04/√2^p (1.6 % at the default precision of 12), and the
-//! truth lies within `lower..=upper` for about 95 of 100 sets of values; never is more promised.
+//! The bound: the relative standard error is about 1.04/√2^p (1.6 % at the default precision of 12). The true
+//! number lies within `lower..=upper` for about 95 of 100 sets of values; there is no stronger guarantee.
 //!
-//! Hashing is MurmurHash3 with the project's fixed seed over a value's own bytes: UTF-8 or bytes as they are,
-//! whole numbers as 64 bits little-endian (those above `i64::MAX` as 128, or they would be negative ones), other
-//! numbers by their canonical bits (−0 is 0, every NaN is one).
-//! So processes agree, and the bytes may be merged with sketches of other languages. A string and a byte
-//! string of the same bytes are one value; 1 and 1.0 are two.
+//! Hashing is MurmurHash3 with the project's fixed seed over the bytes of a value. Strings are hashed as
+//! UTF-8 and byte strings as they are. Whole numbers are hashed as 64 bits little-endian; those above
+//! `i64::MAX` as 128 bits, because in 64 bits they would equal negative numbers. Other numbers are hashed by
+//! their canonical bits (−0 is 0, and all NaNs are equal). So all processes agree, and the bytes may be
+//! merged with sketches of other languages. A string and a byte string with the same bytes are one value; 1
+//! and 1.0 are two.
 
 use super::params::{read, within};
 use super::samples::{Value, samples_of};
@@ -27,23 +28,23 @@ use datasketches::hash::value::{canonical_float, raw_bytes};
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 use serde::{Deserialize, Serialize};
 
-/// The least precision that can be asked for: 16 registers.
+/// Least allowed precision: 16 registers.
 pub const PRECISION_MIN: u8 = 4;
 
-/// The greatest precision that can be asked for: a partial of 256 KiB.
+/// Greatest allowed precision: a partial of 256 KiB.
 pub const PRECISION_MAX: u8 = 18;
 
-/// What comes before the registers in a sketch's bytes.
+/// Offset of the registers in a sketch's bytes.
 const REGISTERS_AT: usize = 40;
 
-/// Where a sketch's bytes say in which form it is, and the form that has all registers, of 8 bits.
+/// Offset of the byte with the sketch's form, and the form that has all registers of 8 bits.
 const FORM_AT: usize = 7;
 const FORM_REGISTERS: u8 = 0b10;
 
-/// The greatest register there is: 64 bits of hash can't have more leading zeros than that.
+/// Greatest possible register: the most leading zeros that a 64-bit hash can have here.
 const REGISTER_MAX: u8 = 63;
 
-/// What a stream may say about it.
+/// The parameters that a stream may set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Params {
@@ -56,23 +57,26 @@ impl Default for Params {
     }
 }
 
-/// A partial and an answer: how many different values came so far.
+/// A partial and an answer: the number of different values received so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DistinctCount {
-    /// How many, as the sketch estimates.
+    /// The sketch's estimate.
     pub estimate: f64,
-    /// The truth is above this, and
+    /// Lower bound: the true number is within `lower..=upper` for about 95 of 100 sets of values.
     pub lower: f64,
-    /// below this, for about 95 of 100 sets of values.
+    /// Upper bound; see `lower`.
     pub upper: f64,
-    /// The sketch as DataSketches of other languages read it.
+    /// The sketch, in the format of DataSketches in other languages.
     pub sketch: Bytes,
 }
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "distinct",
-    summary: "how many different values, by a sketch of a few kilobytes",
-    params: &[Param { name: "precision", meaning: "registers as a power of two; 12 by default, for 1.6 %" }],
+    summary: "estimates the number of different values, by a sketch of a few kilobytes",
+    params: &[Param {
+        name: "precision",
+        meaning: "binary logarithm of the number of registers: 4 to 18; 12 by default, for an error of 1.6 %",
+    }],
     made: Made::Fold(|name| stateless(name, Distinct::open)),
 };
 
@@ -104,7 +108,8 @@ impl Fold for Distinct {
                 }
             }
         }
-        // With itself once more: a union of registers gives up the estimate that depends on their order.
+        // The union is updated with itself. A union of registers drops the estimate that depends on the order
+        // of arrival.
         union.update(&union.to_sketch(HllType::Hll8));
         let count = DistinctCount {
             estimate: union.estimate(),
@@ -117,19 +122,20 @@ impl Fold for Distinct {
 }
 
 impl Distinct {
-    /// The sketch in a child's bytes. Its reader checks all but the registers, whose values shift bits later
-    /// on.
+    /// Checks and decodes the sketch in a child's bytes.
+    ///
+    /// The sketch's own reader does not check the registers, whose values later shift bits.
     fn checked(&self, bytes: &[u8]) -> Result<HllSketch> {
         let sketch = HllSketch::deserialize(bytes)?;
         let precision = sketch.lg_config_k();
         if precision != self.precision {
             let (ours, theirs) = (self.precision, precision);
             return Err(OperatorError::new(format!(
-                "the sketch has precision {theirs}, this stream's is {ours}"
+                "the sketch has precision {theirs}, but this stream uses {ours}"
             )));
         }
         if sketch.target_type() != HllType::Hll8 {
-            return Err(OperatorError::new("the sketch has registers of less than 8 bits"));
+            return Err(OperatorError::new("the sketch must have registers of 8 bits"));
         }
         let registers = bytes.get(REGISTERS_AT..).unwrap_or_default();
         if bytes[FORM_AT] & 0b11 == FORM_REGISTERS

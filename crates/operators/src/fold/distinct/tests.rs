@@ -1,4 +1,4 @@
-//! The estimate is the same over any tree, and its bounds hold for as many sets as they say.
+//! Tests that every tree gives the same estimate, and that its bounds hold as often as documented.
 
 use super::*;
 use crate::packet::Row;
@@ -36,7 +36,7 @@ proptest! {
         let flat = counted(precision, &[shares.concat()]);
         let tree = counted(precision, &shares);
         let figures = |count: &DistinctCount| (count.estimate, count.lower, count.upper);
-        // Registers are summed in another order: the last places may differ.
+        // Registers are summed in another order, so the last digits may differ.
         let ((a, b, c), (x, y, z)) = (figures(&flat), figures(&tree));
         for (flat, tree) in [(a, x), (b, y), (c, z)] {
             prop_assert!((flat - tree).abs() <= 1e-9 * flat, "{} {}", flat, tree);
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// The hash is fixed, so this counts the same misses every time: of 100 sets, some 5 may lie outside.
+/// The hash is fixed, so every run counts the same misses: of 100 sets, about 5 may lie outside.
 #[test]
 fn the_bound_holds_for_about_95_of_100_sets() {
     for of_each in [50u64, 2_000, 60_000] {
@@ -108,7 +108,7 @@ fn typed_packets_count_as_their_values_do() {
     assert_eq!(counted(12, &[typed]), counted(12, &[values]));
 }
 
-/// Whoever changes how values are hashed meets the sketches of nodes that have not changed.
+/// A change of the hashing would make sketches incompatible with those of nodes of older versions.
 #[test]
 fn hashes_are_the_same_in_every_process_and_version() {
     let sketch = counted(12, &[("a".to_owned(), 7i64, 0.5f64)]).sketch;
@@ -121,7 +121,7 @@ fn other_precisions_are_refused() {
     let piece = Piece { source: Source::Child(0), payload: other.encode().unwrap() };
     assert_eq!(
         up(12, &[piece]).unwrap_err().to_string(),
-        "the packet of child 0: the sketch has precision 10, this stream's is 12"
+        "the packet of child 0: the sketch has precision 10, but this stream uses 12"
     );
     let refused = Distinct::open(&Params { precision: 30 }.encode().unwrap()).err().expect("refused");
     assert_eq!(refused.to_string(), "parameter `precision`: 30 is not within 4 to 18");

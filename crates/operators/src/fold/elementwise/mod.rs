@@ -1,11 +1,13 @@
-//! Folding numbers value by value: the algebra that sum, min, max, average and count share, and how it folds packets.
+//! Folds numbers value by value: the algebra that sum, min, max, average and count share, and its use on
+//! packets.
 //!
-//! The first packet of a wave is copied, and every further one folded into the copy where it lies: one allocation
-//! for each result, however many pieces, and loops over arrays that become vector instructions.
+//! The first packet of a wave is copied, and every further packet is folded into the copy in place. Each
+//! result therefore takes one allocation for any number of pieces, and loops over arrays become vector
+//! instructions.
 //!
-//! Invariant: the total is a well-formed packet of numbers alone. A piece that is as long as the total, and has the
-//! same types and counts wherever the total has some, is one too, so it is checked and folded in one walk; what went
-//! wrong is only asked when something did.
+//! Invariant: the total is a well-formed packet that contains only numbers. If a piece has the same length as
+//! the total, and the same types and counts in the same places, it is well-formed too. So it is checked and
+//! folded in one walk; the cause of an error is determined only when one occurs.
 
 use super::{FilterError, Fold, MergeError, Piece, Source};
 use crate::error::Result;
@@ -14,27 +16,27 @@ use crate::packet::{Number, Packet, Type, Value};
 use bytes::Bytes;
 use std::marker::PhantomData;
 
-/// Two numbers as one, for each kind of number; associative and commutative (but for rounding).
+/// Combines two numbers, for each type of number; associative and commutative (except for rounding).
 pub(super) trait Elementwise: 'static {
-    /// The figure that leaves its type, in errors.
+    /// Name of the figure that overflows, for error messages.
     const FIGURE: &'static str;
 
-    /// Of signed whole numbers; true when the result doesn't fit.
+    /// Combines signed whole numbers; the flag is true if the result doesn't fit.
     fn i64(a: i64, b: i64) -> (i64, bool);
-    /// Of whole numbers; true when the result doesn't fit.
+    /// Combines unsigned whole numbers; the flag is true if the result doesn't fit.
     fn u64(a: u64, b: u64) -> (u64, bool);
-    /// Of floating-point numbers.
+    /// Combines floating-point numbers.
     fn f64(a: f64, b: f64) -> f64;
-    /// Of floating-point numbers of 32 bits.
+    /// Combines floating-point numbers of 32 bits.
     fn f32(a: f32, b: f32) -> f32;
 }
 
-/// What an algebra gives for two whole numbers, as a typed partial wants it.
+/// Converts the result for two whole numbers to the error type of typed partials.
 pub(super) fn checked<N>((number, overflows): (N, bool), figure: &'static str) -> Result<N, MergeError> {
     if overflows { Err(MergeError::Overflow { figure }) } else { Ok(number) }
 }
 
-/// Rows of numbers, folded into one.
+/// The fold of rows of numbers into one row.
 pub(super) struct Rows<E>(PhantomData<fn() -> E>);
 
 impl<E> Default for Rows<E> {
@@ -58,7 +60,7 @@ impl<E: Elementwise> Fold for Rows<E> {
     }
 }
 
-/// Makes sure that a piece is a packet of numbers and arrays of them, with one field at least.
+/// Checks that a piece is a packet that contains only numbers and arrays of numbers, with at least one field.
 pub(super) fn numbers_alone(piece: &Piece) -> Result<Packet, FilterError> {
     let packet = Packet::read(&piece.payload).map_err(FilterError::packet(piece.source))?;
     if packet.is_empty() || !packet.types().all(Type::is_number) {
@@ -71,27 +73,27 @@ pub(super) fn numbers_alone(piece: &Piece) -> Result<Packet, FilterError> {
     Ok(packet)
 }
 
-/// What has been folded so far.
+/// The total of the packets folded so far.
 pub(super) struct Total<E> {
     octets: Vec<u8>,
     fold: PhantomData<E>,
 }
 
-/// Why a piece could not be folded in; the rest is found out from the two of them.
+/// The reason why a piece could not be folded in. The details are derived from the piece and the total.
 enum Unfit {
-    /// It is no packet of the same types and lengths.
+    /// It is not a packet of the same types and lengths.
     Unlike,
-    /// A number of this field leaves its type.
+    /// A number in this field overflows.
     Overflow(usize),
 }
 
 impl<E: Elementwise> Total<E> {
-    /// Begins with a packet of numbers alone.
+    /// Starts with a packet that contains only numbers.
     pub(super) fn of(first: &[u8]) -> Self {
         Self { octets: first.to_vec(), fold: PhantomData }
     }
 
-    /// Folds a packet of the same types and lengths in.
+    /// Folds in a packet of the same types and lengths.
     pub(super) fn fold(&mut self, from: Source, piece: &Bytes) -> Result<(), FilterError> {
         self.fold_octets(piece).map_err(|unfit| match unfit {
             Unfit::Unlike => self.difference(from, piece),
@@ -102,7 +104,7 @@ impl<E: Elementwise> Total<E> {
     }
 
     pub(super) fn into_bytes(self) -> Bytes {
-        Bytes::from(self.octets) // as long as its room, so nothing more is allocated
+        Bytes::from(self.octets) // length equals capacity, so this allocates nothing
     }
 
     #[inline]
@@ -118,7 +120,7 @@ impl<E: Elementwise> Total<E> {
                 return Err(Unfit::Unlike);
             }
             at += 1;
-            let width = kind.width().expect("invariant: the total has numbers alone");
+            let width = kind.width().expect("invariant: the total contains only numbers");
             let mut bytes = width;
             if kind.is_array() {
                 let counted = at..at + LENGTH;
@@ -144,7 +146,7 @@ impl<E: Elementwise> Total<E> {
         Ok(())
     }
 
-    /// How a piece that could not be folded differs from the total.
+    /// Finds the difference between the total and a piece that could not be folded.
     #[cold]
     fn difference(&self, from: Source, piece: &Bytes) -> FilterError {
         let total =
@@ -166,14 +168,14 @@ impl<E: Elementwise> Total<E> {
     }
 }
 
-/// Folds numbers that lie one behind the other; true when one of them leaves its type.
+/// Folds adjacent numbers; returns true if one of them overflows.
 #[inline(always)]
 pub(super) fn fold_numbers<N: Number>(
     ours: &mut [u8],
     theirs: &[u8],
     fold: impl Fn(N, N) -> (N, bool),
 ) -> bool {
-    let mut overflows = false; // gathered and not acted upon, so that the loop has one way through
+    let mut overflows = false; // accumulated, not tested, so that the loop has no branch
     for (our, their) in N::rows_mut(ours).iter_mut().zip(N::rows(theirs)) {
         let (number, overflowed) = fold(N::from_octets(*our), N::from_octets(*their));
         *our = number.octets();
@@ -182,7 +184,7 @@ pub(super) fn fold_numbers<N: Number>(
     overflows
 }
 
-/// How many numbers a value has.
+/// Returns the number of numbers in a value.
 pub(super) fn length(value: Value<'_>) -> usize {
     match value {
         Value::I64s(numbers) => numbers.len(),

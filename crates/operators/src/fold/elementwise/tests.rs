@@ -1,4 +1,5 @@
-//! Sums, least and greatest fold field by field, and say what doesn't fit. (`family` has their laws.)
+//! Tests that sum, min and max fold field by field and report packets that don't fit. (`family` tests their
+//! laws.)
 
 use super::*;
 use crate::fold::laws;
@@ -31,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_bytes_meet_a_total_they_are_refused_or_folded(
+    fn any_bytes_are_refused_or_folded(
         noise in proptest::collection::vec(any::<u8>(), 0..30),
         flip in any::<proptest::sample::Index>(),
         bit in 0u8..8,
@@ -76,8 +77,8 @@ fn one_nan_shows_in_every_result() {
 }
 
 #[test]
-fn overflow_is_an_error_and_no_wrong_figure() {
-    let overflow = "sum: overflow: the sum in field 1 is outside of what 64 bits hold";
+fn overflow_is_an_error() {
+    let overflow = "sum: overflow: the sum in field 1 does not fit into 64 bits";
     let wholes = |last| Row::new().f64(0.0).i64s(&[1, last]);
     assert_eq!(refused(vec![wholes(i64::MAX), wholes(1)]), overflow);
     assert_eq!(refused(vec![wholes(i64::MIN), wholes(-1)]), overflow);
@@ -89,13 +90,13 @@ fn overflow_is_an_error_and_no_wrong_figure() {
 fn packets_of_unlike_types_are_refused_with_both_formats() {
     assert_eq!(
         refused(vec![Row::new().i64(1).f64s(&[]), Row::new().i64(1).f64(2.0)]),
-        "sum: endpoint 1 sends `i64 f64`, where `i64 f64s`, as others send, is wanted"
+        "sum: endpoint 1 sends `i64 f64`, but `i64 f64s`, as others send, is expected"
     );
     assert_eq!(
         refused(vec![Row::new().i64(1), Row::new().u64(1)]),
-        "sum: endpoint 1 sends `u64`, where `i64`, as others send, is wanted"
+        "sum: endpoint 1 sends `u64`, but `i64`, as others send, is expected"
     );
-    let wanted = "where a row of numbers and arrays of numbers is wanted";
+    let wanted = "but a row of numbers and arrays of numbers is expected";
     assert_eq!(refused(vec![Row::new().str("x")]), format!("sum: endpoint 0 sends `str`, {wanted}"));
     assert_eq!(refused(vec![Row::new()]), format!("sum: endpoint 0 sends ``, {wanted}"));
 }
@@ -106,7 +107,7 @@ fn arrays_of_unlike_lengths_are_refused_with_both_lengths() {
         refused(vec![Row::new().i64(1).f64s(&[1.0, 2.0]), Row::new().i64(1).f64s(&[1.0])]),
         "sum: field 1 of endpoint 1 has 1 elements, where the others have 2"
     );
-    // as long as the total in bytes, and still another shape
+    // The same number of bytes as the total, but another shape.
     assert_eq!(
         refused(vec![Row::new().f64s(&[1.0, 2.0]).f64s(&[]), Row::new().f64s(&[1.0]).f64s(&[2.0])]),
         "sum: field 0 of endpoint 1 has 1 elements, where the others have 2"
@@ -114,8 +115,8 @@ fn arrays_of_unlike_lengths_are_refused_with_both_lengths() {
 }
 
 #[test]
-fn bytes_that_are_no_packet_name_their_sender() {
+fn invalid_packets_are_refused_with_their_source() {
     let pieces = [(Source::Child(7), Bytes::from_static(b"\x01\x01"))];
     let refused = laws::up("sum", &(), &pieces).unwrap_err().to_string();
-    assert_eq!(refused, "sum: the packet of child 7: field 0, a i64, takes 8 bytes, of which 0 are there");
+    assert_eq!(refused, "sum: the packet of child 7: field 0, a i64, takes 8 bytes, but only 0 are left");
 }

@@ -1,4 +1,4 @@
-//! What is folded for each group, a column at a time.
+//! The folds of each group, a column at a time.
 
 use super::{Function, column, unsupported};
 use crate::error::{OperatorError, Result};
@@ -9,27 +9,27 @@ use arrow_array::{Array, ArrayRef, Decimal128Array, PrimitiveArray, RecordBatch,
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use std::sync::Arc;
 
-/// A column of a partial: a function that folds (an average is two).
+/// A column of a partial with its function (an average has two columns).
 pub(super) struct Measure {
-    /// Its name in a partial.
+    /// The column's name in a partial.
     pub(super) name: String,
-    /// The raw column it is of.
+    /// The raw column that it is computed from.
     pub(super) column: String,
-    /// Never an average.
+    /// The function; never an average.
     pub(super) function: Function,
 }
 
 impl Measure {
-    /// The column of `batch` that this is folded from.
+    /// Returns the column of `batch` that this is folded from.
     pub(super) fn of<'a>(&self, batch: &'a RecordBatch, partial: bool) -> Result<&'a ArrayRef> {
         column(batch, if partial { &self.name } else { &self.column })
     }
 }
 
-/// Which of two stays.
+/// Selects one of two values.
 type OfTwo<T> = fn(T, T) -> T;
 
-/// One figure a group, by the group's number; none where there was no value yet.
+/// One figure per group, by the group's number; `None` for a group without values.
 pub(super) enum Fold {
     Count(Vec<u64>),
     /// A sum of whole numbers.
@@ -42,7 +42,7 @@ pub(super) enum Fold {
 }
 
 impl Fold {
-    /// A fold of no groups, fit for what this type of column holds.
+    /// Creates a fold without groups for a column of this type.
     pub(super) fn new(measure: &Measure, column: &DataType, partial: bool) -> Result<Self> {
         let least = measure.function == Function::Min;
         Ok(match (measure.function, column) {
@@ -77,7 +77,7 @@ impl Fold {
         }
     }
 
-    /// Takes a column's values, each into the group of its row.
+    /// Folds a column's values, each into the group of its row.
     pub(super) fn take(
         &mut self,
         measure: &Measure,
@@ -87,7 +87,7 @@ impl Fold {
     ) -> Result<()> {
         let mismatch = || {
             let (name, came) = (if partial { &measure.name } else { &measure.column }, column.data_type());
-            OperatorError::new(format!("column `{name}` is of type {came}, which differs from others'"))
+            OperatorError::new(format!("column `{name}` is of type {came}, unlike in other batches"))
         };
         let overflow = || overflow_of(measure);
         match self {
@@ -147,7 +147,7 @@ impl Fold {
         }
     }
 
-    /// The figures as a column, the groups in this order.
+    /// Returns the figures as a column, with the groups in this order.
     pub(super) fn finish(self, order: &[u32]) -> Result<ArrayRef> {
         Ok(match self {
             Self::Count(counts) => {
@@ -170,7 +170,7 @@ impl Function {
     }
 }
 
-/// Calls `take` with every value that is there, and its row's group.
+/// Calls `take` with every value that is not null, and its row's group.
 fn each<T: ArrowPrimitiveType>(
     column: &PrimitiveArray<T>,
     groups: &[u32],
@@ -187,8 +187,9 @@ fn each<T: ArrowPrimitiveType>(
     }
 }
 
-/// The lesser in the order of query engines, in which a NaN lies beyond infinity, by its sign. (The operators `min` and
-/// `max` give NaN instead: see [`Extremes`].)
+/// Returns the lesser value in the order of query engines, in which a NaN lies beyond infinity, by its sign.
+///
+/// (The operators `min` and `max` give NaN instead: see [`Extremes`].)
 fn least_in_order(a: f64, b: f64) -> f64 {
     if b.total_cmp(&a).is_lt() { b } else { a }
 }

@@ -1,20 +1,20 @@
-//! Rows of record batches, grouped by key columns, and per group figures of other columns: the `GROUP BY` of
-//! a stream.
+//! Groups rows of record batches by key columns and aggregates other columns per group: the `GROUP BY` of a
+//! stream.
 //!
-//! Endpoints send batches of raw rows. A partial is a batch of one row a group, in ascending order of the
-//! keys: the key columns as they were, then what each function needs to go on (an average its sum and its
-//! count). So a partial is folded column by column as raw rows are, and:
+//! Endpoints send batches of raw rows. A partial is a batch with one row per group, in ascending order of the
+//! keys. It has the key columns unchanged, and then the columns that each function needs to continue (for an
+//! average, the sum and the count). So a partial is folded column by column, as raw rows are, and:
 //!
-//! - **The same rows give the same batch over any tree.** Sums of whole numbers are kept in 128 bits,
-//!   `Decimal128(38, 0)`, so none overflows on the way in one tree and not in another; sums of floating-point
-//!   numbers agree but for rounding.
-//! - Nulls are no values: they count in no function, and a function of no values is null (a count is 0). A
-//!   null key is a key like any other.
-//! - Floating-point keys are compared as numbers: −0 is 0, and every NaN is one key. Least and greatest
-//!   are those of [`Extremes`](super::Extremes): NaN wins.
-//! - There are `groups_max` groups at most; one more is an error that names it.
+//! - **The same rows give the same batch in every tree.** Sums of whole numbers are kept in 128 bits,
+//!   `Decimal128(38, 0)`, so that no intermediate sum overflows in one tree and not in another. Sums of
+//!   floating-point numbers agree except for rounding.
+//! - Nulls are not values: functions ignore them, and a function of no values is null (a count is 0). A null
+//!   key is a key like any other.
+//! - Floating-point keys are compared as numbers: −0 is 0, and all NaNs are one key. Least and greatest of
+//!   floating-point numbers follow the order of query engines: a NaN lies beyond infinity, by its sign.
+//! - There are at most `groups_max` groups; one more is an error that names the limit.
 //!
-//! [`GroupParams::finish`] makes of the last partial what was asked for: averages in place of sums and
+//! [`GroupParams::finish`] turns the last partial into the requested columns: averages instead of sums and
 //! counts.
 
 mod fold;
@@ -36,15 +36,15 @@ use std::fmt;
 use std::sync::Arc;
 use table::Table;
 
-/// What a stream says about it.
+/// The parameters of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupParams {
-    /// The columns whose values make a group, one at least; of type `Int64`, `UInt64`, `Float64` or `Utf8`.
+    /// The columns whose values form a group, at least one; of type `Int64`, `UInt64`, `Float64` or `Utf8`.
     pub keys: Vec<String>,
-    /// What is asked of each group.
+    /// The aggregates computed for each group.
     pub aggregates: Vec<Aggregate>,
-    /// How many groups there may be.
+    /// Most groups.
     pub groups_max: u32,
 }
 
@@ -58,25 +58,25 @@ impl Default for GroupParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
-    /// The column: of type `Int64`, `UInt64` or `Float64`, or for a count of any type.
+    /// The column: of type `Int64`, `UInt64` or `Float64`; for a count, of any type.
     pub column: String,
-    /// What of its values.
+    /// The function of the column's values.
     pub function: Function,
 }
 
-/// What is made of the values of a column.
+/// A function of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Function {
-    /// Their sum.
+    /// The sum of the values.
     Sum,
-    /// The least.
+    /// The least value.
     Min,
-    /// The greatest.
+    /// The greatest value.
     Max,
-    /// How many.
+    /// The number of values.
     Count,
-    /// Their mean.
+    /// The mean of the values.
     Average,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Aggregate {
 }
 
 impl Aggregate {
-    /// How many columns of a partial it takes.
+    /// Returns the number of columns it takes in a partial.
     fn columns(&self) -> usize {
         if self.function == Function::Average { 2 } else { 1 }
     }
@@ -113,9 +113,10 @@ impl GroupParams {
             Err(FilterError::parameter(field, why))
         };
         if self.keys.is_empty() {
-            return Err(FilterError::parameter("keys", "a group needs one key column at least"));
+            return Err(FilterError::parameter("keys", "at least one key column is required"));
         }
-        // Counted before anything is looked for: the parameters are as long as whoever sent them liked.
+        // The columns are counted before the names are compared, because the parameters may be arbitrarily
+        // long.
         if self.keys.len() > BATCH_COLUMNS_MAX {
             return too_many("keys", self.keys.len());
         }
@@ -130,13 +131,13 @@ impl GroupParams {
         if let Some(at) = twice(&columns) {
             return Err(FilterError::parameter(
                 "aggregates",
-                format!("`{}` would be there twice", columns[at]),
+                format!("column `{}` would appear twice", columns[at]),
             ));
         }
         within("groups_max", self.groups_max, 1..=GROUPS_MAX).map(|_| ())
     }
 
-    /// The columns of a partial after its keys.
+    /// Iterates over the columns of a partial after its keys.
     fn measures(&self) -> impl Iterator<Item = Measure> {
         self.aggregates.iter().flat_map(|aggregate| {
             let measure =
@@ -151,10 +152,11 @@ impl GroupParams {
         })
     }
 
-    /// What was asked for, of a partial: the keys, then a column `function(column)` for each aggregate.
+    /// Computes the requested columns from a partial: the keys, then a column `function(column)` per
+    /// aggregate.
     ///
     /// # Errors
-    /// When `partial` is none of a stream with these parameters.
+    /// If `partial` does not belong to a stream with these parameters.
     pub fn finish(&self, partial: &Batch) -> Result<Batch> {
         let column = |name: &str| column(&partial.0, name).cloned();
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
@@ -197,24 +199,24 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
 
 #[cold]
 fn unsupported(column: &str, data_type: &DataType) -> OperatorError {
-    OperatorError::new(format!("column `{column}` is of type {data_type}, which has no place here"))
+    OperatorError::new(format!("column `{column}` is of type {data_type}, which is not supported here"))
 }
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "group",
-    summary: "Arrow rows grouped by key columns, with figures of other columns",
+    summary: "groups Arrow rows by key columns and aggregates other columns",
     params: &[
-        Param { name: "keys", meaning: "the columns whose values make a group; at least one" },
+        Param { name: "keys", meaning: "columns whose values form a group; at least one" },
         Param {
             name: "aggregates",
-            meaning: "what is asked of each group: {column, function}, of sum, min, max, count and average",
+            meaning: "figures of each group: {column, function}; functions are sum, min, max, count and average",
         },
-        Param { name: "groups_max", meaning: "how many groups there may be; 65536 by default" },
+        Param { name: "groups_max", meaning: "most groups; 65536 by default" },
     ],
     made: Made::Fold(|name| stateless(name, Grouping::open)),
 };
 
-/// The fold `group`: samples are record batches, partials have one row a group.
+/// The fold `group`: samples are record batches, and partials have one row per group.
 struct Grouping {
     params: GroupParams,
     measures: Vec<Measure>,
@@ -227,7 +229,7 @@ impl Grouping {
         Ok(Self { measures: params.measures().collect(), params })
     }
 
-    /// Folds a batch into the table, which the first one begins.
+    /// Folds a batch into the table. The first batch creates the table.
     fn take<'a>(&'a self, table: &mut Option<Table<'a>>, batch: &RecordBatch, from: Source) -> Result<()> {
         let partial = matches!(from, Source::Child(_));
         let table = match table {

@@ -1,7 +1,7 @@
-//! The groups of one wave: which row belongs to which, and what was folded for each.
+//! The groups of one wave: assigns rows to groups, and holds the folds of each group.
 //!
-//! A row's keys become one byte string that compares as the keys do (`arrow-row`), so groups of any key types
-//! are found by one hash and come out in one order.
+//! A row's keys become one byte string that compares as the keys do (`arrow-row`). So one hash map finds
+//! groups of any key types, and sorting the byte strings sorts the groups.
 
 use super::fold::{Fold, Measure};
 use super::{GroupParams, column, unsupported};
@@ -20,13 +20,13 @@ pub(super) struct Table<'a> {
     measures: &'a [Measure],
     key_types: Vec<DataType>,
     converter: RowConverter,
-    /// Which group has these keys; groups are numbered as they come.
+    /// The group with these keys. Groups are numbered in order of arrival.
     groups: HashMap<Box<[u8]>, u32>,
     folds: Vec<Fold>,
 }
 
 impl<'a> Table<'a> {
-    /// A table without groups, for columns of the types that `first` has.
+    /// Creates a table without groups, for columns of the types in `first`.
     pub(super) fn new(
         params: &'a GroupParams,
         measures: &'a [Measure],
@@ -50,7 +50,7 @@ impl<'a> Table<'a> {
         Ok(Self { params, measures, key_types, converter, groups: HashMap::new(), folds })
     }
 
-    /// Folds the rows of `batch`, which are raw, or a child's groups.
+    /// Folds the rows of `batch`, which are raw rows or a child's groups.
     pub(super) fn take(&mut self, batch: &RecordBatch, partial: bool) -> Result<()> {
         let groups = self.groups_of(batch)?;
         for (fold, measure) in self.folds.iter_mut().zip(self.measures) {
@@ -60,7 +60,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// The group of each row.
+    /// Returns the group of each row.
     fn groups_of(&mut self, batch: &RecordBatch) -> Result<Vec<u32>> {
         let mut keys = Vec::with_capacity(self.key_types.len());
         for (name, expected) in self.params.keys.iter().zip(&self.key_types) {
@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
             if key.data_type() != expected {
                 let came = key.data_type();
                 return Err(OperatorError::new(format!(
-                    "column `{name}` is of type {came}, others' of {expected}"
+                    "column `{name}` is of type {came}, but other batches have type {expected}"
                 )));
             }
             keys.push(comparable(key));
@@ -93,7 +93,7 @@ impl<'a> Table<'a> {
         Ok(group)
     }
 
-    /// One row a group, in ascending order of the keys.
+    /// Returns one row per group, in ascending order of the keys.
     pub(super) fn finish(self) -> Result<RecordBatch> {
         let mut groups: Vec<(Box<[u8]>, u32)> = self.groups.into_iter().collect();
         groups.sort_unstable();
@@ -109,11 +109,11 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A key column in which equal keys have equal bits.
+/// Makes equal keys of a column have equal bits.
 fn comparable(key: &ArrayRef) -> ArrayRef {
     let Some(floats) = key.as_primitive_opt::<Float64Type>() else { return Arc::clone(key) };
     let canonical: Float64Array = floats.unary(|key| match key {
-        0.0 => 0.0, // of either sign
+        0.0 => 0.0, // matches both zeros
         _ if key.is_nan() => f64::NAN,
         _ => key,
     });

@@ -1,4 +1,4 @@
-//! The same rows give the same groups over any tree; what makes no sense is refused by column.
+//! Tests that the same rows give the same groups in every tree, and that invalid columns are refused by name.
 
 use super::*;
 use crate::fold::Fold as _;
@@ -31,7 +31,7 @@ fn up(params: &GroupParams, pieces: &[Piece]) -> Result<Bytes> {
     open(params).fold(pieces)
 }
 
-/// A row of what hosts say about their tasks.
+/// A row of a report of hosts about their tasks.
 #[derive(Clone, Debug)]
 struct Row {
     host: Option<String>,
@@ -57,8 +57,8 @@ fn sent(number: u32, rows: &[Row]) -> Piece {
     Piece { source: Source::Endpoint(number), payload: Batch(batch(rows)).encode().unwrap() }
 }
 
-/// Any rows: some nulls in every column, whole numbers near the edge of 64 bits, loads that are summed
-/// exactly.
+/// Generates rows with some nulls in every column, whole numbers near the limits of 64 bits, and loads whose
+/// sums are exact.
 fn row() -> impl Strategy<Value = Row> {
     let host = proptest::option::of(prop_oneof!["[ab]", Just(String::new()), Just("b\0".to_owned())]);
     let rank =
@@ -100,14 +100,14 @@ proptest! {
     }
 
     #[test]
-    fn figures_are_those_of_each_groups_rows(rows in proptest::collection::vec(row(), 1..40)) {
+    fn figures_match_the_rows_of_each_group(rows in proptest::collection::vec(row(), 1..40)) {
         let params = every_function(&["host"]);
         let given = params.finish(&Batch::decode(&up(&params, &[sent(0, &rows)]).unwrap()).unwrap()).unwrap().0;
         let hosts = given.column_by_name("host").unwrap().as_string::<i32>();
         let mut expected: Vec<Option<&str>> = rows.iter().map(|row| row.host.as_deref()).collect();
         expected.sort();
         expected.dedup();
-        prop_assert_eq!(hosts.iter().collect::<Vec<_>>(), expected.clone(), "each once, null first");
+        prop_assert_eq!(hosts.iter().collect::<Vec<_>>(), expected.clone(), "every host once, null first");
         for (at, host) in expected.into_iter().enumerate() {
             let members: Vec<&Row> = rows.iter().filter(|row| row.host.as_deref() == host).collect();
             let bytes: Vec<i64> = members.iter().filter_map(|row| row.bytes).collect();
@@ -166,17 +166,17 @@ fn columns_that_do_not_fit_are_refused_by_name() {
         (
             by_host(Function::Count, "up"),
             vec![raw(booleans)],
-            "column `host` is of type Boolean, which has no place here",
+            "column `host` is of type Boolean, which is not supported here",
         ),
         (
             by_host(Function::Max, "up"),
             vec![raw(texts.clone())],
-            "column `up` is of type Utf8, which has no place here",
+            "column `up` is of type Utf8, which is not supported here",
         ),
         (
             by_host(Function::Count, "up"),
             vec![raw(texts.clone()), raw(numbers.clone())],
-            "column `host` is of type Int64, others' of Utf8",
+            "column `host` is of type Int64, but other batches have type Utf8",
         ),
         (
             by_host(Function::Count, "up"),
@@ -196,10 +196,10 @@ fn columns_that_do_not_fit_are_refused_by_name() {
 fn parameters_are_refused_by_name() {
     let refused =
         |params: GroupParams| Grouping::open(&params.encode().unwrap()).err().expect("refused").to_string();
-    assert_eq!(refused(GroupParams::default()), "parameter `keys`: a group needs one key column at least");
+    assert_eq!(refused(GroupParams::default()), "parameter `keys`: at least one key column is required");
     assert_eq!(refused(params(&["a", "b", "a"], vec![])), "parameter `keys`: column `a` is named twice");
     let twice = vec![aggregate(Function::Sum, "x"), aggregate(Function::Sum, "x")];
-    assert_eq!(refused(params(&["a"], twice)), "parameter `aggregates`: `sum(x)` would be there twice");
+    assert_eq!(refused(params(&["a"], twice)), "parameter `aggregates`: column `sum(x)` would appear twice");
     let same = vec!["same".to_owned(); 100_000];
     let keys = GroupParams { keys: same, ..GroupParams::default() };
     assert_eq!(refused(keys), "parameter `keys`: 100000 columns are above the limit of 1024");

@@ -1,20 +1,20 @@
-//! Quantiles of everything the endpoints send, by a sketch that no tree can change.
+//! Quantiles of all values that the endpoints send, by a sketch whose result does not depend on the tree.
 //!
-//! The sketch is DDSketch (Masson, Rim, Lee, VLDB'19): it counts values in buckets that grow by a factor of γ
-//! = (1+α)/(1−α), so a bucket's number says its values but for a relative error of α. Two sketches are merged
-//! by adding counts, and adding doesn't care for the order: **every tree gives the same answer, and it is the
-//! answer of one sketch over all the samples.** Sketches that bound the error of the *rank* by sampling (KLL,
-//! t-digest) are smaller but promise that only with some probability, or not at all, and each tree draws
-//! anew.
+//! The sketch is DDSketch (Masson, Rim, Lee, VLDB'19). It counts values in buckets that grow by a factor of γ
+//! = (1+α)/(1−α), so a bucket's number gives its values with a relative error of at most α. Two sketches are
+//! merged by adding their counts, and addition does not depend on the order. So **every tree gives the same
+//! answer, and it is the answer of one sketch over all samples.** Sketches that bound the error of the *rank*
+//! by sampling (KLL, t-digest) are smaller. But they guarantee the bound only with some probability or not at
+//! all, and each tree draws other samples.
 //!
-//! The bound: for each quantile asked for, `|given − true| ≤ max(α·|true|, 1e-9, 1.3e-9·M)`, where *true* is
-//! the sample of rank ⌊q·(n−1)⌋ in ascending order and M the greatest magnitude seen. The last two terms come
-//! from what the sketch can tell from zero and from its [`BUCKETS_MAX`] buckets, of which those nearest to
-//! zero are poured together when more would be needed. Least and greatest are exact, and the answer lies
-//! between.
+//! The bound: for each requested quantile, `|given − true| ≤ max(α·|true|, 1e-9, 1.3e-9·M)`, where *true* is
+//! the sample of rank ⌊q·(n−1)⌋ in ascending order and M is the greatest magnitude seen. The last two terms
+//! have two causes: the sketch counts small magnitudes as zero, and it has only [`BUCKETS_MAX`] buckets. If
+//! more buckets are needed, those nearest to zero are merged. Least and greatest are exact, and the answer
+//! lies between them.
 //!
-//! A partial is the answer so far, with the sketch's bytes: a front-end may read it without knowing the
-//! sketch.
+//! A partial is the answer so far, with the sketch's bytes. So a front-end can read it without understanding
+//! the sketch.
 
 mod wire;
 
@@ -30,25 +30,25 @@ use sketches_ddsketch::{Config, DDSketch};
 
 pub use wire::SketchError;
 
-/// The least relative error that can be asked for: with less, [`BUCKETS_MAX`] buckets would span too little.
+/// Least allowed relative error. With a smaller one, [`BUCKETS_MAX`] buckets would span too small a range.
 pub const RELATIVE_ERROR_MIN: f64 = 0.005;
 
-/// The greatest relative error that can be asked for.
+/// Greatest allowed relative error.
 pub const RELATIVE_ERROR_MAX: f64 = 0.5;
 
-/// How many quantiles can be asked for at once.
+/// Most quantiles requested at once.
 pub const QUANTILES_MAX: usize = 64;
 
-/// Buckets of one sign that a sketch has at most. The format of the sketch's bytes knows no other number.
+/// Most buckets of one sign in a sketch. The format of the sketch's bytes supports no other number.
 pub const BUCKETS_MAX: u32 = 2048;
 
-/// Magnitudes up to this one count as zero.
+/// Magnitudes up to this value count as zero.
 pub const ZERO_MAX: f64 = 1e-9;
 
-/// How many samples a sketch may count: beyond, its bytes could not say the count exactly.
+/// Most samples that a sketch may count. Its bytes could not represent a larger count exactly.
 pub const SAMPLES_MAX: u64 = 1 << 52;
 
-/// What a stream may say about them.
+/// The parameters that a stream may set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Params {
@@ -62,20 +62,20 @@ impl Default for Params {
     }
 }
 
-/// A partial and an answer: the quantiles of the samples that came together so far.
+/// A partial and an answer: the quantiles of the samples received so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuantilesSoFar {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
-    /// The least of them, exactly; none of no samples.
+    /// The exact least sample; `None` if there are no samples.
     pub min: Option<f64>,
-    /// The greatest of them, exactly; none of no samples.
+    /// The exact greatest sample; `None` if there are no samples.
     pub max: Option<f64>,
-    /// The quantiles asked for: at what fraction, and which value. Empty of no samples.
+    /// The requested quantiles as pairs of fraction and value. Empty if there are no samples.
     pub quantiles: Vec<(f64, f64)>,
     /// The relative error α of those values.
     pub relative_error: f64,
-    /// The sketch as other implementations of DDSketch read it; empty of no samples.
+    /// The sketch, in the format of other implementations of DDSketch. Empty if there are no samples.
     pub sketch: Bytes,
 }
 
@@ -97,10 +97,11 @@ impl QuantilesSoFar {
         })
     }
 
-    /// The value at any other `fraction`, 0 to 1, with the same bound; none of no samples.
+    /// Returns the value at any other `fraction`, 0 to 1, with the same bound, or `None` if there are no
+    /// samples.
     ///
     /// # Errors
-    /// When the fraction is outside of 0 to 1, or the sketch's bytes are not such a sketch.
+    /// If the fraction is outside of 0 to 1, or the sketch's bytes are invalid.
     pub fn at(&self, fraction: f64) -> Result<Option<f64>> {
         within("fraction", fraction, 0.0..=1.0)?;
         within("relative_error", self.relative_error, RELATIVE_ERROR_MIN..=RELATIVE_ERROR_MAX)?;
@@ -112,8 +113,10 @@ impl QuantilesSoFar {
     }
 }
 
-/// The value at `fraction`. A bucket's middle may lie beyond the least or greatest sample in it: those are
-/// known.
+/// Returns the value at `fraction`.
+///
+/// The middle of a bucket may lie beyond the least or the greatest sample. These are known exactly, so the
+/// value is clamped to them.
 fn value_at(sketch: &DDSketch, fraction: f64) -> Result<f64> {
     let value = sketch.quantile(fraction)?;
     let (Some(value), Some(min), Some(max)) = (value, sketch.min(), sketch.max()) else {
@@ -128,10 +131,16 @@ fn config(relative_error: f64) -> Config {
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "quantiles",
-    summary: "quantiles of numbers, by a sketch of bounded relative error",
+    summary: "computes quantiles of numbers, by a sketch of bounded relative error",
     params: &[
-        Param { name: "relative_error", meaning: "of each value given: 0.005 to 0.5; 0.01 by default" },
-        Param { name: "quantiles", meaning: "which, each from 0 to 1; 0.5, 0.9, 0.95 and 0.99 by default" },
+        Param {
+            name: "relative_error",
+            meaning: "relative error of each value: 0.005 to 0.5; 0.01 by default",
+        },
+        Param {
+            name: "quantiles",
+            meaning: "requested quantiles, each from 0 to 1; 0.5, 0.9, 0.95 and 0.99 by default",
+        },
     ],
     made: Made::Fold(|name| stateless(name, Quantiles::open)),
 };
@@ -147,7 +156,7 @@ impl Quantiles {
         let params: Params = read(params)?;
         within("relative_error", params.relative_error, RELATIVE_ERROR_MIN..=RELATIVE_ERROR_MAX)?;
         if params.quantiles.len() > QUANTILES_MAX {
-            let why = format!("{} are above the limit of {QUANTILES_MAX}", params.quantiles.len());
+            let why = format!("{} quantiles are above the limit of {QUANTILES_MAX}", params.quantiles.len());
             return Err(FilterError::parameter("quantiles", why).into());
         }
         for &fraction in &params.quantiles {
@@ -178,7 +187,7 @@ impl Fold for Quantiles {
 }
 
 impl Quantiles {
-    /// Merges in what a child's bytes hold.
+    /// Merges in the sketch of a child.
     fn merge(&self, merged: &mut DDSketch, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -197,9 +206,13 @@ fn add(sketch: &mut DDSketch, payload: &Bytes) -> Result<()> {
             Value::Integer(number) => number as f64,
             Value::Float(number) if number.is_finite() => number,
             Value::Float(number) => {
-                return Err(OperatorError::new(format!("{number} has no place in a quantile")));
+                return Err(OperatorError::new(format!(
+                    "quantiles need finite numbers, but a sample is {number}"
+                )));
             }
-            Value::Bytes(_) => return Err(OperatorError::new("quantiles are of numbers; a string came")),
+            Value::Bytes(_) => {
+                return Err(OperatorError::new("quantiles need numbers, but a sample is a string"));
+            }
         };
         if sketch.count() as u64 >= SAMPLES_MAX {
             return Err(too_many());
@@ -211,7 +224,7 @@ fn add(sketch: &mut DDSketch, payload: &Bytes) -> Result<()> {
 
 #[cold]
 fn too_many() -> OperatorError {
-    OperatorError::new(format!("a sketch counts {SAMPLES_MAX} samples at most"))
+    OperatorError::new(format!("a sketch can count at most {SAMPLES_MAX} samples"))
 }
 
 #[cfg(test)]

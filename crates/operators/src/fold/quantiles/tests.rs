@@ -1,4 +1,4 @@
-//! Any tree gives the answer of one sketch over all samples, and the bound on its error holds.
+//! Tests that every tree gives the answer of one sketch over all samples, and that the error bound holds.
 
 use super::*;
 use crate::packet::Row;
@@ -12,7 +12,7 @@ fn up(quantiles: &Quantiles, pieces: &[Piece]) -> Result<Bytes> {
     quantiles.fold(pieces)
 }
 
-/// One node below for each of `shares`, the root above them.
+/// Folds `shares` over a tree with one leaf node per share.
 fn over_a_tree(params: &Params, shares: &[Vec<f64>]) -> QuantilesSoFar {
     let partials: Vec<Piece> = (0..)
         .zip(shares)
@@ -21,7 +21,7 @@ fn over_a_tree(params: &Params, shares: &[Vec<f64>]) -> QuantilesSoFar {
             Piece { source: Source::Child(child), payload: up(&open(params), &[sent]).unwrap() }
         })
         .collect();
-    // Two levels above: those who come in pairs, and the rest of the way in one.
+    // Above the leaves, one level merges pairs, and the root merges the rest.
     let halves: Vec<Piece> = (0..)
         .zip(partials.chunks(2))
         .map(|(child, pair)| Piece {
@@ -32,7 +32,7 @@ fn over_a_tree(params: &Params, shares: &[Vec<f64>]) -> QuantilesSoFar {
     QuantilesSoFar::decode(&up(&open(params), &halves).unwrap()).unwrap()
 }
 
-/// Numbers of every size and sign, latencies among them.
+/// Generates numbers of every size and sign, mostly like latencies.
 fn samples() -> impl Strategy<Value = Vec<f64>> {
     let number = prop_oneof![
         4 => 0.001f64..10_000.0,
@@ -66,7 +66,7 @@ proptest! {
         let greatest = all.iter().map(|x| x.abs()).fold(0.0, f64::max);
         let bound = (relative_error * exact.abs()).max(ZERO_MAX).max(1.3e-9 * greatest);
         let value = given.quantiles[0].1;
-        // A bucket's edges are computed by logarithm and exponential: a few last places go to rounding.
+        // A bucket's edges are computed by logarithm and exponential, so the last digits may be rounded.
         prop_assert!((value - exact).abs() <= bound * (1.0 + 1e-9), "{} for {}, within {}", value, exact, bound);
         prop_assert_eq!(given.at(fraction).unwrap(), Some(value));
         prop_assert_eq!((given.min, given.max), (all.first().copied(), all.last().copied()));
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_sent_has_no_quantiles() {
+fn no_samples_have_no_quantiles() {
     let params = Params::default();
     let none = over_a_tree(&params, &[vec![], vec![]]);
     assert_eq!((none.count, none.min, none.quantiles.len()), (0, None, 0));
@@ -103,7 +103,7 @@ fn nothing_sent_has_no_quantiles() {
 }
 
 #[test]
-fn numbers_beyond_the_signed_ones_are_great_and_not_negative() {
+fn numbers_above_i64_max_stay_positive() {
     let most = u64::MAX as f64;
     for payload in
         [vec![1, u64::MAX].encode().unwrap(), Row::new().u64s(&[1, u64::MAX]).packet().into_bytes()]
@@ -124,17 +124,20 @@ fn typed_packets_are_samples_too() {
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn samples_that_are_no_finite_numbers_are_refused() {
     let filter = open(&Params::default());
     for (payload, why) in [
-        (f64::NAN.encode().unwrap(), "the packet of endpoint 0: NaN has no place in a quantile"),
+        (
+            f64::NAN.encode().unwrap(),
+            "the packet of endpoint 0: quantiles need finite numbers, but a sample is NaN",
+        ),
         (
             vec![1.0, f64::INFINITY].encode().unwrap(),
-            "the packet of endpoint 0: inf has no place in a quantile",
+            "the packet of endpoint 0: quantiles need finite numbers, but a sample is inf",
         ),
         (
             "seven".to_owned().encode().unwrap(),
-            "the packet of endpoint 0: quantiles are of numbers; a string came",
+            "the packet of endpoint 0: quantiles need numbers, but a sample is a string",
         ),
     ] {
         let refused = up(&filter, &[Piece { source: Source::Endpoint(0), payload }]).unwrap_err();
@@ -167,6 +170,6 @@ fn parameters_are_refused_by_name() {
     );
     assert_eq!(
         refused(Params { quantiles: vec![0.5; 65], ..Params::default() }),
-        "parameter `quantiles`: 65 are above the limit of 64"
+        "parameter `quantiles`: 65 quantiles are above the limit of 64"
     );
 }

@@ -1,11 +1,11 @@
-//! A sketch's bytes from another node, checked before the sketch's own reader sees them.
+//! Checks a sketch's bytes from another node before the sketch's own reader sees them.
 //!
-//! That reader takes on trust that keys and counts are such as its writer writes, and computes with them
-//! unchecked: hostile bytes would be arithmetic that overflows, or an index out of bounds. So the bytes are
+//! That reader trusts that keys and counts are as its writer writes them, and computes with them unchecked.
+//! With hostile bytes, its arithmetic could overflow or an index could be out of bounds. So the bytes are
 //! walked once here, strictly: every block at most once, bins in ascending order with counts of at least one,
-//! keys that some finite number has, the total as said, and nothing else. The format is DDSketch's own, as
-//! the sketches of other languages write it: blocks of a flag and its content, numbers as base-128
-//! variable-length integers, counts as variable-length floating-point numbers.
+//! keys that belong to a finite number, a total equal to the stated count, and no other content. The format
+//! is DDSketch's own, as the sketches of other languages write it: blocks of a flag and its content, numbers
+//! as base-128 variable-length integers, counts as variable-length floating-point numbers.
 
 use super::SAMPLES_MAX;
 use sketches_ddsketch::{Config, DDSketch};
@@ -19,33 +19,33 @@ const FLAG_MAPPING: u8 = 0x02;
 const FLAG_POSITIVE: u8 = 0x05;
 const FLAG_NEGATIVE: u8 = 0x07;
 
-/// Why bytes are not a sketch that this stream can merge.
+/// The reason why bytes are not a sketch that this stream can merge.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SketchError {
     /// The bytes end within a block.
     #[error("the sketch's bytes end within a block")]
     Truncated,
-    /// A block this version does not know, or one that came before.
-    #[error("the sketch has block {0:#04x} twice, or it is unknown")]
+    /// A block is unknown to this version, or occurs twice.
+    #[error("the sketch has an unknown, repeated or misplaced block {0:#04x}")]
     Block(u8),
-    /// A figure that no sketch has.
-    #[error("the sketch's {0} is none that a sketch can have")]
+    /// A figure has an impossible value.
+    #[error("the sketch's {0} is invalid")]
     Figure(&'static str),
-    /// Another relative error than this stream's.
-    #[error("the sketch has buckets of γ = {theirs}, this stream's have γ = {ours}")]
+    /// The sketch has another relative error than this stream.
+    #[error("the sketch has buckets of γ = {theirs}, but this stream uses γ = {ours}")]
     Mapping {
         /// The sketch's γ.
         theirs: f64,
         /// The stream's γ.
         ours: f64,
     },
-    /// The sketch's own reader refuses it.
+    /// The sketch's own reader refuses the bytes.
     #[error("not a sketch: {0}")]
     Refused(String),
 }
 
-/// The sketch in `bytes`, if it is one with this configuration and of at least one sample.
+/// Decodes the sketch in `bytes` if it has this configuration and at least one sample.
 pub(super) fn checked(bytes: &[u8], config: &Config) -> Result<DDSketch, SketchError> {
     Walk { rest: bytes, config }.check()?;
     DDSketch::from_java_bytes(bytes).map_err(|error| SketchError::Refused(error.to_string()))
@@ -62,7 +62,8 @@ impl Walk<'_> {
         let (mut min, mut max) = (None, None);
         while let Some((&flag, rest)) = self.rest.split_first() {
             self.rest = rest;
-            // The count comes first: where another block does, the reader may take it for a version number.
+            // The count must come first. If another block comes first, the reader may take it for a version
+            // number.
             if seen.contains(&flag) || seen.is_empty() != (flag == FLAG_COUNT) {
                 return Err(SketchError::Block(flag));
             }
@@ -99,7 +100,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The bins of one sign; how many samples they count.
+    /// Checks the bins of one sign. Returns the number of samples that they count.
     fn bins(&mut self) -> Result<u64, SketchError> {
         let (least, most) = (self.config.key(super::ZERO_MAX), self.config.key(f64::MAX));
         let bins = self.variable()?;
@@ -117,7 +118,7 @@ impl Walk<'_> {
         Ok(counted)
     }
 
-    /// A count of at least one, written as a floating-point number.
+    /// Reads a count of at least one, written as a floating-point number.
     fn count(&mut self) -> Result<u64, SketchError> {
         let mut bits = 0u64;
         for place in 0..9 {
@@ -162,6 +163,6 @@ impl Walk<'_> {
 }
 
 fn add(total: u64, more: u64) -> Result<u64, SketchError> {
-    let total = total + more; // both at most SAMPLES_MAX
+    let total = total + more; // both are at most SAMPLES_MAX
     if total > SAMPLES_MAX { Err(SketchError::Figure("count")) } else { Ok(total) }
 }

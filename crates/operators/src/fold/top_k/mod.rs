@@ -1,21 +1,20 @@
-//! The k greatest.
+//! The k greatest values.
 //!
 //! [`TopK`] is the typed partial; [`rows`] has the operator on packets, which ranks rows by score.
 //!
-//! Invariant: `items` descend and are no more than `k`. Ties are decided by the full order of `T`, so put
-//! after the score something that tells equals apart (partition and document); then every tree picks the
-//! same. Merging two is one walk along both, so a fold costs O(k) whatever the partitions hold.
+//! Invariant: `items` descend, and there are at most `k`. Ties are decided by the full order of `T`. So put a
+//! tie-breaker (partition and document) after the score; then every tree picks the same items. Merging two
+//! partials is one walk along both, so a fold costs O(k) for any size of the partitions.
 
 pub mod rows;
 
 use super::{Merge, MergeError, Side, side_by_side};
 use serde::{Deserialize, Serialize};
 
-/// Room for gathering the greatest of a stream before the rest is thrown out; beyond twice `k`, whatever `k`
-/// is.
+/// Least number of values gathered before the smaller ones are dropped. It is used if twice `k` is less.
 const GATHER_MIN: usize = 64;
 
-/// The `k` greatest of some values, greatest first. Of two with different `k`, the lesser `k` rules.
+/// The `k` greatest of some values, greatest first. If two `k` meet, the lesser one applies.
 ///
 /// ```
 /// use treefold_operators::fold::{Merge, TopK};
@@ -31,7 +30,7 @@ pub struct TopK<T> {
     items: Vec<T>,
 }
 
-/// What another node sent, before it is known to descend and to be short enough.
+/// A received partial, before its order and its length are checked.
 #[derive(Deserialize)]
 struct Unchecked<T> {
     k: u32,
@@ -53,12 +52,12 @@ impl<T: Ord> TryFrom<Unchecked<T>> for TopK<T> {
 }
 
 impl<T: Ord> TopK<T> {
-    /// The `k` greatest of none.
+    /// Creates a top-k without values.
     pub fn new(k: u32) -> Self {
         Self { k, items: Vec::new() }
     }
 
-    /// The `k` greatest of `values`, in time linear in their number and memory in `k`.
+    /// Returns the `k` greatest of `values`, in time linear in their number and memory linear in `k`.
     pub fn of(k: u32, values: impl IntoIterator<Item = T>) -> Self {
         let keep = k as usize;
         let gather = keep.saturating_mul(2).max(GATHER_MIN);
@@ -75,27 +74,27 @@ impl<T: Ord> TopK<T> {
         Self { k, items }
     }
 
-    /// How many at most.
+    /// Returns the most items it holds.
     pub fn k(&self) -> u32 {
         self.k
     }
 
-    /// Them, greatest first.
+    /// Returns the items, greatest first.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// Them, greatest first, to keep.
+    /// Returns the items, greatest first, by value.
     pub fn into_items(self) -> Vec<T> {
         self.items
     }
 
-    /// The least value that would still get in once there are `k`: a local may skip what is less.
+    /// Returns the least item once there are `k`. A local may skip every lesser value.
     pub fn threshold(&self) -> Option<&T> {
         if self.items.len() < self.k as usize { None } else { self.items.last() }
     }
 
-    /// Takes one more value in, if it is among the greatest. For many, [`of`](Self::of) is faster.
+    /// Adds a value if it is among the greatest. For many values, [`of`](Self::of) is faster.
     pub fn push(&mut self, value: T) {
         if self.items.len() >= self.k as usize && self.items.last().is_none_or(|least| *least >= value) {
             return;
@@ -107,7 +106,7 @@ impl<T: Ord> TopK<T> {
 }
 
 impl<T> Default for TopK<T> {
-    /// None of any number: the identity.
+    /// No items, with no limit on their number: the identity.
     fn default() -> Self {
         Self { k: u32::MAX, items: Vec::new() }
     }
@@ -142,7 +141,7 @@ mod tests {
     use crate::fold::laws::hold_to_the_laws;
     use proptest::prelude::*;
 
-    /// Scores with many ties, told apart by a document's number.
+    /// Generates scores with many ties, told apart by a document's number.
     fn hits(k: impl Strategy<Value = u32>) -> impl Strategy<Value = TopK<(TotalF64, u32)>> {
         let hit = (0i32..4, 0u32..100).prop_map(|(score, doc)| (TotalF64(f64::from(score) / 2.0), doc));
         (k, proptest::collection::vec(hit, 0..20)).prop_map(|(k, hits)| TopK::of(k, hits))
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_says_what_can_be_skipped() {
+    fn threshold_is_the_least_item_once_there_are_k() {
         assert_eq!(TopK::of(3, [1, 2]).threshold(), None);
         assert_eq!(TopK::of(2, [1, 2, 3]).threshold(), Some(&2));
     }

@@ -1,14 +1,14 @@
-//! The k rows of highest score.
+//! The k rows with the highest scores.
 //!
 //! ```text
 //!  endpoints send    f64 str, f64 blob        one row: score and payload
 //!                    f64s strs, f64s blobs    rows by column, in any order
-//!  what goes up      f64s strs, f64s blobs    at most k rows, highest score first
+//!  nodes send up     f64s strs, f64s blobs    at most k rows, highest score first
 //! ```
 //!
-//! Of equal scores the lesser payload comes first, so every tree picks the same rows. A score of NaN is below every
-//! other: a row that could not be scored must not push out one that was, and one endpoint's slip must not cost its
-//! neighbours the wave.
+//! Of equal scores, the lesser payload comes first, so every tree picks the same rows. A score of NaN is
+//! below every other score. A row without a score must not displace a row with one, and one endpoint's
+//! mistake must not cost the others the wave.
 
 use super::TopK;
 use crate::builtin::{Builtin, Made, Param, stateless};
@@ -22,19 +22,19 @@ use std::cmp::Reverse;
 
 pub(crate) const ENTRY: Builtin = Builtin {
     name: "top-k",
-    summary: "the k rows of highest score, out of rows of a score and a payload",
-    params: &[Param { name: "k", meaning: "how many rows: 1 to 65536; must be given" }],
+    summary: "keeps the k rows with the highest scores, of rows of a score and a payload",
+    params: &[Param { name: "k", meaning: "number of rows: 1 to 65536; required" }],
     made: Made::Fold(|name| stateless(name, Best::open)),
 };
 
-/// The most rows that can be asked for.
+/// Largest allowed `k`.
 pub const K_MAX: u32 = 1 << 16;
 
 /// The parameters of `top-k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopRows {
-    /// How many rows.
+    /// Number of rows.
     pub k: u32,
 }
 
@@ -49,7 +49,7 @@ impl Best {
     }
 }
 
-/// A row; the greater is the better: of equal scores, the one with the lesser payload.
+/// A row, ordered so that the greater is better: of equal scores, the row with the lesser payload is greater.
 type Scored<'a> = (TotalF64, Reverse<&'a [u8]>);
 
 /// The rows of one packet, by column.
@@ -74,7 +74,7 @@ impl Fold for Best {
     }
 }
 
-/// A piece as columns, with payloads of the same type as those of the first.
+/// Reads a piece as columns. The payloads must have the same type as those of the first piece.
 fn rows_of(piece: &Piece, first: Option<&Packet>) -> Result<Packet, FilterError> {
     let from = piece.source;
     let packet = Packet::read(&piece.payload).map_err(FilterError::packet(from))?;
@@ -103,7 +103,7 @@ fn rows_of(piece: &Piece, first: Option<&Packet>) -> Result<Packet, FilterError>
     Ok(columns)
 }
 
-/// The columns of a packet that [`rows_of`] gave.
+/// Returns the columns of a packet from [`rows_of`].
 fn columns(packet: &Packet) -> Columns<'_> {
     let mut values = packet.values();
     match (values.next(), values.next()) {
@@ -111,7 +111,7 @@ fn columns(packet: &Packet) -> Columns<'_> {
             Columns { scores, payloads: texts.as_blobs() }
         }
         (Some(Value::F64s(scores)), Some(Value::Blobs(payloads))) => Columns { scores, payloads },
-        _ => unreachable!("invariant: rows_of gives scores and payloads alone"),
+        _ => unreachable!("invariant: rows_of gives only scores and payloads"),
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use crate::fold::{Source, laws};
     use proptest::prelude::*;
 
-    /// Scores with many ties, and some that are none.
+    /// Generates scores with many ties and some NaNs.
     fn samples() -> impl Strategy<Value = Vec<(Vec<f64>, Vec<String>)>> {
         let score = prop_oneof![5 => (0i8..4).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(-f64::NAN)];
         let rows = proptest::collection::vec((score, "[ab]{0,2}"), 0..8);
@@ -171,16 +171,16 @@ mod tests {
     }
 
     #[test]
-    fn what_are_no_rows_is_refused() {
+    fn packets_that_are_no_rows_are_refused() {
         let refused = |pieces| best(pieces).unwrap_err().to_string();
         let wanted = "`f64 str`, `f64 blob`, `f64s strs` or `f64s blobs`";
         assert_eq!(
             refused(vec![Row::new().i64(1).str("x")]),
-            format!("top-k: endpoint 0 sends `i64 str`, where {wanted} is wanted")
+            format!("top-k: endpoint 0 sends `i64 str`, but {wanted} is expected")
         );
         assert_eq!(
             refused(vec![Row::new().f64(1.0).str("x"), Row::new().f64(1.0).blob(b"x")]),
-            "top-k: endpoint 1 sends `f64 blob`, where `f64s strs`, as others send, is wanted"
+            "top-k: endpoint 1 sends `f64 blob`, but `f64s strs`, as others send, is expected"
         );
         assert_eq!(
             refused(vec![Row::new().f64s(&[1.0, 2.0]).strs(&["x"])]),

@@ -1,32 +1,32 @@
-//! A tree of two levels below its root, and the loss of an inner node with its state.
+//! Tests a tree of two levels below its root that loses an inner node with its state.
 //!
-//! What a tree of real nodes does is modelled: a node keeps the packets it sent from the tag on that its
-//! parent says it holds from, as of the last wave whose packets reached the grandparent; when the parent
-//! dies, its children come to the grandparent under new numbers and send again all they kept.
+//! The test models real nodes. A node keeps the packets it sent from its parent's `holds_from` tag on, as of
+//! the last wave whose packets reached the grandparent. When the parent dies, its children join the
+//! grandparent under new numbers and send all kept packets again.
 
 use super::*;
 
 const ENDPOINTS: u32 = 5;
 
-/// A leaf of the tree: a node with one endpoint, its filter, and what it keeps of what it sent.
+/// A leaf of the tree: a node with one endpoint, its filter, and the sent packets that it keeps.
 struct Leaf {
     filter: Box<dyn Filter>,
     kept: Vec<(u64, Bytes)>,
-    /// Whom its packets go to as what: the inner node, or the root after it.
+    /// Its child number at the root once the root is its parent; `None` while the inner node is.
     number_at_root: Option<u32>,
 }
 
 struct Tree {
     leaves: Vec<Leaf>,
     inner: Box<dyn Filter>,
-    /// Whether the inner node's packets still reach the root; those on the way when it dies don't.
+    /// Whether the inner node's packets still reach the root. Packets in flight when it dies do not.
     connected: bool,
     root: Box<dyn Filter>,
     at_root: Vec<Aligned>,
 }
 
 impl Tree {
-    /// Leaves 0 to 2 below an inner node, 3 and 4 below the root itself.
+    /// Creates a tree with leaves 0 to 2 below an inner node, and leaves 3 and 4 below the root.
     fn new(reduce: Reduction) -> Self {
         let leaf = |number| {
             let mut filter = open(params(reduce));
@@ -65,7 +65,7 @@ impl Tree {
         let pieces = [Piece { source: Source::Child(number), payload: packet }];
         self.inner.up(Wave { tag, pieces: &pieces, now_ns: NOW_NS }, &mut packets).unwrap();
         if !self.connected {
-            return; // its packets will never arrive, and its children hear no more of what it holds
+            return; // its packets will never arrive, and its children no longer learn its `holds_from`
         }
         for packet in packets {
             self.reach_root(100, tag, packet);
@@ -81,10 +81,10 @@ impl Tree {
         self.at_root.extend(up(&mut *self.root, tag, &pieces));
     }
 
-    /// The root adopts the inner node's children, who send again what they kept.
+    /// Makes the root adopt the inner node's children, which send their kept packets again.
     fn lose_inner(&mut self) {
         let heirs = [200, 201, 202].map(Source::Child);
-        heirs.iter().for_each(|&heir| self.root.joined(heir)); // core says both, in this order
+        heirs.iter().for_each(|&heir| self.root.joined(heir)); // core calls both, in this order
         self.root.replaced(Source::Child(100), &heirs);
         for number in 0..3 {
             let leaf = &mut self.leaves[number as usize];
@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// An endpoint's own samples are cut where the lost one's watermark lies within them.
+/// An endpoint's samples are cut where the lost child's watermark lies within them.
 #[test]
 fn heirs_begin_within_a_sample() {
     let mut root = open(params(Reduction::Sum));
@@ -133,7 +133,7 @@ fn heirs_begin_within_a_sample() {
     assert_eq!(up(&mut *root, 1, &[endpoint(9, 0, 20, 40.0)]), [aligned(1, 2, 10.0 + 20.0)]);
 }
 
-/// One that was lost before it said anything has heirs too, and they are waited for from the beginning.
+/// If a child is lost before it sent anything, its heirs begin at the oldest open interval too.
 #[test]
 fn the_heirs_of_a_silent_node_begin_with_the_oldest_open_interval() {
     let mut root = open(params(Reduction::Sum));
