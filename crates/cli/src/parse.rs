@@ -158,8 +158,7 @@ pub fn policy(text: &str) -> Result<ReplicaPolicy> {
 
 /// Parses a waiting rule, as core does.
 pub fn waiting(text: &str) -> Result<Waiting> {
-    let allowed =
-        "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned, staged_reversed, uniform";
+    let allowed = "staged, slope, slope:FMIN,FMAX with 0 ≤ FMIN ≤ FMAX ≤ 1, learned";
     named("waiting", text, allowed)
 }
 

@@ -47,14 +47,14 @@ pub struct Call {
     #[arg(long, value_name = "SHAPE", default_value = "auto", value_parser = parse::shape)]
     shape: Shape,
 
-    /// Policy by which replicas are picked: random, round_robin, announced, announced_raw, polled:D,
-    /// peak_ewma, prequal, prequal_inline [default: the front's own policy]
+    /// Policy by which replicas are picked: random, round_robin, announced, polled:D, peak_ewma, prequal,
+    /// prequal_inline [default: the front's own policy]
     #[arg(long, value_name = "POLICY", value_parser = parse::policy)]
     policy: Option<ReplicaPolicy>,
 
     /// Rule by which nodes wait for their children: staged (each level answers before the one above), slope
     /// or slope:FMIN,FMAX (above the minimum coverage, the wait gets shorter as more partials come in),
-    /// learned (as long as the children's earlier times justify), staged_reversed, uniform
+    /// learned (as long as the children's earlier times justify)
     #[arg(long, value_name = "RULE", default_value = "staged", value_parser = parse::waiting)]
     waiting: Waiting,
 

@@ -121,9 +121,6 @@ pub struct Tuning {
     /// this.
     #[cfg_attr(feature = "serde", serde(with = "crate::time::nanos"))]
     pub announce_every: Duration,
-    /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
-    /// instead of leaving it to gossip. For comparison: in a cluster of n nodes this costs n² datagrams.
-    pub announce_directly: bool,
     /// True if a front adds the work that it has just placed on a node to that node's last load figure.
     pub anticipate: bool,
     /// A node that has nothing to send on a stream sends its parent a sign of life at this interval.
@@ -142,6 +139,11 @@ pub struct Tuning {
     pub filter_patience: Duration,
     /// The share of the leaves asked in hedged calls that may have a replica asked too: 0 (none) to 1.
     pub hedge_share: f64,
+    /// True if a node sends its load to every member that it knows in a separate datagram, changed or not,
+    /// instead of leaving it to gossip. In a cluster of n nodes this costs n² datagrams.
+    #[cfg(feature = "comparison")]
+    #[doc(hidden)]
+    pub announce_directly: bool,
 }
 
 impl Tuning {
@@ -160,13 +162,14 @@ impl Tuning {
         tries_max: 3,
         poll_timeout: Duration::from_millis(10),
         announce_every: Duration::from_millis(500),
-        announce_directly: false,
         anticipate: true,
         stream_beat: Duration::from_millis(200),
         stream_patience: Duration::from_millis(700),
         orphan_patience: Duration::from_secs(10),
         filter_patience: Duration::from_secs(1),
         hedge_share: 0.05,
+        #[cfg(feature = "comparison")]
+        announce_directly: false,
     };
     /// The preset for several machine rooms.
     pub const WAN: Self = Self {

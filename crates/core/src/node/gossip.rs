@@ -4,6 +4,7 @@
 //! to a poll. In a poll a caller asks one node how busy it is. The node answers at once from its load index.
 
 use super::{Leaving, Node};
+#[cfg(feature = "comparison")]
 use crate::call::choosing::UNASKED;
 use crate::effect::{Effect, Event, TracePoint};
 use crate::id::NodeId;
@@ -66,12 +67,15 @@ impl Gossip {
         self.arm(cx, Wake::Announce, now + wait);
         cx.share_totals(now);
         let figure = cx.load_figure();
+        #[cfg(feature = "comparison")]
         if cx.config.tuning.announce_directly {
             let bytes = encode_poll_answer(cx.me, UNASKED, figure);
             for &node in cx.sight.view().alive().filter(|node| **node != cx.me) {
                 cx.effects.push_back(Effect::Datagram { to: node.addr, bytes: bytes.clone() });
             }
-        } else if worth_announcing(self.announced, figure) {
+            return;
+        }
+        if worth_announcing(self.announced, figure) {
             self.announced = figure;
             cx.sight.announce_load(now, figure);
         }

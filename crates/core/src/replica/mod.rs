@@ -40,10 +40,10 @@ pub const POLLS_PER_PARTITION_MAX: u32 = 16;
 
 /// The names of all [`ReplicaPolicy`]s, for error messages.
 pub const POLICY_NAMES: &str =
-    "random, round_robin, announced, announced_raw, polled:D, peak_ewma, prequal and prequal_inline";
+    "random, round_robin, announced, polled:D, peak_ewma, prequal and prequal_inline";
 
-/// The policy for picking replicas. Written as `random`, `round_robin`, `announced`, `announced_raw`,
-/// `polled:D`, `peak_ewma`, `prequal` and `prequal_inline`.
+/// The policy for picking replicas. Written as `random`, `round_robin`, `announced`, `polled:D`,
+/// `peak_ewma`, `prequal` and `prequal_inline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -59,14 +59,16 @@ pub enum ReplicaPolicy {
     },
     /// The least loaded by announcements, corrected at random for their age.
     Announced,
-    /// The least loaded by announcements, uncorrected. For comparison: this policy flocks.
-    AnnouncedRaw,
     /// The least latency × in flight of two.
     PeakEwma,
     /// By requests in flight and latency, from probes of earlier calls.
     Prequal,
     /// By requests in flight and latency, from polls of this call.
     PrequalInline,
+    /// The least loaded by announcements, uncorrected: this policy flocks.
+    #[cfg(feature = "comparison")]
+    #[doc(hidden)]
+    AnnouncedRaw,
 }
 
 impl ReplicaPolicy {
@@ -76,10 +78,11 @@ impl ReplicaPolicy {
     pub const DEFAULT: Self = Self::Polled { polls: 3 };
 
     /// One of each, for tests and comparisons.
-    pub const EXAMPLES: [Self; 8] = [
+    pub const EXAMPLES: [Self; if cfg!(feature = "comparison") { 8 } else { 7 }] = [
         Self::Random,
         Self::RoundRobin,
         Self::Announced,
+        #[cfg(feature = "comparison")]
         Self::AnnouncedRaw,
         Self::Polled { polls: 2 },
         Self::PeakEwma,
@@ -134,6 +137,7 @@ impl fmt::Display for ReplicaPolicy {
             Self::Random => f.pad("random"),
             Self::RoundRobin => f.pad("round_robin"),
             Self::Announced => f.pad("announced"),
+            #[cfg(feature = "comparison")]
             Self::AnnouncedRaw => f.pad("announced_raw"),
             Self::Polled { polls } => write!(f, "polled:{polls}"),
             Self::PeakEwma => f.pad("peak_ewma"),
@@ -151,6 +155,7 @@ impl FromStr for ReplicaPolicy {
             "random" => Self::Random,
             "round_robin" => Self::RoundRobin,
             "announced" => Self::Announced,
+            #[cfg(feature = "comparison")]
             "announced_raw" => Self::AnnouncedRaw,
             "peak_ewma" => Self::PeakEwma,
             "prequal" => Self::Prequal,
@@ -183,6 +188,7 @@ mod tests {
             ("polled:3", ReplicaPolicy::default()),
             ("polled:16", ReplicaPolicy::Polled { polls: 16 }),
             ("announced", ReplicaPolicy::Announced),
+            #[cfg(feature = "comparison")]
             ("announced_raw", ReplicaPolicy::AnnouncedRaw),
             ("peak_ewma", ReplicaPolicy::PeakEwma),
             ("prequal", ReplicaPolicy::Prequal),
@@ -198,7 +204,7 @@ mod tests {
         let unknown = "nearest".parse::<ReplicaPolicy>().unwrap_err().to_string();
         assert_eq!(
             unknown,
-            "no replica policy is called \"nearest\"; the policies are random, round_robin, announced, announced_raw, \
+            "no replica policy is called \"nearest\"; the policies are random, round_robin, announced, \
              polled:D, peak_ewma, prequal and prequal_inline"
         );
         for text in ["polled:0", "polled:17", "polled:", "polled:two", "polled:+2"] {

@@ -118,6 +118,7 @@ impl Replicas {
         let now = announced.now;
         match (policy, poll) {
             (ReplicaPolicy::Announced, _) => announced.choose(wanted, Reading::Corrected, local_ms, random),
+            #[cfg(feature = "comparison")]
             (ReplicaPolicy::AnnouncedRaw, _) => announced.choose(wanted, Reading::Raw, local_ms, random),
             (ReplicaPolicy::PeakEwma, _) => {
                 // A reported latency is used as it is, without a random correction.

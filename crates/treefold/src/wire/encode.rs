@@ -163,7 +163,7 @@ impl Encoder {
         header.name.push_str(&call.name);
         header.deadline_left_us = call.deadline_left.as_micros();
         header.answer_left_us = call.answer_left.as_micros();
-        (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(call.waiting)?;
+        (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(call.waiting);
         header.losses_max = call.losses_max;
         header.spare = call.spare;
         header.hedge = call.hedge;

@@ -24,28 +24,15 @@ use treefold_core::wave::wait::Waiting;
 const RULE_BYTES_MAX: usize = 64;
 
 /// The number of a waiting rule, with its factors, or zeros if it has none.
-pub(super) fn waiting_numbers(waiting: Waiting) -> Result<(u32, f64, f64), WireError> {
-    match waiting {
-        Waiting::Uniform => Ok((1, 0.0, 0.0)),
-        Waiting::Staged => Ok((2, 0.0, 0.0)),
-        Waiting::StagedReversed => Ok((3, 0.0, 0.0)),
-        Waiting::Slope { f_min, f_max } => Ok((4, f_min, f_max)),
-        Waiting::Learned => Ok((5, 0.0, 0.0)),
-        _ => Err(WireError::Inexpressible { field: "waiting" }),
-    }
+pub(super) fn waiting_numbers(waiting: Waiting) -> (u32, f64, f64) {
+    let (f_min, f_max) =
+        if let Waiting::Slope { f_min, f_max } = waiting { (f_min, f_max) } else { (0.0, 0.0) };
+    (waiting.code(), f_min, f_max)
 }
 
 /// The waiting rule of a number and its factors.
 pub(super) fn waiting_of(number: u32, f_min: f64, f_max: f64) -> Result<Waiting, WireError> {
-    let waiting = match number {
-        1 => Waiting::Uniform,
-        2 => Waiting::Staged,
-        3 => Waiting::StagedReversed,
-        4 => Waiting::Slope { f_min, f_max },
-        5 => Waiting::Learned,
-        _ => return Err(malformed("waiting")),
-    };
-    if waiting.is_valid() { Ok(waiting) } else { Err(malformed("waiting")) }
+    Waiting::from_code(number, f_min, f_max).ok_or(malformed("waiting"))
 }
 
 /// Encodes a set as a row outside a column.
@@ -186,7 +173,7 @@ pub(super) fn put_options(
     header.min_coverage = options.min_coverage;
     header.shape = options.shape.to_string();
     header.policy = options.policy.map(|policy| policy.to_string()).unwrap_or_default();
-    (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(options.waiting)?;
+    (header.waiting, header.slope_min, header.slope_max) = waiting_numbers(options.waiting);
     header.hedge = options.hedge;
     header.slices = if options.slices == 1 { 0 } else { options.slices };
     header.explain = options.explain;

@@ -26,13 +26,9 @@ use core::str::FromStr;
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Waiting {
-    /// Every node has the root's deadline. For comparison.
-    Uniform,
     /// A child has less time than its parent, and a larger subtree less than a smaller one.
     #[default]
     Staged,
-    /// Like staged, with the order of siblings reversed. For comparison.
-    StagedReversed,
     /// Staged. Once the minimum coverage has arrived, the wait shortens with each further arrival.
     Slope {
         /// The share of the time left that the wave waits for the last pending partition, from 0 to 1.
@@ -43,11 +39,47 @@ pub enum Waiting {
     /// Staged. Once the minimum coverage has arrived, the wave waits as long as the children's times show is
     /// worth it.
     Learned,
+    /// Every node has the root's deadline.
+    #[cfg(feature = "comparison")]
+    #[doc(hidden)]
+    Uniform,
+    /// Like staged, with the order of siblings reversed.
+    #[cfg(feature = "comparison")]
+    #[doc(hidden)]
+    StagedReversed,
 }
 
 impl Waiting {
     /// The slope with Vespa's default factors.
     pub const SLOPE: Self = Self::Slope { f_min: slope::F_MIN, f_max: slope::F_MAX };
+
+    /// The rule's number in the protocol.
+    pub fn code(self) -> u32 {
+        match self {
+            #[cfg(feature = "comparison")]
+            Self::Uniform => 1,
+            Self::Staged => 2,
+            #[cfg(feature = "comparison")]
+            Self::StagedReversed => 3,
+            Self::Slope { .. } => 4,
+            Self::Learned => 5,
+        }
+    }
+
+    /// The rule with a number, and with these factors if it is the slope. `None` if there is no such rule.
+    pub fn from_code(code: u32, f_min: f64, f_max: f64) -> Option<Self> {
+        let rule = match code {
+            #[cfg(feature = "comparison")]
+            1 => Self::Uniform,
+            2 => Self::Staged,
+            #[cfg(feature = "comparison")]
+            3 => Self::StagedReversed,
+            4 => Self::Slope { f_min, f_max },
+            5 => Self::Learned,
+            _ => return None,
+        };
+        rule.is_valid().then_some(rule)
+    }
 
     /// True if its factors are shares and in order.
     pub fn is_valid(self) -> bool {
@@ -73,7 +105,9 @@ impl Waiting {
         margin: Duration,
     ) -> Instant {
         let place = match self {
+            #[cfg(feature = "comparison")]
             Self::Uniform => return parent_at,
+            #[cfg(feature = "comparison")]
             Self::StagedReversed => rank.descending(),
             Self::Staged | Self::Slope { .. } | Self::Learned => rank.ascending(),
         };
@@ -84,8 +118,10 @@ impl Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "comparison")]
             Self::Uniform => f.write_str("uniform"),
             Self::Staged => f.write_str("staged"),
+            #[cfg(feature = "comparison")]
             Self::StagedReversed => f.write_str("staged_reversed"),
             rule if *rule == Self::SLOPE => f.write_str("slope"),
             Self::Slope { f_min, f_max } => write!(f, "slope:{f_min},{f_max}"),
@@ -98,8 +134,10 @@ impl FromStr for Waiting {
     type Err = UnknownWaiting;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rule = match text {
+            #[cfg(feature = "comparison")]
             "uniform" => Self::Uniform,
             "staged" => Self::Staged,
+            #[cfg(feature = "comparison")]
             "staged_reversed" => Self::StagedReversed,
             "slope" => Self::SLOPE,
             "learned" => Self::Learned,
@@ -120,10 +158,7 @@ pub struct UnknownWaiting;
 
 impl fmt::Display for UnknownWaiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a waiting rule is uniform, staged, staged_reversed, slope, slope:FMIN,FMAX (0 ≤ FMIN ≤ FMAX ≤ 1) \
-             or learned",
-        )
+        f.write_str("a waiting rule is staged, slope, slope:FMIN,FMAX (0 ≤ FMIN ≤ FMAX ≤ 1) or learned")
     }
 }
 
@@ -138,8 +173,10 @@ mod tests {
     fn rules_round_trip_through_text() {
         let steep = Waiting::Slope { f_min: 0.1, f_max: 0.5 };
         let rules = [
+            #[cfg(feature = "comparison")]
             (Waiting::Uniform, "uniform"),
             (Waiting::Staged, "staged"),
+            #[cfg(feature = "comparison")]
             (Waiting::StagedReversed, "staged_reversed"),
             (Waiting::SLOPE, "slope"),
             (steep, "slope:0.1,0.5"),

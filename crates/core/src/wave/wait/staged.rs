@@ -31,6 +31,7 @@ impl Rank {
     }
 
     /// The rank counted from the largest, which is 1.
+    #[cfg(feature = "comparison")]
     pub(crate) fn descending(self) -> u32 {
         self.siblings - self.smaller
     }
@@ -76,11 +77,13 @@ mod tests {
         assert_eq!(given(Waiting::Learned, MS(5)), [91, 86, 81]);
     }
 
+    #[cfg(feature = "comparison")]
     #[test]
     fn reversed_it_answers_later() {
         assert_eq!(given(Waiting::StagedReversed, MS(5)), [81, 86, 91]);
     }
 
+    #[cfg(feature = "comparison")]
     #[test]
     fn uniform_keeps_nothing_for_folding() {
         assert_eq!(given(Waiting::Uniform, MS(5)), [100, 100, 100]);

@@ -144,7 +144,7 @@ impl Stop {
                 let wait = self.watched.as_mut().and_then(|watched| watched.wait(bounds));
                 wait.map(|wait| (bounds.started_at + wait).max(now))
             }
-            Waiting::Learned | Waiting::Uniform | Waiting::Staged | Waiting::StagedReversed => None,
+            _ => None,
         };
     }
 }
@@ -176,7 +176,13 @@ mod tests {
 
     #[test]
     fn rules_of_time_alone_never_stop_early() {
-        for rule in [Waiting::Uniform, Waiting::Staged, Waiting::StagedReversed] {
+        for rule in [
+            Waiting::Staged,
+            #[cfg(feature = "comparison")]
+            Waiting::Uniform,
+            #[cfg(feature = "comparison")]
+            Waiting::StagedReversed,
+        ] {
             let mut stop = Stop::new(4);
             stop.handle_progress(at_ms(5), rule, progress(19), bounds());
             assert_eq!(stop.at(), None, "{rule}");
