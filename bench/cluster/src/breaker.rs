@@ -72,7 +72,7 @@ pub(super) struct Breaker {
 impl Breaker {
     /// Makes a breaker of a fleet that reports each fault and its end to `tell`.
     pub(super) fn new(fleet: Fleet, plan: Plan, seed: u64, tell: impl FnMut(Happening) + 'static) -> Self {
-        let (nodes, random, tell) = (fleet.len(), Random::new(seed), Box::new(tell));
+        let (nodes, random, tell) = (fleet.size(), Random::new(seed), Box::new(tell));
         Self { fleet, nodes, plan, random, broken: Vec::new(), tell, kills: 0, stops: 0 }
     }
 

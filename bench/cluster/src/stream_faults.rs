@@ -111,7 +111,7 @@ impl Mode {
     fn synchronisation(self) -> Synchronisation {
         match self {
             Self::WaitForAll => Synchronisation::WaitForAll,
-            Self::TimeOut { ms } => Synchronisation::TimeOut(Duration::from_millis(ms.into()).into()),
+            Self::TimeOut { ms } => Synchronisation::TimeOut(Duration::from_millis(ms.into())),
             Self::DoNotWait => Synchronisation::DoNotWait,
         }
     }

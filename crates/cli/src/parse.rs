@@ -42,7 +42,7 @@ pub fn duration(text: &str) -> Result<Duration> {
 
 /// Parses a duration above zero and up to the default limit of nodes.
 pub fn deadline(text: &str) -> Result<Duration> {
-    let max = Duration::from(Limits::DEFAULT.deadline_max);
+    let max = Limits::DEFAULT.deadline_max;
     duration_of(text).filter(|deadline| !deadline.is_zero()).ok_or_else(|| {
         CallError::bad_field(
             "deadline",

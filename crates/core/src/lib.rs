@@ -57,7 +57,7 @@
 //!   cost.
 //!
 //! `tree` and `wave` do not depend on calls. A further use of them should need nothing new below [`call`].
-//! `tests/cluster` runs whole clusters of nodes on one clock and injects faults.
+//! `tests/whole/clusters` runs whole clusters of nodes on one clock and injects faults.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -278,7 +278,7 @@ fn typed_packets_are_read_field_by_field() {
         assert_eq!(std::slice::from_raw_parts(data, len), [0, 1]);
         let (code, message) = said(|error| treefold_packet_i64(packet, 1, &raw mut whole, error));
         let format = "i64 f64 i64s f64s str blob u64";
-        assert_eq!((code, message), (TREEFOLD_TYPE, format!("field 1 of a packet `{format}` is no i64")));
+        assert_eq!((code, message), (TREEFOLD_TYPE, format!("field 1 of a packet `{format}` is not of type i64")));
         treefold_packet_free(packet);
     }
     scene.runtime.block_on(stream.send(bytes::Bytes::from_static(b"\xff"))).unwrap();

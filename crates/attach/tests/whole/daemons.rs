@@ -255,7 +255,7 @@ async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_t
     let mut other = with("a guess");
     let out = tokio::task::spawn_blocking(move || other.output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("attach: ") && said.contains("token is another"), "{said}");
+    assert!(said.contains("attach: ") && said.contains("different cluster tokens"), "{said}");
     let daemon = Daemon::spawn(&mut with("a secret of this test's"));
     assert!(front.members_at_least(2, LONG).await);
     let mut stream = open(&front, "sum", 1).await;

@@ -168,7 +168,7 @@ fn impossible_layouts_are_refused_without_output() {
         ("topology balanced 4x0", "shape is 4x0; allowed: children level by level"),
         ("topology balanced 4 --back-ends 5", "balanced:4 has 4 back-ends, but 5 were asked for"),
         ("topology flat --hosts n[3-1]", "hosts is n[3-1]; allowed: hosts and ranges of hosts"),
-        ("topology flat --hosts a,b --back-ends 3", "3 back-ends on hosts with 2 slots"),
+        ("topology flat --hosts a,b --back-ends 3", "3 back-ends do not fit on hosts with 2 slots"),
         ("topology flat --back-ends 20000", "20001 processes; allowed: 16384"),
         ("topology flat --back-ends 5000", "a process with 5000 children; allowed: 4095"),
         (

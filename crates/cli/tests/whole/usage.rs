@@ -148,7 +148,7 @@ fn invalid_recording_is_refused() {
     std::fs::write(file.path(), "nothing of the kind").unwrap();
     let refused = run(&format!("replay {} -o json", file.path().display()));
     assert_eq!(refused.code, 1);
-    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("no recording"));
+    assert!(refused.json()["error"]["message"].as_str().unwrap().contains("not a recording"));
     assert_eq!(run("replay /nowhere/at/all").code, 1);
 }
 

@@ -148,19 +148,19 @@ impl MembershipConfig {
 
     pub(super) fn for_foca(&self, members: usize) -> foca::Config {
         foca::Config {
-            probe_period: self.probe_period.into(),
-            probe_rtt: self.probe_timeout.into(),
+            probe_period: self.probe_period,
+            probe_rtt: self.probe_timeout,
             num_indirect_probes: self.fanout,
             max_transmissions: transmissions(members),
-            suspect_to_down_after: self.suspicion.into(),
-            remove_down_after: Some(self.forget_down_after.into()),
+            suspect_to_down_after: self.suspicion,
+            remove_down_after: Some(self.forget_down_after),
             max_packet_size: NonZeroUsize::new(super::datagram::SWIM_BYTES_MAX)
                 .expect("room for SWIM is not zero"),
             notify_down_members: true,
             // Who is missing is found by comparing digests, which costs nothing when nobody is.
             periodic_announce: None,
             periodic_announce_to_down_members: Some(foca::PeriodicParams {
-                frequency: self.announce_down_interval.into(),
+                frequency: self.announce_down_interval,
                 num_members: NonZeroUsize::MIN,
             }),
             // Gossip has a timer of its own that sleeps while there is no news.

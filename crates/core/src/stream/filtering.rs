@@ -156,7 +156,7 @@ impl<P: Payload> Share<P> {
         let is_crowded = busy.queued.is_some() || cx.jobs.processors_busy > cx.config.card.processors;
         let crowding = if is_crowded { CROWDED_PATIENCE } else { 1.0 };
         let patience = Duration::from(cx.config.tuning.filter_patience).mul_f64(crowding);
-        if busy.started_at.until(now) <= patience.into() {
+        if busy.started_at.until(now) <= patience {
             return Ok(());
         }
         let problem: Arc<str> = alloc::format!("it took longer than {patience:?}").into();

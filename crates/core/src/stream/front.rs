@@ -267,7 +267,7 @@ impl<P: Payload> Share<P> {
             asked.is_none_or(|&(at, times)| {
                 let pause =
                     Duration::from(patience).mul_f64(f64::from(1_u32 << times.min(SEAT_DOUBLINGS_MAX)));
-                at.until(now) > pause.into()
+                at.until(now) > pause
             })
         };
         if is_due(self, me) {

@@ -100,7 +100,7 @@ impl<P: Payload> Share<P> {
     pub(crate) fn note_stall(&mut self, cx: &mut Context<P>, now: Instant) {
         let held_up = Duration::from(cx.config.tuning.stream_beat)
             + Duration::from(cx.config.tuning.stream_patience).mul_f64(0.5);
-        if self.beat.ticked_at.until(now) <= held_up.into() {
+        if self.beat.ticked_at.until(now) <= held_up {
             return;
         }
         self.note_held_up(cx, now);

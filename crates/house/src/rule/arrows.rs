@@ -167,7 +167,7 @@ mod tests {
             manifest("crates/core", "treefold-core", "[dev-dependencies]\ntreefold-sim.workspace = true");
         let built = manifest("crates/core", "treefold-core", "[dependencies]\ntreefold-sim.workspace = true");
         let sim = manifest("crates/sim", "treefold-sim", "[dependencies]\ntreefold-core.workspace = true");
-        assert_eq!(check(&[tested, sim.clone(), source("crates/core/tests/cluster/main.rs")]), []);
+        assert_eq!(check(&[tested, sim.clone(), source("crates/core/tests/whole/clusters/main.rs")]), []);
         assert_eq!(check(&[built, sim]).len(), 1);
         assert_eq!(check(&[source("crates/core/src/node.rs")]).len(), 1);
     }

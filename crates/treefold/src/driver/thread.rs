@@ -235,7 +235,7 @@ impl Loop {
         });
         let recorder = recorder.transpose()?;
         let (registry, slowness) = (Arc::new(setup.registry), ours.slowness);
-        let inline_cost_max = setup.config.tuning.inline_cost_max.into();
+        let inline_cost_max = setup.config.tuning.inline_cost_max;
         let meters = setup.config.kinds.iter().map(|_| Meter::default()).collect();
         let message_bytes_max = setup.identity.limits.message_bytes_max;
         let this = Rc::new(Self {

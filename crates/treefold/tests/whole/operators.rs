@@ -152,9 +152,9 @@ async fn a_node_that_takes_none_says_so() {
     let plain = Cluster::embedded(1).service(|at| vec![echo(at, 1)]).start().await.expect("it starts");
     let client = plain.client(0);
     let refused = client.operator_push("sum").await.expect_err("it takes none").to_string();
-    assert!(refused.contains("takes no operators"), "{refused}");
+    assert!(refused.contains("does not accept operators"), "{refused}");
     let refused = open(&client, filter_name(id_of(b"sum"))).await.expect_err("nor in streams").to_string();
-    assert!(refused.contains("takes no operators"), "{refused}");
+    assert!(refused.contains("does not accept operators"), "{refused}");
 }
 
 #[tokio::test]

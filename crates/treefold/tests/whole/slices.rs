@@ -148,6 +148,6 @@ async fn what_can_not_be_sliced_says_so() {
     );
     let direct = cluster.connect_direct().await.unwrap();
     let alone = direct.call::<VectorSum>("bulk/vectors", &()).slices(2).deadline(PATIENCE).await;
-    assert!(alone.unwrap_err().to_string().contains("can't join them"), "a front joins what it knows");
+    assert!(alone.unwrap_err().to_string().contains("cannot join slices"), "a front joins what it knows");
     cluster.shutdown().await;
 }

@@ -167,7 +167,7 @@ async fn a_filter_that_is_not_there_is_named() {
     assert!(refused.to_string().contains("no filter is called \"summ\""), "{refused}");
     let refused = client.stream("nobody").open().await.expect_err("nobody has it");
     assert!(refused.to_string().contains("\"nobody\""), "{refused}");
-    let none = Synchronisation::TimeOut(Duration::ZERO.into());
+    let none = Synchronisation::TimeOut(Duration::ZERO);
     let refused = client.stream("echo").synchronisation(none).open().await.expect_err("no time at all");
     assert!(refused.to_string().contains("above 0"), "{refused}");
 }

@@ -211,7 +211,7 @@ impl Fleet {
     }
 
     /// Number of nodes.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.nodes.len()
     }
 

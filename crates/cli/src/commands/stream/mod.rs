@@ -312,7 +312,7 @@ fn synchronisation(text: &str) -> Result<Synchronisation, CallError> {
                 .parse()
                 .map_or_else(|_| parse::duration(wait).ok(), |ms| Some(Duration::from_millis(ms)));
             let wait = wait.filter(|wait| !wait.is_zero()).ok_or_else(refuse)?;
-            Ok(Synchronisation::TimeOut(wait.into()))
+            Ok(Synchronisation::TimeOut(wait))
         }
         _ => Err(refuse()),
     }

@@ -69,11 +69,11 @@ mod tests {
             node: NodeId::new(([127, 0, 0, 1], port).into(), 1),
             rack: String::new(),
             partitions: PartitionSet::new(),
-            queue: Duration::ZERO.into(),
-            local: Duration::from_millis(local_ms).into(),
-            reduce: Duration::ZERO.into(),
-            wait: Duration::from_millis(wait_ms).into(),
-            total: Duration::from_millis(local_ms.max(wait_ms)).into(),
+            queue: Duration::ZERO,
+            local: Duration::from_millis(local_ms),
+            reduce: Duration::ZERO,
+            wait: Duration::from_millis(wait_ms),
+            total: Duration::from_millis(local_ms.max(wait_ms)),
             children,
         }
     }

@@ -126,7 +126,7 @@ impl StreamSource {
             .up_filter(FILTER)
             .filter_params(&Some(Ask { top: wishes.top }))
             .params(&Some(Pace { interval_ms }))
-            .synchronisation(Synchronisation::TimeOut(self.deadline.into()))
+            .synchronisation(Synchronisation::TimeOut(self.deadline))
             .open();
         let waited = self.silence(wishes);
         let stream = timeout(waited, opening).await.unwrap_or(Err(Error::FrontSilent { waited }));

@@ -1,6 +1,6 @@
 //! Push waves: an application's workers give what the locals of a call would.
 
-use crate::cluster::cluster::{APPLICATION, Cluster, Plan, announced, assert_accounted, piece, pieces};
+use crate::clusters::cluster::{APPLICATION, Cluster, Plan, announced, assert_accounted, piece, pieces};
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::Reason;
 use treefold_core::id::RequestId;

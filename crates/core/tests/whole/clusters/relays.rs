@@ -1,6 +1,6 @@
 //! Relays: nodes that hold nothing and fold what passes.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, names, seeds, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, names, seeds, whole};
 use std::collections::BTreeSet;
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::id::NodeId;

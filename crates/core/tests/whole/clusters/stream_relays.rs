@@ -1,7 +1,7 @@
 //! Streams over relays.
 
-use crate::cluster::cluster::streams::{plan, pushing};
-use crate::cluster::cluster::{Cluster, Plan, names};
+use crate::clusters::cluster::streams::{plan, pushing};
+use crate::clusters::cluster::{Cluster, Plan, names};
 use std::collections::{BTreeMap, BTreeSet};
 use treefold_core::id::NodeId;
 use treefold_core::partitions::PartitionSet;

@@ -1,7 +1,7 @@
 //! What a node holds is bounded: large partials, which are offered and granted; what is kept; what waits for a
 //! processor.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::id::{Tag, WaveId};
 use treefold_core::limits::{Limits, STALE_FOLDS_MAX};

@@ -1,7 +1,7 @@
 //! One node of one processor, two services whose locals take 34 ms and 2 ms, and callers who always want more: who has how
 //! much of it, as the node itself accounts for it, while shares are set by requests.
 
-use crate::cluster::cluster::addr;
+use crate::clusters::cluster::addr;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;

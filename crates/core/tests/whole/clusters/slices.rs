@@ -1,6 +1,6 @@
 //! Sliced calls: one call as several waves, each with a tree of its own, joined at the front.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, names, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, names, whole};
 use std::collections::BTreeSet;
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::config::Placement;

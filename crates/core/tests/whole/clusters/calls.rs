@@ -1,6 +1,6 @@
 //! Calls when all goes well.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::config::{Placement, Tuning};
 use treefold_core::replica::ReplicaPolicy;

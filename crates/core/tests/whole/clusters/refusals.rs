@@ -1,6 +1,6 @@
 //! What makes no sense is refused with the field and the limit.
 
-use crate::cluster::cluster::{Cluster, Plan, addr, assert_honest};
+use crate::clusters::cluster::{Cluster, Plan, addr, assert_honest};
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::error::{CallError, Reason};
 use treefold_core::id::{NodeId, Tag, WaveId};

@@ -1,6 +1,6 @@
 //! The same seed gives the same effects, to the letter.
 
-use crate::cluster::cluster::{Cluster, Plan};
+use crate::clusters::cluster::{Cluster, Plan};
 use treefold_core::call::CallOptions;
 use treefold_core::time::Duration;
 use treefold_core::tree::shape::Shape;

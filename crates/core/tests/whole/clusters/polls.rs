@@ -1,6 +1,6 @@
 //! Polls between a front and two replicas, datagram by datagram.
 
-use crate::cluster::cluster::addr;
+use crate::clusters::cluster::addr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;

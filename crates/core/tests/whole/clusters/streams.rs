@@ -1,9 +1,9 @@
 //! Streams over clusters that lose nodes, stop them and start them: no wave is mixed, none is wrong about who is in
 //! it, and nobody who lives is left out for long. Streams under any order of faults are hunted by `treefold sim explore`.
 
-use crate::cluster::cluster::lone::{news, up};
-use crate::cluster::cluster::streams::{missing_of, plan, pushing, tags_of};
-use crate::cluster::cluster::{Cluster, Plan, held};
+use crate::clusters::cluster::lone::{news, up};
+use crate::clusters::cluster::streams::{missing_of, plan, pushing, tags_of};
+use crate::clusters::cluster::{Cluster, Plan, held};
 use std::collections::BTreeMap;
 use treefold_core::error::{Missing, Reason};
 use treefold_core::id::RequestId;

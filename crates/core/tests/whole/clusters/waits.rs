@@ -1,6 +1,6 @@
 //! Calls whose waiting rule gives up on the late, and calls that are hedged.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::Reason;
 use treefold_core::partitions::PartitionSet;

@@ -1,6 +1,6 @@
 //! Replica policies at work: whatever they choose by, answers stay whole, and what they learn shows.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, whole};
 use treefold_core::call::{CallOptions, Status};
 use treefold_core::config::Tuning;
 use treefold_core::id::NodeId;

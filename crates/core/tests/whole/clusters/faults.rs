@@ -1,6 +1,6 @@
 //! Calls when nodes die, stop and come back.
 
-use crate::cluster::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
+use crate::clusters::cluster::{Cluster, Plan, assert_honest, counted, held, whole};
 use treefold_core::call::{CallOptions, Outcome, Status};
 use treefold_core::error::{JobError, Reason};
 use treefold_core::limits::Limits;

@@ -1,7 +1,7 @@
 //! One inner node of a stream, fed by hand: what its parent, its children and its endpoints say is written out, and so
 //! is what it must say. For what a whole cluster meets once in ten thousand runs, and for peers who lie.
 
-use crate::cluster::cluster::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
+use crate::clusters::cluster::lone::{Lone, ME, STREAM, inner, leaf, missing, packet, peer, set, up};
 use std::sync::Arc;
 use treefold_core::config::Tuning;
 use treefold_core::error::{JobError, Missing, Reason};

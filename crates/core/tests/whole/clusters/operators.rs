@@ -1,8 +1,8 @@
 //! Operators that come while the cluster runs: whoever lacks one gets it along the stream's tree, wherever in the tree
 //! it is; and when nobody has it, or what comes is something else, the stream says so.
 
-use crate::cluster::cluster::streams::pushing;
-use crate::cluster::cluster::{Cluster, Plan};
+use crate::clusters::cluster::streams::pushing;
+use crate::clusters::cluster::{Cluster, Plan};
 use treefold_core::id::RequestId;
 use treefold_core::message::Message;
 use treefold_core::stream::message::StreamMessage;
