@@ -110,13 +110,13 @@ fn an_attachment_s_fields_are_named() {
     }
     assert_eq!(missing(&attachment()), "attachment.service: is null");
     let named = || treefold_attachment { service: c"tool".as_ptr(), ..attachment() };
-    assert_eq!(missing(&named()), "attachment.at: one node's address is needed at least");
+    assert_eq!(missing(&named()), "attachment.at: give the address of at least one node");
     assert_eq!(missing(&treefold_attachment { at_count: 1, ..named() }), "attachment.at: is null");
     let holds_null = treefold_attachment { at: [null()].as_ptr(), at_count: 1, ..named() };
     assert_eq!(missing(&holds_null), "attachment.at: holds a null");
     let at = [c"127.0.0.1:1".as_ptr()];
     let placed = || treefold_attachment { at: at.as_ptr(), at_count: 1, ..named() };
-    assert_eq!(missing(&placed()), "attachment.endpoints: one is needed at least");
+    assert_eq!(missing(&placed()), "attachment.endpoints: give at least one endpoint");
     let cluster = treefold_attachment { cluster: c"\xff".as_ptr(), ..placed() };
     assert!(missing(&cluster).starts_with("attachment.cluster: is no UTF-8"));
     let token = treefold_attachment { token: c"two\nlines".as_ptr(), ..placed() };

@@ -1,10 +1,10 @@
-//! Middleware for services whose data is split over machines: **one call reaches every partition, the partial
-//! answers are folded together on their way up a tree, and the caller has its answer by the deadline, with an
-//! honest count of who contributed.**
+//! Middleware for services whose data is split over machines: **one call reaches every partition, a tree of
+//! nodes folds the partial answers on their way up, and the caller gets its answer by the deadline, with an
+//! exact list of the partitions that contributed.**
 //!
-//! A service is a *local* (what one partition gives) and a *reduce* (two partials into one). Everything else is
-//! not the author's business: which replica, which tree, who waits how long for whom, what happens when a node
-//! dies in the middle.
+//! A service is a *local* (computes one partition's partial answer) and a *reduce* (merges two partials
+//! into one). Treefold decides everything else: which replica to ask, which tree to form, how long each
+//! node waits for its children, and how to go on when a node dies in the middle of a call.
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,16 +45,17 @@
 //!
 //! # A map of the code
 //!
-//! What users touch: [`service`] (what a node can do), [`node`] (a member), [`client`] and [`call`] (who asks),
-//! [`attach`](mod@attach) (a tool's daemon that is a stream's back-end),
-//! [`cluster`] (many nodes in one process), [`topology`] (which
-//! processes a stream network is made of), [`network`] (which starts them), [`foreign`] (operators that are sent
-//! while nodes run), [`push`] (applications whose workers push what is folded), [`replay`] (what happened to a node, again),
-//! [`memory`] (what becomes of it once it is free), [`error`].
+//! Modules for users: [`service`] (what a node can do), [`node`] (a member of a cluster), [`client`] and
+//! [`call`] (making calls), [`stream`] and [`endpoint`] (the two ends of a stream), [`attach`](mod@attach)
+//! (makes a tool's daemon a back-end of streams), [`cluster`] (many nodes in one process), [`topology`]
+//! (the processes of a stream network), [`network`] (starts them), [`foreign`] (operators sent to running
+//! nodes), [`push`] (applications whose workers push their results), [`replay`] (feeds a node's recording
+//! to a fresh node), [`memory`] (keeps freed memory in the process), [`error`].
 //!
-//! Below that: `driver` runs core, which makes every decision, on one thread per node; `workers` and `job` run
-//! operators, `shelf` keeps those that were sent; `transport` makes connections and [`wire`] is what is said over them; `record` writes recordings;
-//! `sockets`, `entropy` and `park` (waiting without a runtime) are what their names say.
+//! Modules below them: `driver` runs core, which makes every decision, on one thread per node; `workers`
+//! and `job` run operators; `shelf` keeps the operators that were sent; `transport` makes connections, and
+//! [`wire`] encodes their messages; `record` writes recordings; `sockets` makes sockets, `entropy` draws
+//! random numbers, and `park` lets a thread wait without a runtime.
 
 pub mod attach;
 pub mod call;
