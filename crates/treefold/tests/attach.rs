@@ -150,7 +150,7 @@ async fn what_is_wrong_has_a_name() {
     let error = refused(to(&front)).await;
     assert!(matches!(error, AttachError::Field { field: "endpoints", .. }), "{error}");
     let error = refused(to(&front).endpoint(4).total(4)).await;
-    assert_eq!(error.to_string(), "service \"tool\": partition 4 of 4: numbers begin at 0");
+    assert_eq!(error.to_string(), "service \"tool\": partition 4 of 4: partitions are numbered from 0");
     let error = refused(to(&front).endpoint(0).cluster("staging")).await;
     assert!(matches!(error, AttachError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("another cluster"), "{error}");
