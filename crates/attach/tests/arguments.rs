@@ -1,5 +1,5 @@
 //! What a C program can get wrong, and what it is told.
-#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, offset_of};

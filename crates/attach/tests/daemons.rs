@@ -1,5 +1,5 @@
 //! The C examples, compiled with the system's compiler and linked to the static library, as back-ends of real streams.
-#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use bytes::Bytes;
 use std::env;
