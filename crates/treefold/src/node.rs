@@ -279,7 +279,6 @@ impl NodeBuilder {
         Ok(node)
     }
 
-    /// The client with which a node that gossips asks its seeds before it joins.
     /// The client with which a gossiping node asks its seeds before it joins.
     fn asker(&self) -> Option<ClientBuilder> {
         let asks = self.tuning.membership.gossips && !self.join.is_empty();
