@@ -1,25 +1,26 @@
-//! A clock that is off and drifts, as the clocks of hosts are.
+//! A clock with an offset and a drift, like the clocks of real hosts.
 //!
-//! All daemons of an emulation live on one machine, whose clock is the truth. What a daemon's own clock shows is that,
-//! moved by a skew and stretched by a drift, both drawn once; so its error is known exactly at any time, which no
-//! cluster could say of its hosts.
+//! All daemons of an emulation run on one machine, whose clock is the truth. A daemon's own clock shows
+//! that time, moved by a skew and stretched by a drift, both drawn once. Its error is therefore known
+//! exactly at any time, which is impossible for the hosts of a real cluster.
 
 use crate::draw::{Draw, Purpose};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is done to clocks and replies, and from when on.
+/// The errors injected into clocks and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injected {
-    /// Names all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Clocks are off by up to so many µs, either way, at `since_ns`.
+    /// Largest offset of a clock in either direction, in µs, at `since_ns`.
     pub skew_us_max: u32,
-    /// Clocks run fast or slow by up to so many µs a second.
+    /// Largest drift of a clock in either direction, in µs per second.
     pub drift_ppm_max: u32,
-    /// The mean delay of each direction between a daemon and its node, in µs, exponentially distributed.
+    /// Mean delay in each direction between a daemon and its node, in µs. Delays are exponentially
+    /// distributed.
     pub delay_us_mean: u32,
-    /// When drift begins to tell, in true ns since the Unix epoch.
+    /// Start of the drift, in true ns since the Unix epoch.
     pub since_ns: u64,
 }
 
@@ -37,7 +38,7 @@ impl Clock {
         Self::drawn(injected, Purpose::DaemonClock, endpoint)
     }
 
-    /// The clock of a node, whose least daemon is `host`.
+    /// The clock of a node, whose least daemon is number `host`.
     pub fn of_host(injected: &Injected, host: u32) -> Self {
         Self::drawn(injected, Purpose::HostClock, host)
     }
@@ -51,26 +52,26 @@ impl Clock {
         }
     }
 
-    /// How far it is ahead at a true time.
+    /// How far the clock is ahead at a true time.
     pub fn ahead_ns(&self, true_ns: u64) -> i64 {
         let elapsed_ns = true_ns.cast_signed().wrapping_sub(self.since_ns.cast_signed());
         self.skew_ns.saturating_add((self.drift * elapsed_ns as f64) as i64)
     }
 
-    /// What it shows at a true time.
+    /// The clock's reading at a true time.
     pub fn reading_ns(&self, true_ns: u64) -> u64 {
         true_ns.saturating_add_signed(self.ahead_ns(true_ns))
     }
 
-    /// When it shows `reading_ns`, to the nanosecond or two that its drift was rounded by.
+    /// The true time at which the clock shows `reading_ns`, exact to one or two ns, since drift is rounded.
     pub fn true_ns(&self, reading_ns: u64) -> u64 {
-        // Drift is so little that one correction leaves parts in 10^9 of it.
+        // Drift is so small that one correction leaves only parts in 10^9 of it.
         let near_ns = reading_ns.saturating_add_signed(self.ahead_ns(reading_ns).saturating_neg());
         reading_ns.saturating_add_signed(self.ahead_ns(near_ns).saturating_neg())
     }
 }
 
-/// The delays of one daemon's link, two for each round.
+/// The delays of one daemon's link, two per round.
 #[derive(Clone, Debug)]
 pub struct Delays {
     draw: Draw,
@@ -78,13 +79,13 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Those of a daemon.
+    /// The delays of a daemon's link.
     pub fn of(injected: &Injected, endpoint: u32) -> Self {
         let draw = Draw::new(injected.seed, Purpose::Delay, u64::from(endpoint));
         Self { draw, mean_us: f64::from(injected.delay_us_mean) }
     }
 
-    /// The next; none at all when the mean is zero.
+    /// Draws the next delay; zero if the mean is zero.
     pub fn next_delay(&mut self) -> Duration {
         Duration::from_nanos((self.draw.exponential(self.mean_us) * 1e3) as u64)
     }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_off_by_no_more_than_was_injected_and_each_by_its_own() {
+    fn clock_offsets_differ_and_stay_within_the_injected_bound() {
         let clocks: Vec<Clock> = (0..100).map(|daemon| Clock::of_daemon(&injected(), daemon)).collect();
         assert!(clocks.iter().all(|clock| clock.ahead_ns(NOON_NS).abs() <= 50_000_000));
         let ahead = clocks.iter().filter(|clock| clock.ahead_ns(NOON_NS) > 0).count();

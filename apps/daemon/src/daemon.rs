@@ -1,7 +1,7 @@
-//! One daemon: who it is, and its answers.
+//! One daemon: its identity, and its answers.
 //!
-//! Most daemons are of class 0; one in [`ODD_ONE_IN`] is of another: its host's system, the metrics it supports and
-//! the build of the program it watches differ. Names of hosts and process ids differ everywhere.
+//! Most daemons are of class 0. One in [`ODD_ONE_IN`] is of another class: its host's system, the supported
+//! metrics and the build of the watched program differ. Host names and process ids differ for every daemon.
 
 use crate::draw::{Draw, Purpose};
 use crate::executable::Executable;
@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use treefold_operators::packet::Row;
 
-/// Classes of daemons.
+/// Number of classes of daemons.
 pub const CLASSES: u32 = 4;
 
-/// Of so many daemons one is of another class than 0.
+/// One in this many daemons is of another class than 0.
 pub const ODD_ONE_IN: u64 = 10;
 
 /// One daemon, emulated.
@@ -25,17 +25,18 @@ pub struct Daemon {
     class: u32,
     process: u64,
     program: Arc<Executable>,
-    /// What it was last told can be measured.
+    /// The metric definitions that it was last sent.
     definitions: Vec<String>,
 }
 
 impl Daemon {
-    /// The programs that daemons of a seed watch, by class.
+    /// The programs that the daemons of a seed watch, by class.
     pub fn programs(seed: u64) -> Vec<Arc<Executable>> {
         (0..CLASSES).map(|class| Arc::new(Executable::of_build(seed, class))).collect()
     }
 
-    /// The daemon of this number, among those of a seed with [their programs](Self::programs).
+    /// The daemon with this number among those of a seed; `programs` comes from
+    /// [`programs`](Self::programs).
     pub fn new(seed: u64, endpoint: u32, programs: &[Arc<Executable>]) -> Self {
         let mut draw = Draw::new(seed, Purpose::Class, u64::from(endpoint));
         let is_odd = draw.below(ODD_ONE_IN) == 0;
@@ -58,7 +59,7 @@ impl Daemon {
         format!("smg2000 -n 60 60 60 -P 8 8 8 -rank {}", self.endpoint)
     }
 
-    /// What it answers.
+    /// Answers a request.
     pub fn answer(&mut self, request: Request) -> Bytes {
         let (endpoint, process) = (u64::from(self.endpoint), self.process);
         let row = Row::new().u64(endpoint);
@@ -89,7 +90,7 @@ impl Daemon {
     }
 }
 
-/// What stands for a report: its SHA-256, in a packet.
+/// The checksum that represents a report: its SHA-256, in a packet.
 pub fn checksum(report: &[u8]) -> Bytes {
     Row::new().blob(&Sha256::digest(report)).packet().into_bytes()
 }
@@ -109,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn most_are_of_one_class_and_none_is_alone_in_having_a_class() {
+    fn most_daemons_are_of_class_0_and_every_class_occurs() {
         let mut sizes = [0; CLASSES as usize];
         daemons().iter().for_each(|daemon| sizes[daemon.class() as usize] += 1);
         assert!(sizes[0] > 150 && sizes.iter().all(|&size| size > 0), "{sizes:?}");
     }
 
     #[test]
-    fn who_they_are_differs_and_what_they_watch_falls_into_classes() {
+    fn identities_differ_and_programs_fall_into_classes() {
         for request in [Request::Itself, Request::Process, Request::Machine] {
             assert_eq!(answers(&request).len(), 200);
         }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_stands_for_the_report_that_follows() {
+    fn checksum_matches_the_following_report() {
         let mut daemon = daemons().remove(0);
         let class = daemon.answer(Request::MetricClass { definitions: metrics::definitions() });
         assert_eq!(class, checksum(&daemon.answer(Request::Metrics)));

@@ -1,12 +1,13 @@
-//! Draws that depend on a seed and on what they are for, and on nothing else.
+//! Random draws that depend only on a seed and on their purpose.
 //!
-//! Every process that emulates a daemon, and the front-end that checks it, must draw the same; so each purpose and
-//! each number has a generator of its own, and nobody's draws depend on how many others drew before.
+//! Every process that emulates a daemon, and the front-end that checks it, must draw the same values. So
+//! each purpose and each number has its own generator, and no draw depends on how many others were drawn
+//! before.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-/// What is drawn for.
+/// The purpose of a draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Class = 1,
@@ -19,35 +20,35 @@ pub(crate) enum Purpose {
     Delay,
 }
 
-/// A row of draws.
+/// A sequence of draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
-    /// The draws of number `of` for a purpose.
+    /// The draws for a purpose and number `of`.
     pub(crate) fn new(seed: u64, purpose: Purpose, of: u64) -> Self {
-        // SplitMix64 leaves no pattern even of consecutive seeds, once its output is a seed again.
+        // SplitMix64 leaves no pattern even for consecutive seeds if its output is used as a seed again.
         let step = |seed: u64| SplitMix64::seed_from_u64(seed).next_u64();
         Self(SplitMix64::seed_from_u64(step(step(seed) ^ (purpose as u64)) ^ of))
     }
 
-    /// From [0, 1): 53 bits, as many as fit.
+    /// Draws from [0, 1), with the 53 bits that fit an `f64`.
     pub(crate) fn uniform(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         (self.0.next_u64() >> 11) as f64 * STEP
     }
 
-    /// A whole number below `bound`, which is small beside 2^53.
+    /// Draws a whole number below `bound`, which must be far below 2^53.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.uniform() * bound as f64) as u64
     }
 
-    /// From (-1, 1).
+    /// Draws from (-1, 1).
     pub(crate) fn signed(&mut self) -> f64 {
         2.0 * self.uniform() - 1.0
     }
 
-    /// From the exponential distribution, by inversion.
+    /// Draws from the exponential distribution, by inversion.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.uniform()).ln()
     }

@@ -1,29 +1,30 @@
 //! The program that the daemons watch: its functions and its call graph.
 //!
-//! The paper's was smg2000, 434 functions in 290 KB; this one is drawn in its likeness: modules of a solver, a
-//! function calling three others on average, most of them near by. Hosts run builds of it that differ a little (an
-//! optimiser inlined some functions, and everything after them moved), which is what equivalence classes are for.
+//! The paper's program was smg2000, 434 functions in 290 KB. This one is drawn to resemble it: modules of a
+//! solver, and functions that call three others on average, mostly near by. Hosts run slightly different
+//! builds: in some, an optimiser inlined some functions and moved all functions after them. Equivalence
+//! classes are made for this case.
 
 use crate::draw::{Draw, Purpose};
 use bytes::Bytes;
 use treefold_operators::packet::Row;
 
-/// Functions of the build that lacks none.
+/// Functions of the build that has all of them.
 pub const FUNCTIONS: u64 = 434;
 
-/// How often a function calls another, on average.
+/// Mean number of other functions that a function calls.
 const CALLS_PER_FUNCTION: u64 = 3;
 
-/// Of so many calls one is to a function far away.
+/// One in this many calls goes to a function far away.
 const FAR_CALLS_ONE_IN: u64 = 8;
 
-/// How far away a near one is.
+/// Largest distance of a near call, in functions.
 const NEAR: u64 = 24;
 
 /// Mean bytes of a function's code.
 const FUNCTION_BYTES: u64 = 680;
 
-/// Where code begins.
+/// Address where the code begins.
 const TEXT_BEGIN: u64 = 0x40_0000;
 
 const MODULES: [&str; 12] = [
@@ -44,20 +45,20 @@ const MODULES: [&str; 12] = [
 /// One build of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// Names, by ascending address.
+    /// Function names, by ascending address.
     pub names: Vec<String>,
     /// The module of each function, as an index into `modules`.
     pub module_of: Vec<u64>,
-    /// Where each begins.
+    /// The start address of each function.
     pub addresses: Vec<u64>,
-    /// Bytes of each.
+    /// The size of each function in bytes.
     pub sizes: Vec<u64>,
-    /// Who calls whom, as indices of functions: callers ascending.
+    /// Calls as (caller, callee) function indices, by ascending caller.
     pub calls: Vec<(u64, u64)>,
 }
 
 impl Executable {
-    /// A build; build 0 has all functions, another lacks some that were inlined there.
+    /// Draws a build. Build 0 has all functions; other builds lack those that were inlined.
     pub fn of_build(seed: u64, build: u32) -> Self {
         let mut draw = Draw::new(seed, Purpose::Executable, 0);
         let mut inlined = Draw::new(seed, Purpose::Executable, u64::from(build));
@@ -88,20 +89,20 @@ impl Executable {
         program
     }
 
-    /// What a daemon reports of the code: modules; then each function's name, module, address and size.
+    /// A daemon's report of the code: the modules, then each function's name, module, address and size.
     pub fn code_report(&self) -> Bytes {
         let row = Row::new().strs(&MODULES).strs(&self.names).u64s(&self.module_of);
         row.u64s(&self.addresses).u64s(&self.sizes).packet().into_bytes()
     }
 
-    /// What it reports of the call graph: callers and callees, side by side.
+    /// A daemon's report of the call graph: callers and callees, as two parallel arrays.
     pub fn call_graph_report(&self) -> Bytes {
         let (callers, callees): (Vec<u64>, Vec<u64>) = self.calls.iter().copied().unzip();
         Row::new().u64s(&callers).u64s(&callees).packet().into_bytes()
     }
 }
 
-/// The same calls in every build, but for those from and to what is not there.
+/// The same calls in every build, without calls from or to functions that the build lacks.
 fn drawn_calls(draw: &mut Draw, index_of: &[Option<u64>]) -> Vec<(u64, u64)> {
     let count = index_of.len() as u64;
     let mut calls = Vec::new();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_differ_and_each_is_the_same_wherever_it_is_drawn() {
+    fn builds_differ_and_each_is_drawn_repeatably() {
         assert_eq!(Executable::of_build(1, 2), Executable::of_build(1, 2));
         let (whole, inlined) = (Executable::of_build(1, 0), Executable::of_build(1, 2));
         assert!(inlined.names.len() < whole.names.len());

@@ -1,18 +1,20 @@
-//! Daemons of a parallel tool, emulated: what Paradyn's would answer its front-end (MRNet §3, §4.2).
+//! Emulated daemons of a parallel tool, with the answers that Paradyn's daemons give to their front-end
+//! (MRNet §3, §4.2).
 //!
-//! A tool's front-end asks its daemons, one on each host, who they are, what they can measure and what the program
-//! that they watch consists of; then they send it samples until it has seen enough. What is asked is the same in any
-//! such tool, and what is answered decides what a network of filters is worth: nearly all daemons answer nearly all
-//! questions alike, but for names and process ids.
+//! A tool's front-end has one daemon on each host. It asks the daemons for their identity, for the metrics
+//! that they can measure, and for the structure of the program that they watch. Then the daemons send
+//! samples until the front-end has enough. The questions are the same in any such tool. The answers decide
+//! the benefit of a network of filters: nearly all daemons answer nearly all questions alike, apart from
+//! names and process ids.
 //!
-//! This crate knows no network. Who runs a node hands requests to a [`Daemon`] and sends what it gives; the front-end
-//! makes the same daemons to know what must have come. So nothing here may depend on anything but the seed, the
-//! daemon's number and the clock it is shown.
+//! This crate has no network code. The program that runs a node passes requests to a [`Daemon`] and sends
+//! its answers. The front-end creates the same daemons to know the expected answers. So all results must
+//! depend only on the seed, the daemon's number and the clock reading that is passed in.
 //!
-//! - [`Daemon`]: one of them, and its answers to [`Request`]s; [`Part`] says what it does in a stream.
-//! - [`executable`]: the program that they watch: functions and call graph.
-//! - [`metrics`]: what can be measured, and [`Sampler`]: samples over intervals of the daemon's own clock.
-//! - [`clock`]: a clock that is off and drifts.
+//! - [`Daemon`]: one daemon, and its answers to [`Request`]s; [`Part`] is its role in a stream.
+//! - [`executable`]: the watched program: functions and call graph.
+//! - [`metrics`]: the metrics, and [`Sampler`]: samples over intervals of the daemon's own clock.
+//! - [`clock`]: a clock with an offset and a drift.
 //! - [`skew`]: the filter that measures such clocks, host by host.
 
 pub mod clock;
@@ -29,5 +31,5 @@ pub use daemon::{CLASSES, Daemon, ODD_ONE_IN, checksum};
 pub use request::{PERIOD_NS_MAX, PERIOD_NS_MIN, Part, Request, START_NS_MAX, Sampling, SamplingError};
 pub use sampler::{Sampler, rates, rates_of_all};
 
-/// What the service is called.
+/// The service's name.
 pub const SERVICE: &str = "daemon";

@@ -1,15 +1,15 @@
-//! What can be measured: definitions that the front-end sends down, and what each daemon makes of them.
+//! Metrics: the definitions that the front-end sends down, and each daemon's answer.
 //!
-//! Paradyn's front-end has its metrics in a definition language and broadcasts the text; a daemon answers with those
-//! that its host supports, and with internal ones of its own.
+//! Paradyn's front-end has its metrics in a definition language and broadcasts the text. A daemon answers
+//! with the metrics that its host supports, and with its own internal ones.
 
 use bytes::Bytes;
 use treefold_operators::packet::Row;
 
-/// Metrics whose definitions are broadcast.
+/// Number of metrics whose definitions are broadcast.
 const DEFINED: u32 = 32;
 
-/// Metrics that a daemon has without being told.
+/// Metrics that a daemon has without a definition.
 const INTERNAL: [&str; 6] = [
     "active_processes",
     "daemon_cpu",
@@ -22,7 +22,7 @@ const INTERNAL: [&str; 6] = [
 const FAMILIES: [&str; 8] =
     ["cpu", "exec_time", "io_bytes", "io_wait", "msg_bytes", "msgs", "procedure_calls", "sync_wait"];
 
-/// The text that is broadcast, a definition an entry.
+/// The text that is broadcast, one definition per entry.
 pub fn definitions() -> Vec<String> {
     (0..DEFINED).map(definition).collect()
 }
@@ -39,8 +39,8 @@ fn definition(number: u32) -> String {
     )
 }
 
-/// What a daemon of `class` reports: the names of those it supports, its own included, and whether each may be
-/// aggregated. Hosts of class 0 support all; those of another lack a family.
+/// The report of a daemon of `class`: the names of the supported metrics with its internal ones, and
+/// whether each may be aggregated. Hosts of class 0 support all; hosts of another class lack a family.
 pub(crate) fn report(definitions: &[String], class: u32) -> Bytes {
     let lacking = class.checked_sub(1).map(|at| FAMILIES[at as usize % FAMILIES.len()]);
     let name_of = |text: &String| text.split_whitespace().nth(1).unwrap_or_default().to_owned();

@@ -1,65 +1,66 @@
-//! What a front-end says to daemons: what part they play in a stream, and what it wants to know.
+//! The front-end's messages to daemons: their role in a stream, and its requests.
 //!
-//! It comes from elsewhere, so what a daemon would count by or reserve memory for has limits ([`Sampling::check`]).
+//! The messages come from outside, so every number that a daemon counts by or reserves memory for has a
+//! limit ([`Sampling::check`]).
 
 use crate::clock::Injected;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use treefold_operators::filter::time_aligned::METRICS_MAX;
 
-/// The least time between two samples: a daemon does nothing else then.
+/// Shortest time between two samples: at this rate a daemon does nothing else.
 pub const PERIOD_NS_MIN: u64 = 1_000;
 
-/// The most time between two samples: a day.
+/// Longest time between two samples: a day.
 pub const PERIOD_NS_MAX: u64 = 86_400_000_000_000;
 
-/// The latest start: in the year 2262, from where on clocks have centuries left to count.
+/// Latest start: in the year 2262. After it, clocks still have centuries left before they overflow.
 pub const START_NS_MAX: u64 = i64::MAX as u64;
 
-/// What a daemon does in a stream: the stream's `params`.
+/// A daemon's role in a stream, sent as the stream's `params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
-    /// It answers [`Request`]s, each in the wave of its tag. All daemons of one tool have one seed.
+    /// Answers [`Request`]s, each in the wave of its tag. All daemons of one tool have the same seed.
     Answer {
-        /// Names everything that is drawn.
+        /// Seed of everything that is drawn.
         seed: u64,
     },
-    /// It answers probes of its clock, with stamps of it ([`crate::skew`]).
+    /// Answers probes of its clock with stamps of that clock ([`crate::skew`]).
     Clock(Injected),
-    /// It sends samples, unasked.
+    /// Sends samples without being asked.
     Sample(Sampling),
 }
 
-/// Samples, until the stream is closed.
+/// Sampling, until the stream is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// How clocks are off; delays don't apply.
+    /// The errors of the clocks; delays are not applied.
     pub injected: Injected,
-    /// Metrics in a sample.
+    /// Metrics per sample.
     pub metrics: u32,
-    /// Between two samples, by the daemon's clock.
+    /// Time between two samples, by the daemon's clock.
     pub period_ns: u64,
-    /// Where everyone's first sample begins, by each daemon's clock.
+    /// Start of every daemon's first sample, by that daemon's clock.
     pub start_ns: u64,
 }
 
-/// Samples that no daemon can send.
+/// Why a daemon cannot send such samples.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` of the samples is {given}, not within {} to {}", .allowed.start(), .allowed.end())]
 pub struct SamplingError {
-    /// Which figure.
+    /// The field out of bounds.
     pub field: &'static str,
-    /// What it is.
+    /// Its value.
     pub given: u64,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: RangeInclusive<u64>,
 }
 
 impl Sampling {
-    /// Whether such samples can be sent.
+    /// Checks that such samples can be sent.
     ///
     /// # Errors
-    /// [`SamplingError`], which names the first figure that is out of bounds.
+    /// [`SamplingError`] with the first field that is out of bounds.
     pub fn check(&self) -> Result<(), SamplingError> {
         let within = |field, given, allowed: RangeInclusive<u64>| match allowed.contains(&given) {
             true => Ok(()),
@@ -71,30 +72,32 @@ impl Sampling {
     }
 }
 
-/// What a front-end wants to know.
+/// A front-end's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Who are you? `u64` endpoint, `str` host, `str` system, `u64` processors.
+    /// The daemon's identity: `u64` endpoint, `str` host, `str` system, `u64` processors.
     Itself,
-    /// These can be measured; the checksum of what you support, as `blob`.
+    /// Sends metric definitions. The answer is a `blob`: the checksum of the supported metrics.
     MetricClass {
-        /// Definitions.
+        /// The definitions.
         definitions: Vec<String>,
     },
-    /// What you support of what was last defined: `strs` names, `u64s` whether they can be aggregated.
+    /// The supported ones among the metrics last defined: `strs` names, `u64s` whether they can be
+    /// aggregated.
     Metrics,
-    /// The process you watch: `u64` endpoint, `u64` process id, `str` command line, `u64` 1 when you started it.
+    /// The watched process: `u64` endpoint, `u64` process id, `str` command line, `u64` 1 if the daemon
+    /// started it.
     Process,
-    /// Your machine's resources: `u64` endpoint, `str` host, `u64` process id, `u64` initial thread.
+    /// The machine's resources: `u64` endpoint, `str` host, `u64` process id, `u64` initial thread.
     Machine,
-    /// The checksum of your program's code.
+    /// The checksum of the watched program's code.
     CodeClass,
-    /// Its code ([`crate::executable::Executable::code_report`]).
+    /// The program's code ([`crate::executable::Executable::code_report`]).
     Code,
-    /// The checksum of its call graph.
+    /// The checksum of the program's call graph.
     CallGraphClass,
-    /// Its call graph ([`crate::executable::Executable::call_graph_report`]).
+    /// The program's call graph ([`crate::executable::Executable::call_graph_report`]).
     CallGraph,
-    /// Ready? `u64` 1.
+    /// Whether the daemon is ready: `u64` 1.
     Done,
 }

@@ -1,23 +1,24 @@
 //! Samples: amounts over intervals of a daemon's own clock.
 //!
-//! Each metric of each daemon grows at a rate of its own, a whole number a period, so that whatever a filter makes of
-//! the samples can be checked to the last one: over an aligned interval of one period, the sum of a metric is the sum
-//! of the daemons' rates. Metric 0 grows by 1 a period everywhere: it counts samples.
+//! Each metric of each daemon grows at its own rate, a whole number per period, so that every result of a
+//! filter can be checked to the last sample: over an aligned interval of one period, the sum of a metric is
+//! the sum of the daemons' rates. Metric 0 grows by 1 per period everywhere: it counts samples.
 //!
-//! Daemons sample in different phases. Everyone's first sample begins at the common start and is between one period
-//! and two long; from then on each is one period. So every daemon has filled the first common interval with its first
-//! sample, and with the first wave every node has heard from everyone below it: an alignment by waves can't close an
-//! interval before it knows whom to wait for.
+//! Daemons sample in different phases. Every daemon's first sample begins at the common start and is
+//! between one and two periods long; later samples are one period long. So every daemon has filled the
+//! first common interval with its first sample, and after the first wave every node has heard from all
+//! sources below it. An alignment by waves therefore cannot close an interval before it knows all its
+//! sources.
 
 use crate::clock::Clock;
 use crate::draw::{Draw, Purpose};
 use crate::request::{Sampling, SamplingError};
 use treefold_operators::filter::time_aligned::Sample;
 
-/// Amounts a period are below this.
+/// Upper bound of amounts per period, exclusive.
 const RATE_MAX: u64 = 1_000;
 
-/// One daemon's samples, one after the other.
+/// One daemon's samples, in order.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     clock: Clock,
@@ -28,10 +29,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// That of a daemon.
+    /// The sampler of a daemon.
     ///
     /// # Errors
-    /// When a figure of `sampling` is out of bounds.
+    /// If a field of `sampling` is out of bounds.
     pub fn new(sampling: &Sampling, endpoint: u32) -> Result<Self, SamplingError> {
         sampling.check()?;
         let Sampling { injected, metrics, period_ns, start_ns } = *sampling;
@@ -45,7 +46,7 @@ impl Sampler {
         })
     }
 
-    /// When the next sample is due, in true ns since the Unix epoch.
+    /// The time of the next sample, in true ns since the Unix epoch.
     pub fn due_ns(&self) -> u64 {
         self.clock.true_ns(self.end_ns)
     }
@@ -60,14 +61,14 @@ impl Sampler {
     }
 }
 
-/// Amounts a period of a daemon's metrics.
+/// Amounts per period of a daemon's metrics.
 pub fn rates(seed: u64, metrics: u32, endpoint: u32) -> Vec<f64> {
     let mut draw = Draw::new(seed, Purpose::Metrics, u64::from(endpoint));
     let drawn = (1..metrics).map(|_| draw.below(RATE_MAX) as f64);
     std::iter::once(1.0).chain(drawn.collect::<Vec<_>>()).take(metrics as usize).collect()
 }
 
-/// What all daemons together add to each metric in a period.
+/// The amount by which each metric grows per period, over all daemons.
 pub fn rates_of_all(seed: u64, metrics: u32, daemons: u32) -> Vec<f64> {
     let mut all = vec![0.0; metrics as usize];
     for endpoint in 0..daemons {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_by_waves_every_interval_is_the_sum_of_all_rates() {
+    fn wave_aligned_intervals_are_the_sum_of_all_rates() {
         #[derive(serde::Serialize, serde::Deserialize)]
         struct Params {
             interval_ns: u64,

@@ -1,10 +1,10 @@
-//! Clocks measured through hosts whose clocks are off: `clock-skew` on emulated hosts.
+//! Measures the clocks of emulated hosts, whose clocks are off: `clock-skew` for an emulation.
 //!
-//! The filter `clock-skew` reads its node's clock, and takes endpoints to share it. Here all nodes share one machine's
-//! clock, which would leave nothing to measure, and many daemons share a node. So [`EmulatedClockSkew`] is that very
-//! filter, with two things about it changed: the time it is shown is that of an emulated host's clock, and endpoints
-//! are children to it, that answer a probe with stamps of their own ([`reply`]). What a hop says, how hops add up and
-//! which rounds are used is the filter's.
+//! The filter `clock-skew` reads its node's clock, and assumes that the node's endpoints share it. In an
+//! emulation, all nodes share one machine's clock, so there would be nothing to measure, and many daemons
+//! share a node. [`EmulatedClockSkew`] is the same filter with two changes: it reads the clock of an
+//! emulated host, and it treats endpoints as children, which answer a probe with stamps of their own
+//! ([`reply`]). The measurement of a hop, the sum over hops and the choice of rounds are unchanged.
 
 use crate::clock::{Clock, Injected};
 use bytes::Bytes;
@@ -16,26 +16,27 @@ use treefold_operators::{Body, BodyError, Placement, Result};
 /// The filter's name within its service.
 pub const FILTER: &str = "clock-skew";
 
-/// Endpoints are children of numbers from here on; a node never has so many others.
+/// Endpoints are children numbered from here. A node never has so many other children.
 const ENDPOINTS_FROM: u32 = 1 << 31;
 
 /// The filter on an emulated host.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedClockSkew {
-    /// Whose clock this node's is: that of its least daemon's host; `None` for the truth, which the front-end has.
+    /// The host whose clock this node shows: its least daemon's; `None` for the true time, which the
+    /// front-end has.
     pub host: Option<u32>,
 }
 
-/// What a stream says about it.
+/// The filter's parameters in a stream.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Params {
-    /// As `clock-skew` has it.
+    /// As in `clock-skew`.
     pub window: u32,
-    /// How clocks are off.
+    /// The errors of the clocks.
     pub injected: Injected,
 }
 
-/// What `clock-skew` itself is told.
+/// The parameters of `clock-skew` itself.
 #[derive(Serialize, Deserialize)]
 struct Window {
     window: u32,
@@ -93,10 +94,11 @@ fn child(source: Source) -> Source {
     }
 }
 
-/// A daemon's reply to a probe that came when its clock showed `received_ns`, sent at `replied_ns`.
+/// A daemon's reply to a probe, which arrived when its clock showed `received_ns`; the reply is sent at
+/// `replied_ns`.
 ///
 /// # Errors
-/// When `probe` is none.
+/// If `probe` is not a probe.
 pub fn reply(endpoint: u32, probe: &Bytes, received_ns: u64, replied_ns: u64) -> Result<Bytes, BodyError> {
     let answer = Answer { probe: Probe::decode(probe)?, received_ns, replied_ns };
     ClockSkews {
@@ -107,8 +109,9 @@ pub fn reply(endpoint: u32, probe: &Bytes, received_ns: u64, replied_ns: u64) ->
     .encode()
 }
 
-/// What one reply that came at `now_ns` says to whoever sent the probe: how far the daemon's clock is ahead, and by
-/// how much that may be wrong (as a hop of `clock-skew`; RFC 5905 §8). `None` when a clock jumped.
+/// One reply's measurement, for the sender of the probe, if the reply arrived at `now_ns`: how far the
+/// daemon's clock is ahead, and the largest error of that (as a hop of `clock-skew`; RFC 5905 §8). `None`
+/// if a clock jumped.
 pub fn measured(answer: &Answer, now_ns: u64) -> Option<(i64, u64)> {
     let [t0, t1, t2, t3] =
         [answer.probe.sent_ns, answer.received_ns, answer.replied_ns, now_ns].map(i128::from);
@@ -127,7 +130,7 @@ mod tests {
         Injected { seed: 3, skew_us_max: 80_000, since_ns: NOON_NS, ..Injected::default() }
     }
 
-    /// One round over front-end, host 0 and daemon 4, with these delays on the way, in ns.
+    /// One round over the front-end, host 0 and daemon 4, with these delays on the way, in ns.
     fn round(delays_ns: [u64; 4]) -> Skew {
         let params = Params { window: 4, injected: injected() }.encode().unwrap();
         let open = |host| EmulatedClockSkew { host }.open(&params).unwrap();
@@ -156,26 +159,26 @@ mod tests {
     }
 
     #[test]
-    fn over_even_links_the_skew_is_exact_whatever_the_hosts_clock() {
+    fn skew_is_exact_over_even_links_for_any_host_clock() {
         let skew = round([700, 300, 300, 700]);
         let truth_ns = Clock::of_daemon(&injected(), 4).ahead_ns(NOON_NS);
         assert_eq!(skew.endpoint, 4);
-        assert!(skew.skew_ns.abs_diff(truth_ns) <= 2, "{skew:?}, in truth {truth_ns}");
+        assert!(skew.skew_ns.abs_diff(truth_ns) <= 2, "{skew:?}, true skew {truth_ns}");
     }
 
     #[test]
-    fn over_uneven_links_it_is_off_by_no_more_than_it_says() {
+    fn skew_error_is_within_its_bound_over_uneven_links() {
         let skew = round([90_000, 5_000, 400_000, 1_000]);
         let truth_ns = Clock::of_daemon(&injected(), 4).ahead_ns(NOON_NS);
         let off_ns = skew.skew_ns.abs_diff(truth_ns);
-        assert!(off_ns > 1_000 && off_ns <= skew.error_ns, "{skew:?}, in truth {truth_ns}");
+        assert!(off_ns > 1_000 && off_ns <= skew.error_ns, "{skew:?}, true skew {truth_ns}");
     }
 
     #[test]
-    fn a_reply_alone_says_what_one_hop_would() {
+    fn single_reply_measures_like_one_hop() {
         let probe = Probe { round: 1, sent_ns: 1_000 };
         let answer = Answer { probe, received_ns: 5_300, replied_ns: 5_300 };
         assert_eq!(measured(&answer, 1_600), Some((4_000, 301)));
-        assert_eq!(measured(&answer, 900), None, "it came before it was sent");
+        assert_eq!(measured(&answer, 900), None, "it arrived before it was sent");
     }
 }

@@ -1,8 +1,8 @@
-//! What looking at hosts costs: `cargo bench -p treefold-hosts`.
+//! Measures the cost of sampling and folding hosts: `cargo bench -p treefold-hosts`.
 //!
-//! A sample is paid by every host at every look, a fold by the tree. Figures are microseconds per operation, the least
-//! of several rounds. Processes are what a sample's cost grows with, so sleepers are started until there are at least
-//! 200.
+//! Every host pays for a sample in each interval, and the tree pays for a fold. Figures are microseconds
+//! per operation, the minimum of several rounds. A sample's cost grows with the number of processes, so the
+//! benchmark starts sleeping processes until there are at least 200 processes.
 
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,7 @@ impl Sleeper {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        // Dead already is as good.
+        // A sleeper that has already ended cannot be killed, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

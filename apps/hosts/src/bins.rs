@@ -1,28 +1,29 @@
-//! Counts by bin, few enough to travel with every partial, fine enough to read a quantile from.
+//! Counts by bin: few enough to travel with every partial, fine enough to read a quantile from.
 //!
-//! Two scales put values into bins. Shares have a bin for each percent, so a quantile is right to half a percent,
-//! whatever the number of hosts. Rates have four bins to the doubling: right to an eighth, from one byte a second to
-//! as many as 64 bits hold. Only bins that hold something are kept, ascending: one host's bins are a few bytes.
+//! Two scales assign values to bins. Shares have one bin per percent, so a quantile is accurate to half a
+//! percent for any number of hosts. Rates have four bins per doubling, so a quantile is accurate to an
+//! eighth, from one byte per second up to 64 bits. Only non-empty bins are kept, in ascending order: the
+//! bins of one host take a few bytes.
 //!
-//! Counts add up exactly, so the same values give the same bins whatever the tree; a sketch that adapts its bins to
-//! what it sees would not.
+//! Counts add up exactly, so the same values give the same bins in every tree. A sketch that adapts its
+//! bins to its input would not have this property.
 
 use serde::{Deserialize, Serialize};
 use treefold_operators::{Merge, MergeError};
 
-/// How values become bins.
+/// A scale that maps values to bins.
 pub trait Scale {
-    /// The bin that `value` belongs to; monotonic.
+    /// The bin of `value`; monotonic.
     fn bin(value: u64) -> u8;
-    /// The value that stands for all of a bin.
+    /// The value that represents all values of a bin.
     fn value(bin: u8) -> u64;
 }
 
-/// Permille, in bins of a percent.
+/// Permille, in bins of one percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shares {}
 
-/// Anything from 0, in bins that grow with the value.
+/// Any value from 0, in bins that grow with the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rates {}
 
@@ -36,12 +37,12 @@ impl Scale for Shares {
     }
 }
 
-/// Bins before the first doubling that has four different values: 0 to 3 have one each.
+/// Number of bins below the first doubling with four different values: 0 to 3 have one bin each.
 const EXACT: u8 = 4;
 
 impl Scale for Rates {
     fn bin(value: u64) -> u8 {
-        // Above its leading one, a value's next two bits say in which quarter of its doubling it lies.
+        // The two bits after a value's leading one select the quarter of its doubling.
         let Some(shift) = value.checked_ilog2().and_then(|doublings| doublings.checked_sub(2)) else {
             return u8::try_from(value).expect("invariant: at most 3");
         };
@@ -57,7 +58,7 @@ impl Scale for Rates {
     }
 }
 
-/// How many values there are in each bin.
+/// The number of values in each bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u8, u64)>", into = "Vec<(u8, u64)>")]
 pub struct Bins {
@@ -66,7 +67,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Counts one more in `bin`.
+    /// Adds `count` to `bin`.
     ///
     /// # Errors
     /// [`MergeError::Overflow`].
@@ -82,23 +83,23 @@ impl Bins {
         Ok(())
     }
 
-    /// The bins that hold something, ascending, with their counts.
+    /// The non-empty bins, ascending, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (u8, u64)> {
         self.counts.iter().copied()
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// The rank that the share `q` of all values goes up to: `⌈q·n⌉`, the least value being of rank 1.
+    /// The rank of the quantile `q`: `⌈q·n⌉`, where the least value has rank 1.
     pub fn rank(&self, q: f64) -> u64 {
         let count = self.count();
         ((q.clamp(0.0, 1.0) * count as f64).ceil() as u64).clamp(1, count.max(1))
     }
 
-    /// The bin that the value of this rank lies in; `None` when there are not that many.
+    /// The bin of the value with this rank; `None` if there are fewer values.
     pub fn at_rank(&self, rank: u64) -> Option<u8> {
         let mut seen = 0u64;
         self.counts.iter().find_map(|&(bin, count)| {
@@ -157,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn more_is_never_in_a_lower_bin(a in any::<u64>(), b in any::<u64>(), shift in 0u32..64) {
+        fn larger_values_are_never_in_a_lower_bin(a in any::<u64>(), b in any::<u64>(), shift in 0u32..64) {
             let (a, b) = (a >> shift, b >> shift);
             prop_assert!(Rates::bin(a.min(b)) <= Rates::bin(a.max(b)));
         }
@@ -174,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_in_the_lowest_bin_and_has_no_quantile() {
+    fn zero_is_in_the_lowest_bin_and_empty_bins_have_no_quantile() {
         assert_eq!((Rates::bin(0), Rates::value(0), Rates::bin(u64::MAX)), (0, 0, 251));
-        assert!(Rates::value(u8::MAX) > 0, "a bin that no value has is no reason to fail");
+        assert!(Rates::value(u8::MAX) > 0, "a bin without possible values must not fail");
         assert_eq!(Bins::default().at_rank(1), None);
     }
 

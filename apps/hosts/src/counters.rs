@@ -1,35 +1,36 @@
-//! One reading of a host's counters: what `read` gives, and two of which `delta` makes a sample of.
+//! One reading of a host's counters. `read` makes readings, and `delta` makes a sample of two of them.
 //!
-//! All counters only grow, from whatever they started at. What has no counter (memory in use) is as found.
+//! All counters only grow, from any initial value. Figures without a counter (memory in use) are current
+//! values.
 
 use crate::host::Name;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// A host at one moment.
+/// A host's counters at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
-    /// When it was read.
+    /// Time of the reading.
     pub(crate) at: Instant,
-    /// The same by the host's clock, in ns since the Unix epoch.
+    /// The same time by the host's clock, in ns since the Unix epoch.
     pub(crate) wall_ns: u64,
     /// All processors together.
     pub(crate) cpu: CpuTime,
-    /// Each by itself.
+    /// Each processor.
     pub(crate) cores: Vec<CpuTime>,
     pub(crate) load_1_milli: u64,
     pub(crate) memory: Memory,
-    /// By interface: those that a packet passes once.
+    /// By interface. The interfaces are chosen so that a packet passes only one of them.
     pub(crate) net: BTreeMap<String, NetCounters>,
-    /// By disk: whole ones that are no views of others.
+    /// By disk. Only whole disks, no views of others.
     pub(crate) disks: BTreeMap<String, DiskCounters>,
     pub(crate) room: Room,
     pub(crate) stalled: Option<Stalled>,
-    /// Ascending by number.
+    /// Ascending by process id.
     pub(crate) processes: Vec<ProcessCounters>,
 }
 
-/// Processor time, in a unit that is the same from reading to reading.
+/// Processor time, in a unit that is the same in all readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
     pub(crate) busy: u64,
@@ -62,14 +63,14 @@ pub(crate) struct DiskCounters {
     pub(crate) written_bytes: u64,
 }
 
-/// The file systems on the host's own disks, together.
+/// Size and use of the file systems on the host's own disks, together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,
     pub(crate) used_bytes: u64,
 }
 
-/// Time that somebody, or everybody, has waited so far.
+/// Total time in which some tasks waited (`some`), or all of them did (`full`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stalled {
     pub(crate) cpu_some_us: u64,
@@ -82,7 +83,7 @@ pub(crate) struct Stalled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessCounters {
     pub(crate) pid: u32,
-    /// When it started, in whatever unit: with it a number that is used again is another process.
+    /// Start time, in any unit. It distinguishes two processes that have had the same id.
     pub(crate) started: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) rss_bytes: u64,

@@ -1,10 +1,12 @@
-//! Two readings become a sample.
+//! Makes a sample of two readings.
 //!
-//! Counters are somebody else's, and do what they are not meant to: `iowait` goes back by a tick now and then, a
-//! device's counters begin again when its driver is loaded anew, devices and processors come and go, a process's
-//! number is given to another one. The rules here: a counter that went back has gained nothing, since a count from
-//! zero could invent a burst; a device that was not there before has gained nothing yet; a process that was not there
-//! before has used all it has within the interval.
+//! The system's counters behave irregularly: `iowait` occasionally goes back by a tick, a device's counters
+//! restart when its driver is loaded again, devices and processors come and go, and process ids are reused.
+//! The rules here are:
+//!
+//! - A counter that went back has gained nothing, since counting from zero could invent a burst.
+//! - A device that was not there before has gained nothing yet.
+//! - A process that was not there before has used all its time within the interval.
 
 use crate::counters::{Counters, CpuTime, ProcessCounters, Stalled};
 use crate::figures::{Figures, permille};
@@ -15,7 +17,7 @@ use crate::sample::{CORES_MAX, PROCESSES_MAX, Sample, Stall};
 use std::collections::BTreeMap;
 use treefold_operators::merge::TopK;
 
-/// What `host` did from one reading to the next.
+/// The activity of `host` between two readings.
 pub(crate) fn between(host: &Host, before: &Counters, after: &Counters) -> Sample {
     let interval = after.at.saturating_duration_since(before.at);
     let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
@@ -63,7 +65,7 @@ fn figures(before: &Counters, after: &Counters, interval_ns: u64) -> Figures {
     }
 }
 
-/// `gained` in `interval_ns`, per second.
+/// Converts `gained` in `interval_ns` to a rate per second.
 fn rate(gained: u64, interval_ns: u64) -> u64 {
     let per_s = u128::from(gained) * 1_000_000_000 / u128::from(interval_ns.max(1));
     u64::try_from(per_s).unwrap_or(u64::MAX)
@@ -90,7 +92,8 @@ fn gained_by_device<D>(
     gained.fold(0, u64::saturating_add)
 }
 
-/// Each processor's share. Processors have no names here: where one went or came, this interval has none of them.
+/// Each processor's share. Processors have no names here, so if one came or went, this interval has no
+/// shares.
 fn cores(before: &[CpuTime], after: &[CpuTime]) -> Vec<u16> {
     if before.len() != after.len() {
         return Vec::new();
@@ -113,7 +116,7 @@ fn stall(before: &Stalled, after: &Stalled, interval_ns: u64) -> Stall {
     }
 }
 
-/// Those at the top of either ranking, each once, by number.
+/// The processes at the top of either ranking, each once, by id.
 fn processes(before: &Counters, after: &Counters, interval_ns: u64) -> Vec<Process> {
     let mcores_max = (after.cores.len() as u64).saturating_mul(1000);
     let all: Vec<Process> = after
@@ -135,7 +138,7 @@ fn processes(before: &Counters, after: &Counters, interval_ns: u64) -> Vec<Proce
     top
 }
 
-/// Processor time that a process has used since the last reading, in ns.
+/// Processor time in ns that a process has used since the last reading.
 fn used(before: &Counters, now: &ProcessCounters) -> u64 {
     let then = before.processes.binary_search_by_key(&now.pid, |then| then.pid);
     match then.map(|at| &before.processes[at]) {

@@ -1,25 +1,25 @@
-//! Why a host can't be measured.
+//! Errors of measuring a host.
 
 use std::io;
 
-/// A measure that was not taken. What was known before stays: the next attempt compares with the last reading.
+/// A sample could not be taken. The last reading is kept, and the next attempt compares with it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// A source of figures can't be read.
+    /// A source of figures cannot be read.
     #[error("can't read {what}")]
     Read {
-        /// The file, or what the system was asked for.
+        /// The file, or the system interface.
         what: String,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A source of figures makes no sense.
+    /// A source of figures has invalid content.
     #[error("can't make sense of {what}: {problem}")]
     Senseless {
-        /// The file, or what the system was asked for.
+        /// The file, or the system interface.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
 }

@@ -1,7 +1,7 @@
-//! What can be added up: over a host's devices, and over hosts.
+//! Figures that can be added up: over a host's devices, and over hosts.
 //!
-//! The same set of figures says what one host does and what all of them do together, so a sum has no meaning of its
-//! own. Rates are averages over the sample's interval; sizes are as found at its end.
+//! The same type holds the figures of one host and of many hosts together, so addition is the same
+//! everywhere. Rates are averages over the sample's interval; sizes are as found at its end.
 
 use serde::{Deserialize, Serialize};
 use treefold_operators::{Merge, MergeError};
@@ -28,15 +28,16 @@ macro_rules! figures {
 figures! {
     /// Processors on line.
     cores,
-    /// Processor time in use, in thousandths of a core; stolen time counts as in use, waiting for a disk does not.
+    /// Processor time in use, in thousandths of a core. Stolen time counts as in use; waiting for a disk
+    /// does not.
     busy_mcores,
-    /// Processor time idle while a disk was waited for; 0 where the system doesn't say.
+    /// Idle processor time while a disk was waited for; 0 if the system does not report it.
     iowait_mcores,
-    /// Processor time that a hypervisor gave to others; 0 where the system doesn't say.
+    /// Processor time that a hypervisor gave to other machines; 0 if the system does not report it.
     steal_mcores,
     /// The load average of the last minute, in thousandths.
     load_1_milli,
-    /// Processes.
+    /// Number of processes.
     processes,
     /// Main memory.
     memory_bytes,
@@ -46,25 +47,26 @@ figures! {
     swap_bytes,
     /// Swap space in use.
     swap_used_bytes,
-    /// Received by the network devices.
+    /// Bytes per second received by the network devices.
     rx_bytes_s,
-    /// Sent by the network devices.
+    /// Bytes per second sent by the network devices.
     tx_bytes_s,
-    /// Packets received.
+    /// Packets per second received.
     rx_packets_s,
-    /// Packets sent.
+    /// Packets per second sent.
     tx_packets_s,
-    /// Errors of the network devices, both ways, in thousandths a second: a few an hour are already a fault.
+    /// Errors of the network devices, both directions, in thousandths per second: a few per hour are
+    /// already a fault.
     net_errors_milli_s,
-    /// Packets dropped, both ways, in thousandths a second.
+    /// Packets dropped, both directions, in thousandths per second.
     net_drops_milli_s,
-    /// Read from disks.
+    /// Bytes per second read from disks.
     read_bytes_s,
-    /// Written to disks.
+    /// Bytes per second written to disks.
     write_bytes_s,
-    /// Room of the file systems that are on the host's own disks.
+    /// Size of the file systems on the host's own disks.
     disk_bytes,
-    /// Of which in use.
+    /// Space in use on these file systems.
     disk_used_bytes,
 }
 
@@ -74,28 +76,28 @@ impl Figures {
         permille(self.busy_mcores, self.cores.saturating_mul(1000))
     }
 
-    /// Main memory that isn't available.
+    /// Main memory that is not available.
     pub fn memory_used_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(self.memory_available_bytes)
     }
 
-    /// Memory in use, in permille of what there is.
+    /// Memory in use, in permille of all memory.
     pub fn memory_permille(&self) -> u64 {
         permille(self.memory_used_bytes(), self.memory_bytes)
     }
 
-    /// Both ways of the network.
+    /// Bytes per second over the network, both directions.
     pub fn net_bytes_s(&self) -> u64 {
         self.rx_bytes_s.saturating_add(self.tx_bytes_s)
     }
 
-    /// Both ways of the disks.
+    /// Bytes per second from and to disks.
     pub fn disk_bytes_s(&self) -> u64 {
         self.read_bytes_s.saturating_add(self.write_bytes_s)
     }
 }
 
-/// `part` of `whole`, rounded, at most 1000; 0 of nothing.
+/// `part` of `whole` in permille, rounded and at most 1000; 0 if `whole` is 0.
 pub(crate) fn permille(part: u64, whole: u64) -> u64 {
     match whole {
         0 => 0,

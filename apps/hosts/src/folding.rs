@@ -1,7 +1,7 @@
-//! The fold `hosts`: samples that endpoints send become the partial that calls give, wave by wave.
+//! The fold `hosts`: turns the samples that endpoints send into the partial that calls give, wave by wave.
 //!
-//! A piece from an endpoint is a [`Sample`] and is lifted; a piece from a child is what this fold gave there and is
-//! merged.
+//! A piece from an endpoint is a [`Sample`] and is lifted into a partial. A piece from a child is a partial
+//! of this same fold and is merged.
 
 use crate::hosts::Hosts;
 use crate::now::Ask;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use treefold_operators::fold::{Fold, Piece, Source};
 use treefold_operators::{Body, Codec, Folding, Merge, OperatorError, Result};
 
-/// Folds hosts; its parameters are an [`Ask`], or nothing.
+/// Folds hosts. Its parameters are an [`Ask`], or nothing.
 #[derive(Debug)]
 pub struct HostsFold {
     top: u32,
@@ -36,7 +36,7 @@ impl Fold for HostsFold {
         let mut folded = Hosts::default();
         for pieces in pieces.chunk_by(|a, b| a.source == b.source) {
             match pieces[0].source {
-                // A host is one host however often it spoke under this tag: its last word counts.
+                // A host counts once, even if it sent several samples under this tag: the last one is used.
                 Source::Endpoint(_) => {
                     let last = pieces.last().expect("invariant: chunks are not empty");
                     let sample: Sample = last.read()?;
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stream_says_what_a_call_says(samples in proptest::collection::vec(samples(), 2..8), at in any::<usize>()) {
+        fn stream_and_call_give_the_same_partial(samples in proptest::collection::vec(samples(), 2..8), at in any::<usize>()) {
             let called = samples.iter().map(|sample| Hosts::of(sample, 3).unwrap()).reduce(merged).unwrap();
             let pieces: Vec<Piece> = (0..).zip(&samples).map(|(endpoint, sample)| sent(endpoint, sample)).collect();
             let (below, here) = pieces.split_at(1 + at % (pieces.len() - 1));
@@ -85,14 +85,14 @@ mod tests {
         }
 
         #[test]
-        fn a_host_that_spoke_twice_is_one_host(first in samples(), last in samples()) {
+        fn host_with_two_samples_counts_once(first in samples(), last in samples()) {
             let twice = up(3, &[sent(1, &first), sent(1, &last)]).unwrap();
             prop_assert_eq!(twice, up(3, &[sent(1, &last)]).unwrap());
         }
     }
 
     #[test]
-    fn what_is_no_sample_is_an_error() {
+    fn invalid_sample_is_an_error() {
         let garbage = Piece { source: Source::Endpoint(1), payload: Bytes::from_static(b"\xc1") };
         let said = up(3, &[garbage]).unwrap_err().to_string();
         assert!(said.starts_with("the packet of endpoint 1: can't read"), "{said}");

@@ -11,50 +11,50 @@ use serde::{Deserialize, Deserializer, Serialize};
 use treefold_operators::merge::TopK;
 use treefold_operators::{Merge, MergeError};
 
-/// Hosts, folded. The default, of none, is the identity.
+/// Folded hosts. The default has no hosts, and is the identity of merging.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hosts {
-    /// How many.
+    /// Number of hosts.
     pub hosts: u64,
-    /// The time they speak of; `None` of none.
+    /// The time that the samples cover; `None` without hosts.
     pub span: Option<Span>,
-    /// What adds up.
+    /// The figures that add up over hosts.
     pub figures: Figures,
-    /// Use of processors by host, in permille.
+    /// Use of processors per host, in permille.
     pub cpu: Spread<Shares>,
-    /// Use by processor, in permille: a busy one does not hide among a host's idle ones.
+    /// Use per processor, in permille. It shows one busy processor among a host's idle ones.
     pub cores: Spread<Shares>,
-    /// Memory in use by host, in permille.
+    /// Memory in use per host, in permille.
     pub memory: Spread<Shares>,
-    /// Bytes a second over the network by host, both ways.
+    /// Bytes per second over the network per host, both directions.
     pub net: Spread<Rates>,
-    /// Bytes a second from and to disks by host.
+    /// Bytes per second from and to disks per host.
     pub disk: Spread<Rates>,
-    /// The busiest.
+    /// The busiest hosts.
     #[serde(deserialize_with = "short")]
     pub hosts_by_cpu: TopK<HostByCpu>,
-    /// Those in most want of memory.
+    /// The hosts with the highest memory pressure.
     #[serde(deserialize_with = "short")]
     pub hosts_by_memory: TopK<HostByMemory>,
-    /// Those with most traffic.
+    /// The hosts with the most network traffic.
     #[serde(deserialize_with = "short")]
     pub hosts_by_network: TopK<HostByNetwork>,
-    /// The processes that use most processor time, wherever they run.
+    /// The processes that use the most processor time, on all hosts.
     #[serde(deserialize_with = "short")]
     pub processes_by_cpu: TopK<PlacedByCpu>,
-    /// The processes that occupy most memory, wherever they run.
+    /// The processes that occupy the most memory, on all hosts.
     #[serde(deserialize_with = "short")]
     pub processes_by_memory: TopK<PlacedByMemory>,
 }
 
-/// When samples were taken. Clocks are the hosts' own, so that what looks like an old sample may be a wrong clock;
-/// somebody should know of either.
+/// The time in which samples were taken, by each host's own clock. An old time may therefore mean an old
+/// sample or a wrong clock, and both should be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// The earliest end of an interval, in ns since the Unix epoch.
     pub earliest_ns: u64,
-    /// The latest.
+    /// The latest end of an interval, in ns since the Unix epoch.
     pub latest_ns: u64,
     /// The longest interval.
     pub interval_ns_max: u64,
@@ -71,10 +71,10 @@ impl Span {
 }
 
 impl Hosts {
-    /// One host, with lists of at most `top` entries.
+    /// The partial of one host, with lists of at most `top` entries.
     ///
     /// # Errors
-    /// [`MergeError::Overflow`] when a sample's figures are beyond sense.
+    /// [`MergeError::Overflow`] if a sample's figures are too large to add.
     pub fn of(sample: &Sample, top: u32) -> Result<Self, MergeError> {
         let (host, figures, line) = (&sample.host, sample.figures, HostLine::of(sample));
         let placed = |process: &Process| Placed { host: host.clone(), process: process.clone() };
@@ -122,7 +122,7 @@ impl Merge for Hosts {
     }
 }
 
-/// A list as another node sent it, refused when it is longer than any node may make it.
+/// Decodes a list from another node. A list longer than any node may make is an error.
 fn short<'de, D, T>(deserializer: D) -> Result<TopK<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -131,7 +131,9 @@ where
     let list = TopK::deserialize(deserializer)?;
     match list.items().len() {
         items if items <= TOP_MAX as usize => Ok(list),
-        items => Err(D::Error::custom(format_args!("a list of {items}; allowed: at most {TOP_MAX}"))),
+        items => {
+            Err(D::Error::custom(format_args!("a list has {items} entries; allowed: at most {TOP_MAX}")))
+        }
     }
 }
 
@@ -154,7 +156,7 @@ pub(crate) mod tests {
         proptest::collection::vec(process, 0..5)
     }
 
-    /// Samples of a few hosts with figures so small that ties abound.
+    /// Samples of a few hosts, with figures so small that ties are frequent.
     pub(crate) fn samples() -> impl Strategy<Value = Sample> {
         let cores = proptest::collection::vec(0u16..=1000, 1..5);
         let stall = proptest::option::of(
@@ -189,7 +191,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_was_folded_is_what_was_sampled(samples in proptest::collection::vec(samples(), 1..20)) {
+        fn folded_totals_equal_the_samples(samples in proptest::collection::vec(samples(), 1..20)) {
             let all = samples.iter().map(|sample| Hosts::of(sample, 3).unwrap()).reduce(merged).unwrap();
             prop_assert_eq!(all.hosts, samples.len() as u64);
             let busy: u64 = samples.iter().map(|sample| sample.figures.busy_mcores).sum();

@@ -1,28 +1,32 @@
-//! What a cluster's hosts are doing: processors, memory, network, disks and processes, of one host or of ten thousand.
+//! Measures a cluster's hosts: processors, memory, network, disks and processes, of one host or of ten
+//! thousand.
 //!
-//! Each host takes its own measure ([`Sampler`]): what its counters gained in an interval is one [`Sample`]. Samples
-//! are lifted into the partial [`Hosts`] and folded: sums, the least and the greatest with *which host*, counts by
-//! bins from which quantiles are read, and the worst few of everything. A partial is a few kilobytes, whether it
-//! stands for one host or for all of them, so that whoever looks (`treefold top`) pays for one answer and no node
-//! pays for more than its own and its children's.
+//! Each host takes its own samples ([`Sampler`]): a [`Sample`] contains the increase of its counters over
+//! an interval. Samples are lifted into the partial [`Hosts`] and folded: sums, minima and maxima *with
+//! their hosts*, counts by bins from which quantiles are read, and the top few of every ranking. A partial
+//! has a few kilobytes, for one host as for all of them. So an observer (`treefold top`) pays for one
+//! answer, and each node pays only for its own partial and its children's.
 //!
 //! ```text
 //!  /proc ──▶ Reader ─Counters─▶ Sampler ──Sample──▶ Hosts ──┐
 //!  /proc ──▶ Reader ─Counters─▶ Sampler ──Sample──▶ Hosts ──┴─Merge─▶ Hosts ─▶ treefold top
 //! ```
 //!
-//! The same fold is reached in two ways. As an aggregation, `hosts/now`, a call asks every host for its measure now;
-//! its partitions are hosts and their data is a [`Watch`]. As a filter of a stream ([`folding`](mod@folding)), endpoints send
-//! samples at the pace that the stream asks for ([`Pace`]) and nobody asks.
+//! The same fold can be used in two ways. As an aggregation, `hosts/now`: a call asks every host for a
+//! sample now. Its partitions are hosts, and their data is a [`Watch`]. As a filter of a stream
+//! ([`folding`](mod@folding)): endpoints send samples at the pace that the stream's parameters set
+//! ([`Pace`]), without being asked for each.
 //!
-//! Every figure is an integer in the unit that its name ends with, so that sums are exact and **the same samples give
-//! the same bytes, whatever the tree** (the tests hold all partials to it). Shares are in permille.
+//! Every figure is an integer in the unit that its name ends with, so sums are exact and **the same samples
+//! give the same bytes in every tree** (tests check this for all partials). Shares are in permille.
 //!
-//! This crate knows no network: it exports an aggregation and a filter, and whoever runs a node registers them.
+//! This crate has no network code. It exports an aggregation and a filter, and the program that runs a node
+//! registers them.
 //!
-//! A map of the code: [`sampler`] and [`watch`] take samples, from `counters` that `read` has read and `delta` has
-//! compared; [`sample`] is what a host says, made of [`host`], [`figures`], [`process`]; [`hosts`] is what a cluster
-//! says, made of the same and of [`spread`], [`bins`] and [`rank`]; [`now`] and [`folding`](mod@folding) are the two ways to it.
+//! A map of the code: [`sampler`] and [`watch`] take samples from `counters`, which `read` has read and
+//! `delta` has compared. [`sample`] is one host's report, made of [`host`], [`figures`] and [`process`].
+//! [`hosts`] is the cluster's report, made of the same and of [`spread`], [`bins`] and [`rank`]. [`now`]
+//! and [`folding`](mod@folding) are the two ways to get it.
 #![forbid(unsafe_code)]
 
 pub mod bins;
@@ -59,22 +63,22 @@ pub use watch::Watch;
 use std::sync::Arc;
 use treefold_operators::{FilterKind, Operator, erase};
 
-/// The service's name by custom.
+/// The conventional name of the service.
 pub const SERVICE: &str = "hosts";
 
-/// The filter's name by custom.
+/// The conventional name of the filter.
 pub const FILTER: &str = "hosts";
 
-/// Its aggregations, each with a line on what it is for.
+/// The aggregations' names, each with a one-line description.
 pub const DESCRIPTIONS: [(&str, &str); 1] =
-    [("now", "what the hosts are doing: totals, distributions, the worst of each; parameter: top")];
+    [("now", "activity of the hosts: totals, distributions, the worst of each; parameter: top")];
 
-/// All by name, ready to be registered; a partition's data is a [`Watch`].
+/// All aggregations by name, ready to register. A partition's data is a [`Watch`].
 pub fn aggregations() -> Vec<(&'static str, Arc<dyn Operator>)> {
     vec![("now", erase(now::now()))]
 }
 
-/// Its filters by name, ready to be registered.
+/// The filters by name, ready to register.
 pub fn filters() -> Vec<(&'static str, Arc<dyn FilterKind>)> {
     vec![(FILTER, Arc::new(folding()))]
 }

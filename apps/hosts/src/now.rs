@@ -1,21 +1,21 @@
-//! `hosts/now`: what every host is doing, asked by a call.
+//! `hosts/now`: the current activity of every host, as a call.
 
 use crate::hosts::Hosts;
 use crate::watch::Watch;
 use serde::{Deserialize, Serialize};
 use treefold_operators::{Aggregation, OperatorError, Partition, Result, merging};
 
-/// Entries of each list, when nobody says how many.
+/// Default length of each list.
 pub const TOP_DEFAULT: u32 = 10;
 
-/// Entries of each list at most.
+/// Largest length of each list.
 pub const TOP_MAX: u32 = 64;
 
-/// What can be asked for; nil for the defaults.
+/// Parameters of `hosts/now`; nil for the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ask {
-    /// Entries of each list, from 1 to [`TOP_MAX`].
+    /// Length of each list, from 1 to [`TOP_MAX`].
     pub top: u32,
 }
 
@@ -26,10 +26,10 @@ impl Default for Ask {
 }
 
 impl Ask {
-    /// The entries asked for.
+    /// The requested length of each list.
     ///
     /// # Errors
-    /// When they are outside of their limits; the error names them.
+    /// If it is outside its limits. The error names the field.
     pub(crate) fn top(ask: Option<Self>) -> Result<u32> {
         let top = ask.unwrap_or_default().top;
         if (1..=TOP_MAX).contains(&top) {
@@ -39,10 +39,10 @@ impl Ask {
     }
 }
 
-/// The aggregation. A partition is a host, and its data its [`Watch`].
+/// The aggregation `hosts/now`. A partition is a host, and its data is its [`Watch`].
 ///
-/// Locals read some hundred files and so run on a worker; merges are measured, and run on the loop where they are
-/// cheap.
+/// Locals read some hundred files, so they run on a worker. Merges are measured, and run on the loop if
+/// they are cheap.
 pub fn now() -> impl Aggregation<Params = Option<Ask>, Partial = Hosts> {
     merging("hosts/now", |partition: &Partition, ask: &Option<Ask>| {
         let top = Ask::top(*ask)?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_checked() {
+    fn parameters_are_checked() {
         let (now, one) = (erase(now()), partition(0));
         let refused = |params: &Bytes| now.local(&one, params).now().unwrap().unwrap_err().to_string();
         assert_eq!(refused(&Ask { top: 65 }.encode().unwrap()), "hosts/now: top is 65; allowed: 1 to 64");

@@ -1,24 +1,25 @@
-//! How often a host is to say what it is doing: the parameters of a stream's endpoints.
+//! The pace at which a host sends samples: the parameters of a stream's endpoints.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use treefold_operators::{Body, OperatorError, Result};
 
-/// Between two samples, when nobody says, in ms.
+/// Default time between two samples, in ms.
 pub const INTERVAL_MS_DEFAULT: u64 = 1_000;
 
-/// The shortest: within it a [`Watch`](crate::Watch) gives the same sample.
+/// Shortest time between two samples, in ms. A [`Watch`](crate::Watch) returns the same sample for this
+/// long.
 pub const INTERVAL_MS_MIN: u64 = crate::watch::INTERVAL_MIN.as_millis() as u64;
 
-/// The longest.
+/// Longest time between two samples, in ms.
 pub const INTERVAL_MS_MAX: u64 = 60_000;
 
-/// What an endpoint of a stream is told; nil for the defaults.
+/// The parameters of a stream's endpoints; nil for the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
-    /// Between two samples, from [`INTERVAL_MS_MIN`] to [`INTERVAL_MS_MAX`].
+    /// Time between two samples, from [`INTERVAL_MS_MIN`] to [`INTERVAL_MS_MAX`].
     pub interval_ms: u64,
 }
 
@@ -29,10 +30,10 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The pace that a stream's parameters ask for.
+    /// Decodes the pace in a stream's parameters.
     ///
     /// # Errors
-    /// When they are no pace, or one outside of its limits; the error names them.
+    /// If they are not a pace, or one outside its limits. The error names the field.
     pub fn read(params: &Bytes) -> Result<Self> {
         let pace = Option::<Self>::decode(params)
             .map_err(|error| OperatorError::caused_by("parameters", error))?
@@ -46,7 +47,7 @@ impl Pace {
         )))
     }
 
-    /// The same as a duration.
+    /// The time between two samples.
     pub fn interval(self) -> Duration {
         Duration::from_millis(self.interval_ms)
     }

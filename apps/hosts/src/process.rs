@@ -1,4 +1,4 @@
-//! Processes, on a host and in a cluster.
+//! Processes, on one host and in a cluster.
 
 use crate::host::{Host, Name};
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// A process in a sample's interval.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number on its host.
+    /// Its process id on its host.
     pub pid: u32,
-    /// What it is called.
+    /// Its name.
     pub name: Name,
     /// Processor time used, in thousandths of a core.
     pub cpu_mcores: u64,
@@ -16,11 +16,11 @@ pub struct Process {
     pub rss_bytes: u64,
 }
 
-/// A process, and where it runs.
+/// A process with its host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placed {
-    /// Where.
+    /// The host.
     pub host: Host,
-    /// Which.
+    /// The process.
     pub process: Process,
 }

@@ -1,7 +1,7 @@
-//! The worst of everything: hosts and processes ordered by one of their figures.
+//! Rankings: hosts and processes ordered by one of their figures, worst first.
 //!
-//! Each ranking is a type of its own, so that a list can't be merged with one that is ordered otherwise, and orders
-//! equals by all they have: then every tree keeps the same ones.
+//! Each ranking is a separate type, so that a list cannot be merged with a list in another order. Entries
+//! with equal figures are ordered by all their fields, so every tree keeps the same entries.
 
 use crate::host::Host;
 use crate::process::{Placed, Process};
@@ -9,14 +9,14 @@ use crate::sample::{NodeStreams, Sample};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// One host on one line.
+/// One host's line in a ranking.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostLine {
-    /// Which.
+    /// The host.
     pub host: Host,
-    /// Its processors.
+    /// Number of its processors.
     pub cores: u64,
-    /// Their use.
+    /// Use of its processors.
     pub cpu_permille: u64,
     /// Its load average of the last minute, in thousandths.
     pub load_1_milli: u64,
@@ -24,19 +24,19 @@ pub struct HostLine {
     pub memory_permille: u64,
     /// Its memory.
     pub memory_bytes: u64,
-    /// The share of time in which somebody waited for memory; `None` where the system doesn't say.
+    /// Share of time in which some task waited for memory; `None` if the system does not report it.
     pub memory_stall_permille: Option<u64>,
-    /// Received.
+    /// Bytes per second received.
     pub rx_bytes_s: u64,
-    /// Sent.
+    /// Bytes per second sent.
     pub tx_bytes_s: u64,
-    /// What its node has to do with streams; `None` where nobody said.
+    /// Its node's part in streams; `None` if it was not reported.
     #[serde(default)]
     pub node: Option<NodeStreams>,
 }
 
 impl HostLine {
-    /// A sample on one line.
+    /// The line of a sample.
     pub fn of(sample: &Sample) -> Self {
         let figures = &sample.figures;
         Self {
@@ -77,38 +77,38 @@ macro_rules! ranked {
 }
 
 ranked! {
-    /// A host by the share of its processors in use; of two that are full, by load.
+    /// Hosts by the share of their processors in use; if all are in use, by load.
     HostByCpu(HostLine) by |line: &HostLine| (line.cpu_permille, line.load_1_milli)
 }
 
 ranked! {
-    /// A host by memory pressure: first the time that somebody waited for memory, then how much of it is in use.
-    /// Much memory in use is no trouble as long as nobody waits.
+    /// Hosts by memory pressure: first by the time that some task waited for memory, then by memory in use.
+    /// High memory use is harmless as long as no task waits.
     HostByMemory(HostLine) by |line: &HostLine| (line.memory_stall_permille.unwrap_or(0), line.memory_permille)
 }
 
 ranked! {
-    /// A host by what goes over its network.
+    /// Hosts by traffic over their network.
     HostByNetwork(HostLine) by |line: &HostLine| line.rx_bytes_s.saturating_add(line.tx_bytes_s)
 }
 
 ranked! {
-    /// A process of one host by processor time.
+    /// Processes of one host by processor time.
     ProcessByCpu(Process) by |process: &Process| process.cpu_mcores
 }
 
 ranked! {
-    /// A process of one host by memory.
+    /// Processes of one host by memory.
     ProcessByMemory(Process) by |process: &Process| process.rss_bytes
 }
 
 ranked! {
-    /// A process of the cluster by processor time.
+    /// Processes of the cluster by processor time.
     PlacedByCpu(Placed) by |placed: &Placed| placed.process.cpu_mcores
 }
 
 ranked! {
-    /// A process of the cluster by memory.
+    /// Processes of the cluster by memory.
     PlacedByMemory(Placed) by |placed: &Placed| placed.process.rss_bytes
 }
 
@@ -132,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_memory_is_worse_than_who_merely_uses_it() {
+    fn waiting_for_memory_ranks_above_using_it() {
         assert!(line(1, Some(3), 400) > line(2, Some(0), 990));
         assert!(
             line(1, None, 990) > line(2, Some(0), 980),
-            "a system that doesn't say counts as nobody waiting"
+            "without pressure figures, no task counts as waiting"
         );
         assert_ne!(line(1, None, 5).cmp(&line(2, None, 5)), Ordering::Equal);
     }

@@ -1,4 +1,4 @@
-//! Takes samples of this host, one interval after the other.
+//! Takes samples of this host, interval by interval.
 
 use crate::counters::Counters;
 use crate::delta::between;
@@ -8,10 +8,10 @@ use crate::read::Reader;
 use crate::sample::Sample;
 use std::time::Duration;
 
-/// Measures this host: each sample is of the time since the one before.
+/// Measures this host: each sample covers the time since the previous one.
 ///
-/// For whoever has a pace of their own, as an endpoint of a stream has. Processor time is counted by the system in
-/// hundredths of a second, so that intervals below some 200 ms say little.
+/// Use it in programs with a fixed pace, such as an endpoint of a stream. The system counts processor time
+/// in hundredths of a second, so samples of intervals below about 200 ms are inaccurate.
 ///
 /// ```
 /// use treefold_hosts::{Host, Sampler};
@@ -29,20 +29,20 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that calls this host `host`. The first interval begins now.
+    /// A sampler for this host, which is named `host` in samples. The first interval begins now.
     ///
     /// # Errors
-    /// When the system's counters can't be read.
+    /// If the system's counters cannot be read.
     pub fn new(host: Host) -> Result<Self, SampleError> {
         let mut reader = Reader::new()?;
         let last = reader.read()?;
         Ok(Self { host, reader, last })
     }
 
-    /// What the host did since the last sample.
+    /// Takes a sample of the time since the last one.
     ///
     /// # Errors
-    /// When the system's counters can't be read; the interval then goes on.
+    /// If the system's counters cannot be read; the interval then continues.
     pub fn sample(&mut self) -> Result<Sample, SampleError> {
         let now = self.reader.read()?;
         let sample = between(&self.host, &self.last, &now);
@@ -50,22 +50,22 @@ impl Sampler {
         Ok(sample)
     }
 
-    /// Begins a new interval, and says nothing of the last.
+    /// Begins a new interval and discards the current one.
     ///
     /// # Errors
-    /// As [`sample`](Self::sample).
+    /// As for [`sample`](Self::sample).
     pub fn restart(&mut self) -> Result<(), SampleError> {
         self.last = self.reader.read()?;
         Ok(())
     }
 
-    /// How long the interval is so far.
+    /// Length of the current interval so far.
     pub fn interval(&self) -> Duration {
         self.last.at.elapsed()
     }
 }
 
-/// What this host calls itself.
+/// The name of this host, as the system reports it.
 pub fn host_name() -> String {
     crate::read::host_name()
 }
@@ -75,10 +75,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sees_its_own_process_and_what_it_costs() {
+    fn sees_its_own_process_and_its_cost() {
         let mut sampler = Sampler::new(Host::new(1, "here")).unwrap();
         let spin = || (0..1 << 24).for_each(|step: u64| assert!(std::hint::black_box(step) >> 24 == 0));
-        // Time is counted in hundredths of a second, and a busy machine may leave us few of them.
+        // Time is counted in hundredths of a second, and on a busy machine this process may get few of
+        // them.
         let (sample, own) = (0..1000)
             .find_map(|_| {
                 spin();

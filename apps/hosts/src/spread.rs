@@ -1,5 +1,5 @@
-//! How one figure is spread over hosts: its sum, its least and its greatest with the host they are of, and bins to read
-//! quantiles from.
+//! The distribution of one figure over hosts: its sum, its minimum and maximum with their hosts, and bins
+//! from which quantiles are read.
 
 pub use crate::bins::{Rates, Shares};
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use treefold_operators::{Merge, MergeError};
 
-/// A value, and whose it is. The greater value is the greater; among equals the host decides, so that every tree
-/// picks the same.
+/// A value and its host. Values are compared first, and equal values by host, so that every tree picks the
+/// same one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Extreme {
     /// The value.
     pub value: u64,
-    /// Whose.
+    /// Its host.
     pub host: Host,
 }
 
-/// One figure of many hosts, on the scale `S`. The default, of none, is the identity.
+/// One figure of many hosts, on the scale `S`. The default has no hosts, and is the identity of merging.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Spread<S> {
@@ -32,10 +32,10 @@ pub struct Spread<S> {
 }
 
 impl<S: Scale> Spread<S> {
-    /// The values that one host has of a figure.
+    /// The values of a figure on one host.
     ///
     /// # Errors
-    /// [`MergeError::Overflow`] when their sum is more than 64 bits hold.
+    /// [`MergeError::Overflow`] if their sum exceeds 64 bits.
     pub fn of(host: &Host, values: impl IntoIterator<Item = u64>) -> Result<Self, MergeError> {
         let mut spread = Self::default();
         let (mut least, mut greatest) = (None, None);
@@ -55,28 +55,29 @@ impl<S: Scale> Spread<S> {
         self.sum
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.bins.count()
     }
 
-    /// Their mean, rounded down; `None` of none.
+    /// The mean of the values, rounded down; `None` if there are none.
     pub fn mean(&self) -> Option<u64> {
         self.sum.checked_div(self.count())
     }
 
-    /// The least, and whose it is.
+    /// The minimum, with its host.
     pub fn least(&self) -> Option<&Extreme> {
         self.least.as_ref()
     }
 
-    /// The greatest, and whose it is.
+    /// The maximum, with its host.
     pub fn greatest(&self) -> Option<&Extreme> {
         self.greatest.as_ref()
     }
 
-    /// The value below or at which the share `q` of all values lies: exact at either end, and between them as exact
-    /// as the scale has it; `None` of none.
+    /// The quantile `q`: the value at or below which the share `q` of all values lies.
+    ///
+    /// It is exact at both ends, and as accurate as the scale between them. `None` if there are no values.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = self.bins.rank(q);
         let value = S::value(self.bins.at_rank(rank)?);
@@ -88,7 +89,7 @@ impl<S: Scale> Spread<S> {
         })
     }
 
-    /// The bins, for a drawing.
+    /// The bins, for drawing them.
     pub fn bins(&self) -> &Bins {
         &self.bins
     }
@@ -102,7 +103,7 @@ impl<S> Merge for Spread<S> {
     fn merge(&mut self, other: Self) -> Result<(), MergeError> {
         self.sum = checked(self.sum, other.sum)?;
         self.bins.merge(other.bins)?;
-        // `None` is the least of all options: the right answer for the greatest, and not for the least.
+        // `None` compares below every `Some`. That is right for the maximum, but not for the minimum.
         self.least = match (self.least.take(), other.least) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
@@ -112,7 +113,7 @@ impl<S> Merge for Spread<S> {
     }
 }
 
-// Derived, these four would ask the same of the scale, which is a name and no value.
+// Derived implementations would require the same traits of the scale `S`, which is only a name.
 impl<S> Default for Spread<S> {
     fn default() -> Self {
         Self { sum: 0, least: None, greatest: None, bins: Bins::default(), scale: PhantomData }
@@ -158,18 +159,18 @@ mod tests {
     hold_to_the_laws!(laws_of_spread, spreads());
 
     #[test]
-    fn says_who_is_least_and_who_is_greatest() {
+    fn minimum_and_maximum_have_their_hosts() {
         let mut all = of(1, [300]);
         all.merge(of(2, [900])).unwrap();
         all.merge(of(3, [900, 0])).unwrap();
         let told = |extreme: &Extreme| (extreme.value, extreme.host.id);
         assert_eq!(all.least().map(told), Some((0, 3)));
-        assert_eq!(all.greatest().map(told), Some((900, 3)), "among equals the host decides");
+        assert_eq!(all.greatest().map(told), Some((900, 3)), "equal values are ordered by host");
         assert_eq!((all.sum(), all.count(), all.mean()), (2100, 4, Some(525)));
     }
 
     #[test]
-    fn quantiles_of_ten_thousand_hosts_come_from_a_few_hundred_bytes() {
+    fn quantiles_of_ten_thousand_hosts_fit_a_few_hundred_bytes() {
         use treefold_operators::Body;
         let mut all = Spread::<Shares>::default();
         (0..10_000u32).for_each(|id| all.merge(of(id, [u64::from(id) / 10])).unwrap());
@@ -181,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_never_beyond_what_was_seen() {
-        assert_eq!(of(1, [4]).quantile(0.5), Some(4), "though its bin stands for 0");
+    fn quantile_is_within_minimum_and_maximum() {
+        assert_eq!(of(1, [4]).quantile(0.5), Some(4), "although its bin represents 0");
         let four = of(1, [404, 413, 421, 436]);
         assert_eq!([0.0, 0.5, 0.99].map(|q| four.quantile(q)), [Some(404), Some(410), Some(436)]);
         assert_eq!(of(1, []).quantile(0.5), None);

@@ -1,12 +1,13 @@
-//! Spending a processor's time.
+//! Spends processor time.
 //!
-//! Work is an amount of processor time, not of wall time: when two spin on one processor each must take twice
-//! as long, or an overloaded node would look like an idle one. So it is the thread's own clock that is read.
+//! Work is an amount of processor time, not of wall time: if two threads spin on one processor, each must
+//! take twice as long, or an overloaded node would look like an idle one. So the thread's own processor
+//! clock is read.
 
 use std::time::Duration;
 
-/// Turns between two readings of the clock: a reading is a system call of a fraction of a microsecond, and
-/// most of the time should be spent outside of it.
+/// Turns between two readings of the clock. A reading is a system call that takes a fraction of a
+/// microsecond, and most of the time should be spent outside of it.
 const TURNS_PER_READING: u32 = 32;
 
 /// Keeps this thread's processor busy until it has spent `duration` of it.
@@ -22,14 +23,14 @@ pub(crate) fn spin(duration: Duration) {
     }
 }
 
-/// How much processor time this thread has spent.
+/// The processor time that this thread has spent.
 #[cfg(unix)]
 fn spent() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a thread has spent no negative time")
 }
 
-/// How much time has passed, which is as near as it gets where a thread's own clock can't be read.
+/// The time that has passed. It is the nearest substitute on systems without a readable thread clock.
 #[cfg(not(unix))]
 fn spent() -> Duration {
     static FROM: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);

@@ -1,9 +1,9 @@
-//! Durations as a function of a seed and of what they are for.
+//! Durations as a function of a seed and a purpose.
 //!
-//! Not a generator with a state: which local runs first differs between two runs, and a stream of draws would
-//! be handed out otherwise each time. Hashing (seed, purpose) gives partition 7 the same duration in every
-//! run, on every node, and for each of its replicas. The hash is SplitMix64's finaliser (Steele, Lea and
-//! Flood, OOPSLA'14), whose output passes the usual tests of randomness even on consecutive inputs.
+//! A generator with state would not do: two runs start their locals in different orders, so each local
+//! would get another draw. Hashing (seed, purpose) gives partition 7 the same duration in every run, on
+//! every node, and for each of its replicas. The hash is SplitMix64's finaliser (Steele, Lea and Flood,
+//! OOPSLA'14), whose output passes the usual tests of randomness even on consecutive inputs.
 
 /// SplitMix64's step and finaliser: a bijection of 64 bits that leaves no visible pattern.
 const fn mixed(x: u64) -> u64 {
@@ -18,8 +18,8 @@ pub fn local_of(partition: u32) -> u64 {
     mixed(u64::from(partition))
 }
 
-/// The purpose "reduce of these two partials", each known by its sum and its number of partitions; the same
-/// whichever of them comes first.
+/// The purpose "reduce of these two partials", each identified by its sum and its number of partitions. The
+/// order of the two does not matter.
 pub fn reduce_of(a: (i64, u32), b: (i64, u32)) -> u64 {
     let one = |(sum, partitions): (i64, u32)| mixed(mixed(sum.cast_unsigned()) ^ u64::from(partitions));
     one(a).wrapping_add(one(b))
@@ -30,7 +30,7 @@ pub fn exponential(mean: f64, seed: u64, purpose: u64) -> f64 {
     -mean * (1.0 - uniform(seed, purpose)).ln()
 }
 
-/// A draw from [0, 1): 53 bits, as many as fit.
+/// A draw from [0, 1), with the 53 bits that fit an `f64`.
 fn uniform(seed: u64, purpose: u64) -> f64 {
     const STEP: f64 = 1.0 / (1u64 << 53) as f64;
     (mixed(mixed(seed) ^ purpose) >> 11) as f64 * STEP
@@ -50,9 +50,9 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_mean_and_the_spread_of_the_exponential_distribution() {
-        // Consecutive seeds and partitions, as real runs have them. Of 64,000 draws the mean is within 2 %
-        // but for one seed set in millions; this one is fixed, so the test is no gamble.
+    fn draws_have_the_mean_and_deviation_of_their_distribution() {
+        // Consecutive seeds and partitions, as in real runs. The mean of 64,000 draws is within 2 % for all
+        // but one seed set in millions. This seed set is fixed, so the test is deterministic.
         let draws: Vec<f64> = (0..64)
             .flat_map(|seed| (0..1000).map(move |partition| exponential(25.0, seed, local_of(partition))))
             .collect();

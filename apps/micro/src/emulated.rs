@@ -1,18 +1,20 @@
 //! Work on emulated processors: the paper's MICRO with more processors than the machine has.
 //!
-//! [`Hold`](crate::Hold) keeps one of core's processors for a time that the runtime's timer counts in milliseconds;
-//! that will do for trying things, not for figures. Here a node has exactly k processors (`processors.rs` says what
-//! that means and how exactly time is kept), so a machine of two can stand for twenty-four nodes of two, and what is
-//! measured is the tree, the queues and the middleware's own cost, all of them real. Each answer tells how exact the
-//! emulation was ([`Timed`]), so no figure has to be believed.
+//! [`Hold`](crate::Hold) keeps one of core's processors for a time that the runtime's timer counts in
+//! milliseconds. That is good enough for experiments but not for measurements. Here a node has exactly k
+//! processors (`processors.rs` defines this, and its exactness), so a machine with two processors can
+//! represent twenty-four nodes with two each. The measured tree, queues and middleware cost are all real.
+//! Each answer contains the emulation's error ([`Timed`]), so every figure can be checked.
 //!
-//! It is an [`Operator`] by hand, not an aggregation: a worker thread must wait until the job has a processor, and
-//! the node must learn the cost of the job without that wait, which is how a job on a real processor would be
-//! measured. [`Operator::local`] therefore blocks and then gives a future. Core has at most one job more in hand than
-//! there are processors, so no more than one worker is ever blocked.
+//! [`Emulated`] implements [`Operator`] directly and not [`Aggregation`](treefold_operators::Aggregation):
+//! a worker thread must wait until the job has a processor, but the node must learn the job's cost without
+//! that wait, as it would measure a job on a real processor. [`Operator::local`] therefore blocks first and
+//! then returns a future. Core runs at most one job more than there are processors, so at most one worker
+//! is ever blocked.
 //!
-//! A reduction doesn't know at which node it runs, but parameters speak of nodes; so a node learns which partitions
-//! are its own from the locals it is given. Before its first local it is as fast and has as many processors as most.
+//! A reduction does not know its node, but the parameters name nodes by their partitions. So a node learns
+//! its own partitions from the locals that it runs. Before its first local it has the default speed and
+//! number of processors.
 
 use crate::draw;
 use crate::emulation::Emulation;
@@ -30,24 +32,24 @@ use treefold_operators::{
 
 type Result<T> = std::result::Result<T, OperatorError>;
 
-/// The partial of `emulated`: a sum that can be checked, and how exactly the time was kept.
+/// The partial of `emulated`: a sum that can be checked, and the accuracy of the timing.
 ///
-/// The latter is of the jobs that this partial was made of: one local per partition, and one reduction less.
+/// The times cover all jobs behind this partial: one local per partition, and one reduction fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timed {
     /// The sum of the partitions' numbers.
     pub sum: i64,
-    /// How many partitions.
+    /// Number of partitions.
     pub partitions: u32,
-    /// How long all jobs together were to take.
+    /// Requested duration of all jobs together.
     pub asked_ns: u64,
-    /// How much longer all jobs together seemed to take: the word of a job's end comes after its end.
+    /// Excess of the observed duration of all jobs together: a job's end is reported after the end itself.
     pub late_ns: u64,
 }
 
 impl Timed {
-    /// How many jobs it was made of.
+    /// Number of jobs behind this partial.
     pub fn jobs(&self) -> u64 {
         (2 * u64::from(self.partitions)).saturating_sub(1)
     }
@@ -78,11 +80,11 @@ impl Merge for Timed {
     }
 }
 
-/// Takes turns on a node's emulated processors, for each local and each reduce. One value for each node.
+/// Runs each local and each reduce on a node's emulated processors. Each node has one value of this type.
 #[derive(Debug)]
 pub struct Emulated {
     processors: Processors,
-    /// The partitions whose locals came here: the node's own.
+    /// The partitions whose locals ran here: the node's own.
     own: Mutex<BTreeSet<u32>>,
 }
 
@@ -93,7 +95,8 @@ impl Default for Emulated {
 }
 
 impl Emulated {
-    /// Blocks until a job of the node has a processor, and gives its partial when the job's time is over.
+    /// Blocks until the job has a processor; the outcome's future returns the partial when the job's time
+    /// is over.
     fn run(&self, line: Line, usual: Duration, asked: &Emulation, mut partial: Timed) -> Result<Outcome> {
         let (processors, factor) = {
             let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +176,7 @@ mod tests {
         Partition::new("micro".into(), id, 8, Arc::new(()))
     }
 
-    /// Fixed durations that keep tests short.
+    /// Fixed durations that keep the tests short.
     fn quick() -> Emulation {
         let distribution = Distribution::Fixed;
         Emulation { local_ms: 2.0, reduce_ms: 1.0, distribution, ..Emulation::default() }
@@ -184,7 +187,7 @@ mod tests {
         Timed::decode(&pending.await.unwrap()).unwrap()
     }
 
-    /// Partitions 3 and 4, each by its own node, folded by the first of them.
+    /// Runs partitions 3 and 4, each at its own node; the node of partition 3 folds.
     async fn folded(asked: &Emulation) -> Timed {
         let (here, there, params) = (Emulated::default(), Emulated::default(), asked.encode().unwrap());
         let a = ended(here.local(&partition(3), &params)).await;
@@ -193,14 +196,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sums_and_tells_how_long_it_was_to_take() {
+    async fn sums_and_reports_the_requested_duration() {
         let folded = folded(&quick()).await;
         assert_eq!((folded.sum, folded.partitions, folded.jobs()), (7, 2, 3));
         assert_eq!(folded.asked_ns, 5_000_000, "two locals of 2 ms and a reduction of 1 ms");
     }
 
     #[tokio::test]
-    async fn a_slow_node_is_slow_at_everything_and_others_are_not() {
+    async fn slow_node_slows_its_own_local_and_fold_only() {
         let slow = Emulation { slow: vec![(3, 5.0)], ..quick() };
         assert_eq!(
             folded(&slow).await.asked_ns,
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_read_is_refused_at_once() {
+    fn unreadable_input_is_refused_at_once() {
         let (node, text) = (Emulated::default(), "text".to_string().encode().unwrap());
         let refused = |outcome: Outcome| outcome.now().unwrap().unwrap_err().to_string();
         assert!(refused(node.local(&partition(1), &text)).starts_with("parameters: can't read"));

@@ -1,13 +1,13 @@
-//! What a caller may ask of `emulated`.
+//! Parameters of `emulated`.
 //!
-//! Everything that a run varies is in the call, the nodes' processors and slowness too: a node process has no
-//! settings of its own that a run would have to set, and forget to reset. A node is named by any of the partitions
-//! that it hosts. Limits are checked as parameters are read, as in [`work`](crate::Work); the two share them.
+//! A run's settings are all in the call, including the nodes' processors and slowness. A node process has
+//! no setting that a run must set and might forget to reset. A node is named by any of its partitions.
+//! Limits are checked when parameters are read, as in [`work`](crate::Work), which has the same limits.
 
 use crate::work::{Distribution, FACTOR_MAX, PROCESSORS_MAX, WorkError, check_duration, check_listed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Parameters of `emulated`. Nil, and a map without entries, are the defaults: the paper's MICRO.
+/// Parameters of `emulated`. Nil and an empty map are the defaults: the paper's MICRO.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Emulation {
@@ -15,15 +15,16 @@ pub struct Emulation {
     pub local_ms: f64,
     /// Mean duration of a reduce.
     pub reduce_ms: f64,
-    /// How durations spread about their mean.
+    /// Distribution of durations.
     pub distribution: Distribution,
-    /// What the durations are drawn from.
+    /// Seed of the durations.
     pub seed: u64,
-    /// How many processors a node has; to be the same as what its `--processors` tells the cluster.
+    /// Number of processors of a node. It must equal the `--processors` that the node announces to the
+    /// cluster.
     pub processors: u32,
-    /// The nodes that have other numbers of processors: a partition of the node, and its number.
+    /// Nodes with other numbers of processors: a partition of the node, and its number of processors.
     pub processors_of: Vec<(u32, u32)>,
-    /// The nodes that are slow: a partition of the node, and how many times as long everything takes there.
+    /// Slow nodes: a partition of the node, and the factor by which everything takes longer there.
     pub slow: Vec<(u32, f64)>,
 }
 
@@ -42,10 +43,10 @@ impl Default for Emulation {
 }
 
 impl Emulation {
-    /// Whether all of it is within its limits.
+    /// Checks that all fields are within their limits.
     ///
     /// # Errors
-    /// The first field that isn't.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), WorkError> {
         check_duration("local_ms", self.local_ms)?;
         check_duration("reduce_ms", self.reduce_ms)?;
@@ -61,13 +62,14 @@ impl Emulation {
         }
     }
 
-    /// How many processors the node has that hosts what `hosts` says.
+    /// Number of processors of the node for whose partitions `hosts` is true.
     pub(crate) fn processors_where(&self, hosts: impl Fn(u32) -> bool) -> u32 {
         let named = self.processors_of.iter().find(|(partition, _)| hosts(*partition));
         named.map_or(self.processors, |&(_, processors)| processors)
     }
 
-    /// How many times as long everything takes at the node that hosts what `hosts` says: named twice, the more.
+    /// Slowness factor of the node for whose partitions `hosts` is true. If the node is listed twice, the
+    /// larger one.
     pub(crate) fn factor_where(&self, hosts: impl Fn(u32) -> bool) -> f64 {
         let named = self.slow.iter().filter(|(partition, _)| hosts(*partition));
         named.fold(1.0, |most, &(_, factor)| f64::max(most, factor))
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_its_limits_is_refused_as_it_is_read() {
+    fn values_outside_their_limits_are_refused_when_read() {
         let usual = Emulation::default;
         for (emulation, complaint) in [
             (Emulation { local_ms: -1.0, ..usual() }, "local_ms is -1"),

@@ -1,4 +1,4 @@
-//! The partial of `spin` and `hold`: figures that can be checked, and bytes that must be carried.
+//! The partial of `spin` and `hold`: figures that can be checked, and a payload that must be carried.
 
 use crate::{Work, number_of};
 use bytes::Bytes;
@@ -6,33 +6,34 @@ use serde::{Deserialize, Serialize};
 use treefold_operators::merge::{Count, Sum};
 use treefold_operators::{Merge, MergeError, Partition};
 
-/// The sum of some partitions' numbers, how many they are, and a payload as large as was asked for.
+/// The sum of some partitions' numbers, the number of these partitions, and a payload of the requested
+/// size.
 ///
-/// A fold's payload is as large as each of the two it was made of: what a reduce that keeps a fixed number of
-/// results does (top-k), and the case in which a tree pays most.
+/// A fold's payload is as large as each of its two inputs. A reduce that keeps a fixed number of results
+/// (top-k) behaves like this, and a tree helps most in this case.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Folded {
     /// The sum of the partitions' numbers.
     pub sum: i64,
-    /// How many partitions.
+    /// Number of partitions.
     pub partitions: u32,
-    /// Zeros, as many as were asked for.
+    /// Zeros, as many as requested.
     #[serde(default, skip_serializing_if = "Bytes::is_empty")]
     pub payload: Bytes,
 }
 
 impl Folded {
-    /// What `partition` alone brings.
+    /// The partial of `partition` alone.
     pub(crate) fn of(partition: &Partition, work: &Work) -> Self {
         let payload = match usize::try_from(work.payload_bytes) {
-            Ok(0) | Err(_) => Bytes::new(), // no address space is below PAYLOAD_BYTES_MAX
+            Ok(0) | Err(_) => Bytes::new(), // every address space is larger than PAYLOAD_BYTES_MAX
             Ok(bytes) => Bytes::from(vec![0; bytes]),
         };
         Self { sum: number_of(partition), partitions: 1, payload }
     }
 
-    /// What tells this partial from the others of its call, well enough to draw a duration from.
+    /// Identifies this partial among those of its call, well enough to draw a duration from it.
     pub(crate) fn mark(&self) -> (i64, u32) {
         (self.sum, self.partitions)
     }

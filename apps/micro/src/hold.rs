@@ -1,8 +1,9 @@
-//! Work that takes time and no processor.
+//! Work that takes time but no processor.
 //!
-//! A machine with two processors can't spin for sixty-four nodes, but it can wait for them: a held local
-//! occupies one of the k processors that its node *says* it has, so queues, load indices and trees behave as
-//! on a real cluster. The runtime's timer counts milliseconds, so ask for durations of some of them.
+//! A machine with two processors cannot spin for sixty-four nodes, but it can wait for them. A held local
+//! occupies one of the k processors that its node *claims* to have, so queues, load indices and trees
+//! behave as on a real cluster. The runtime's timer counts milliseconds, so use durations of several
+//! milliseconds.
 
 use crate::draw;
 use crate::folded::Folded;
@@ -12,7 +13,7 @@ use std::future::pending;
 use std::sync::Arc;
 use treefold_operators::{AsyncAggregation, Merge, Partition, Result};
 
-/// Sleeps for each local and each reduce, holding one of its node's processors.
+/// Sleeps for each local and each reduce, and holds one of its node's processors meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hold;
 
@@ -21,7 +22,7 @@ impl AsyncAggregation for Hold {
     type Partial = Folded;
 
     /// # Panics
-    /// When asked to, for the partitions listed as `panic`.
+    /// For the partitions listed in `panic`.
     async fn local(&self, partition: Partition, work: Arc<Work>) -> Result<Folded> {
         match work.misbehaviour(&partition) {
             Some(Misbehaviour::Fail) => return Err(failure(&partition)),
@@ -46,7 +47,7 @@ impl AsyncAggregation for Hold {
 
 #[cfg(test)]
 mod tests {
-    //! On the runtime's paused clock, which jumps to the next timer when all is idle.
+    //! Tests on the runtime's paused clock, which jumps to the next timer when all tasks are idle.
     use super::*;
     use std::time::Duration;
     use tokio::time::{Instant, timeout};

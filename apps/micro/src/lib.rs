@@ -1,24 +1,25 @@
-//! MICRO: work of given durations, to see the tree and not the application (DAC §5.1).
+//! MICRO: work of given durations, to measure the tree and not an application (DAC §5.1).
 //!
-//! The paper measures with a service that computes nothing and takes known time: locals and reduces whose
-//! durations are fixed or drawn from an exponential distribution. Whatever such a run shows is the
-//! middleware's. Four aggregations, all of which sum one number per partition (its own if it was registered
-//! with an `i64`, its id otherwise), so that every answer can be checked:
+//! The paper measures with a service that computes nothing and takes known time: its locals and reduces
+//! have fixed durations, or durations drawn from an exponential distribution. Any other cost in such a run
+//! is the middleware's. There are four aggregations. All of them sum one number per partition (the
+//! partition's data if that is an `i64`, otherwise its id), so that every answer can be checked:
 //!
-//! | name | takes | for |
+//! | name | uses | purpose |
 //! |---|---|---|
-//! | [`sum()`] | next to nothing | round trips and waves per second |
-//! | [`spin`](Spin) | a processor, for the time asked | load, queueing and adaptive trees on real processors |
-//! | [`hold`](Hold) | one of the node's processors, for about the time asked, and nothing of the machine's | trying things with many more nodes on one machine than it has processors |
-//! | [`emulated`](Emulated) | one of the node's *emulated* processors, for exactly the time asked | the same, for figures: exact queues, nodes that are slow or have more processors |
+//! | [`sum()`] | almost nothing | round trips and waves per second |
+//! | [`spin`](Spin) | a processor, for the given time | load, queueing and adaptive trees on real processors |
+//! | [`hold`](Hold) | one of the node's processors for about the given time, and none of the machine's | experiments with many more nodes on one machine than it has processors |
+//! | [`emulated`](Emulated) | one of the node's *emulated* processors, for exactly the given time | the same for measurements: exact queues, and nodes that are slow or have more processors |
 //!
-//! `spin` and `hold` share their parameters ([`Work`]): mean durations, the distribution, a seed, a payload's size,
-//! and which partitions misbehave, since failing, panicking and never returning are durations too. A run can
-//! be repeated: each duration is a function of the seed and of what it is for ([`draw`]). Callers that want
-//! other durations at each call give another seed at each call. `emulated` has parameters of its own
-//! ([`Emulation`]), drawn from in the same way.
+//! `spin` and `hold` have the same parameters ([`Work`]): mean durations, the distribution, a seed, a
+//! payload size, and the partitions that misbehave by failing, panicking or never returning. A run can be
+//! repeated: each duration is a function of the seed and its purpose ([`draw`]). For other durations in
+//! each call, use another seed in each call. `emulated` has its own parameters ([`Emulation`]), and draws
+//! in the same way.
 //!
-//! This crate knows no network: it exports aggregations, and whoever runs a node registers them.
+//! This crate has no network code. It exports aggregations, and the program that runs a node registers
+//! them.
 #![forbid(unsafe_code)]
 
 mod cpu;
@@ -46,14 +47,14 @@ use std::sync::Arc;
 use treefold_operators::merge::Sum;
 use treefold_operators::{Aggregation, Operator, Partition, Placement, erase, erase_async, merging};
 
-/// The service's name by custom.
+/// The conventional name of the service.
 pub const SERVICE: &str = "micro";
 
-/// Its aggregations, each with a line on what it is for.
+/// The aggregations' names, each with a one-line description.
 pub const DESCRIPTIONS: [(&str, &str); 4] = [
-    ("sum", "one number per partition, summed as cheaply as can be; no parameters"),
+    ("sum", "sums one number per partition at the lowest cost; no parameters"),
     ("spin", "spins a processor: local_ms, reduce_ms, distribution, seed, payload_bytes, fail, stall, panic"),
-    ("hold", "takes the same time without a processor, holding one of those the node says it has"),
+    ("hold", "takes the same time, but only holds one of the processors that the node claims to have"),
     (
         "emulated",
         "takes turns on exactly emulated processors: local_ms, reduce_ms, distribution, seed, processors, \
@@ -61,7 +62,7 @@ pub const DESCRIPTIONS: [(&str, &str); 4] = [
     ),
 ];
 
-/// All by name, ready to be registered; for one node, since some have a state that is a node's.
+/// All aggregations by name, ready to register, for one node: some have state that belongs to the node.
 pub fn aggregations() -> Vec<(&'static str, Arc<dyn Operator>)> {
     vec![
         ("sum", erase(sum())),
@@ -71,20 +72,20 @@ pub fn aggregations() -> Vec<(&'static str, Arc<dyn Operator>)> {
     ]
 }
 
-/// No parameters: nil, or a map without entries.
+/// No parameters: nil or an empty map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
-/// The sum of the partitions' numbers, nothing more: what is left is the price of a call.
+/// The sum of the partitions' numbers and nothing more, so that only the cost of a call remains.
 ///
-/// Inline: a hand-over to a worker would cost many times what it does.
+/// It runs inline, because a hand-over to a worker would cost many times more than the sum.
 pub fn sum() -> impl Aggregation<Params = Option<NoParams>, Partial = Sum> {
     merging("sum", |partition: &Partition, _: &Option<NoParams>| Ok(Sum(number_of(partition))))
         .placed(Placement::Inline)
 }
 
-/// What a partition brings to the sum.
+/// The number that a partition contributes to the sum.
 fn number_of(partition: &Partition) -> i64 {
     partition.data::<i64>().copied().unwrap_or_else(|| i64::from(partition.id))
 }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_the_number_a_partition_was_registered_with_and_else_its_id() {
+    fn sums_registered_numbers_or_else_partition_ids() {
         let sum = erase(sum());
         let local = |partition| sum.local(&partition, &Bytes::new()).now().unwrap().unwrap();
         let (registered, bare) = (local(partition(1, Arc::new(40i64))), local(partition(2, Arc::new(()))));

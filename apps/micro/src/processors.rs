@@ -1,18 +1,19 @@
-//! Emulated processors: jobs of known durations that take turns, on a clock and not on a processor.
+//! Emulated processors: jobs of known durations that take turns on a clock, without using a processor.
 //!
-//! The model is the DAC paper's (§5.1): a node of k processors with two non-preemptive FIFO queues, one of
-//! reductions and one of locals; a free processor takes the oldest reduction, and a local only when no reduction
-//! waits. Core already hands out folds before locals, but lets folds have one processor more than there are; here
-//! that fold waits, so that k is k.
+//! The model is the DAC paper's (§5.1): a node of k processors with two non-preemptive FIFO queues, one for
+//! reductions and one for locals. A free processor takes the oldest reduction; it takes a local only if no
+//! reduction waits. Core already starts folds before locals, but it lets folds use one processor more than
+//! there are. Here that fold waits, so the node has exactly k processors.
 //!
-//! The schedule is kept in exact time. A job that waited begins at the very instant at which its predecessor was
-//! to end, not when a thread came round to notice it, so that late wake-ups (a busy machine has many) delay the word
-//! of an end and never add up in the queue. [`Schedule`] is that as a plain value which is told the time; one
-//! thread per node keeps it against the clock.
+//! The schedule is kept in exact time. A job that waited begins at the exact end of its predecessor, not
+//! when a thread noticed that end. Late wake-ups, which are frequent on a busy machine, delay the report of
+//! an end but never add up in the queue. [`Schedule`] implements this as a plain value that is told the
+//! time. One thread per node runs it against the clock.
 //!
-//! Whoever begins a job is blocked until the job has a processor, and then has a future of its end: a driver that
-//! takes the future's time for the job's cost measures the job without its wait. Nothing ends a job early, not even
-//! dropping the future: non-preemptive means that work which nobody wants any more is done all the same.
+//! A caller that begins a job is blocked until the job has a processor, and then gets a future for its end.
+//! A driver that takes the future's duration as the job's cost therefore measures the job without its wait.
+//! Nothing ends a job early, not even dropping the future: non-preemptive means that unwanted work is
+//! completed too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -22,17 +23,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Which queue a job waits in.
+/// The queue in which a job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Reductions,
     Locals,
 }
 
-/// The word that a job has ended: how long after its end it was given.
+/// Reports a job's end: how long after the end the report was sent.
 pub(crate) type Ended = oneshot::Receiver<Duration>;
 
-/// A node's emulated processors. Dropping them ends the thread that keeps them.
+/// A node's emulated processors. Dropping them ends the thread that runs them.
 #[derive(Debug)]
 pub(crate) struct Processors {
     shared: Arc<Shared>,
@@ -56,10 +57,10 @@ impl Processors {
         Self { shared: Arc::default() }
     }
 
-    /// Has a job of so long a `duration` done by one of `count` processors. Blocks until it has begun.
+    /// Runs a job of this `duration` on one of `count` processors. Blocks until it has begun.
     ///
     /// # Errors
-    /// When the thread that keeps the time can't be started; the job is not begun then.
+    /// If the timing thread cannot be started. The job has then not begun.
     pub(crate) fn begin(&self, line: Line, duration: Duration, count: u32) -> io::Result<Ended> {
         let (began, begins) = sync_channel(1);
         let (done, ended) = oneshot::channel();
@@ -92,7 +93,7 @@ impl Drop for Processors {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock panics half-way, so whoever poisoned it left it whole.
+        // Code under this lock does not panic half-way, so a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,22 +117,22 @@ impl Shared {
     }
 }
 
-/// Has this thread's timers go off when they are due. By default the kernel may let them be 50 µs late, so as to
-/// wake up for several at a time; a hundredth of the paper's reduction is no more than that.
+/// Makes this thread's timers expire on time. By default the kernel may delay them by 50 µs to serve
+/// several timers in one wake-up, and that is a hundredth of the paper's reduction.
 fn wake_promptly() {
     #[cfg(target_os = "linux")]
-    // Where it is refused, emulation is that much less exact, which shows in the figures it gives.
+    // If the kernel refuses this, the emulation is less exact, and the reported figures show it.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// Who runs and who waits, as a function of the times it is told.
+/// The running and waiting jobs, as a function of the times that it is told.
 ///
-/// Invariants: no more than `count` jobs run, unless `count` was lowered while they did; nobody waits while a
+/// Invariants: at most `count` jobs run, unless `count` was lowered while they did; no job waits while a
 /// processor is free.
 #[derive(Debug, Default)]
 struct Schedule {
     count: usize,
-    /// By end, then in the order in which they began.
+    /// Ordered by end, then by the order in which the jobs began.
     running: BTreeMap<(Instant, u64), oneshot::Sender<Duration>>,
     reductions: VecDeque<Job>,
     locals: VecDeque<Job>,
@@ -147,13 +148,13 @@ struct Job {
 }
 
 impl Schedule {
-    /// Says how many processors there are from `now` on.
+    /// Sets the number of processors from `now` on.
     fn set_count(&mut self, count: u32, now: Instant) {
         self.count = count.max(1) as usize;
         self.fill(now);
     }
 
-    /// Takes a job in, which begins at once when a processor is free.
+    /// Adds a job. It begins at once if a processor is free.
     fn enter(&mut self, line: Line, job: Job, now: Instant) {
         match line {
             Line::Reductions => self.reductions.push_back(job),
@@ -166,26 +167,26 @@ impl Schedule {
     fn advance(&mut self, now: Instant) {
         while let Some(first) = self.running.first_entry().filter(|first| first.key().0 <= now) {
             let ((end, _), done) = first.remove_entry();
-            // Where nobody waits for it any more, the processor was taken all the same.
+            // If no receiver is left, the job has still used its processor until now.
             let _ = done.send(now.saturating_duration_since(end));
             self.fill(end);
         }
     }
 
-    /// When the next job ends.
+    /// The time of the next job's end.
     fn next_end(&self) -> Option<Instant> {
         self.running.keys().next().map(|&(end, _)| end)
     }
 
-    /// Gives free processors to whoever waits. `at` is when they became free.
+    /// Gives free processors to waiting jobs. `at` is the time at which they became free.
     fn fill(&mut self, at: Instant) {
         while self.running.len() < self.count {
             let Some(job) = self.reductions.pop_front().or_else(|| self.locals.pop_front()) else { return };
-            // Who came while the end before went unnoticed can't have begun before it came.
+            // A job may arrive after an end that was not noticed yet; it cannot begin before its arrival.
             let began_at = at.max(job.entered_at);
             self.begun += 1;
             self.running.insert((began_at + job.duration, self.begun), job.done);
-            // Who was waiting for that has been given up, and runs all the same.
+            // If the waiting caller has given up, the job still runs.
             let _ = job.began.send(());
         }
     }

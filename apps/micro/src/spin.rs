@@ -1,4 +1,4 @@
-//! Work that takes a processor: the paper's MICRO as it was run.
+//! Work that uses a processor: the paper's MICRO as it was run.
 
 use crate::folded::Folded;
 use crate::work::{Misbehaviour, Work};
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use treefold_operators::{Aggregation, Merge, OperatorError, Partition, Placement, Result};
 
-/// How long one sleep of a stalled local lasts; it sleeps again for ever.
+/// Length of one sleep of a stalled local, which sleeps again and again for ever.
 const STALL_NAP: Duration = Duration::from_secs(3600);
 
 /// Spins a processor for each local and each reduce.
@@ -19,7 +19,7 @@ impl Aggregation for Spin {
     type Partial = Folded;
 
     /// # Panics
-    /// When asked to, for the partitions listed as `panic`.
+    /// For the partitions listed in `panic`.
     fn local(&self, partition: &Partition, work: &Work) -> Result<Folded> {
         match work.misbehaviour(partition) {
             Some(Misbehaviour::Fail) => return Err(failure(partition)),
@@ -39,13 +39,13 @@ impl Aggregation for Spin {
         Ok(a)
     }
 
-    /// Always on a worker, however short: it is there to load workers.
+    /// Always on a worker, however short: its purpose is to load workers.
     fn placement(&self) -> Placement {
         Placement::Pool
     }
 }
 
-/// What a partition gives that was asked to fail.
+/// The error of a partition that was asked to fail.
 pub(crate) fn failure(partition: &Partition) -> OperatorError {
     OperatorError::new(format!("partition {} was asked to fail", partition.id))
 }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_partition_asked_to_stall_gives_nothing() {
         let (reply, replies) = std::sync::mpsc::channel();
-        // Left to itself: the process ends without waiting for it.
+        // This thread is never joined: the process ends without waiting for it.
         thread::spawn(move || {
             let stalled = Work { stall: vec![0], ..quick() };
             let _ = reply.send(Spin.local(&partition(0), &stalled).is_ok());

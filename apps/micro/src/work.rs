@@ -1,30 +1,30 @@
-//! What a caller may ask of `spin` and `hold`, and the limits of what may be asked.
+//! Parameters of `spin` and `hold`, and their limits.
 //!
-//! All of it comes from outside, so all of it is checked as it is read: a [`Work`] that exists is within its
-//! limits. Fields that aren't known are refused, since a misspelt duration that is silently the default makes
-//! a measurement of something else.
+//! All parameters come from outside, so they are checked when they are read: every existing [`Work`] is
+//! within its limits. Unknown fields are refused: if a misspelt duration silently became the default, a run
+//! would measure something else.
 
 use crate::draw;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 use treefold_operators::Partition;
 
-/// The longest that an operator may be asked to take on average, and the longest that it ever takes.
+/// Longest mean duration that may be requested, and the longest duration of any operator.
 pub const DURATION_MS_MAX: f64 = 60_000.0;
 
-/// The largest payload that a partial may be asked to carry.
+/// Largest payload that a partial may be asked to carry.
 pub const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 
-/// How many partitions may be listed as misbehaving in one way.
+/// Most partitions that may be listed for one kind of misbehaviour.
 pub const LISTED_MAX: usize = 4096;
 
 /// The most emulated processors of one node.
 pub const PROCESSORS_MAX: u32 = 4096;
 
-/// The most that a node may be asked to be slower by.
+/// Largest slowness factor of a node.
 pub const FACTOR_MAX: f64 = 10_000.0;
 
-/// Parameters of `spin` and `hold`. Nil, and a map without entries, are the defaults.
+/// Parameters of `spin` and `hold`. Nil and an empty map are the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Work {
@@ -32,13 +32,13 @@ pub struct Work {
     pub local_ms: f64,
     /// Mean duration of a reduce.
     pub reduce_ms: f64,
-    /// How durations spread about their mean.
+    /// Distribution of durations.
     pub distribution: Distribution,
-    /// What the durations are drawn from.
+    /// Seed of the durations.
     pub seed: u64,
-    /// How many bytes each partial carries beside its figures.
+    /// Bytes that each partial carries besides its figures.
     pub payload_bytes: u64,
-    /// Partitions whose local gives an error.
+    /// Partitions whose local returns an error.
     pub fail: Vec<u32>,
     /// Partitions whose local never returns.
     pub stall: Vec<u32>,
@@ -46,66 +46,66 @@ pub struct Work {
     pub panic: Vec<u32>,
 }
 
-/// How durations spread about their mean.
+/// Distribution of durations around their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Not at all.
+    /// Every duration is the mean.
     #[default]
     Fixed,
-    /// Exponentially, as in the paper.
+    /// Exponential, as in the paper.
     Exponential,
 }
 
-/// What a partition's local was asked to do instead of its work.
+/// How a partition's local misbehaves instead of doing its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misbehaviour {
-    /// Give an error.
+    /// Returns an error.
     Fail,
-    /// Never return.
+    /// Never returns.
     Stall,
-    /// Panic.
+    /// Panics.
     Panic,
 }
 
-/// Parameters outside of their limits; nothing was run.
+/// Parameters outside their limits. Nothing was run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// A duration that is no number, negative or too long.
+    /// A duration is not a number, is negative, or is too long.
     #[error("{field} is {ms}, which is outside of 0 to {DURATION_MS_MAX}")]
     Duration {
-        /// Which.
+        /// The field.
         field: &'static str,
-        /// What it was.
+        /// Its value.
         ms: f64,
     },
-    /// A payload that is too large.
+    /// The payload is too large.
     #[error("payload_bytes is {bytes}, above the limit of {PAYLOAD_BYTES_MAX}")]
     Payload {
-        /// What it was.
+        /// Its value.
         bytes: u64,
     },
-    /// Too many partitions named.
+    /// A list names too many partitions.
     #[error("{field} lists {listed} partitions, above the limit of {LISTED_MAX}")]
     Listed {
-        /// Which list.
+        /// The list.
         field: &'static str,
-        /// How long it was.
+        /// Its length.
         listed: usize,
     },
-    /// No processors, or more than any node has.
+    /// A number of processors is 0, or larger than any node's.
     #[error("{field} says {given} processors, which is outside of 1 to {PROCESSORS_MAX}")]
     Processors {
-        /// Where.
+        /// The field.
         field: &'static str,
-        /// What it was.
+        /// Its value.
         given: u32,
     },
-    /// A factor to be slower by that is no number, below 1 or too large.
+    /// A slowness factor is not a number, is below 1, or is too large.
     #[error("slow has the factor {given}, which is outside of 1 to {FACTOR_MAX}")]
     Factor {
-        /// What it was.
+        /// Its value.
         given: f64,
     },
 }
@@ -126,10 +126,10 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Whether all of it is within its limits.
+    /// Checks that all fields are within their limits.
     ///
     /// # Errors
-    /// The first field that isn't.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), WorkError> {
         check_duration("local_ms", self.local_ms)?;
         check_duration("reduce_ms", self.reduce_ms)?;
@@ -142,7 +142,7 @@ impl Work {
         Ok(())
     }
 
-    /// What the local of `partition` was asked to do instead of its work, at once. Of several, the worst.
+    /// The misbehaviour requested for `partition`, which happens at once. If there are several, the worst.
     pub fn misbehaviour(&self, partition: &Partition) -> Option<Misbehaviour> {
         let asked = [
             (&self.panic, Misbehaviour::Panic),
@@ -152,25 +152,25 @@ impl Work {
         asked.into_iter().find(|(list, _)| list.contains(&partition.id)).map(|(_, misbehaviour)| misbehaviour)
     }
 
-    /// How long the operator known as `purpose` with mean `mean_ms` takes.
+    /// Duration of the operator with this `purpose` and the mean `mean_ms`.
     pub(crate) fn duration(&self, mean_ms: f64, purpose: u64) -> Duration {
         self.distribution.duration(mean_ms, self.seed, purpose)
     }
 }
 
-/// Whether a mean duration is within its limits.
+/// Checks that a mean duration is within its limits.
 pub(crate) fn check_duration(field: &'static str, ms: f64) -> Result<(), WorkError> {
     // NaN is in no range.
     if (0.0..=DURATION_MS_MAX).contains(&ms) { Ok(()) } else { Err(WorkError::Duration { field, ms }) }
 }
 
-/// Whether a list of partitions is within its limit.
+/// Checks that a list of partitions is within its limit.
 pub(crate) fn check_listed(field: &'static str, listed: usize) -> Result<(), WorkError> {
     if listed <= LISTED_MAX { Ok(()) } else { Err(WorkError::Listed { field, listed }) }
 }
 
 impl Distribution {
-    /// How long something takes of mean `mean_ms`: a function of the seed and of what it is.
+    /// A duration with the mean `mean_ms`: a function of the seed and the purpose.
     pub(crate) fn duration(self, mean_ms: f64, seed: u64, purpose: u64) -> Duration {
         let drawn_ms = match self {
             Self::Fixed => mean_ms,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_may_write_is_what_is_read() {
+    fn parameters_round_trip() {
         let work = Work {
             local_ms: 25.0,
             distribution: Distribution::Exponential,
@@ -222,8 +222,8 @@ mod tests {
         };
         assert_eq!(Work::decode(&work.encode().unwrap()), Ok(work));
 
-        // As the command line would send `{"local_ms": 25, "distribution": "exponential"}`: a whole number
-        // and a text.
+        // As the command line sends `{"local_ms": 25, "distribution": "exponential"}`: an integer and a
+        // text.
         #[derive(Serialize, Deserialize)]
         struct Json {
             local_ms: u8,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_its_limits_is_refused_by_name() {
+    fn values_outside_their_limits_are_refused_by_name() {
         let durations = [-1.0, f64::NAN, f64::INFINITY, DURATION_MS_MAX + 1.0];
         for ms in durations {
             let work = Work { local_ms: ms, ..Work::default() };

@@ -1,8 +1,8 @@
-/* What the examples have in common: they attach as their command line says, and complain alike.
+/* Shared by the examples: attaching according to the command line, and reporting errors.
  *
  *     PROGRAM HOST:PORT SERVICE ENDPOINT TOTAL [CLUSTER]
  *
- * The cluster's token, where it has one, is the environment's TREEFOLD_TOKEN: no list of processes shows it there. */
+ * If the cluster has a token, it is in the environment variable TREEFOLD_TOKEN, where no list of processes shows it. */
 #ifndef EXAMPLES_ATTACH_H
 #define EXAMPLES_ATTACH_H
 
@@ -15,7 +15,7 @@ static int failed(const char *program, const char *what, const treefold_error *e
     return EXIT_FAILURE;
 }
 
-/* Ends the program when that can't be. */
+/* Attaches; ends the program if that fails. */
 static treefold_attached *attach_as_told(int argc, char **argv) {
     if (argc < 5 || argc > 6) {
         fprintf(stderr, "usage: %s HOST:PORT SERVICE ENDPOINT TOTAL [CLUSTER]\n", argv[0]);

@@ -2,8 +2,9 @@
  *
  *     daemon HOST:PORT SERVICE ENDPOINT TOTAL [CLUSTER]
  *
- * A front-end that opens a stream with the filter "sum" gets, for each packet that it sends, one packet back: the sum
- * of all ids and of all loads. The daemon ends when its first stream does. docs/attach.md says how it is built. */
+ * If a front-end opens a stream with the filter "sum", it gets one packet back for each packet that it sends: the sum
+ * of all ids and the sum of all loads. The daemon ends when its first stream ends. docs/attach.md shows how to build
+ * it. */
 #define _DEFAULT_SOURCE /* getloadavg */
 #include "attach.h"
 #include <unistd.h>
@@ -11,12 +12,12 @@
 /* Puts the answer into the row: `i64 f64`. */
 static treefold_code fill(treefold_row *row, treefold_error *error) {
     double load = 0;
-    if (getloadavg(&load, 1) != 1) load = 0; /* some systems keep none */
+    if (getloadavg(&load, 1) != 1) load = 0; /* some systems have no load average */
     treefold_code code = treefold_row_i64(row, (int64_t)getpid(), error);
     return code == TREEFOLD_OK ? treefold_row_f64(row, load, error) : code;
 }
 
-/* Answers packet after packet; TREEFOLD_OVER is the end that is expected. */
+/* Answers packet after packet. TREEFOLD_OVER is the normal end. */
 static treefold_code serve(treefold_stream *stream, treefold_row *row, treefold_error *error) {
     for (;;) {
         treefold_packet *packet = NULL;

@@ -1,5 +1,5 @@
-/* A daemon with a loop of its own: it waits in poll, for Treefold and for its standard input alike, and no call of
- * Treefold ever waits. It echoes what it gets on any number of streams, and ends when its standard input does.
+/* A daemon with its own event loop: it waits in poll, for Treefold and for its standard input at once, and no call of
+ * Treefold ever waits. It echoes the packets of up to STREAMS_MAX streams, and ends when its standard input ends.
  *
  *     events HOST:PORT SERVICE ENDPOINT TOTAL [CLUSTER] */
 #include "attach.h"
@@ -10,7 +10,7 @@
 
 enum { STREAMS_MAX = 16 };
 
-/* A stream, and the packet whose answer has found no room yet. */
+/* A stream, and its packet whose answer had no room yet. */
 struct seat {
     treefold_stream *stream;
     treefold_packet *unanswered;
@@ -22,7 +22,7 @@ static void leave(struct seat *seat) {
     memset(seat, 0, sizeof *seat);
 }
 
-/* Goes on until nothing is left to do or there is no room; the next event comes when that changes. */
+/* Echoes until no packet is left or there is no room. The next event comes when that changes. */
 static treefold_code go_on(struct seat *seat, treefold_error *error) {
     for (;;) {
         if (seat->unanswered == NULL) {
@@ -38,8 +38,8 @@ static treefold_code go_on(struct seat *seat, treefold_error *error) {
     }
 }
 
-/* Serves a seat until nothing is left to do there. A stream that is over makes room for one that may have waited for
- * it, and of that no other event will tell. */
+/* Serves a seat until nothing is left to do there. When a stream is over, its seat takes the next waiting stream at
+ * once, because no other event will report that one. */
 static treefold_code serve(treefold_attached *attached, struct seat *seat, treefold_error *error) {
     for (;;) {
         if (seat->stream == NULL) {
@@ -52,7 +52,7 @@ static treefold_code serve(treefold_attached *attached, struct seat *seat, treef
     }
 }
 
-/* Looks at everything after an event. */
+/* Checks all seats after an event. */
 static treefold_code look(treefold_attached *attached, struct seat *seats, treefold_error *error) {
     treefold_event_clear(attached, error);
     for (struct seat *seat = seats; seat < seats + STREAMS_MAX; seat++) {

@@ -1,14 +1,14 @@
 /* Treefold's C interface: a program attaches to a network and answers the streams that are opened to it.
- * docs/attach.md has the guide: building, linking, ownership, threads.
+ * docs/attach.md is the guide to building, linking, ownership and threads.
  *
- * Made from crates/attach/src; changes are made there.
+ * This file is generated from crates/attach/src. Make changes there.
  *
- * Every function that can fail returns a treefold_code, or null, and fills `error`, which may be null. What is said to
- * be given out is untouched, or null, unless the function returns TREEFOLD_OK. Times are milliseconds: -1 is for ever,
- * 0 looks and does not wait. Texts are UTF-8 and end with a zero byte unless a length stands beside them.
+ * Every function that can fail returns a treefold_code, or null, and fills `error`, which may be null. Unless the
+ * function returns TREEFOLD_OK, the results that it gets are unchanged or null. Times are in milliseconds: -1 waits for
+ * ever, 0 does not wait. Texts are UTF-8 and end with a zero byte, unless they have a length beside them.
  *
- * Every handle may be used from any thread. Which functions may run at the same time on one handle is said at each.
- * No function may be called in a signal handler, nor after fork in a child whose parent was attached.
+ * Every handle may be used from any thread. Each function states whether several threads may call it at the same time.
+ * Do not call any function in a signal handler, or after fork in a child whose parent was attached.
  */
 
 #ifndef TREEFOLD_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /*
- Bytes of an error's message, its closing zero included; longer ones are cut.
+ Bytes of an error's message with its final zero byte. Longer messages are cut.
  */
 #define TREEFOLD_MESSAGE_BYTES 256
 
@@ -27,31 +27,32 @@
  */
 typedef enum treefold_code {
   /*
-   Done.
+   Success.
    */
   TREEFOLD_OK = 0,
   /*
-   Not within that time: nothing came, or there was no room. Another call may succeed.
+   Not within the given time: nothing arrived, or there was no room. Another call may succeed.
    */
   TREEFOLD_AGAIN = 1,
   /*
-   The stream is over, or the node has ended; no other call on this handle will succeed.
+   The stream is over, or the node has ended. No later call on this handle will succeed.
    */
   TREEFOLD_OVER = 2,
   /*
-   An argument makes no sense; the message names it.
+   An argument is invalid. The message names it.
    */
   TREEFOLD_INVALID = 3,
   /*
-   Nobody answered at any address in time, or nobody took the node in.
+   No node answered at any address in time, or no node took the program in.
    */
   TREEFOLD_UNREACHABLE = 4,
   /*
-   Who answered is of another cluster, or has another token, or speaks another version of the protocol, or is full.
+   The node that answered is of another cluster, has another token, speaks another protocol version, or
+   is full.
    */
   TREEFOLD_REFUSED = 5,
   /*
-   The system refused what a node needs: a port, a thread, a file descriptor.
+   The operating system refused a port, a thread or a file descriptor that the node needs.
    */
   TREEFOLD_START = 6,
   /*
@@ -59,15 +60,16 @@ typedef enum treefold_code {
    */
   TREEFOLD_BUSY = 7,
   /*
-   The packet is no typed packet, or the field is not there or of another type.
+   The packet is not a typed packet, or the field does not exist or has another type.
    */
   TREEFOLD_TYPE = 8,
   /*
-   The array has more elements than there is room for; how many has been said.
+   The array has more elements than there is room for. The array's length has been stored.
    */
   TREEFOLD_NO_ROOM = 9,
   /*
-   A defect in Treefold: it has panicked. The handle may be closed and should not be used otherwise.
+   Treefold has panicked because of a defect in it. The handle may be closed, and should not be used
+   otherwise.
    */
   TREEFOLD_BROKEN = 10,
 } treefold_code;
@@ -78,7 +80,7 @@ typedef enum treefold_code {
 typedef struct treefold_attached treefold_attached;
 
 /*
- A typed packet that is being put together. One thread at a time uses it.
+ A typed packet under construction. Only one thread at a time may use it.
  */
 typedef struct treefold_row treefold_row;
 
@@ -88,100 +90,103 @@ typedef struct treefold_row treefold_row;
 typedef struct treefold_stream treefold_stream;
 
 /*
- Why a function failed. It is the caller's; every call that is given it overwrites it.
+ Why a function failed. The caller owns it, and every call that gets it overwrites it.
  */
 typedef struct treefold_error {
   /*
-   The same code that was returned.
+   The code that the function returned.
    */
   enum treefold_code code;
   /*
-   What happened, as a sentence that ends with a zero byte; empty after success.
+   The reason, as a sentence that ends with a zero byte. Empty after success.
    */
   char message[TREEFOLD_MESSAGE_BYTES];
 } treefold_error;
 
 /*
- What attaches, and where. Set it to zero and fill in what is needed: all that is zero or null has a default, save
- `size`, `at`, `service` and `endpoints`. It is read during the call only.
+ The attachment of a program. Set it to zero and fill in the needed fields. Every field that is zero or
+ null has a default, except `size`, `at`, `service` and `endpoints`. It is read only during the call.
  */
 typedef struct treefold_attachment {
   /*
-   Its size, `sizeof(treefold_attachment)`: says which fields the program knows of. Later versions may add some at
-   the end; a program that was compiled before then has their defaults.
+   The size of this structure, `sizeof(treefold_attachment)`, which shows which fields the program
+   knows. Later versions may add fields at the end; a program that was compiled before that gets their
+   defaults.
    */
   size_t size;
   /*
-   Nodes of the network as "host:port", any of them; they are tried in turn.
+   Nodes of the network, any of them, as "host:port". They are tried in turn.
    */
   const char *const *at;
   /*
-   How many.
+   Length of `at`.
    */
   size_t at_count;
   /*
-   The cluster's name; "treefold" by default.
+   The cluster's name. Default: "treefold".
    */
   const char *cluster;
   /*
-   The service that streams are opened to.
+   The service to which streams are opened.
    */
   const char *service;
   /*
-   Which of the service's endpoints the program is, from 0. Each gets streams of its own.
+   The service's endpoints that are this program, numbered from 0. Each gets its own streams.
    */
   const uint32_t *endpoints;
   /*
-   How many.
+   Length of `endpoints`.
    */
   size_t endpoint_count;
   /*
-   How many endpoints the service has in all; by default one more than the highest here.
+   The number of endpoints of the service in all. Default: one more than the highest in `endpoints`.
    */
   uint32_t total;
   /*
-   Where to listen, "host:port"; by default a free port of the address that the network was reached from.
+   The listening address, "host:port". Default: a free port at the address from which the network was
+   reached.
    */
   const char *listen;
   /*
-   Where others reach it, when that is not where it listens.
+   The address at which others reach the program, if it differs from the listening address.
    */
   const char *advertise;
   /*
-   The rack it stands in.
+   The rack of the program's host.
    */
   const char *rack;
   /*
-   The zone it stands in.
+   The zone of the program's host.
    */
   const char *zone;
   /*
-   How long attaching may take: -1 for ever, 0 for ten seconds. A network that is not there yet is waited for.
+   Time limit for attaching. -1: for ever. 0: ten seconds. The call also waits for a network that
+   starts later.
    */
   int64_t timeout_ms;
   /*
-   The cluster's token; by default the environment's TREEFOLD_TOKEN. Without either, only a cluster that has none
-   takes the program in.
+   The cluster's token. Default: the environment variable TREEFOLD_TOKEN. A program without a token is
+   only taken in by a cluster without one.
    */
   const char *token;
 } treefold_attachment;
 
 /*
- A packet from the front-end. It does not change, and lives until it is given to treefold_packet_free, also when its
- stream is closed before. Reading it is allowed from any thread, several at a time. A packet that the caller has put
- together itself is none.
+ A packet from the front-end. It never changes, and lives until it is given to treefold_packet_free, even
+ if its stream is closed earlier. It may be read from any thread, and from several at a time. Only
+ packets from treefold_recv are valid: a structure that the program fills in itself is not a packet.
  */
 typedef struct treefold_packet {
   /*
-   The tag it was sent with: an answer goes to the same.
+   The tag with which it was sent. An answer uses the same tag.
    */
   uint64_t tag;
   /*
-   Its bytes.
+   The packet's bytes.
    */
   const uint8_t *data;
   /*
-   How many.
+   Length of `data`.
    */
   size_t len;
 } treefold_packet;
@@ -191,26 +196,27 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- What an error says; it lives as long as the error does and changes with it. An empty text for null.
+ The message of an error. It lives as long as the error, and changes with it. For null, an empty text.
  */
 const char *treefold_error_message(const struct treefold_error *error);
 
 /*
- The library's version, as "0.1.0". From any thread, at any time.
+ The library's version, as in "0.1.0". May be called from any thread at any time.
  */
 const char *treefold_version(void);
 
 /*
- Attaches the program, as one thread beside its own, and waits until streams may be opened to it. Null when that
- fails. The result is the caller's, to be given to treefold_detach. From any thread.
+ Attaches the program and waits until streams can be opened to it. The node runs on one thread of its
+ own. Returns null on failure. The caller owns the result and must give it to treefold_detach. May be
+ called from any thread.
  */
 struct treefold_attached *treefold_attach(const struct treefold_attachment *attachment,
                                           struct treefold_error *error);
 
 /*
- Gives out the next stream that was opened to the program. TREEFOLD_AGAIN when none was within the time,
- TREEFOLD_OVER when the node has ended. The stream is the caller's, to be given to treefold_stream_close. From any
- thread, several at a time.
+ Gets the next stream that was opened to the program. TREEFOLD_AGAIN: none was opened in that time.
+ TREEFOLD_OVER: the node has ended. The caller owns the stream and must give it to treefold_stream_close.
+ May be called from any thread, and from several at a time.
  */
 enum treefold_code treefold_accept(const struct treefold_attached *attached,
                                    int64_t timeout_ms,
@@ -218,39 +224,40 @@ enum treefold_code treefold_accept(const struct treefold_attached *attached,
                                    struct treefold_error *error);
 
 /*
- A file descriptor that is readable when something may have come: a stream, a packet, room to send, an end. For poll,
- epoll, kqueue and select; it is the library's, and must not be read or closed. When it is readable, call
- treefold_event_clear first, then look at everything with a time of 0 until there is TREEFOLD_AGAIN. -1 for null. From
- any thread.
+ A file descriptor that is readable when there may be news: a stream, a packet, room to send, or an end.
+ Use it with poll, epoll, kqueue or select. It belongs to the library: do not read or close it. When it
+ is readable, call treefold_event_clear first, then call every function of interest with a time of 0
+ until it returns TREEFOLD_AGAIN. Returns -1 for null. May be called from any thread.
  */
 int treefold_event_fd(const struct treefold_attached *attached);
 
 /*
- Makes the file descriptor of treefold_event_fd quiet until something comes again. From any thread.
+ Makes the descriptor of treefold_event_fd unreadable until there is news again. May be called from any
+ thread.
  */
 enum treefold_code treefold_event_clear(const struct treefold_attached *attached,
                                         struct treefold_error *error);
 
 /*
- Leaves the network in order: the others hear of it at once and go on without the program. What it has sent is
- written, for `grace_ms` at most; TREEFOLD_AGAIN says that this was too short. The handle is gone in any case, and no
- other call on it may be under way. Streams that were accepted are over, and are still to be closed. Does nothing with
- null. From any thread.
+ Leaves the network in order: the others learn of it at once and go on without the program. Packets that
+ were sent are still written, for at most `grace_ms`; TREEFOLD_AGAIN means that this time was too short.
+ The handle is freed in every case, and no other call on it may be running. Accepted streams are over,
+ but must still be closed. Null is ignored. May be called from any thread.
  */
 enum treefold_code treefold_detach(struct treefold_attached *attached,
                                    int64_t grace_ms,
                                    struct treefold_error *error);
 
 /*
- Which of the program's endpoints the stream was opened to. From any thread.
+ Gets the number of the program's endpoint to which the stream was opened. May be called from any thread.
  */
 enum treefold_code treefold_stream_endpoint(const struct treefold_stream *stream,
                                             uint32_t *endpoint,
                                             struct treefold_error *error);
 
 /*
- What the front-end gave the endpoints when it opened the stream. The bytes are the stream's, and live until it is
- closed. From any thread.
+ Gets the parameters that the front-end gave the endpoints when it opened the stream. The bytes belong to
+ the stream and live until it is closed. May be called from any thread.
  */
 enum treefold_code treefold_stream_params(const struct treefold_stream *stream,
                                           const uint8_t **data,
@@ -258,10 +265,10 @@ enum treefold_code treefold_stream_params(const struct treefold_stream *stream,
                                           struct treefold_error *error);
 
 /*
- Gives out the stream's next packet. TREEFOLD_AGAIN when none came within the time, TREEFOLD_OVER when the stream is
- over and all its packets have been given out, TREEFOLD_BUSY when another thread is in this function with the same
- stream. The packet is the caller's, to be given to treefold_packet_free. From any thread, one at a time; others may
- send meanwhile.
+ Gets the stream's next packet. TREEFOLD_AGAIN: none arrived in that time. TREEFOLD_OVER: the stream is
+ over, and all its packets have been received. TREEFOLD_BUSY: another thread is receiving from this
+ stream. The caller owns the packet and must give it to treefold_packet_free. May be called from any
+ thread, but only by one at a time; other threads may send at the same time.
  */
 enum treefold_code treefold_recv(const struct treefold_stream *stream,
                                  int64_t timeout_ms,
@@ -269,9 +276,9 @@ enum treefold_code treefold_recv(const struct treefold_stream *stream,
                                  struct treefold_error *error);
 
 /*
- Sends `len` bytes towards the front-end, in the wave after the last of this endpoint. They are copied.
- TREEFOLD_AGAIN when there was no room within the time (the front-end does not keep up, and nothing was sent),
- TREEFOLD_OVER when the stream is over. From any thread, several at a time.
+ Copies `len` bytes and sends them towards the front-end, in the wave after the last one of this
+ endpoint. TREEFOLD_AGAIN: there was no room in that time because the front-end is too slow, and nothing
+ was sent. TREEFOLD_OVER: the stream is over. May be called from any thread, and from several at a time.
  */
 enum treefold_code treefold_send(const struct treefold_stream *stream,
                                  const uint8_t *data,
@@ -280,7 +287,7 @@ enum treefold_code treefold_send(const struct treefold_stream *stream,
                                  struct treefold_error *error);
 
 /*
- As treefold_send, in the wave of `tag`: the answer to a packet with that tag.
+ Sends bytes like treefold_send, in the wave of `tag`: as the answer to a packet with that tag.
  */
 enum treefold_code treefold_send_tagged(const struct treefold_stream *stream,
                                         uint64_t tag,
@@ -290,26 +297,28 @@ enum treefold_code treefold_send_tagged(const struct treefold_stream *stream,
                                         struct treefold_error *error);
 
 /*
- Gives the stream back. It is the front-end that ends a stream: one that is closed here before its end drops what
- comes, and waves that wait for all wait for this endpoint until the program detaches. Packets that were given out
- stay. No other call on the stream may be under way. Does nothing with null. From any thread.
+ Closes this endpoint's side of the stream. Only the front-end can end a stream: if it is still open, its
+ packets are discarded from now on, and waves that wait for all endpoints wait for this one until the
+ program detaches. Packets that were received stay valid. No other call on the stream may be running.
+ Null is ignored. May be called from any thread.
  */
 void treefold_stream_close(struct treefold_stream *stream);
 
 /*
- Gives a packet back, and all texts and bytes that were read from it. Does nothing with null. From any thread.
+ Frees a packet, and all texts and bytes that were read from it. Null is ignored. May be called from any
+ thread.
  */
 void treefold_packet_free(struct treefold_packet *packet);
 
 /*
- How many fields a typed packet has.
+ Gets the number of fields of a typed packet.
  */
 enum treefold_code treefold_packet_fields(const struct treefold_packet *packet,
                                           size_t *fields,
                                           struct treefold_error *error);
 
 /*
- Reads the whole number in field `field`, counted from 0.
+ Reads the signed integer in field `field`, counted from 0.
  */
 enum treefold_code treefold_packet_i64(const struct treefold_packet *packet,
                                        size_t field,
@@ -317,7 +326,7 @@ enum treefold_code treefold_packet_i64(const struct treefold_packet *packet,
                                        struct treefold_error *error);
 
 /*
- Reads the whole number without a sign in field `field`, counted from 0.
+ Reads the unsigned integer in field `field`, counted from 0.
  */
 enum treefold_code treefold_packet_u64(const struct treefold_packet *packet,
                                        size_t field,
@@ -333,9 +342,9 @@ enum treefold_code treefold_packet_f64(const struct treefold_packet *packet,
                                        struct treefold_error *error);
 
 /*
- Copies the array of whole numbers in field `field` to `values`, which has room for `capacity`; `count` is how many it
- has. When there is no room for all, none is copied and the outcome is TREEFOLD_NO_ROOM: ask with a capacity of 0 for
- the count alone.
+ Copies the array of integers in field `field` to `values`, which has room for `capacity` elements, and
+ sets `count` to the array's length. If there is too little room, nothing is copied and TREEFOLD_NO_ROOM
+ is returned. Use a capacity of 0 to get only the count.
  */
 enum treefold_code treefold_packet_i64s(const struct treefold_packet *packet,
                                         size_t field,
@@ -345,7 +354,7 @@ enum treefold_code treefold_packet_i64s(const struct treefold_packet *packet,
                                         struct treefold_error *error);
 
 /*
- As treefold_packet_i64s, for floating-point numbers.
+ Copies an array like treefold_packet_i64s, of floating-point numbers.
  */
 enum treefold_code treefold_packet_f64s(const struct treefold_packet *packet,
                                         size_t field,
@@ -355,8 +364,8 @@ enum treefold_code treefold_packet_f64s(const struct treefold_packet *packet,
                                         struct treefold_error *error);
 
 /*
- Gives out the text in field `field`: `len` bytes of UTF-8 that do *not* end with a zero. They are the packet's, and
- live as long as it does.
+ Gets the text in field `field`: `len` bytes of UTF-8 *without* a final zero byte. They belong to the
+ packet, and live as long as it does.
  */
 enum treefold_code treefold_packet_str(const struct treefold_packet *packet,
                                        size_t field,
@@ -365,7 +374,7 @@ enum treefold_code treefold_packet_str(const struct treefold_packet *packet,
                                        struct treefold_error *error);
 
 /*
- Gives out the bytes in field `field`. They are the packet's, and live as long as it does.
+ Gets the bytes in field `field`. They belong to the packet, and live as long as it does.
  */
 enum treefold_code treefold_packet_blob(const struct treefold_packet *packet,
                                         size_t field,
@@ -374,27 +383,28 @@ enum treefold_code treefold_packet_blob(const struct treefold_packet *packet,
                                         struct treefold_error *error);
 
 /*
- A row without values. It is the caller's, to be given to treefold_row_free. From any thread.
+ Makes an empty row. The caller owns it and must give it to treefold_row_free. May be called from any
+ thread.
  */
 struct treefold_row *treefold_row_new(void);
 
 /*
- Takes all values out of the row. Does nothing with null.
+ Removes all values from the row. Null is ignored.
  */
 void treefold_row_clear(struct treefold_row *row);
 
 /*
- Gives a row back. Does nothing with null.
+ Frees a row. Null is ignored.
  */
 void treefold_row_free(struct treefold_row *row);
 
 /*
- Appends a whole number, an `i64`. A row has 255 values at most.
+ Appends a signed integer, an `i64`. A row has at most 255 values.
  */
 enum treefold_code treefold_row_i64(struct treefold_row *row, int64_t value, struct treefold_error *error);
 
 /*
- Appends a whole number without a sign, a `u64`.
+ Appends an unsigned integer, a `u64`.
  */
 enum treefold_code treefold_row_u64(struct treefold_row *row, uint64_t value, struct treefold_error *error);
 
@@ -404,7 +414,7 @@ enum treefold_code treefold_row_u64(struct treefold_row *row, uint64_t value, st
 enum treefold_code treefold_row_f64(struct treefold_row *row, double value, struct treefold_error *error);
 
 /*
- Appends an array of `count` whole numbers, `i64s`.
+ Appends an array of `count` signed integers, `i64s`.
  */
 enum treefold_code treefold_row_i64s(struct treefold_row *row,
                                      const int64_t *values,
@@ -425,7 +435,7 @@ enum treefold_code treefold_row_f64s(struct treefold_row *row,
 enum treefold_code treefold_row_str(struct treefold_row *row, const char *text, struct treefold_error *error);
 
 /*
- Appends `len` bytes as they are, a `blob`.
+ Appends `len` bytes, a `blob`.
  */
 enum treefold_code treefold_row_blob(struct treefold_row *row,
                                      const uint8_t *data,
@@ -433,8 +443,8 @@ enum treefold_code treefold_row_blob(struct treefold_row *row,
                                      struct treefold_error *error);
 
 /*
- As treefold_send, with the row's values as a typed packet. After TREEFOLD_OK the row is empty, to be filled again;
- otherwise it is as it was.
+ Sends the row's values as a typed packet, like treefold_send. After TREEFOLD_OK the row is empty and can
+ be filled again; otherwise it is unchanged.
  */
 enum treefold_code treefold_send_row(const struct treefold_stream *stream,
                                      struct treefold_row *row,
@@ -442,7 +452,7 @@ enum treefold_code treefold_send_row(const struct treefold_stream *stream,
                                      struct treefold_error *error);
 
 /*
- As treefold_send_row, in the wave of `tag`: the answer to a packet with that tag.
+ Sends a row like treefold_send_row, in the wave of `tag`: as the answer to a packet with that tag.
  */
 enum treefold_code treefold_send_row_tagged(const struct treefold_stream *stream,
                                             uint64_t tag,

@@ -1,16 +1,16 @@
 //! A file descriptor that is readable when there may be news, for programs that wait in `poll`.
 //!
-//! A pair of sockets and a flag: ringing writes one byte unless one is there, and clearing reads what is there *before*
-//! it lowers the flag. Whoever rings between the two writes nothing, but what it rings for was there before, and the
-//! program looks after clearing. Whoever rings just before may write a byte that finds nothing: a look in vain, and no
-//! news is lost.
+//! It is a pair of sockets and a flag. Ringing writes one byte unless the flag is set. Clearing reads the
+//! bytes *before* it lowers the flag. If a thread rings between these two steps, it writes nothing; but its
+//! news was there before, and the program looks for news after clearing. If a thread rings just before
+//! them, its byte may wake the program once for nothing. No news is lost.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes read at a time when the bell is cleared; there is hardly ever more than one.
+/// Bytes read at a time when the bell is cleared. There is rarely more than one.
 const CLEARED_BYTES: usize = 64;
 
 pub(crate) struct Bell {
@@ -30,12 +30,12 @@ impl Bell {
     /// Makes the descriptor readable. Never blocks.
     pub(crate) fn ring(&self) {
         if !self.has_rung.swap(true, Ordering::AcqRel) {
-            // It can only be full of bytes, which say the same.
+            // The write can fail only because the socket is full, and then it is readable already.
             let _ = (&self.write).write(&[1]);
         }
     }
 
-    /// Makes the descriptor quiet until it is rung again.
+    /// Makes the descriptor unreadable until the bell rings again.
     pub(crate) fn clear(&self) {
         while matches!((&self.read).read(&mut [0; CLEARED_BYTES]), Ok(CLEARED_BYTES)) {}
         self.has_rung.swap(false, Ordering::AcqRel);
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_byte_says_it_however_often_it_is_rung() {
+    fn repeated_rings_write_one_byte() {
         let bell = Bell::new().unwrap();
         let waiting = || (&bell.read).read(&mut [0; 4]).unwrap_or(0);
         (0..100_000).for_each(|_| bell.ring());
         assert_eq!(waiting(), 1);
         bell.ring();
-        assert_eq!(waiting(), 0, "nobody has cleared it");
+        assert_eq!(waiting(), 0, "the bell has not been cleared");
         bell.clear();
         bell.ring();
         assert_eq!(waiting(), 1);

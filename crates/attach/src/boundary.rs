@@ -1,7 +1,8 @@
-//! The line between C and Rust: what may cross it, and how it is looked at on the way.
+//! The boundary between C and Rust: converts raw pointers, and checks them.
 //!
-//! Each function here turns one kind of raw pointer into something that Rust can hold, and refuses what shows that it
-//! can't be: null, misaligned, longer than memory. What doesn't show is the caller's promise, named at each.
+//! Each function here turns one kind of raw pointer into a Rust value. It refuses a pointer that is
+//! recognisably invalid: null, misaligned, or longer than memory. The rest is the caller's promise, stated
+//! at each function.
 
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
 use std::any::Any;
@@ -10,18 +11,19 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// C's pointers cross threads unasked. What the header promises of a handle is asked for beside it, by this.
+/// C moves pointers between threads without asking. This checks at compile time what the header promises of
+/// a handle.
 pub(crate) const fn used_from_any_thread<T: Send + Sync>() {}
 
-/// The same for a handle that one thread uses at a time.
+/// The same check for a handle that only one thread uses at a time.
 pub(crate) const fn used_by_one_thread_at_a_time<T: Send>() {}
 
-/// Runs a function's body: no panic leaves it, and its outcome goes to `error`.
+/// Runs a function's body: no panic leaves it, and its outcome is written to `error`.
 ///
 /// # Safety
-/// `error` is null, or points to a place for an error that nobody else uses during the call.
+/// `error` is null, or points to memory for an error that nothing else uses during the call.
 pub(crate) unsafe fn guard(error: *mut treefold_error, body: impl FnOnce() -> Outcome) -> treefold_code {
-    // What a body shares with later calls is behind locks that live with being poisoned, or is only read.
+    // State that a body shares with later calls is behind locks that tolerate poisoning, or is only read.
     let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(broken(panic)));
     // SAFETY: as the caller promises.
     if let Ok(place) = unsafe { place("error", error) } {
@@ -30,7 +32,7 @@ pub(crate) unsafe fn guard(error: *mut treefold_error, body: impl FnOnce() -> Ou
     outcome.map_or_else(|failure| failure.code, |()| treefold_code::TREEFOLD_OK)
 }
 
-/// As [`guard`], for functions that say nothing.
+/// Runs a body like [`guard`], for functions that report nothing.
 pub(crate) fn guard_silently(body: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
         drop(broken(panic));
@@ -44,45 +46,46 @@ fn broken(panic: Box<dyn Any + Send>) -> Failure {
         treefold_code::TREEFOLD_BROKEN,
         format!("a defect in Treefold: {}", text.unwrap_or("it has panicked")),
     );
-    // Its destructor is a stranger's, and may panic again.
+    // The payload's destructor is foreign code, and may panic again.
     std::mem::forget(panic);
     failure
 }
 
-/// Something that is lent for the call.
+/// A reference to a value that the caller lends for the call.
 ///
 /// # Safety
-/// `pointer` is null, or points to a `T` that lives through `'a` and is not changed meanwhile but by its own locks.
+/// `pointer` is null, or points to a `T` that lives through `'a` and changes during it only under its own
+/// locks.
 pub(crate) unsafe fn lent<'a, T>(name: &str, pointer: *const T) -> Outcome<&'a T> {
     check(name, pointer)?;
     // SAFETY: not null and aligned; the rest is the caller's promise.
     Ok(unsafe { &*pointer })
 }
 
-/// Something that is lent for the call, for it alone.
+/// A mutable reference to a value that the caller lends for the call.
 ///
 /// # Safety
-/// As [`lent`], and nobody else uses it during `'a`.
+/// As [`lent`], and nothing else uses the value during `'a`.
 pub(crate) unsafe fn lent_alone<'a, T>(name: &str, pointer: *mut T) -> Outcome<&'a mut T> {
     check(name, pointer)?;
     // SAFETY: not null and aligned; the rest is the caller's promise.
     Ok(unsafe { &mut *pointer })
 }
 
-/// A place for a result, whatever is in it.
+/// A place for a result, with any content.
 ///
 /// # Safety
-/// `pointer` is null, or points to memory for a `T` that may be written and that nobody else uses during `'a`.
+/// `pointer` is null, or points to writable memory for a `T` that nothing else uses during `'a`.
 pub(crate) unsafe fn place<'a, T>(name: &str, pointer: *mut T) -> Outcome<&'a mut MaybeUninit<T>> {
     check(name, pointer)?;
-    // SAFETY: not null and aligned; the rest is the caller's promise. Nothing is said of what it holds.
+    // SAFETY: not null and aligned; the rest is the caller's promise. The content may be uninitialised.
     Ok(unsafe { &mut *pointer.cast() })
 }
 
-/// `count` elements that are lent for the call; none when `count` is 0, whatever the pointer.
+/// `count` elements that the caller lends for the call. If `count` is 0, none, and the pointer is ignored.
 ///
 /// # Safety
-/// As [`lent`], for `count` elements side by side.
+/// As [`lent`], for `count` contiguous elements.
 pub(crate) unsafe fn lent_slice<'a, T>(name: &str, pointer: *const T, count: usize) -> Outcome<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
@@ -92,10 +95,10 @@ pub(crate) unsafe fn lent_slice<'a, T>(name: &str, pointer: *const T, count: usi
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// Places for `count` results; none when `count` is 0, whatever the pointer.
+/// Places for `count` results. If `count` is 0, none, and the pointer is ignored.
 ///
 /// # Safety
-/// As [`place`], for `count` of them side by side.
+/// As [`place`], for `count` contiguous places.
 pub(crate) unsafe fn places<'a, T>(
     name: &str,
     pointer: *mut T,
@@ -109,34 +112,35 @@ pub(crate) unsafe fn places<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), count) })
 }
 
-/// A text that is lent for the call; `None` for null.
+/// A text that the caller lends for the call; `None` for null.
 ///
 /// # Safety
-/// `pointer` is null, or points to bytes that end with a zero, live through `'a` and are not changed meanwhile.
+/// `pointer` is null, or points to bytes that end with a zero, live through `'a` and do not change during
+/// it.
 pub(crate) unsafe fn lent_text<'a>(name: &str, pointer: *const c_char) -> Outcome<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);
     }
     // SAFETY: not null; the rest is the caller's promise.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str().map(Some).map_err(|error| Failure::argument(name, format_args!("is no UTF-8: {error}")))
+    text.to_str().map(Some).map_err(|error| Failure::argument(name, format_args!("is not UTF-8: {error}")))
 }
 
-/// Makes a handle of a value: it is the caller's from now on.
+/// Makes a handle of a value and passes its ownership to the caller.
 pub(crate) fn given<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Takes a handle back for good; `None` for null.
+/// Takes the ownership of a handle back; `None` for null.
 ///
 /// # Safety
-/// `handle` is null, or came from [`given`] and is used by nobody, now or later.
+/// `handle` is null, or came from [`given`], and nothing uses it now or later.
 pub(crate) unsafe fn taken_back<T>(handle: *mut T) -> Option<Box<T>> {
     // SAFETY: as the caller promises.
     (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
 }
 
-/// A time in milliseconds as C has it; -1 is for ever.
+/// Converts C's time in milliseconds; -1 is for ever.
 pub(crate) fn duration(name: &str, milliseconds: i64) -> Outcome<Duration> {
     match u64::try_from(milliseconds) {
         Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
@@ -176,15 +180,15 @@ mod tests {
         // SAFETY: a message ends with a zero.
         let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
         assert_eq!(message, c"a defect in Treefold: on purpose");
-        guard_silently(|| panic!("nor does this one leave"));
+        guard_silently(|| panic!("this must not leave, either"));
     }
 
     #[test]
-    fn what_shows_that_it_cannot_be_is_refused_by_name() {
+    fn invalid_pointers_are_refused_by_name() {
         let numbers = [1u64, 2];
         let first = numbers.as_ptr();
         let said = |outcome: Outcome<&[u64]>| outcome.err().map(|failure| failure.message);
-        // SAFETY: what is wrong with these shows before they are followed.
+        // SAFETY: these pointers are refused before they are dereferenced.
         unsafe {
             assert_eq!(said(lent_slice("values", std::ptr::null(), 1)).as_deref(), Some("values: is null"));
             let astray = first.byte_add(1);

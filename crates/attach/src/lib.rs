@@ -1,20 +1,25 @@
-//! Treefold's C interface, over [`treefold_network::attach`](mod@treefold_network::attach): `include/treefold.h` is made from this crate.
+//! Treefold's C interface, over [`treefold_network::attach`](mod@treefold_network::attach). `include/treefold.h` is made
+//! from this crate.
 //!
-//! A C program owns opaque handles and nothing else of ours: a place in the network, streams, packets, rows. Everything
-//! that crosses does so in one of three ways, and `boundary` has them: a handle is lent for a call, a place is filled,
-//! a handle is given back for good. All other files are safe but for saying which of the three it is.
+//! A C program owns only opaque handles: its place in the network, streams, packets, rows. Pointers cross
+//! the boundary in one of three ways: a handle is lent for a call, a place for a result is filled, or a
+//! handle is given back for good. `boundary` implements all three. The other files contain no unsafe code
+//! except the statement which of the three applies.
 //!
-//! Invariants: no panic unwinds into C (`guard` is the outermost call of every function that can panic); every
-//! argument is looked at before anything is done, and a bad one is named; a place that a result goes to is filled when
-//! the function returns `TREEFOLD_OK`, and otherwise holds null or what it held. Threads that are started here have all
-//! signals blocked, so that handlers run on the program's own, and so that a peer's death is an error code on a write
-//! and not a `SIGPIPE` (`signals`).
+//! Invariants:
 //!
-//! What C can break all the same: a pointer that is neither null nor what it is said to be.
+//! - No panic unwinds into C: `guard` is the outermost call of every function that can panic.
+//! - Every argument is checked before anything else is done, and the error names the bad one.
+//! - A place for a result is filled if the function returns `TREEFOLD_OK`. Otherwise it holds null or its
+//!   old value.
+//! - Threads that this library starts have all signals blocked (`signals`). Signal handlers therefore run
+//!   on the program's own threads, and writing to a dead peer gives an error code instead of a `SIGPIPE`.
+//!
+//! One C mistake cannot be detected: a pointer that is neither null nor valid.
 #![allow(non_camel_case_types, reason = "the names are C's")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "what callers owe is in the header's own words, which these are"
+    reason = "the callers' obligations are stated in the header's own words, which these are"
 )]
 
 mod bell;

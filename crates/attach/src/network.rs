@@ -1,4 +1,4 @@
-//! A program's place in a network: taken, listened at, left.
+//! A program's place in a network: attaching, accepting streams, leaving.
 
 use crate::bell::Bell;
 use crate::boundary::{
@@ -20,45 +20,48 @@ use treefold_network::launch::Token;
 use treefold_network::launch::command::TOKEN_VARIABLE;
 use treefold_network::{AttachError, Attached, Attachment, attach};
 
-/// What attaches, and where. Set it to zero and fill in what is needed: all that is zero or null has a default, save
-/// `size`, `at`, `service` and `endpoints`. It is read during the call only.
+/// The attachment of a program. Set it to zero and fill in the needed fields. Every field that is zero or
+/// null has a default, except `size`, `at`, `service` and `endpoints`. It is read only during the call.
 #[repr(C)]
 pub struct treefold_attachment {
-    /// Its size, `sizeof(treefold_attachment)`: says which fields the program knows of. Later versions may add some at
-    /// the end; a program that was compiled before then has their defaults.
+    /// The size of this structure, `sizeof(treefold_attachment)`, which shows which fields the program
+    /// knows. Later versions may add fields at the end; a program that was compiled before that gets their
+    /// defaults.
     pub size: usize,
-    /// Nodes of the network as "host:port", any of them; they are tried in turn.
+    /// Nodes of the network, any of them, as "host:port". They are tried in turn.
     pub at: *const *const c_char,
-    /// How many.
+    /// Length of `at`.
     pub at_count: usize,
-    /// The cluster's name; "treefold" by default.
+    /// The cluster's name. Default: "treefold".
     pub cluster: *const c_char,
-    /// The service that streams are opened to.
+    /// The service to which streams are opened.
     pub service: *const c_char,
-    /// Which of the service's endpoints the program is, from 0. Each gets streams of its own.
+    /// The service's endpoints that are this program, numbered from 0. Each gets its own streams.
     pub endpoints: *const u32,
-    /// How many.
+    /// Length of `endpoints`.
     pub endpoint_count: usize,
-    /// How many endpoints the service has in all; by default one more than the highest here.
+    /// The number of endpoints of the service in all. Default: one more than the highest in `endpoints`.
     pub total: u32,
-    /// Where to listen, "host:port"; by default a free port of the address that the network was reached from.
+    /// The listening address, "host:port". Default: a free port at the address from which the network was
+    /// reached.
     pub listen: *const c_char,
-    /// Where others reach it, when that is not where it listens.
+    /// The address at which others reach the program, if it differs from the listening address.
     pub advertise: *const c_char,
-    /// The rack it stands in.
+    /// The rack of the program's host.
     pub rack: *const c_char,
-    /// The zone it stands in.
+    /// The zone of the program's host.
     pub zone: *const c_char,
-    /// How long attaching may take: -1 for ever, 0 for ten seconds. A network that is not there yet is waited for.
+    /// Time limit for attaching. -1: for ever. 0: ten seconds. The call also waits for a network that
+    /// starts later.
     pub timeout_ms: i64,
-    /// The cluster's token; by default the environment's TREEFOLD_TOKEN. Without either, only a cluster that has none
-    /// takes the program in.
+    /// The cluster's token. Default: the environment variable TREEFOLD_TOKEN. A program without a token is
+    /// only taken in by a cluster without one.
     pub token: *const c_char,
 }
 
-/// Bytes of the first version of [`treefold_attachment`], which all programs fill in.
+/// Size of the first version of [`treefold_attachment`], whose fields every program fills in.
 const SIZE_LEAST: usize = offset_of!(treefold_attachment, token);
-/// A larger one is no size, but memory that was not set.
+/// A larger value cannot be a size: it comes from memory that was not initialised.
 const SIZE_MAX: usize = 4 << 10;
 
 /// A program's place in a network.
@@ -69,8 +72,9 @@ pub struct treefold_attached {
 
 const _: () = used_from_any_thread::<treefold_attached>();
 
-/// Attaches the program, as one thread beside its own, and waits until streams may be opened to it. Null when that
-/// fails. The result is the caller's, to be given to treefold_detach. From any thread.
+/// Attaches the program and waits until streams can be opened to it. The node runs on one thread of its
+/// own. Returns null on failure. The caller owns the result and must give it to treefold_detach. May be
+/// called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_attach(
     attachment: *const treefold_attachment,
@@ -93,9 +97,9 @@ pub unsafe extern "C" fn treefold_attach(
     handle
 }
 
-/// Gives out the next stream that was opened to the program. TREEFOLD_AGAIN when none was within the time,
-/// TREEFOLD_OVER when the node has ended. The stream is the caller's, to be given to treefold_stream_close. From any
-/// thread, several at a time.
+/// Gets the next stream that was opened to the program. TREEFOLD_AGAIN: none was opened in that time.
+/// TREEFOLD_OVER: the node has ended. The caller owns the stream and must give it to treefold_stream_close.
+/// May be called from any thread, and from several at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_accept(
     attached: *const treefold_attached,
@@ -120,17 +124,18 @@ pub unsafe extern "C" fn treefold_accept(
     unsafe { guard(error, body) }
 }
 
-/// A file descriptor that is readable when something may have come: a stream, a packet, room to send, an end. For poll,
-/// epoll, kqueue and select; it is the library's, and must not be read or closed. When it is readable, call
-/// treefold_event_clear first, then look at everything with a time of 0 until there is TREEFOLD_AGAIN. -1 for null. From
-/// any thread.
+/// A file descriptor that is readable when there may be news: a stream, a packet, room to send, or an end.
+/// Use it with poll, epoll, kqueue or select. It belongs to the library: do not read or close it. When it
+/// is readable, call treefold_event_clear first, then call every function of interest with a time of 0
+/// until it returns TREEFOLD_AGAIN. Returns -1 for null. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_event_fd(attached: *const treefold_attached) -> c_int {
     // SAFETY: the caller lends a handle, or null.
     unsafe { lent("attached", attached) }.map_or(-1, |it| it.bell.descriptor())
 }
 
-/// Makes the file descriptor of treefold_event_fd quiet until something comes again. From any thread.
+/// Makes the descriptor of treefold_event_fd unreadable until there is news again. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_event_clear(
     attached: *const treefold_attached,
@@ -140,10 +145,10 @@ pub unsafe extern "C" fn treefold_event_clear(
     unsafe { guard(error, || lent("attached", attached).map(|it| it.bell.clear())) }
 }
 
-/// Leaves the network in order: the others hear of it at once and go on without the program. What it has sent is
-/// written, for `grace_ms` at most; TREEFOLD_AGAIN says that this was too short. The handle is gone in any case, and no
-/// other call on it may be under way. Streams that were accepted are over, and are still to be closed. Does nothing with
-/// null. From any thread.
+/// Leaves the network in order: the others learn of it at once and go on without the program. Packets that
+/// were sent are still written, for at most `grace_ms`; TREEFOLD_AGAIN means that this time was too short.
+/// The handle is freed in every case, and no other call on it may be running. Accepted streams are over,
+/// but must still be closed. Null is ignored. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_detach(
     attached: *mut treefold_attached,
@@ -151,26 +156,26 @@ pub unsafe extern "C" fn treefold_detach(
     error: *mut treefold_error,
 ) -> treefold_code {
     let body = || {
-        // SAFETY: the caller gives back a handle that it had from us, or null.
+        // SAFETY: the caller gives back a handle that it got from us, or null.
         let it = unsafe { taken_back(attached) };
-        // Only now: the handle is gone, whatever else is wrong.
+        // Checked last: the handle must be freed even if another argument is invalid.
         let grace = duration("grace_ms", grace_ms)?;
         let Some(it) = it else { return Ok(()) };
         let treefold_attached { attached, bell: _kept } = *it;
         if attached.detach_within(grace) {
             return Ok(());
         }
-        Err(Failure::new(treefold_code::TREEFOLD_AGAIN, "what was being sent was cut off"))
+        Err(Failure::new(treefold_code::TREEFOLD_AGAIN, "the grace was too short; the rest was not sent"))
     };
     // SAFETY: the caller lends a place for an error, or null.
     unsafe { guard(error, body) }
 }
 
-/// An attachment as this library knows it: what the program doesn't know of has its default, and so has what only the
-/// program knows of.
+/// An attachment with all fields that this library knows. Fields that the program does not know have their
+/// defaults. Fields that only the program knows must be zero, their default.
 ///
 /// # Safety
-/// `attachment` is null, or points to as many bytes as its `size` says.
+/// `attachment` is null, or points to `size` bytes, where `size` is its first field.
 unsafe fn whole(attachment: *const treefold_attachment) -> Outcome<treefold_attachment> {
     let known = size_of::<treefold_attachment>();
     // SAFETY: as the caller promises; `size` is the first field.
@@ -187,7 +192,8 @@ unsafe fn whole(attachment: *const treefold_attachment) -> Outcome<treefold_atta
         return Err(Failure::argument("attachment.size", problem));
     }
     let mut whole = MaybeUninit::<treefold_attachment>::zeroed();
-    // SAFETY: both are as long, and do not overlap; zero is a value of each field, and so is what the program has set.
+    // SAFETY: both have this length and do not overlap. Zero is valid for every field, and the program set
+    // the others.
     unsafe {
         ptr::copy_nonoverlapping(ours.as_ptr(), whole.as_mut_ptr().cast(), ours.len());
         Ok(whole.assume_init())
@@ -195,13 +201,14 @@ unsafe fn whole(attachment: *const treefold_attachment) -> Outcome<treefold_atta
 }
 
 /// # Safety
-/// `attachment` is null, or points to a whole one, whose pointers are null or point to what their fields say.
+/// `attachment` is null, or points to a complete one, whose pointers are null or as their fields' docs
+/// require.
 unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     // SAFETY: as the caller promises.
     let given = unsafe { whole(attachment)? };
-    // SAFETY: as the caller promises of each of these.
+    // SAFETY: as the caller promises for each of these pointers.
     let text = |name, pointer| unsafe { lent_text(name, pointer) };
-    // SAFETY: the same.
+    // SAFETY: as above.
     let (at, endpoints) = unsafe {
         (
             lent_slice("attachment.at", given.at, given.at_count)?,
@@ -236,13 +243,13 @@ unsafe fn read(attachment: *const treefold_attachment) -> Outcome<Attachment> {
     Ok(result.rack(rack).zone(zone).timeout(timeout))
 }
 
-/// The token that the program gives, else the environment's.
+/// The program's token, or else the environment's.
 fn token(given: Option<&str>) -> Outcome<Option<Token>> {
     let of_environment = || env::var(TOKEN_VARIABLE).ok().map(|text| (TOKEN_VARIABLE, text));
     let given = given.map(|text| ("attachment.token", text.to_owned())).or_else(of_environment);
     let read = |(name, text)| {
         Token::new(text)
-            .ok_or_else(|| Failure::argument(name, "is none; allowed: 1 to 1024 bytes, on one line"))
+            .ok_or_else(|| Failure::argument(name, "is not a token; allowed: 1 to 1024 bytes, on one line"))
     };
     given.map(read).transpose()
 }
@@ -262,7 +269,7 @@ fn refused(error: AttachError) -> Failure {
         ) => treefold_code::TREEFOLD_INVALID,
         _ => treefold_code::TREEFOLD_START,
     };
-    // A field's name is that of the C struct's.
+    // A field here has the same name in the C structure.
     match error {
         AttachError::Field { field, problem } => Failure::argument(&format!("attachment.{field}"), problem),
         error => Failure::new(code, error),

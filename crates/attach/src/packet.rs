@@ -1,7 +1,7 @@
-//! Packets as C has them: three fields to look at, and typed values to read.
+//! Packets for C: three public fields, and functions that read typed values.
 //!
-//! The handle points to the first field of something larger, which keeps the packet's memory alive and remembers what
-//! reading it as a typed packet gave, so that ten fields cost one check.
+//! The handle points to the first field of a larger structure. That structure keeps the packet's memory
+//! alive, and keeps the parsed packet, so that reading ten fields costs one check.
 
 use crate::boundary::{given, guard, guard_silently, lent, place, places, taken_back, used_from_any_thread};
 use crate::code::{Failure, Outcome, treefold_code, treefold_error};
@@ -11,27 +11,27 @@ use std::sync::OnceLock;
 use treefold::operators::Packet;
 use treefold::operators::packet::{Number, Numbers, PacketError};
 
-/// A packet from the front-end. It does not change, and lives until it is given to treefold_packet_free, also when its
-/// stream is closed before. Reading it is allowed from any thread, several at a time. A packet that the caller has put
-/// together itself is none.
+/// A packet from the front-end. It never changes, and lives until it is given to treefold_packet_free, even
+/// if its stream is closed earlier. It may be read from any thread, and from several at a time. Only
+/// packets from treefold_recv are valid: a structure that the program fills in itself is not a packet.
 #[repr(C)]
 pub struct treefold_packet {
-    /// The tag it was sent with: an answer goes to the same.
+    /// The tag with which it was sent. An answer uses the same tag.
     pub tag: u64,
-    /// Its bytes.
+    /// The packet's bytes.
     pub data: *const u8,
-    /// How many.
+    /// Length of `data`.
     pub len: usize,
 }
 
-/// What a packet's handle points to; the handle's own fields stand first, where C looks for them.
+/// The structure behind a packet's handle. The public fields come first, where C expects them.
 #[repr(C)]
 struct Held {
     head: treefold_packet,
     kept: Kept,
 }
 
-/// What the head's pointer points into, and what reading it gave.
+/// The memory that the head's pointer points into, and the parsed packet.
 struct Kept {
     payload: Bytes,
     typed: OnceLock<Result<Packet, PacketError>>,
@@ -44,14 +44,15 @@ pub(crate) fn handle(tag: u64, payload: Bytes) -> *mut treefold_packet {
     given(Held { head, kept: Kept { payload, typed: OnceLock::new() } }).cast()
 }
 
-/// Gives a packet back, and all texts and bytes that were read from it. Does nothing with null. From any thread.
+/// Frees a packet, and all texts and bytes that were read from it. Null is ignored. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_free(packet: *mut treefold_packet) {
-    // SAFETY: the caller gives back a packet that it had from us, which is the head of a `Held`, or null.
+    // SAFETY: the caller gives back a packet that it got from us, which is the head of a `Held`, or null.
     guard_silently(|| drop(unsafe { taken_back(packet.cast::<Held>()) }));
 }
 
-/// How many fields a typed packet has.
+/// Gets the number of fields of a typed packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_fields(
     packet: *const treefold_packet,
@@ -62,7 +63,7 @@ pub unsafe extern "C" fn treefold_packet_fields(
     unsafe { guard(error, || read(packet, "fields", fields, |packet| Ok(packet.len()))) }
 }
 
-/// Reads the whole number in field `field`, counted from 0.
+/// Reads the signed integer in field `field`, counted from 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_i64(
     packet: *const treefold_packet,
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn treefold_packet_i64(
     unsafe { guard(error, || read(packet, "value", value, |packet| packet.i64(field))) }
 }
 
-/// Reads the whole number without a sign in field `field`, counted from 0.
+/// Reads the unsigned integer in field `field`, counted from 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_u64(
     packet: *const treefold_packet,
@@ -98,9 +99,9 @@ pub unsafe extern "C" fn treefold_packet_f64(
     unsafe { guard(error, || read(packet, "value", value, |packet| packet.f64(field))) }
 }
 
-/// Copies the array of whole numbers in field `field` to `values`, which has room for `capacity`; `count` is how many it
-/// has. When there is no room for all, none is copied and the outcome is TREEFOLD_NO_ROOM: ask with a capacity of 0 for
-/// the count alone.
+/// Copies the array of integers in field `field` to `values`, which has room for `capacity` elements, and
+/// sets `count` to the array's length. If there is too little room, nothing is copied and TREEFOLD_NO_ROOM
+/// is returned. Use a capacity of 0 to get only the count.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_i64s(
     packet: *const treefold_packet,
@@ -114,7 +115,7 @@ pub unsafe extern "C" fn treefold_packet_i64s(
     unsafe { guard(error, || copy(packet, (values, capacity), count, |packet| packet.i64s(field))) }
 }
 
-/// As treefold_packet_i64s, for floating-point numbers.
+/// Copies an array like treefold_packet_i64s, of floating-point numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_f64s(
     packet: *const treefold_packet,
@@ -128,8 +129,8 @@ pub unsafe extern "C" fn treefold_packet_f64s(
     unsafe { guard(error, || copy(packet, (values, capacity), count, |packet| packet.f64s(field))) }
 }
 
-/// Gives out the text in field `field`: `len` bytes of UTF-8 that do *not* end with a zero. They are the packet's, and
-/// live as long as it does.
+/// Gets the text in field `field`: `len` bytes of UTF-8 *without* a final zero byte. They belong to the
+/// packet, and live as long as it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_str(
     packet: *const treefold_packet,
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn treefold_packet_str(
     }
 }
 
-/// Gives out the bytes in field `field`. They are the packet's, and live as long as it does.
+/// Gets the bytes in field `field`. They belong to the packet, and live as long as it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_packet_blob(
     packet: *const treefold_packet,
@@ -162,9 +163,9 @@ fn mistyped(error: &PacketError) -> Failure {
 }
 
 /// # Safety
-/// `packet` is null, or a live one that came from [`handle`].
+/// `packet` is null, or a live packet that came from [`handle`].
 unsafe fn typed<'a>(packet: *const treefold_packet) -> Outcome<&'a Packet> {
-    // SAFETY: as the caller promises; what came from `handle` is the head of a `Held`.
+    // SAFETY: as the caller promises; a packet from `handle` is the head of a `Held`.
     let kept = &unsafe { lent("packet", packet.cast::<Held>())? }.kept;
     let read = kept.typed.get_or_init(|| Packet::read(&kept.payload));
     read.as_ref().map_err(mistyped)
@@ -185,7 +186,7 @@ unsafe fn read<T>(
 }
 
 /// # Safety
-/// As [`typed`], and the pointers are null or places for what they point to, so many as `capacity` says.
+/// As [`typed`], and the pointers are null or valid for writing, `values` for `capacity` elements.
 unsafe fn copy<N: Number>(
     packet: *const treefold_packet,
     (values, capacity): (*mut N, usize),
@@ -208,7 +209,7 @@ unsafe fn copy<N: Number>(
 }
 
 /// # Safety
-/// As [`typed`], and the pointers are null or places for what they point to.
+/// As [`typed`], and the pointers are null or valid for writing.
 unsafe fn view(
     packet: *const treefold_packet,
     name: &str,

@@ -1,4 +1,4 @@
-//! Typed packets, put together value by value and sent.
+//! Typed packets: built value by value, then sent.
 
 use crate::boundary::{
     duration, given, guard, guard_silently, lent, lent_alone, lent_slice, lent_text, taken_back,
@@ -9,7 +9,7 @@ use crate::stream::treefold_stream;
 use std::ffi::c_char;
 use treefold::operators::packet::{FIELDS_MAX, Row};
 
-/// A typed packet that is being put together. One thread at a time uses it.
+/// A typed packet under construction. Only one thread at a time may use it.
 pub struct treefold_row {
     row: Row,
     fields: usize,
@@ -17,16 +17,17 @@ pub struct treefold_row {
 
 const _: () = used_by_one_thread_at_a_time::<treefold_row>();
 
-/// A row without values. It is the caller's, to be given to treefold_row_free. From any thread.
+/// Makes an empty row. The caller owns it and must give it to treefold_row_free. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn treefold_row_new() -> *mut treefold_row {
     given(treefold_row { row: Row::new(), fields: 0 })
 }
 
-/// Takes all values out of the row. Does nothing with null.
+/// Removes all values from the row. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_clear(row: *mut treefold_row) {
-    // SAFETY: the caller lends a row to us alone, or null.
+    // SAFETY: the caller lends a row for exclusive use, or null.
     guard_silently(|| {
         if let Ok(it) = unsafe { lent_alone("row", row) } {
             it.clear();
@@ -34,32 +35,32 @@ pub unsafe extern "C" fn treefold_row_clear(row: *mut treefold_row) {
     });
 }
 
-/// Gives a row back. Does nothing with null.
+/// Frees a row. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_free(row: *mut treefold_row) {
-    // SAFETY: the caller gives back a row that it had from us, or null.
+    // SAFETY: the caller gives back a row that it got from us, or null.
     guard_silently(|| drop(unsafe { taken_back(row) }));
 }
 
-/// Appends a whole number, an `i64`. A row has 255 values at most.
+/// Appends a signed integer, an `i64`. A row has at most 255 values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_i64(
     row: *mut treefold_row,
     value: i64,
     error: *mut treefold_error,
 ) -> treefold_code {
-    // SAFETY: the caller lends a row to us alone and a place for an error, or null.
+    // SAFETY: the caller lends a row for exclusive use and a place for an error, or null.
     unsafe { guard(error, || append(row, |row| row.i64(value))) }
 }
 
-/// Appends a whole number without a sign, a `u64`.
+/// Appends an unsigned integer, a `u64`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_u64(
     row: *mut treefold_row,
     value: u64,
     error: *mut treefold_error,
 ) -> treefold_code {
-    // SAFETY: the caller lends a row to us alone and a place for an error, or null.
+    // SAFETY: the caller lends a row for exclusive use and a place for an error, or null.
     unsafe { guard(error, || append(row, |row| row.u64(value))) }
 }
 
@@ -70,11 +71,11 @@ pub unsafe extern "C" fn treefold_row_f64(
     value: f64,
     error: *mut treefold_error,
 ) -> treefold_code {
-    // SAFETY: the caller lends a row to us alone and a place for an error, or null.
+    // SAFETY: the caller lends a row for exclusive use and a place for an error, or null.
     unsafe { guard(error, || append(row, |row| row.f64(value))) }
 }
 
-/// Appends an array of `count` whole numbers, `i64s`.
+/// Appends an array of `count` signed integers, `i64s`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_i64s(
     row: *mut treefold_row,
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn treefold_row_i64s(
     error: *mut treefold_error,
 ) -> treefold_code {
     let body = || {
-        // SAFETY: the caller lends so many values, or null; and a row to us alone, or null.
+        // SAFETY: the caller lends this many values, or null, and a row for exclusive use, or null.
         unsafe { append_many(row, lent_slice("values", values, count)?, Row::i64s) }
     };
     // SAFETY: the caller lends a place for an error, or null.
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn treefold_row_f64s(
     error: *mut treefold_error,
 ) -> treefold_code {
     let body = || {
-        // SAFETY: the caller lends so many values, or null; and a row to us alone, or null.
+        // SAFETY: the caller lends this many values, or null, and a row for exclusive use, or null.
         unsafe { append_many(row, lent_slice("values", values, count)?, Row::f64s) }
     };
     // SAFETY: the caller lends a place for an error, or null.
@@ -117,14 +118,14 @@ pub unsafe extern "C" fn treefold_row_str(
         // SAFETY: the caller lends a text, or null.
         let text = unsafe { lent_text("text", text)? }.ok_or_else(|| Failure::argument("text", "is null"))?;
         check_length("text", text.len())?;
-        // SAFETY: the caller lends a row to us alone, or null.
+        // SAFETY: the caller lends a row for exclusive use, or null.
         unsafe { append(row, |row| row.str(text)) }
     };
     // SAFETY: the caller lends a place for an error, or null.
     unsafe { guard(error, body) }
 }
 
-/// Appends `len` bytes as they are, a `blob`.
+/// Appends `len` bytes, a `blob`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_row_blob(
     row: *mut treefold_row,
@@ -133,15 +134,15 @@ pub unsafe extern "C" fn treefold_row_blob(
     error: *mut treefold_error,
 ) -> treefold_code {
     let body = || {
-        // SAFETY: the caller lends so many bytes, or null; and a row to us alone, or null.
+        // SAFETY: the caller lends this many bytes, or null, and a row for exclusive use, or null.
         unsafe { append_many(row, lent_slice("data", data, len)?, Row::blob) }
     };
     // SAFETY: the caller lends a place for an error, or null.
     unsafe { guard(error, body) }
 }
 
-/// As treefold_send, with the row's values as a typed packet. After TREEFOLD_OK the row is empty, to be filled again;
-/// otherwise it is as it was.
+/// Sends the row's values as a typed packet, like treefold_send. After TREEFOLD_OK the row is empty and can
+/// be filled again; otherwise it is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_send_row(
     stream: *const treefold_stream,
@@ -149,11 +150,11 @@ pub unsafe extern "C" fn treefold_send_row(
     timeout_ms: i64,
     error: *mut treefold_error,
 ) -> treefold_code {
-    // SAFETY: the caller lends all of these, the row to us alone, or null.
+    // SAFETY: the caller lends all of these, the row for exclusive use, or null.
     unsafe { guard(error, || send(stream, None, row, timeout_ms)) }
 }
 
-/// As treefold_send_row, in the wave of `tag`: the answer to a packet with that tag.
+/// Sends a row like treefold_send_row, in the wave of `tag`: as the answer to a packet with that tag.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_send_row_tagged(
     stream: *const treefold_stream,
@@ -162,7 +163,7 @@ pub unsafe extern "C" fn treefold_send_row_tagged(
     timeout_ms: i64,
     error: *mut treefold_error,
 ) -> treefold_code {
-    // SAFETY: the caller lends all of these, the row to us alone, or null.
+    // SAFETY: the caller lends all of these, the row for exclusive use, or null.
     unsafe { guard(error, || send(stream, Some(tag), row, timeout_ms)) }
 }
 
@@ -173,12 +174,12 @@ impl treefold_row {
 }
 
 /// # Safety
-/// `row` is null, or a live one that nobody else uses meanwhile.
+/// `row` is null, or a live row that nothing else uses during the call.
 unsafe fn append(row: *mut treefold_row, value: impl FnOnce(Row) -> Row) -> Outcome {
     // SAFETY: as the caller promises.
     let it = unsafe { lent_alone("row", row)? };
     if it.fields == FIELDS_MAX {
-        return Err(Failure::argument("row", format_args!("has {FIELDS_MAX} values, the most there may be")));
+        return Err(Failure::argument("row", format_args!("has {FIELDS_MAX} values, the maximum")));
     }
     it.row = value(std::mem::take(&mut it.row));
     it.fields += 1;
@@ -197,18 +198,18 @@ unsafe fn append_many<T>(
     unsafe { append(row, |row| value(row, values)) }
 }
 
-/// A value's length is written as a `u32`.
+/// Checks a value's length, which is encoded as a `u32`.
 fn check_length(name: &str, length: usize) -> Outcome {
     match u32::try_from(length) {
         Ok(_) => Ok(()),
         Err(_) => {
-            Err(Failure::argument(name, format_args!("has a length of {length}; allowed: {}", u32::MAX)))
+            Err(Failure::argument(name, format_args!("has length {length}; allowed: at most {}", u32::MAX)))
         }
     }
 }
 
 /// # Safety
-/// The handles are null or live, and nobody else uses the row meanwhile.
+/// The handles are null or live, and nothing else uses the row during the call.
 unsafe fn send(
     stream: *const treefold_stream,
     tag: Option<u64>,

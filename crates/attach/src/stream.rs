@@ -1,4 +1,4 @@
-//! A stream's two directions, for whichever threads.
+//! A stream's two directions, usable from any thread.
 
 use crate::boundary::{
     duration, guard, guard_silently, lent, lent_slice, place, taken_back, used_from_any_thread,
@@ -40,7 +40,7 @@ impl treefold_stream {
     }
 }
 
-/// Which of the program's endpoints the stream was opened to. From any thread.
+/// Gets the number of the program's endpoint to which the stream was opened. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_stream_endpoint(
     stream: *const treefold_stream,
@@ -57,8 +57,8 @@ pub unsafe extern "C" fn treefold_stream_endpoint(
     unsafe { guard(error, body) }
 }
 
-/// What the front-end gave the endpoints when it opened the stream. The bytes are the stream's, and live until it is
-/// closed. From any thread.
+/// Gets the parameters that the front-end gave the endpoints when it opened the stream. The bytes belong to
+/// the stream and live until it is closed. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_stream_params(
     stream: *const treefold_stream,
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn treefold_stream_params(
     unsafe { guard(error, body) }
 }
 
-/// Gives out the stream's next packet. TREEFOLD_AGAIN when none came within the time, TREEFOLD_OVER when the stream is
-/// over and all its packets have been given out, TREEFOLD_BUSY when another thread is in this function with the same
-/// stream. The packet is the caller's, to be given to treefold_packet_free. From any thread, one at a time; others may
-/// send meanwhile.
+/// Gets the stream's next packet. TREEFOLD_AGAIN: none arrived in that time. TREEFOLD_OVER: the stream is
+/// over, and all its packets have been received. TREEFOLD_BUSY: another thread is receiving from this
+/// stream. The caller owns the packet and must give it to treefold_packet_free. May be called from any
+/// thread, but only by one at a time; other threads may send at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_recv(
     stream: *const treefold_stream,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn treefold_recv(
         let timeout = duration("timeout_ms", timeout_ms)?;
         let mut reader = match it.reader.try_lock() {
             Ok(reader) => reader,
-            // A channel's end is whole whatever happened to its reader.
+            // A panic of another reader cannot have damaged the channel's end.
             Err(TryLockError::Poisoned(reader)) => reader.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 let problem = "another thread receives from this stream";
@@ -115,9 +115,9 @@ pub unsafe extern "C" fn treefold_recv(
     unsafe { guard(error, body) }
 }
 
-/// Sends `len` bytes towards the front-end, in the wave after the last of this endpoint. They are copied.
-/// TREEFOLD_AGAIN when there was no room within the time (the front-end does not keep up, and nothing was sent),
-/// TREEFOLD_OVER when the stream is over. From any thread, several at a time.
+/// Copies `len` bytes and sends them towards the front-end, in the wave after the last one of this
+/// endpoint. TREEFOLD_AGAIN: there was no room in that time because the front-end is too slow, and nothing
+/// was sent. TREEFOLD_OVER: the stream is over. May be called from any thread, and from several at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_send(
     stream: *const treefold_stream,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn treefold_send(
     unsafe { guard(error, || send(stream, None, data, len, timeout_ms)) }
 }
 
-/// As treefold_send, in the wave of `tag`: the answer to a packet with that tag.
+/// Sends bytes like treefold_send, in the wave of `tag`: as the answer to a packet with that tag.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_send_tagged(
     stream: *const treefold_stream,
@@ -144,17 +144,18 @@ pub unsafe extern "C" fn treefold_send_tagged(
     unsafe { guard(error, || send(stream, Some(tag), data, len, timeout_ms)) }
 }
 
-/// Gives the stream back. It is the front-end that ends a stream: one that is closed here before its end drops what
-/// comes, and waves that wait for all wait for this endpoint until the program detaches. Packets that were given out
-/// stay. No other call on the stream may be under way. Does nothing with null. From any thread.
+/// Closes this endpoint's side of the stream. Only the front-end can end a stream: if it is still open, its
+/// packets are discarded from now on, and waves that wait for all endpoints wait for this one until the
+/// program detaches. Packets that were received stay valid. No other call on the stream may be running.
+/// Null is ignored. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn treefold_stream_close(stream: *mut treefold_stream) {
-    // SAFETY: the caller gives back a handle that it had from us, or null.
+    // SAFETY: the caller gives back a handle that it got from us, or null.
     guard_silently(|| drop(unsafe { taken_back(stream) }));
 }
 
 /// # Safety
-/// As the functions above say of their arguments.
+/// As the functions above require of their arguments.
 unsafe fn send(
     stream: *const treefold_stream,
     tag: Option<u64>,

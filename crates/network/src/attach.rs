@@ -1,8 +1,10 @@
-//! Attaching a program to a network: a tool's daemon becomes the back-end of whatever streams are opened to it.
+//! Attaching a program to a network: a tool's daemon becomes a back-end of the streams that are opened to
+//! it.
 //!
-//! What MRNet calls a back-end (§2.1, §2.5), and small enough to live in somebody else's process: one thread for the
-//! loop, no runtime asked of the caller, every wait with a time of its own. What attaches is a node like any other, so
-//! it is addressed, repaired and taken over like any other, and it folds what passes through it when the tree says so.
+//! An attached program is what MRNet calls a back-end (§2.1, §2.5). It is small enough to live inside
+//! another program: it runs its loop on one thread, needs no runtime from the caller, and every wait has a
+//! time limit. The attached program is a node like any other. It is addressed, repaired and taken over like
+//! any other, and it folds the packets that pass through it if the tree says so.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -19,12 +21,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Attaching has three steps, each with its own way to fail. *Knocking*: the addresses are dialled in turn, and whoever
-//! answers first says whether we are of one cluster and one version; so a mistake in a start script is an error with a
-//! name and not a daemon that waits for ever. *Starting*: a node listens where this machine was reached from. *Joining*:
-//! in a cluster, it has a member in sight; in a network that a launcher keeps ([`crate::launch`]), it has a parent, who
-//! knows it by the number of its endpoint. Nobody being there yet is no failure while there is time: daemons are often
-//! started before the network is.
+//! Attaching has three steps, each with its own errors:
+//!
+//! 1. *Knocking*: the addresses are dialled in turn. The first node to answer says whether cluster, token
+//!    and version match. A mistake in a start script therefore gives a named error instead of a daemon that
+//!    waits for ever.
+//! 2. *Starting*: a node listens on the address from which this machine reached the network.
+//! 3. *Joining*: in a cluster, the node waits until it sees a member. In a network that a launcher keeps
+//!    ([`crate::launch`]), it waits until it has a parent, which knows it by the number of its endpoint.
+//!
+//! Daemons are often started before the network, so an address that does not answer is an error only when
+//! the time is up.
 
 use crate::launch::{Ending, Post, PostError};
 use knock::knock;
@@ -45,65 +52,66 @@ use treefold_operators::FilterKind;
 
 mod knock;
 
-/// How long attaching may take, unless told otherwise.
+/// Default time limit for attaching.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long [`Attached::detach`] waits for its goodbyes to be heard.
+/// How long [`Attached::detach`] waits until its goodbyes have been delivered.
 pub const DETACH_GRACE: Duration = Duration::from_secs(2);
-/// How long dropping an [`Attached`] does.
+/// How long dropping an [`Attached`] waits for the same.
 const DROP_GRACE: Duration = Duration::from_millis(250);
-/// Folds that its node runs at a time. A daemon is a guest on its host.
+/// Folds that the daemon's node runs at a time. It is one because a daemon is a guest on its host.
 const PROCESSORS: u32 = 1;
 
 type Ring = Arc<dyn Fn() + Send + Sync>;
 
-/// What attaches, and where.
+/// A program that is going to attach: its endpoints, and the addresses to try.
 #[derive(Clone)]
 #[must_use]
 pub struct Attachment {
     at: Vec<String>,
     service: Service,
     endpoints: Vec<PartitionId>,
-    /// By default it depends on who answers.
+    /// By default the local address from which the answering node was reached.
     listen: Option<String>,
     timeout: Duration,
     ring: Option<Ring>,
     node: NodeBuilder,
 }
 
-/// Why a program is not attached. Nothing of the attempt is left.
+/// Why a program could not be attached. Nothing of the attempt is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// What was asked makes no sense. Nobody was asked.
+    /// A field of the [`Attachment`] is invalid. No node was contacted.
     #[error("{field}: {problem}")]
     Field {
-        /// Which part of it.
+        /// The invalid field.
         field: &'static str,
-        /// What about it.
+        /// Why it is invalid.
         problem: String,
     },
     /// No address answered in time.
-    #[error("nobody answers within {waited:?}; {addr}, the last that was tried: {source}")]
+    #[error("no node answered within {waited:?}; the last address tried, {addr}: {source}")]
     Unreachable {
-        /// How long it was tried.
+        /// How long the addresses were tried.
         waited: Duration,
         /// The last address.
         addr: String,
-        /// What the system says of it.
+        /// The operating system's error for that address.
         source: io::Error,
     },
-    /// Who answered is of another cluster, has another token, speaks another version of the protocol, or is full.
+    /// The node that answered is of another cluster, has another token, speaks another protocol version, or
+    /// is full.
     #[error("{addr} refuses: {problem}")]
     Refused {
-        /// Who.
+        /// The address of that node.
         addr: String,
-        /// What it says.
+        /// The reason that it gave.
         problem: String,
     },
-    /// Who answered did not take the node in.
-    #[error("nobody there took the node in within {waited:?}")]
+    /// A node answered, but the network did not take this node in.
+    #[error("the network did not take this node in within {waited:?}")]
     NotJoined {
-        /// How long it was tried.
+        /// How long attaching was tried.
         waited: Duration,
     },
     /// The node could not be started.
@@ -111,19 +119,21 @@ pub enum AttachError {
     Start(#[from] StartError),
 }
 
-/// Attaches this program; returns when it is a member of the network, and streams may be opened to it.
+/// Attaches this program. When this returns, the program is a member of the network and streams can be
+/// opened to it.
 ///
-/// Needs no runtime. [`Attachment::start`] is the same for who has one.
+/// The caller needs no runtime. On a tokio runtime, use [`Attachment::start`].
 ///
 /// # Errors
-/// [`AttachError`], which says how far it came.
+/// [`AttachError`] says at which step attaching failed.
 pub fn attach(attachment: Attachment) -> Result<Attached, AttachError> {
-    // A thread of its own, since the caller's may belong to a runtime, which takes no other in.
+    // A separate thread: the caller's may belong to a runtime, and a runtime cannot be started inside
+    // another.
     let on_its_own = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(StartError::Loop)?;
         let attached = runtime.block_on(attachment.start());
-        // A name server may let a look-up hang for longer than anybody would wait here.
+        // A name server may leave a look-up hanging for longer than a caller wants to wait.
         runtime.shutdown_background();
         attached
     };
@@ -148,7 +158,8 @@ impl Attachment {
         }
     }
 
-    /// Nodes of the network, `host:port`, any of them; more with each call. They are tried in turn.
+    /// Adds nodes of the network, `host:port`, to the addresses to try. Any nodes will do; they are tried
+    /// in turn.
     pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {
         self.at.extend(addrs.into_iter().map(|addr| addr.to_string()));
         self
@@ -160,72 +171,78 @@ impl Attachment {
         self
     }
 
-    /// Which of the service's endpoints this program is, from 0: MRNet's rank.
+    /// Sets which of the service's endpoints this program is, from 0: MRNet's rank.
     pub fn endpoint(self, endpoint: PartitionId) -> Self {
         self.endpoints([endpoint])
     }
 
-    /// Several endpoints, each with streams of its own; more with each call.
+    /// Adds several endpoints, each with its own streams.
     pub fn endpoints(mut self, endpoints: impl IntoIterator<Item = PartitionId>) -> Self {
         self.endpoints.extend(endpoints);
         self
     }
 
-    /// How many endpoints the service has in all. By default one more than the highest here.
+    /// Sets how many endpoints the service has in all. Default: one more than the highest endpoint given
+    /// here.
     pub fn total(mut self, endpoints: u32) -> Self {
         self.service = self.service.total(endpoints);
         self
     }
 
-    /// Adds a filter to those that every node has; streams name it `service/name`. The other nodes need it too.
+    /// Adds a filter to the built-in ones; streams name it `service/name`. The other nodes need the filter
+    /// too.
     pub fn filter(mut self, name: impl Into<String>, kind: impl FilterKind) -> Self {
         self.service = self.service.filter(name, kind);
         self
     }
 
-    /// Where to listen. By default a free port of the address from which the network was reached.
+    /// Sets the listening address. Default: a free port at the local address from which the network was
+    /// reached.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn listen(mut self, addr: impl ToString) -> Self {
         self.listen = Some(addr.to_string());
         self
     }
 
-    /// Where others reach it, when that is not where it listens.
+    /// Sets the address at which others reach this node, if it differs from the listening address.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn advertise(mut self, addr: impl ToString) -> Self {
         self.node = self.node.advertise(addr);
         self
     }
 
-    /// The rack it stands in.
+    /// Sets the rack of this node.
     pub fn rack(mut self, rack: impl Into<String>) -> Self {
         self.node = self.node.rack(rack);
         self
     }
 
-    /// The zone it stands in.
+    /// Sets the zone of this node.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.node = self.node.zone(zone);
         self
     }
 
-    /// How long attaching may take; `Duration::MAX` is for ever.
+    /// Sets how long attaching may take; `Duration::MAX` means for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Calls `ring` whenever something may have come: a stream, a packet, room to send, an end. It is called on the
-    /// node's loop and must not block; a program with a loop of its own writes to a pipe there.
+    /// Calls `ring` whenever there may be news: a stream, a packet, room to send, or the end of a stream or
+    /// of the node.
+    ///
+    /// `ring` is called on the node's loop and must not block. A program with its own event loop writes to
+    /// a pipe there.
     pub fn on_news(mut self, ring: impl Fn() + Send + Sync + 'static) -> Self {
         self.ring = Some(Arc::new(ring));
         self
     }
 
-    /// As [`attach`], on the caller's tokio runtime.
+    /// Attaches like [`attach`], but on the caller's tokio runtime.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`attach`].
     pub async fn start(self) -> Result<Attached, AttachError> {
         self.check()?;
         let deadline_at = deadline_after(self.timeout).map(tokio::time::Instant::from_std);
@@ -248,7 +265,7 @@ impl Attachment {
             (node, Some(held.unwrap_or(Err(not_joined))?))
         } else {
             let node = builder.join([knocked.addr.to_string()]).join(self.at).start().await?;
-            // One member beside itself; a node whose loop has died never has it.
+            // Two members: this node and one other. If the node's loop has died, the second never appears.
             let joined = within(deadline_at, node.members_at_least(2, Duration::MAX)).await;
             if joined != Some(true) {
                 return Err(not_joined);
@@ -261,16 +278,16 @@ impl Attachment {
     fn check(&self) -> Result<(), AttachError> {
         let refuse = |field, problem: &str| Err(AttachError::Field { field, problem: problem.to_string() });
         if self.at.is_empty() {
-            return refuse("at", "one node's address is needed at least");
+            return refuse("at", "give the address of at least one node");
         }
         if self.endpoints.is_empty() {
-            return refuse("endpoints", "one is needed at least");
+            return refuse("endpoints", "give at least one endpoint");
         }
         Ok(())
     }
 }
 
-/// A future's output, if it has one in time.
+/// Returns the future's output, or `None` if the deadline passes first.
 async fn within<T>(deadline_at: Option<tokio::time::Instant>, future: impl Future<Output = T>) -> Option<T> {
     match deadline_at {
         Some(at) => tokio::time::timeout_at(at, future).await.ok(),
@@ -288,7 +305,7 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// A place below a launcher: held by a task on the node's loop, which ends the node when the network ends.
+/// A place below a launcher. A task on the node's loop holds it, and ends the node when the network ends.
 #[derive(Debug)]
 struct HeldPost {
     stop: oneshot::Sender<()>,
@@ -296,18 +313,18 @@ struct HeldPost {
 }
 
 impl HeldPost {
-    /// Returns when the network knows the node.
+    /// Takes the place; returns when the network knows the node.
     async fn take(node: &Node, at: SocketAddr) -> Result<Self, AttachError> {
         let (stop, stopped) = oneshot::channel();
         let (assigned, is_assigned) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let (handle, card) = (node.handle().clone(), Arc::clone(node.card()));
         let life = async move {
-            // Who holds the post has gone away: so does the post.
+            // The owner of the post may have been dropped: then the post ends too.
             let stop = async { stopped.await.unwrap_or_default() };
             let ending = Post::new(at, "").live(handle.clone(), card, Some(assigned), stop).await;
             let goes_by_itself = ending != Ok(Ending::Stopped);
-            // Nobody may care.
+            // The receiver may be gone.
             let _ = end.send(ending);
             if goes_by_itself {
                 let _ = tokio::time::timeout(DETACH_GRACE, handle.leave()).await;
@@ -329,15 +346,15 @@ impl HeldPost {
 
     /// Says goodbye to the parent.
     async fn leave(self) {
-        // Who has ended already has nobody to say it to.
+        // If the post has already ended, nobody receives this: the parent knows.
         let _ = self.stop.send(());
         let _ = self.ended.await;
     }
 }
 
-/// A program's place in the network. Its methods may be called from any thread, several at a time.
+/// A program's place in the network. Its methods may be called from any thread, and from several at a time.
 ///
-/// Dropping it detaches, and waits a quarter of a second at most for the others to hear of it.
+/// Dropping it detaches the program, and waits at most a quarter of a second until the others know.
 #[derive(Debug)]
 pub struct Attached {
     acceptor: Acceptor,
@@ -347,37 +364,40 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// The next stream that is opened to one of the endpoints; `None` when the node has ended.
+    /// Waits for the next stream that is opened to one of the endpoints. `None` means that the node has
+    /// ended.
     pub async fn accept(&self) -> Option<EndpointStream> {
         self.acceptor.accept().await
     }
 
-    /// The next stream that is opened to one of the endpoints, within `timeout`; the calling thread waits.
+    /// Blocks the calling thread until a stream is opened to one of the endpoints, for at most `timeout`.
     ///
     /// # Errors
-    /// When there is none in that time, or never again.
+    /// If no stream was opened in that time, or the node has ended.
     pub fn accept_timeout(&self, timeout: Duration) -> Result<EndpointStream, AcceptError> {
         self.acceptor.accept_timeout(timeout)
     }
 
-    /// Its node's name.
+    /// The id of this program's node.
     pub fn id(&self) -> NodeId {
         self.node.id()
     }
 
-    /// Its node: a client of it can open streams itself.
+    /// This program's node. A client of it can open streams.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Leaves the network in order: says goodbye, so that streams go on without this endpoint at once, and has what was
-    /// sent written. Waits `DETACH_GRACE` at most; false when that was too short, and the rest was cut off. Streams
-    /// that were accepted are over.
+    /// Leaves the network in order, and waits at most [`DETACH_GRACE`] for that.
+    ///
+    /// The node says goodbye, so that streams go on without this endpoint at once, and writes the packets
+    /// that are still queued. Accepted streams are then over. Returns false if the time was too short and
+    /// the rest was cut off.
     pub fn detach(self) -> bool {
         self.detach_within(DETACH_GRACE)
     }
 
-    /// As [`detach`](Self::detach), with another grace.
+    /// Detaches like [`detach`](Self::detach), but waits at most `grace`.
     pub fn detach_within(mut self, grace: Duration) -> bool {
         self.leave(grace)
     }
@@ -389,7 +409,7 @@ impl Attached {
             if let Some(post) = post {
                 post.leave().await;
             }
-            // Who has ended already has nothing to say goodbye with.
+            // If the node has ended already, this returns at once.
             self.node.leave().await;
         };
         park_until(goodbyes, deadline_after(grace)).is_some()

@@ -1,4 +1,4 @@
-//! A call as its caller writes it, and the reply.
+//! Building a call, and its reply.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -19,18 +19,19 @@ use treefold_core::tree::shape::Shape;
 use treefold_core::wave::wait::Waiting;
 use treefold_operators::{Body, BodyError, OperatorError};
 
-/// How long past its deadline a call waits for its front's answer before it counts the front as silent.
+/// How long after its deadline a call still waits for the front's answer before it counts the front as
+/// silent.
 pub(crate) const FRONT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long an announced call waits for a worker that is attached nowhere.
+/// Default time that an announced call waits for a worker that is attached to no node.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(2);
 
 type Finish<'a, T> = Box<dyn FnOnce(T) -> Result<T, OperatorError> + Send + 'a>;
 
-/// A call that is being put together; `.await` makes it.
+/// A call under construction; `.await` makes it.
 ///
-/// Unless said otherwise it asks every partition of the service, wants all of them (coverage 1), and wants the
-/// answer within two seconds. Dropping the future cancels the call throughout the tree.
+/// By default it asks every partition of the service, requires coverage 1, and has a deadline of two
+/// seconds. Dropping the future cancels the call throughout the tree.
 #[must_use = "a call is made by awaiting it"]
 pub struct CallBuilder<'a, T> {
     client: Client,
@@ -61,51 +62,55 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
-    /// The answer is wanted within this, time in queues included.
+    /// Sets the time until the answer is needed, time in queues included.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = deadline.into();
         self
     }
 
-    /// The least coverage that makes an answer, from 0 to 1.
+    /// Sets the minimum coverage, from 0 to 1. With less, the call has no answer.
     pub fn min_coverage(mut self, min_coverage: f64) -> Self {
         self.options.min_coverage = min_coverage;
         self
     }
 
-    /// The tree's shape.
+    /// Sets the tree's shape.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.options.shape = shape;
         self
     }
 
-    /// How a partition's replica is picked; the front's own policy by default.
+    /// Sets how a replica of each partition is picked. Default: the front's own policy.
     pub fn policy(mut self, policy: ReplicaPolicy) -> Self {
         self.options.policy = Some(policy);
         self
     }
 
-    /// How nodes wait for their children.
+    /// Sets how nodes wait for their children.
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.options.waiting = waiting;
         self
     }
 
-    /// Asks replicas too of what takes unusually long: for a steadier response time, and some more work. At most
-    /// `Tuning::hedge_share` of the nodes asked are asked twice.
+    /// Asks a second replica if the first takes unusually long: steadier response times for somewhat more
+    /// work.
+    ///
+    /// At most `Tuning::hedge_share` of the nodes asked are asked twice.
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.options.hedge = hedge;
         self
     }
 
-    /// The partitions to ask; all of the service by default.
+    /// Sets the partitions to ask. Default: all of the service.
     pub fn partitions(mut self, partitions: PartitionSet) -> Self {
         self.options.partitions = Some(partitions);
         self
     }
 
-    /// How long an announced call waits for a worker that is attached to no node, from the moment it is missed; of no
-    /// meaning to others. Two seconds by default.
+    /// Sets how long an announced call waits for a worker that is attached to no node, from the moment it
+    /// is missed.
+    ///
+    /// Default: two seconds. Other calls ignore it.
     pub fn patience(mut self, patience: Duration) -> Self {
         if let Some(announced) = &mut self.options.push {
             announced.patience = patience.into();
@@ -113,15 +118,17 @@ impl<'a, T: Body> CallBuilder<'a, T> {
         self
     }
 
-    /// Has the reply say how the time was spent at each node of the tree.
+    /// Asks for a report of how each node of the tree spent its time.
     pub fn explain(mut self, explain: bool) -> Self {
         self.options.explain = explain;
         self
     }
 
-    /// Cuts every partial by key into so many slices, each with a tree of its own, that are joined at the front; for bulky
-    /// partials of an aggregation that [`is_sliceable`](treefold_operators::Aggregation::is_sliceable). They use several
-    /// relays of a place and several processors of a node at once, and a node folds one while the next is on its way.
+    /// Cuts every partial by key into this many slices, each with its own tree; the front joins them.
+    ///
+    /// Slices help with bulky partials, if the aggregation
+    /// [`is_sliceable`](treefold_operators::Aggregation::is_sliceable). They use several relays of a place
+    /// and several processors of a node at once, and a node folds one slice while the next is on its way.
     pub fn slices(mut self, slices: u32) -> Self {
         self.options.slices = slices;
         self
@@ -148,35 +155,36 @@ impl<T> fmt::Debug for CallBuilder<'_, T> {
     }
 }
 
-/// How a call went. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
+/// The outcome of a call. `asked` is the disjoint union of `contributed` and the partitions of `missing`.
 #[derive(Clone, Debug)]
 pub struct Reply<T> {
     /// The verdict: full, partial, or insufficient.
     pub status: Status,
-    /// The answer; not there when coverage is insufficient.
+    /// The answer; `None` if coverage is insufficient.
     pub value: Option<T>,
-    /// The partitions asked.
+    /// The partitions that were asked.
     pub asked: PartitionSet,
-    /// The partitions that the answer is made of.
+    /// The partitions whose data is in the answer.
     pub contributed: PartitionSet,
-    /// The others, with reasons.
+    /// The other partitions, with reasons.
     pub missing: Vec<Missing>,
-    /// True when all of the service was asked and no node declares its total ([`Service::total`](crate::Service::total)):
-    /// then [`asked`](Self::asked) is every partition that the front has ever seen, and coverage counts no others.
+    /// True if the whole service was asked and no node declares its total
+    /// ([`Service::total`](crate::Service::total)). Then [`asked`](Self::asked) holds every partition that
+    /// the front has ever seen, and coverage counts no others.
     pub total_is_guess: bool,
-    /// From the call's arrival at its front to its end.
+    /// Time from the call's arrival at its front to its end.
     pub elapsed: Duration,
-    /// How the time was spent, when asked for.
+    /// How the time was spent, if asked for.
     pub report: Option<Report>,
 }
 
 impl<T> Reply<T> {
-    /// Contributed ÷ asked partitions; 1 when none were asked.
+    /// Contributed ÷ asked partitions; 1 if none were asked.
     pub fn coverage(&self) -> f64 {
         coverage(self.contributed.len(), self.asked.len())
     }
 
-    /// The tree, with times per node, when [`explain`](CallBuilder::explain) was asked for.
+    /// The tree, with times per node, if [`explain`](CallBuilder::explain) asked for it.
     pub fn explain(&self) -> Option<&Report> {
         self.report.as_ref()
     }

@@ -1,10 +1,13 @@
-//! Clients: who makes calls.
+//! Clients: they make calls and open streams.
 //!
-//! Three ways to a cluster, one interface. A client of a [`Node`](crate::Node) in the same process speaks to its
-//! loop. A client in *front* mode ([`Client::connect`]) has a connection to one node, which makes its calls for
-//! it: lean, and the right thing for most. A client in *direct* mode runs a node of its own that holds nothing and
-//! is no member, but keeps the view, forms its trees itself and talks to their roots: one hop less, for whoever
-//! calls often.
+//! A client reaches a cluster in one of three ways, with the same interface:
+//!
+//! - A client of a [`Node`](crate::Node) in the same process talks to that node's loop.
+//! - A client in *front* mode ([`Client::connect`]) has a connection to one node, which makes its calls.
+//!   This is cheap, and the right choice for most programs.
+//! - A client in *direct* mode runs its own node. That node holds no data and is not a member, but it
+//!   follows the membership, forms the client's trees itself and talks to their roots. This saves a hop for
+//!   programs that call often.
 
 mod front;
 
@@ -36,14 +39,14 @@ use treefold_core::schedule::share::{ShareSetting, SharesReport};
 use treefold_core::status::NodeStatus;
 use treefold_operators::{Aggregation, Body, Raw};
 
-/// How long a direct client waits for a first member before it gives up.
+/// How long a direct client waits until it sees a first member before it gives up.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a status query waits for its answer.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a node may take to make something of an operator.
+/// How long a node may take to load an operator.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes calls. A clone shares the connection, or the node.
+/// Makes calls. Clones share the connection, or the node.
 #[derive(Clone, Debug)]
 pub struct Client {
     way: Way,
@@ -55,7 +58,7 @@ enum Way {
     Loop { handle: Handle, addr: Option<SocketAddr>, _owned: Option<Arc<Thread>> },
 }
 
-/// What a client is to be; see [`Client::builder`].
+/// The settings of a client; see [`Client::builder`].
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
@@ -68,13 +71,13 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Nodes to connect to, `host:port`; more with each call. In front mode they are tried in turn.
+    /// Adds nodes to connect to, `host:port`. In front mode they are tried in turn.
     pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {
         self.addrs.extend(addrs.into_iter().map(|addr| addr.to_string()));
         self
     }
 
-    /// True for direct mode; front mode is the default.
+    /// Selects direct mode if true. The default is front mode.
     pub fn direct(mut self, direct: bool) -> Self {
         self.direct = direct;
         self
@@ -86,31 +89,33 @@ impl ClientBuilder {
         self
     }
 
-    /// How a direct client behaves; of no meaning in front mode.
+    /// Sets how a direct client behaves; ignored in front mode.
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
         self
     }
 
-    /// Gives a direct client a service's aggregations, so that it can fold by itself
-    /// ([`Shape::Base`](crate::Shape)); partitions in it are of no meaning.
+    /// Gives a direct client the aggregations of a service, so that it can fold partials itself
+    /// ([`Shape::Base`](crate::Shape)). Partitions in `service` are ignored.
     pub fn service(mut self, service: Service) -> Self {
         self.services.push(service);
         self
     }
 
-    /// What makes operators of bytes, in a direct client that opens streams with such filters; of no meaning in front
+    /// Sets how a direct client loads operators from bytes, for streams with such filters; ignored in front
     /// mode.
     pub fn foreign(mut self, foreign: Arc<dyn Foreign>) -> Self {
         self.foreign = Some(foreign);
         self
     }
 
-    /// Connects. In front mode the connection is there when this returns, and made anew on demand later; in
-    /// direct mode at least one member is in sight.
+    /// Connects.
+    ///
+    /// In front mode, the connection exists when this returns; if it breaks, the next request makes a new
+    /// one. In direct mode, at least one member is in sight when this returns.
     ///
     /// # Errors
-    /// When no address answers, or the cluster is another.
+    /// If no address answers, or the cluster is another one.
     pub async fn connect(self) -> Result<Client, Error> {
         sockets::check_cluster(&self.cluster.name)?;
         if self.direct {
@@ -154,22 +159,22 @@ impl ClientBuilder {
     }
 }
 
-/// A client listens nowhere; only the generation tells it from others.
+/// The id of a client. A client does not listen anywhere, so only the generation tells it from others.
 pub(crate) fn client_id() -> NodeId {
     NodeId::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), entropy::draw())
 }
 
 impl Client {
-    /// A client of the node at `addr`, in front mode.
+    /// Connects to the node at `addr`, in front mode.
     ///
     /// # Errors
-    /// When it doesn't answer, or its cluster is another.
+    /// If the node does not answer, or is of another cluster.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub async fn connect(addr: impl ToString) -> Result<Self, Error> {
         Self::builder().at([addr.to_string()]).connect().await
     }
 
-    /// A client to be connected.
+    /// Configures a client; [`ClientBuilder::connect`] then connects it.
     pub fn builder() -> ClientBuilder {
         ClientBuilder {
             addrs: Vec::new(),
@@ -185,7 +190,7 @@ impl Client {
         Self { way: Way::Loop { handle, addr, _owned: None } }
     }
 
-    /// A call of `service/aggregation`, whose answer is a `T`.
+    /// Starts building a call of `service/aggregation` whose answer is a `T`.
     ///
     /// ```no_run
     /// # async fn example(client: treefold::Client) -> Result<(), treefold::Error> {
@@ -205,14 +210,16 @@ impl Client {
         CallBuilder::new(self.clone(), kind, params.encode())
     }
 
-    /// A call whose parameters and answer are bytes as they are.
+    /// Starts building a call whose parameters and answer are plain bytes.
     pub fn call_raw(&self, kind: &str, params: Bytes) -> CallBuilder<'static, Raw> {
         CallBuilder::new(self.clone(), kind, Ok(params))
     }
 
-    /// Announces a request of an application whose workers push ([`crate::push`]): a call of
-    /// `application/aggregation` whose locals are what these workers push for `request`, a number that names one request,
-    /// once. The client's front must accept the application.
+    /// Announces a request of an application whose workers push ([`crate::push`]).
+    ///
+    /// The result is a call of `application/aggregation` whose local partials are the pieces that these
+    /// workers push for `request`. The number must not be used for another request. The client's front must
+    /// serve the application.
     pub fn announce(
         &self,
         kind: &str,
@@ -223,7 +230,8 @@ impl Client {
         self.call_raw(kind, params.into()).announced(request, workers)
     }
 
-    /// A call of an aggregation that is known here, too: its `finish` is applied to the answer.
+    /// Starts building a call of an aggregation that this program knows too: its `finish` is applied to the
+    /// answer.
     pub fn aggregate<'a, A: Aggregation>(
         &self,
         aggregation: &'a A,
@@ -234,8 +242,10 @@ impl Client {
             .finish_with(move |partial| aggregation.finish(partial, params))
     }
 
-    /// A stream to the endpoints of a service, with this client as its front-end. It takes a client with a loop of its
-    /// own: one of a [`Node`](crate::Node), or in direct mode.
+    /// Starts building a stream to the endpoints of a service, with this client as the front-end.
+    ///
+    /// Only a client that runs a node loop can open it: a client of a [`Node`](crate::Node), or one in
+    /// direct mode.
     pub fn stream(&self, service: &str) -> StreamBuilder {
         let handle = match &self.way {
             Way::Front(_) => None,
@@ -244,10 +254,10 @@ impl Client {
         StreamBuilder::new(handle, service)
     }
 
-    /// What the front sees of itself and of its cluster; in direct mode, what the client sees.
+    /// The front's view of itself and of its cluster; in direct mode, the client's own view.
     ///
     /// # Errors
-    /// When the connection breaks and can't be made again, or the answer doesn't come.
+    /// If the connection breaks and cannot be made again, or no answer comes in time.
     pub async fn status(&self) -> Result<NodeStatus, Error> {
         answered_within(STATUS_TIMEOUT, async {
             match &self.way {
@@ -258,21 +268,24 @@ impl Client {
         .await
     }
 
-    /// Gives the node that this client talks to an operator, to be used by name
-    /// ([`filter_name`](crate::foreign::filter_name)) in streams: in direct mode that is the client itself. It is
-    /// ready for use there when this returns; other nodes of a stream get it as they need it.
+    /// Sends an operator to the node that this client talks to, in direct mode to the client itself.
+    ///
+    /// When this returns, streams can use the operator there by its name
+    /// ([`filter_name`](crate::foreign::filter_name)). The other nodes of a stream fetch it when they need
+    /// it.
     ///
     /// # Errors
-    /// When it is no operator, or the node has no room, or takes none.
+    /// If the bytes are not an operator, or the node has no room for it or accepts no operators.
     pub async fn operator_push(&self, bytes: impl Into<Bytes>) -> Result<OperatorStatus, Error> {
         let mut kept = self.ask_operators(Some(bytes.into())).await?;
-        kept.pop().ok_or_else(|| Error::Operator { problem: "the node does not say that it has it".into() })
+        kept.pop()
+            .ok_or_else(|| Error::Operator { problem: "the node does not confirm that it has it".into() })
     }
 
-    /// The operators that the node has been sent.
+    /// Lists the operators that the node has been sent.
     ///
     /// # Errors
-    /// When the connection breaks and can't be made again, or the answer doesn't come.
+    /// If the connection breaks and cannot be made again, or no answer comes in time.
     pub async fn operators(&self) -> Result<Vec<OperatorStatus>, Error> {
         self.ask_operators(None).await
     }
@@ -288,20 +301,24 @@ impl Client {
         .await
     }
 
-    /// What each application is to have of the node that this client talks to, and what it has had; in direct mode that
-    /// is the client itself.
+    /// Each application's configured share of the node that this client talks to, and its use so far.
+    ///
+    /// In direct mode, that node is the client itself.
     ///
     /// # Errors
-    /// When the connection breaks and can't be made again, or the answer doesn't come.
+    /// If the connection breaks and cannot be made again, or no answer comes in time.
     pub async fn shares(&self) -> Result<SharesReport, Error> {
         self.ask_shares(Vec::new()).await
     }
 
-    /// Sets shares at the node that this client talks to, until it is set otherwise or ends: all of them, from the next
-    /// job on, or none.
+    /// Sets shares at the node that this client talks to, from the next job on, until they are set again or
+    /// the node ends.
+    ///
+    /// Either all of them are set, or none.
     ///
     /// # Errors
-    /// When one of them can't be; then all are as they were. And when the answer doesn't come: then it is not known.
+    /// If one of the shares is invalid; then none has changed. If no answer comes, it is unknown whether
+    /// they changed.
     pub async fn set_shares(
         &self,
         settings: impl IntoIterator<Item = ShareSetting>,
@@ -320,7 +337,8 @@ impl Client {
         .await
     }
 
-    /// The node that makes the calls; `None` in direct mode, and in front mode while there is no connection.
+    /// The address of the node that makes the calls. `None` in direct mode, and in front mode while not
+    /// connected.
     pub fn front(&self) -> Option<SocketAddr> {
         match &self.way {
             Way::Front(front) => front.addr(),

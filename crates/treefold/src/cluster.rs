@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 /// How long the nodes have until all know each other.
 const MEETING_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an ended node's nodes have to finish what is open.
+/// How long nodes may finish open work when their cluster is shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// How long a node's port may stay taken after its end.
+/// How long a restarting node tries to listen on its old port, which may stay taken for a while after its
+/// end.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause between two attempts to have it.
+/// Pause between two of these attempts.
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
 type Configure = dyn Fn(usize, NodeBuilder) -> NodeBuilder + Send + Sync;
 
-/// What an embedded cluster is to be; see [`Cluster::embedded`].
+/// The settings of an embedded cluster; see [`Cluster::embedded`].
 #[must_use]
 pub struct ClusterBuilder {
     size: usize,
@@ -28,19 +29,19 @@ pub struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// The services of each node, by its place in the cluster from 0. Asked again when a node restarts.
+    /// Sets the services of each node, by the node's index from 0. Called again when a node restarts.
     pub fn service(mut self, services: impl Fn(usize) -> Vec<Service> + Send + Sync + 'static) -> Self {
         self.services = Arc::new(services);
         self
     }
 
-    /// How many jobs each node runs at a time.
+    /// Sets how many jobs each node runs at a time.
     pub fn processors(mut self, processors: u32) -> Self {
         self.processors = Some(processors);
         self
     }
 
-    /// Anything else a node's builder can set, by its place in the cluster.
+    /// Sets anything else that a node's builder can set, by the node's index.
     pub fn configure(
         mut self,
         configure: impl Fn(usize, NodeBuilder) -> NodeBuilder + Send + Sync + 'static,
@@ -49,10 +50,10 @@ impl ClusterBuilder {
         self
     }
 
-    /// Starts the nodes; returns once all know each other.
+    /// Starts the nodes; returns when all know each other.
     ///
     /// # Errors
-    /// When a node can't be started, or they don't find each other within half a minute.
+    /// If a node cannot be started, or the nodes do not find each other within 30 s.
     pub async fn start(self) -> Result<Cluster, StartError> {
         let mut cluster = Cluster { plan: self, nodes: Vec::new() };
         for at in 0..cluster.plan.size {
@@ -75,14 +76,14 @@ impl ClusterBuilder {
     }
 }
 
-/// Nodes in one process that form a cluster. Dropping it ends them all at once.
+/// Nodes in one process that form a cluster. Dropping it ends all of them at once.
 pub struct Cluster {
     plan: ClusterBuilder,
     nodes: Vec<Node>,
 }
 
 impl Cluster {
-    /// A cluster of `nodes` nodes to be started.
+    /// Configures a cluster of `nodes` nodes; [`ClusterBuilder::start`] then starts it.
     pub fn embedded(nodes: usize) -> ClusterBuilder {
         ClusterBuilder {
             size: nodes,
@@ -92,31 +93,31 @@ impl Cluster {
         }
     }
 
-    /// Its nodes; a killed one keeps its place.
+    /// The nodes, in order. A killed node keeps its index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// A client of node `at`, by no socket.
+    /// A client of node `at` that needs no socket.
     ///
     /// # Panics
-    /// When there are not that many nodes.
+    /// If `at` is not the index of a node.
     pub fn client(&self, at: usize) -> Client {
         self.nodes[at].client()
     }
 
-    /// A client in front mode, connected to the first node that answers.
+    /// Connects a client in front mode to the first node that answers.
     ///
     /// # Errors
-    /// When none answers.
+    /// If no node answers.
     pub async fn connect(&self) -> Result<Client, Error> {
         self.client_builder().connect().await
     }
 
-    /// A client in direct mode.
+    /// Connects a client in direct mode.
     ///
     /// # Errors
-    /// When no node answers.
+    /// If no node answers.
     pub async fn connect_direct(&self) -> Result<Client, Error> {
         self.client_builder().direct(true).connect().await
     }
@@ -128,19 +129,20 @@ impl Cluster {
     /// Ends node `at` as `kill -9` would.
     ///
     /// # Panics
-    /// When there are not that many nodes.
+    /// If `at` is not the index of a node.
     pub fn kill(&self, at: usize) {
         self.nodes[at].abort();
     }
 
-    /// Starts node `at` again, at its old address and with another generation; returns once every other living
-    /// node has it in sight, and it them.
+    /// Starts node `at` again, at its old address and with a new generation.
+    ///
+    /// Returns when this node and every other living node see each other.
     ///
     /// # Errors
-    /// When it can't be started, or they don't find each other within half a minute.
+    /// If the node cannot be started, or the nodes do not find each other within 30 s.
     ///
     /// # Panics
-    /// When there are not that many nodes.
+    /// If `at` is not the index of a node.
     pub async fn restart(&mut self, at: usize) -> Result<(), StartError> {
         let addr = self.nodes[at].addr();
         self.kill(at);
@@ -157,17 +159,17 @@ impl Cluster {
         self.meet().await
     }
 
-    /// Ends all nodes in order, side by side.
+    /// Shuts all nodes down in order, concurrently.
     pub async fn shutdown(self) {
         let leaving: Vec<_> =
             self.nodes.into_iter().map(|node| tokio::spawn(node.shutdown(SHUTDOWN_GRACE))).collect();
         for left in leaving {
-            // A node whose end panicked has ended as well.
+            // A node whose shutdown panicked has ended as well.
             let _ = left.await;
         }
     }
 
-    /// A living node to find the others by; none for the first.
+    /// The address of a living node through which node `at` finds the others. The first node has none.
     fn seed_for(&self, at: usize) -> Option<String> {
         let others = self.nodes.iter().enumerate().filter(|&(other, node)| other != at && node.is_running());
         others.map(|(_, node)| node.addr().to_string()).next()

@@ -1,9 +1,9 @@
-//! Endpoints: what takes a stream's packets on a node, and sends others up.
+//! Endpoints: they receive a stream's packets on a node, and send packets up.
 //!
-//! An [`Endpoint`] is called on its node's loop, with everything it is told, and answers there and then: the leanest
-//! way, for those who need microseconds. Whoever would rather wait than be called takes [`accept`]: its endpoints hand
-//! out [`EndpointStream`]s, with `recv` and `send`, for any task or thread (`accepted`), and with forms that block,
-//! for threads that know no runtime (`blocking`).
+//! There are two interfaces. An [`Endpoint`] is a callback: the node's loop calls it for every event, and
+//! it answers at once. This has the least overhead, for endpoints that need microseconds. With [`accept`],
+//! the endpoints are [`EndpointStream`]s instead, with `recv` and `send` for any task or thread
+//! (`accepted`), and with blocking forms for threads without a runtime (`blocking`).
 
 mod accepted;
 mod blocking;
@@ -16,72 +16,72 @@ use bytes::Bytes;
 use std::sync::Arc;
 use treefold_core::stream::{PACKET_BYTES, StreamError, StreamId, StreamSpec};
 
-/// So many packets that an endpoint has taken are told core at once, however small they are.
+/// The loop tells core after this many taken packets at the latest, however small they are.
 const UNTOLD_PACKETS_MAX: u32 = 32;
 
 /// A packet from the front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The tag it was sent with.
+    /// The tag that the front-end sent it with.
     pub tag: u64,
-    /// What it says.
+    /// The packet's content.
     pub payload: Bytes,
-    /// The front-end's count of its packets.
+    /// Sequence number at the front-end.
     pub(crate) sequence: u64,
 }
 
-/// Whether an endpoint is through with a packet when its handler returns.
+/// Whether an endpoint has finished with a packet when its handler returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// It is.
+    /// It has finished.
     Now,
-    /// It will be said later; until then it counts against the front-end's window.
+    /// It will acknowledge the packet later; until then the packet counts against the front-end's window.
     Later,
 }
 
-/// One endpoint's part in one stream, called on its node's loop: it must not block.
+/// One endpoint's part in one stream. It is called on its node's loop, so it must not block.
 pub trait Endpoint: 'static {
-    /// The stream is open.
+    /// Called when the stream is open.
     fn opened(&mut self, outlet: &mut Outlet<'_>) {
         let _ = outlet;
     }
 
-    /// A packet has come.
+    /// Called for each packet from the front-end.
     fn packet(&mut self, outlet: &mut Outlet<'_>, packet: Packet) -> Took;
 
-    /// There is room again, after a [`Outlet::send`] was refused.
+    /// Called when there is room again, after [`Outlet::send`] failed for lack of it.
     fn room(&mut self, outlet: &mut Outlet<'_>) {
         let _ = outlet;
     }
 
-    /// The front-end's user has taken `bytes` of what was sent; [`Outlet`] keeps count.
+    /// Called when the front-end's user has taken `bytes` of the packets sent up; [`Outlet`] keeps count.
     fn settled(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// The stream is over.
+    /// Called when the stream is over.
     fn closed(&mut self, reason: &StreamError) {
         let _ = reason;
     }
 }
 
-/// What is known of a stream when it is opened to an endpoint.
+/// A newly opened stream, as its endpoint sees it.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// The stream.
+    /// The stream's id.
     pub stream: StreamId,
-    /// Which of the service's endpoints.
+    /// The number of this endpoint in its service.
     pub endpoint: u32,
-    /// What the stream is; its `params` are for the endpoints.
+    /// The stream's specification; its `params` are for the endpoints.
     pub spec: Arc<StreamSpec<Bytes>>,
-    /// Bytes that may be on their way up.
+    /// Bytes that this endpoint may have in flight upwards.
     pub window_bytes: u64,
     pub(crate) handle: Handle,
 }
 
-/// Makes a service's endpoints, one per stream and endpoint.
+/// Makes a service's endpoints, one per stream and endpoint number.
 pub trait EndpointKind: Send + Sync + 'static {
-    /// The endpoint of one stream.
+    /// Makes the endpoint for one stream.
     fn open(&self, opening: &Opening) -> Box<dyn Endpoint>;
 }
 
@@ -106,21 +106,23 @@ pub struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// True when a packet would be taken now.
+    /// Returns true if a packet would be accepted now.
     pub fn has_room(&self) -> bool {
         *self.in_flight_bytes < self.window_bytes
     }
 
-    /// Sends a packet up, into the wave after the last of this endpoint. One that is longer than `payload_bytes_max`
-    /// is not sent: its wave says that the endpoint is missing, and why.
+    /// Sends a packet up, into the wave after the last one of this endpoint.
+    ///
+    /// A packet longer than `payload_bytes_max` is not sent: its wave lists the endpoint as missing, with
+    /// this reason.
     ///
     /// # Errors
-    /// The payload, when the window is full; [`Endpoint::room`] says when to try again.
+    /// Returns the payload if the window is full; [`Endpoint::room`] is called when there is room again.
     pub fn send(&mut self, payload: Bytes) -> Result<(), Bytes> {
         self.push(None, payload)
     }
 
-    /// Sends a packet up into the wave of `tag`: the answer to a packet with this tag, for one.
+    /// Sends a packet up into the wave of `tag`, for instance as the answer to a packet with this tag.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -138,14 +140,16 @@ impl Outlet<'_> {
         Ok(())
     }
 
-    /// Takes the endpoint out of this stream, after what it has sent: it is called no more, and waves say that it is
-    /// missing, and why, until its front-end gives it its place again.
+    /// Takes the endpoint out of this stream, after the packets that it has sent.
+    ///
+    /// The endpoint is called no more, and waves list it as missing with the reason `why`, until the
+    /// stream's front-end seats it again.
     pub fn leave(&mut self, why: impl Into<Arc<str>>) {
         *self.left = Some(why.into());
     }
 }
 
-/// Packets that an endpoint has taken and core has not been told of.
+/// Packets that an endpoint has taken and that core does not know of yet.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     packets: u32,
@@ -153,7 +157,7 @@ pub(crate) struct Untold {
 }
 
 impl Untold {
-    /// One more; true when it is time to tell.
+    /// Counts one more packet. Returns true when it is time to tell core.
     pub(crate) fn note(&mut self, bytes: u64, window_bytes: u64) -> bool {
         self.packets += 1;
         self.bytes += PACKET_BYTES as u64 + bytes;

@@ -1,7 +1,7 @@
-//! What can go wrong for whoever starts a node, makes a call, or reads a recording.
+//! Errors of starting a node, making a call, and reading a recording.
 //!
-//! A call that ends below full coverage is no error: its [`Reply`](crate::Reply) says what is missing and why.
-//! Errors are for calls that have no outcome at all.
+//! A call that ends below full coverage is not an error: its [`Reply`](crate::Reply) lists the missing
+//! partitions with reasons. Errors are for calls without any outcome.
 
 use std::io;
 use std::sync::Arc;
@@ -16,77 +16,80 @@ use treefold_operators::{BodyError, OperatorError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No connection could be made. Nothing was asked.
+    /// No connection could be made. No node was asked.
     #[error("can't connect to {addr}: {source}")]
     Connect {
-        /// Where to.
+        /// The address tried.
         addr: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Who answered there doesn't speak with us. Nothing was asked.
+    /// The process that answered refused the handshake. No node was asked.
     #[error("{addr} refused the handshake: {problem}")]
     Handshake {
-        /// Who.
+        /// The address of that process.
         addr: String,
-        /// What it says.
+        /// The reason that it gave.
         problem: String,
     },
-    /// The connection broke while the call was open. It may or may not have been carried out.
-    #[error("the connection to the front broke before the answer was there")]
+    /// The connection broke while the call was open. The call may or may not have been carried out.
+    #[error("the connection to the front broke before the answer arrived")]
     Lost,
-    /// The front gave no answer, long after the call's deadline. It may or may not have been carried out.
+    /// The front gave no answer, long after the call's deadline. The call may or may not have been carried
+    /// out.
     #[error("the front gave no answer within {waited:?}")]
     FrontSilent {
-        /// The deadline, and the patience beyond it.
+        /// The deadline, and the extra time allowed beyond it.
         waited: Duration,
     },
     /// The front turned the call away. No partition was asked.
     #[error(transparent)]
     Rejected(#[from] CallError),
-    /// The front's reply says one thing in one place and another elsewhere, as a status of full beside missing
-    /// partitions. The call was carried out, but nothing of the reply can be trusted.
+    /// Two parts of the front's reply contradict each other, for instance a full status beside missing
+    /// partitions. The call was carried out, but the reply cannot be trusted.
     #[error("the front's reply contradicts itself: {problem}")]
     Contradiction {
-        /// What contradicts what.
+        /// The two statements that contradict each other.
         problem: String,
     },
-    /// The parameters could not be written (nothing was asked), or the answer is not of the type asked for.
+    /// The parameters could not be encoded (then no node was asked), or the answer does not decode as the
+    /// type asked for.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// The aggregation's `finish` failed on the answer.
     #[error("finish: {0}")]
     Finish(OperatorError),
-    /// No member of the cluster came into sight in time. Nothing was asked.
+    /// No member of the cluster came into sight in time. No node was asked.
     #[error("no member of the cluster answered within {waited:?}")]
     NoMembers {
-        /// How long that was.
+        /// How long the client waited.
         waited: Duration,
     },
     /// The stream could not be opened, or is over.
     #[error(transparent)]
     Stream(StreamError),
-    /// A stream's front-end is the root of its tree, and this client only passes on what it wants to a node.
-    #[error("streams need a client with a loop of its own: one in direct mode, or that of a node")]
+    /// A stream's front-end is the root of its tree, but this client has no node loop: it passes its
+    /// requests on to a node.
+    #[error("this client can't open streams; use one in direct mode, or the client of a node")]
     NoLoop,
-    /// A packet is longer than anything that is sent may be. Nothing was sent.
+    /// A packet is longer than `payload_bytes_max`. It was not sent.
     #[error("the packet has {bytes} bytes; allowed: at most {bytes_max} (payload_bytes_max)")]
     PacketTooLarge {
         /// Its length.
         bytes: usize,
-        /// The most there may be.
+        /// The most that is allowed.
         bytes_max: usize,
     },
-    /// The operator was not taken.
-    #[error("the operator was not taken: {problem}")]
+    /// The node did not accept the operator.
+    #[error("the node did not accept the operator: {problem}")]
     Operator {
-        /// What the node says of it.
+        /// The reason that the node gave.
         problem: Arc<str>,
     },
-    /// Shares were not set; all are as they were.
+    /// The shares were not set; all are unchanged.
     #[error("no shares were set: {problem}")]
     Shares {
-        /// What the node says of them.
+        /// The reason that the node gave.
         problem: Arc<str>,
     },
     /// The node, the client or the stream has been shut down.
@@ -97,24 +100,24 @@ pub enum Error {
     Start(#[from] StartError),
 }
 
-/// Why a node could not be started. Nothing of it is left.
+/// Why a node could not be started. Nothing of the attempt is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// An address names nothing.
-    #[error("the address {given:?}: {source}")]
+    /// An address could not be resolved.
+    #[error("can't resolve the address {given:?}: {source}")]
     Address {
-        /// What was given.
+        /// The address as given.
         given: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The address can't be listened at, with TCP or with UDP.
+    /// The node cannot listen at the address, with TCP or with UDP.
     #[error("can't listen at {addr}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         addr: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The cluster's name is too long.
@@ -122,18 +125,18 @@ pub enum StartError {
     Cluster {
         /// Its length.
         bytes: usize,
-        /// The most there may be.
+        /// The most that is allowed.
         bytes_max: usize,
     },
-    /// A service makes no sense.
+    /// A service is invalid.
     #[error("service {service:?}: {problem}")]
     Service {
-        /// Which.
+        /// The service's name.
         service: String,
-        /// What about it.
+        /// Why it is invalid.
         problem: String,
     },
-    /// The cluster has another total of a service than the node.
+    /// The node declares another total for a service than the cluster.
     #[error(
         "service {service:?}: this node's total is {claim}, that of the cluster, as {seed} knows it, is {agreed}; \
          give this node the cluster's total, or stop the nodes that have another first"
@@ -141,46 +144,48 @@ pub enum StartError {
     Total {
         /// The service.
         service: String,
-        /// What the node says.
+        /// The total that this node declares.
         claim: AgreedTotal,
-        /// What the members agree on.
+        /// The total that the members agree on.
         agreed: AgreedTotal,
         /// The member that was asked.
         seed: String,
     },
-    /// A relay holds nothing: its partitions and endpoints would be asked as its folds are.
-    #[error("a relay holds nothing, and this one was given partitions of {service}")]
+    /// A relay was given partitions or endpoints. A relay must hold none, because callers would ask for
+    /// them as they ask for its folds.
+    #[error("a relay holds no partitions, but this one was given partitions of {service}")]
     RelayHolds {
-        /// A service of which it was.
+        /// The service with partitions here.
+        /// The service.
         service: String,
     },
-    /// What the node would tell of itself is beyond what others take.
+    /// The node's card exceeds the limits of what other members accept.
     #[error("the node's card: {0}")]
     Card(#[source] CardError),
-    /// The recording could not be begun.
+    /// The recording could not be started.
     #[error("can't record to {path}: {source}")]
     Record {
-        /// Where to.
+        /// The recording's path.
         path: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The node's thread or its event loop could not be made.
+    /// The node's thread or its event loop could not be created.
     #[error("can't start the node's loop: {0}")]
     Loop(#[source] io::Error),
     /// The nodes of an embedded cluster did not find each other in time.
     #[error("{known} of {wanted} nodes in sight after {waited:?}")]
     NotMet {
-        /// Nodes in sight of the node that sees least, itself included.
+        /// Nodes in sight of the node that sees fewest, itself included.
         known: usize,
-        /// Nodes there are.
+        /// Nodes in the cluster.
         wanted: usize,
-        /// How long they had.
+        /// How long they had to find each other.
         waited: Duration,
     },
 }
 
-/// `error` again, for one more who waits for it.
+/// Copies `error` for another caller that waits for it.
 pub(crate) fn copy_of(error: &Error) -> Error {
     let again = |source: &io::Error| io::Error::new(source.kind(), source.to_string());
     match error {

@@ -1,4 +1,4 @@
-//! A stream's filters at this node: found by name, run, and their panics caught.
+//! A stream's filters at this node: finds them by name, runs them, and catches their panics.
 
 use crate::foreign::Sent;
 use crate::job::{failed, panicked, text_of};
@@ -14,24 +14,25 @@ use treefold_core::stream::{OperatorId, StreamSpec};
 use treefold_operators::filter::{Descent, Piece, Wave};
 use treefold_operators::{Filter, FilterKind, OperatorError, Placement};
 
-/// One stream's filters: one for each way, or one for both.
+/// One stream's filters: one for each direction, or one for both.
 pub(crate) struct Filters {
     up: Option<Box<dyn Filter>>,
-    /// `None` where the up-filter does this, too.
+    /// `None` if there is no down-filter, or the up-filter handles this direction too.
     down: Option<Box<dyn Filter>>,
-    /// What they are made of, if it was sent: as long as they are in use it stays on the node's shelf.
+    /// The sent operators that the filters are made of. An operator stays on the node's shelf while it is
+    /// in use.
     _made_of: [Option<Arc<Sent>>; 2],
 }
 
-/// What the up-filter is to hear before its next wave.
+/// Changes among the up-filter's sources, which it is told before its next wave.
 pub(crate) enum News {
-    /// Somebody sends to it from now on.
+    /// A new source sends to the filter from now on.
     Joined(Source),
-    /// Others come in a source's place.
+    /// Other sources replace this one.
     Replaced(Source, Vec<Source>),
 }
 
-/// The kinds that a stream's filters are of.
+/// The kinds of a stream's filters.
 pub(crate) struct Kinds {
     up: Option<Kind>,
     down: Option<Kind>,
@@ -43,16 +44,17 @@ struct Kind {
     sent: Option<Arc<Sent>>,
 }
 
-/// Why a filter's kind is not known.
+/// Why a filter's kind cannot be found.
 pub(crate) enum Unresolved {
-    /// It would be made of an operator that is not here.
+    /// It is made of an operator that this node lacks.
     Lacking(OperatorId),
-    /// Nobody knows what is meant.
+    /// No filter has that name, or the name is malformed.
     Unknown(Arc<str>),
 }
 
 impl Kinds {
-    /// Finds them by name: among those that were sent, those of the node's services, and those that every node has.
+    /// Finds both kinds by name: first among sent operators, then in the node's services, then among the
+    /// built-in ones.
     pub(crate) fn resolve(
         registry: &Registry,
         spec: &StreamSpec<Bytes>,
@@ -78,15 +80,15 @@ impl Kinds {
         Ok(Self { up, down })
     }
 
-    /// True when somebody else wrote one of them.
+    /// Returns true if at least one of them is an operator that was sent.
     pub(crate) fn are_sent(&self) -> bool {
         [&self.up, &self.down].into_iter().flatten().any(|kind| kind.sent.is_some())
     }
 
-    /// Makes a stream's filters, and says where they run.
+    /// Makes a stream's filters, and returns where they run.
     ///
     /// # Errors
-    /// When one won't have its parameters.
+    /// If a filter rejects its parameters.
     pub(crate) fn open(self, params: &Bytes) -> Result<(Filters, KindPlacement), Arc<str>> {
         let (up, up_place) = open_one(self.up.as_ref(), params)?;
         let (down, down_place) = open_one(self.down.as_ref(), params)?;
@@ -96,14 +98,15 @@ impl Kinds {
 }
 
 impl Filters {
-    /// Does one piece of work. A panic is that work's error; what the filter remembered is not to be trusted then.
+    /// Runs one piece of work. A panic becomes the error of that work; the filter's state may then be
+    /// inconsistent.
     pub(crate) fn run(
         &mut self,
         tag: u64,
         work: FilterWork<Bytes>,
         message_bytes_max: usize,
     ) -> Result<Filtered<Bytes>, JobError> {
-        // Nothing of ours is shared with a filter but what it is given, and that is dropped with the panic.
+        // A filter shares only its input with this node, and the panic drops that.
         match catch_unwind(AssertUnwindSafe(|| self.work(tag, work))) {
             Ok(Ok(filtered)) => Ok(filtered),
             Ok(Err(error)) => Err(failed(&error, message_bytes_max)),
@@ -131,11 +134,11 @@ impl Filters {
         Ok(Filtered { packets, holds_from })
     }
 
-    /// Tells the up-filter what has happened.
+    /// Tells the up-filter about changes among its sources.
     pub(crate) fn tell(&mut self, news: impl IntoIterator<Item = News>) {
         let Some(filter) = &mut self.up else { return };
         for it in news {
-            // One that panics here loses what it remembers of the source, and shows it with the next wave.
+            // A filter that panics here may lose its state for the source; the next wave shows it.
             let _ = catch_unwind(AssertUnwindSafe(|| match it {
                 News::Joined(source) => filter.joined(source),
                 News::Replaced(lost, heirs) => filter.replaced(lost, &heirs),
@@ -169,7 +172,7 @@ fn slower_of(a: KindPlacement, b: KindPlacement) -> KindPlacement {
     }
 }
 
-/// This machine's clock in ns since 1970; 0 before that.
+/// This machine's clock in ns since 1970; 0 for times before 1970.
 fn clock_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

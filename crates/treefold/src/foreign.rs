@@ -1,13 +1,13 @@
-//! Operators that a node was not built with: what makes something of the bytes that it is sent.
+//! Operators that a node was not built with: makes an operator of bytes that the node was sent.
 //!
-//! A stream names such an operator by the SHA-256 of its bytes, `wasm:` and 64 hexadecimal digits
-//! ([`filter_name`]). Whoever has given the bytes to a node ([`Client::operator_push`](crate::Client::operator_push))
-//! need not care how they come to all others: a node that lacks them asks its parent in the stream's tree, as
-//! [`treefold_core::stream::operator`] says.
+//! A stream names such an operator by the SHA-256 of its bytes: `wasm:` and 64 hexadecimal digits
+//! ([`filter_name`]). A user gives the bytes to one node
+//! ([`Client::operator_push`](crate::Client::operator_push)); the others fetch them on demand: a node that
+//! lacks them asks its parent in the stream's tree, see [`treefold_core::stream::operator`].
 //!
-//! What the bytes are is a [`Foreign`]'s business, of which a node has at most one
-//! ([`NodeBuilder::foreign`](crate::NodeBuilder::foreign)): WebAssembly, in the `treefold` command. A node without one
-//! can't open such a filter, and says so.
+//! A [`Foreign`] knows the format of the bytes. A node has at most one
+//! ([`NodeBuilder::foreign`](crate::NodeBuilder::foreign)); in the `treefold` command it loads WebAssembly.
+//! A node without one cannot open such a filter, and reports that.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -19,26 +19,26 @@ use treefold_operators::{FilterKind, OperatorError};
 pub use treefold_core::message::OperatorStatus;
 pub use treefold_core::stream::OperatorId;
 
-/// What the name of a filter that was sent begins with.
+/// Prefix of the name of a filter that was sent.
 pub const NAME_PREFIX: &str = "wasm:";
 
 /// Makes operators of bytes.
 pub trait Foreign: Send + Sync + 'static {
-    /// Makes an operator of these bytes. It may take the time of a compiler: it runs on a worker.
+    /// Makes an operator of these bytes. This may take as long as a compiler: it runs on a worker thread.
     ///
     /// # Errors
-    /// When they are none; whoever sent them is told why.
+    /// If the bytes are not an operator. The sender is given the error.
     fn load(&self, bytes: &Bytes) -> Result<Loaded, OperatorError>;
 }
 
 /// An operator that was made of bytes.
 #[derive(Clone)]
 pub struct Loaded {
-    /// What it is, for people.
+    /// The kind of operator, for people.
     pub kind: &'static str,
-    /// Bytes that it takes here besides those it was sent as: compiled, for one.
+    /// Bytes held here besides those that were sent, for instance compiled code.
     pub made_bytes: usize,
-    /// The filter that it is.
+    /// The operator as a filter.
     pub filter: Arc<dyn FilterKind>,
 }
 
@@ -48,28 +48,29 @@ impl fmt::Debug for Loaded {
     }
 }
 
-/// What these bytes are called.
+/// The id of the operator with these bytes.
 pub fn id_of(bytes: &[u8]) -> OperatorId {
     OperatorId(Sha256::digest(bytes).into())
 }
 
-/// How streams name the filter that an operator is.
+/// The name by which streams use an operator as a filter.
 pub fn filter_name(id: OperatorId) -> String {
     format!("{NAME_PREFIX}{id}")
 }
 
-/// The operator that a filter's name names; `None` for a filter that is no such.
+/// The operator that a filter's name stands for; `None` if the name has no [`NAME_PREFIX`].
 ///
 /// # Errors
-/// When it names none by its form.
+/// If the prefix is not followed by a valid id.
 pub(crate) fn named(filter: &str) -> Option<Result<OperatorId, Arc<str>>> {
     let digits = filter.strip_prefix(NAME_PREFIX)?;
-    let form =
-        || format!("{filter:?}: after {NAME_PREFIX:?} come 64 hexadecimal digits, the SHA-256 of the bytes");
+    let form = || {
+        format!("{filter:?}: expected {NAME_PREFIX:?} and 64 hexadecimal digits, the SHA-256 of the bytes")
+    };
     Some(OperatorId::parse(digits).ok_or_else(|| form().into()))
 }
 
-/// An operator on a node's shelf. Whoever has a clone of the `Arc` uses it.
+/// An operator on a node's shelf. Users of the operator hold clones of the `Arc`.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) id: OperatorId,
@@ -78,34 +79,34 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Bytes that it takes here.
+    /// Bytes that it occupies here.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len() + self.loaded.made_bytes
     }
 }
 
-/// Bytes to be made an operator of, by a worker.
+/// Bytes that a worker makes into an operator.
 pub(crate) struct Loading {
     pub(crate) ticket: u64,
     pub(crate) foreign: Arc<dyn Foreign>,
-    /// What they are said to be; `None` when nobody has said it yet.
+    /// The id that the bytes must have; `None` if no id was given with them.
     pub(crate) expected: Option<OperatorId>,
     pub(crate) bytes: Bytes,
 }
 
 impl Loading {
-    /// Makes the operator; what goes wrong in the making costs nobody else anything.
+    /// Makes the operator. A panic of the loader becomes an error.
     pub(crate) fn load(&self) -> Result<Arc<Sent>, Arc<str>> {
         let id = id_of(&self.bytes);
         if let Some(expected) = self.expected
             && expected != id
         {
-            return Err(format!("what came as the operator {expected} is {id}").into());
+            return Err(format!("the bytes received for operator {expected} are of {id}").into());
         }
         match catch_unwind(AssertUnwindSafe(|| self.foreign.load(&self.bytes))) {
             Ok(Ok(loaded)) => Ok(Arc::new(Sent { id, bytes: self.bytes.clone(), loaded })),
             Ok(Err(error)) => Err(format!("the operator {id}: {error}").into()),
-            Err(_) => Err(format!("the operator {id}: whatever makes something of it panicked").into()),
+            Err(_) => Err(format!("the operator {id}: its loader panicked").into()),
         }
     }
 }
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_hash_of_what_it_names() {
+    fn filter_name_is_hash_of_operator_bytes() {
         let id = id_of(b"");
         let name = filter_name(id);
         assert_eq!(name, "wasm:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

@@ -1,10 +1,10 @@
-//! Middleware for services whose data is split over machines: **one call reaches every partition, the partial
-//! answers are folded together on their way up a tree, and the caller has its answer by the deadline, with an
-//! honest count of who contributed.**
+//! Middleware for services whose data is split over machines: **one call reaches every partition, a tree of
+//! nodes folds the partial answers on their way up, and the caller gets its answer by the deadline, with an
+//! exact list of the partitions that contributed.**
 //!
-//! A service is a *local* (what one partition gives) and a *reduce* (two partials into one). Everything else is
-//! not the author's business: which replica, which tree, who waits how long for whom, what happens when a node
-//! dies in the middle.
+//! A service is a *local* (computes one partition's partial answer) and a *reduce* (merges two partials
+//! into one). Treefold decides everything else: which replica to ask, which tree to form, how long each
+//! node waits for its children, and how to go on when a node dies in the middle of a call.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,25 +1,28 @@
-//! What becomes of memory that was freed.
+//! Keeps freed memory in the process.
 //!
-//! A large partial lives for milliseconds, and the next of its size comes right after it. The GNU C library gives a
-//! large block back to the kernel as soon as it is free, and for the next one the kernel has to find and clear every
-//! page anew: for vectors that are summed, that takes as long as the sum.
+//! A large partial lives for milliseconds, and the next one of its size follows at once. The GNU C library
+//! returns a large block to the kernel as soon as it is freed. For the next block, the kernel must find and
+//! clear every page again. For vectors that are summed, this takes as long as the sum.
 
-/// Lets this process keep freed memory for what comes next: up to `bytes_max` bytes at the end of its heap, and blocks of
-/// up to 32 MiB are taken from there. False where there is no such setting: it is the GNU C library's.
+/// Lets this process keep freed memory for later use: up to `bytes_max` bytes at the end of its heap.
 ///
-/// It is the program's to decide, so the library never does. `treefold node` keeps as much as a node may hold anyway
-/// ([`Limits::held_bytes_max`](crate::Limits::held_bytes_max)); call it with the same, before there are other threads.
+/// Blocks of up to 32 MiB are then taken from the heap. Returns false if there is no such setting; only the
+/// GNU C library has it.
+///
+/// The setting concerns the whole process, so the library never changes it. `treefold node` keeps as much
+/// as a node may hold anyway ([`Limits::held_bytes_max`](crate::Limits::held_bytes_max)). Call this
+/// function with the same value, before the program starts other threads.
 pub fn keep_freed(bytes_max: usize) -> bool {
     set(bytes_max)
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn set(bytes_max: usize) -> bool {
-    /// The largest that the C library takes: larger blocks are the kernel's business always.
+    /// The largest threshold that the C library accepts. Larger blocks always come from the kernel.
     const BLOCK_BYTES_MAX: libc::c_int = 32 << 20;
     let bytes_max = libc::c_int::try_from(bytes_max).unwrap_or(libc::c_int::MAX);
-    // SAFETY: mallopt sets two numbers that malloc goes by from now on, and touches no memory that is in use; a thread
-    // that allocates meanwhile goes by the old or the new ones.
+    // SAFETY: mallopt sets two numbers that malloc uses from now on, and touches no memory that is in use.
+    // A thread that allocates at the same time uses the old or the new numbers.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, BLOCK_BYTES_MAX) == 1
             && libc::mallopt(libc::M_TRIM_THRESHOLD, bytes_max) == 1
@@ -35,9 +38,9 @@ fn set(_bytes_max: usize) -> bool {
 mod tests {
     use std::hint::black_box;
 
-    /// Pages that the kernel had to find for this thread so far.
+    /// Page faults of this thread so far that needed no I/O.
     fn faults() -> i64 {
-        // SAFETY: `usage` is a valid structure that lives through the call.
+        // SAFETY: `usage` is a valid structure that outlives the call.
         unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
@@ -46,13 +49,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_freed_is_at_hand_again() {
+    fn freed_memory_is_reused_without_page_faults() {
         assert!(super::keep_freed(64 << 20));
         let large = || drop(black_box(vec![1_u8; 8 << 20]));
         large();
         let before = faults();
         (0..10).for_each(|_| large());
         let found = faults() - before;
-        assert!(found < 2_048, "{found} pages were found anew for ten times 2,048");
+        assert!(found < 2_048, "{found} page faults while reusing a block of 2,048 pages ten times");
     }
 }

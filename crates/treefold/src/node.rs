@@ -1,4 +1,4 @@
-//! A node: a member of a cluster in this process, with its services, on a thread of its own.
+//! A node: a member of a cluster inside this process, with its services, on its own thread.
 
 use crate::client::{Client, ClientBuilder};
 use crate::driver::asks::Handle;
@@ -24,10 +24,10 @@ use treefold_core::membership::card::{MemberCard, Roles};
 use treefold_core::schedule::share::ServiceShare;
 use treefold_core::status::NodeStatus;
 
-/// The cluster that nodes and clients belong to unless told otherwise.
+/// Default cluster name of nodes and clients.
 pub const CLUSTER_DEFAULT: &str = "treefold";
 
-/// What a node is to be; see [`Node::builder`].
+/// The settings of a node; see [`Node::builder`].
 #[derive(Clone)]
 #[must_use]
 pub struct NodeBuilder {
@@ -51,64 +51,70 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// Where to listen, TCP and UDP alike; `127.0.0.1:0` by default, a free port of this machine.
+    /// Sets the listening address, for TCP and UDP. Default: `127.0.0.1:0`, a free port of this machine.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn listen(mut self, addr: impl ToString) -> Self {
         self.listen = addr.to_string();
         self
     }
 
-    /// Where others reach it, when that is not where it listens: `0.0.0.0` is nobody's address. By default the
-    /// address by which this machine would reach the first seed.
+    /// Sets the address at which others reach this node, if it differs from the listening address.
+    ///
+    /// It is needed for `0.0.0.0`, which no other node can reach. Default: the local address from which
+    /// this machine would reach the first seed.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn advertise(mut self, addr: impl ToString) -> Self {
         self.advertise = Some(addr.to_string());
         self
     }
 
-    /// Members to find the cluster by, `host:port`; more with each call. Its own address may be among them.
+    /// Adds seeds: members through which the node finds the cluster, `host:port`. Its own address may be
+    /// among them.
     pub fn join<A: ToString>(mut self, seeds: impl IntoIterator<Item = A>) -> Self {
         self.join.extend(seeds.into_iter().map(|seed| seed.to_string()));
         self
     }
 
-    /// The rack it stands in.
+    /// Sets the rack of this node.
     pub fn rack(mut self, rack: impl Into<String>) -> Self {
         self.rack = rack.into();
         self
     }
 
-    /// The zone it stands in.
+    /// Sets the zone of this node.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.zone = zone.into();
         self
     }
 
-    /// Makes it a relay: it holds nothing and folds what passes, for the services that it is given without partitions.
-    /// Trees of calls and streams run over it where it stands, in its rack, or where its zone's racks meet when it has
-    /// none, or where zones meet when it has no zone either.
+    /// Makes this node a relay: it holds no data, and folds what passes for the services that it is given
+    /// without partitions.
+    ///
+    /// Trees of calls and streams run over a relay according to its place: with a rack, in that rack;
+    /// without a rack, where the racks of its zone meet; without a zone, where zones meet.
     pub fn relay(mut self) -> Self {
         self.relay = true;
         self
     }
 
-    /// What a service gets of the node where several want it, beside the others: a number, or
-    /// [`ServiceShare::batch`] for work that has time. Where nothing is said, 1 among those that go first. From
-    /// [`SHARE_MIN`](treefold_core::schedule::fair::SHARE_MIN) to
-    /// [`SHARE_MAX`](treefold_core::schedule::fair::SHARE_MAX): what is outside is the nearest of them.
-    /// [`Client::set_shares`] changes it while the node runs.
+    /// Sets the share of a service, which counts when several services want the node at once.
+    ///
+    /// A share is a number, or [`ServiceShare::batch`] for work that can wait. Default: 1, in the
+    /// interactive class. A share outside [`SHARE_MIN`](treefold_core::schedule::fair::SHARE_MIN) to
+    /// [`SHARE_MAX`](treefold_core::schedule::fair::SHARE_MAX) is replaced by the nearer of the two.
+    /// [`Client::set_shares`] changes shares while the node runs.
     pub fn share(mut self, service: impl Into<String>, share: impl Into<ServiceShare>) -> Self {
         self.shares.insert(service.into(), share.into());
         self
     }
 
-    /// How many jobs it runs at a time; by default as many as the machine has processors.
+    /// Sets how many jobs the node runs at a time. Default: the number of the machine's processors.
     pub fn processors(mut self, processors: u32) -> Self {
         self.processors = Some(processors.max(1));
         self
     }
 
-    /// The most threads for jobs; by default one per processor. They are started as needed.
+    /// Sets the most threads for jobs. Default: one more than the jobs that run at a time. They are started as needed.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -120,13 +126,13 @@ impl NodeBuilder {
         self
     }
 
-    /// What makes operators of bytes that are sent to it; without one it takes none.
+    /// Sets how the node loads operators from bytes that it is sent. Without this, it accepts none.
     pub fn foreign(mut self, foreign: Arc<dyn Foreign>) -> Self {
         self.foreign = Some(foreign);
         self
     }
 
-    /// How it behaves.
+    /// Sets how the node behaves.
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
         self
@@ -138,8 +144,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Makes it a process of a network (crate `treefold-network`), whose parent is at `addr`: it does not gossip, and is
-    /// reached where it faces its parent.
+    /// Makes this node a process of a network (crate `treefold-network`) with its parent at `addr`.
+    ///
+    /// Such a node does not gossip, and is reached at the local address that faces its parent.
     #[allow(clippy::needless_pass_by_value, reason = "texts and addresses are given alike")]
     pub fn attached_to(mut self, addr: impl ToString) -> Self {
         self.attached_to = Some(addr.to_string());
@@ -147,25 +154,25 @@ impl NodeBuilder {
         self
     }
 
-    /// Seeds its random choices; by default drawn from the system.
+    /// Sets the seed of the node's random choices. Default: drawn from the system.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Records everything that happens to it, for [`replay`](crate::replay).
+    /// Records everything that happens to the node into this file, for [`replay`](crate::replay).
     pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
         self.record = Some(path.into());
         self
     }
 
-    /// Its thread's name, as `top` and debuggers show it.
+    /// Sets the name of the node's thread, as `top` and debuggers show it.
     pub fn name_thread(mut self, name: impl Into<String>) -> Self {
         self.thread_name = Some(name.into());
         self
     }
 
-    /// What peers are told of a node that is to be like this one, and goes by `node`.
+    /// The identity with which a node of this configuration, named `node`, greets its peers.
     pub(crate) fn identity(&self, node: NodeId) -> Identity {
         Identity::new(node, self.cluster.clone(), !self.tuning.membership.gossips)
     }
@@ -176,7 +183,7 @@ impl NodeBuilder {
         self.cluster.clone()
     }
 
-    /// The address that others reach the node at.
+    /// The address at which others reach the node.
     async fn advertised(&self, bound: SocketAddr) -> Result<SocketAddr, StartError> {
         if let Some(advertise) = &self.advertise {
             return Ok(sockets::resolve(advertise).await?[0]);
@@ -185,12 +192,14 @@ impl NodeBuilder {
         Ok(sockets::reachable(bound, &facing).await)
     }
 
-    /// Starts the node. When this returns, it listens, and knows the members that the first seed to answer knows; the
-    /// others it learns from then on.
+    /// Starts the node.
+    ///
+    /// When this returns, the node listens, and knows every member that the first answering seed knows. It
+    /// learns of other members later.
     ///
     /// # Errors
-    /// When the address can't be had, a service makes no sense, its total is not the cluster's, or the recording can't
-    /// be begun.
+    /// If the node cannot listen at its address, a service is invalid or its total differs from the
+    /// cluster's, or the recording cannot be started.
     pub async fn start(mut self) -> Result<Node, StartError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let processors = self.processors.unwrap_or(u32::try_from(cores).unwrap_or(1));
@@ -244,27 +253,28 @@ impl NodeBuilder {
             record: self.record,
         })?;
         let node = Node { id, card: own, thread };
-        // The node answers by now: nodes that start at once and ask each other don't wait for each other.
+        // This node answers from here on, so nodes that start together and ask each other do not block each
+        // other.
         let known = match asker {
             Some(asker) => ask_seeds(&node.card, &seeds, &asker).await?,
             None => None,
         };
         let (taken, is_taken) = oneshot::channel();
-        // A loop that has ended already joins nobody, and one without seeds takes nothing.
+        // If the loop has already ended, nothing joins; without seeds, nothing is taken over.
         if join.send(Welcome { known, taken }).is_ok() {
             let _ = is_taken.await;
         }
         Ok(node)
     }
 
-    /// The client with which a node that gossips asks its seeds before it joins.
+    /// The client with which a gossiping node asks its seeds before it joins.
     fn asker(&self) -> Option<ClientBuilder> {
         let asks = self.tuning.membership.gossips && !self.join.is_empty();
         asks.then(|| Client::builder().cluster(self.cluster.clone()))
     }
 }
 
-/// A running node. Dropping it is [`abort`](Self::abort).
+/// A running node. Dropping it ends it at once, like [`abort`](Self::abort).
 #[derive(Debug)]
 pub struct Node {
     id: NodeId,
@@ -273,7 +283,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node to be started.
+    /// Configures a node; [`NodeBuilder::start`] then starts it.
     pub fn builder() -> NodeBuilder {
         NodeBuilder {
             listen: "127.0.0.1:0".to_string(),
@@ -296,17 +306,17 @@ impl Node {
         }
     }
 
-    /// Where others reach it.
+    /// The address at which others reach the node.
     pub fn addr(&self) -> SocketAddr {
         self.id.addr
     }
 
-    /// Its name: its address, and which life of the process it is.
+    /// The node's id: its address and the generation of the process.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// What it tells of itself.
+    /// The card with which the node describes itself to others.
     pub fn card(&self) -> &Arc<MemberCard> {
         &self.card
     }
@@ -317,69 +327,71 @@ impl Node {
         &self.thread.handle
     }
 
-    /// A client whose calls go straight into this node, by no socket.
+    /// A client whose calls go straight to this node, without a socket.
     pub fn client(&self) -> Client {
         Client::of_loop(self.thread.handle.clone(), Some(self.id.addr))
     }
 
-    /// What the node sees of itself and of its cluster.
+    /// The node's view of itself and of its cluster.
     ///
     /// # Errors
-    /// [`Error::Closed`] when it has ended.
+    /// [`Error::Closed`] if the node has ended.
     pub async fn status(&self) -> Result<NodeStatus, Error> {
         self.thread.handle.status().await
     }
 
-    /// Waits until at least `members` are in sight, this node included; false when they are not within `timeout`.
+    /// Waits until at least `members` are in sight, this node included. Returns false if `timeout` passes
+    /// first.
     pub async fn members_at_least(&self, members: usize, timeout: Duration) -> bool {
         let mut watched = self.thread.handle.members.clone();
         let enough = watched.wait_for(|others| others.len() + 1 >= members);
         matches!(tokio::time::timeout(timeout, enough).await, Ok(Ok(_)))
     }
 
-    /// Waits until `member` is in sight; false when it is not within `timeout`.
+    /// Waits until `member` is in sight. Returns false if `timeout` passes first.
     pub async fn sees(&self, member: NodeId, timeout: Duration) -> bool {
         let mut watched = self.thread.handle.members.clone();
         let seen = watched.wait_for(|others| others.contains(&member));
         matches!(tokio::time::timeout(timeout, seen).await, Ok(Ok(_)))
     }
 
-    /// Members in sight, this node included.
+    /// The members in sight, this node included.
     pub fn members(&self) -> Vec<NodeId> {
         let others = self.thread.handle.members.borrow();
         others.iter().copied().chain([self.id]).collect()
     }
 
-    /// Ends the node in order: tells the cluster goodbye, refuses new work, finishes what is open. What is not
-    /// finished within `grace` is cut off.
+    /// Ends the node in order: it says goodbye to the cluster, refuses new work, and finishes open work.
+    ///
+    /// Work that is not finished within `grace` is cut off.
     pub async fn shutdown(self, grace: Duration) {
-        // Whether it finished, ran out of time, or had ended before: what is left to do is the same.
+        // If time runs out, or the node had already ended, nothing else is left to do.
         let _ = tokio::time::timeout(grace, self.leave()).await;
     }
 
-    /// Tells the cluster goodbye, and waits until what was open is finished or the node is gone.
+    /// Says goodbye to the cluster, and waits until open work is finished or the node has ended.
     #[doc(hidden)]
     pub async fn leave(&self) {
         let _ = self.thread.handle.leave().await;
     }
 
-    /// Ends the node at once, as `kill -9` would: nobody is told.
+    /// Ends the node at once, as `kill -9` would: no other node is told.
     pub fn abort(&self) {
         self.thread.control.stop();
         self.thread.control.wait_ended();
     }
 
-    /// True until it has ended, in whatever way.
+    /// Returns true until the node has ended, for any reason.
     pub fn is_running(&self) -> bool {
         self.thread.control.is_running()
     }
 
-    /// A fault to inject: with true the node stands still, as after SIGSTOP; with false it goes on.
+    /// Injects a fault: with true the node stands still, as after SIGSTOP; with false it continues.
     pub fn stall(&self, stalled: bool) {
         self.thread.control.stall(stalled);
     }
 
-    /// A fault to inject: from now on each job takes `factor` times as long. 1 is full speed.
+    /// Injects a fault: from now on each job takes `factor` times as long. 1 is full speed.
     pub fn slow(&self, factor: f64) {
         self.thread.slowness.set(factor);
     }

@@ -1,9 +1,10 @@
-//! Services: what a node can do, and the data it can do it on.
+//! Services: the operators of a node, and the data that they run on.
 //!
-//! A [`Service`] is written down once, with concrete types, and taken apart at a node's start: core is told the
-//! names and where each aggregation runs, other nodes are told which partitions live here, and the operators and
-//! the data go into a `Registry`, where a job finds them by number. Core names a job's aggregation by its place
-//! in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry's order *is* that order.
+//! A [`Service`] is declared once, with concrete types, and taken apart when its node starts. Core learns
+//! the names and where each aggregation runs. Other nodes learn which partitions live here. The operators
+//! and the data go into a `Registry`, where a job finds them by number. Core names a job's aggregation by
+//! its index in [`NodeConfig::kinds`](treefold_core::config::NodeConfig), so the registry must keep that
+//! order.
 
 use crate::endpoint::EndpointKind;
 use crate::error::StartError;
@@ -18,7 +19,7 @@ use treefold_core::membership::card::ServiceCard;
 use treefold_operators::FilterKind;
 use treefold_operators::{Aggregation, AsyncAggregation, Operator, Partition, Placement, erase, erase_async};
 
-/// A named service: its aggregations, and the partitions of it that live on this node.
+/// A named service: its aggregations, and its partitions on this node.
 ///
 /// ```
 /// use treefold::operators::merge::Count;
@@ -49,7 +50,7 @@ struct NamedOperator {
 }
 
 impl Service {
-    /// A service without aggregations and partitions. The name must not be empty and has no `/`.
+    /// A service without aggregations or partitions. The name must not be empty or contain `/`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into().into(),
@@ -68,7 +69,8 @@ impl Service {
         self.operator(name, erase(aggregation))
     }
 
-    /// Adds an aggregation whose operators wait instead of computing; they run as futures on the node's loop.
+    /// Adds an aggregation whose operators wait instead of computing. They run as futures on the node's
+    /// loop.
     #[must_use]
     pub fn async_aggregation(mut self, name: impl Into<String>, aggregation: impl AsyncAggregation) -> Self {
         let holds_processor = aggregation.holds_processor();
@@ -80,7 +82,7 @@ impl Service {
         self
     }
 
-    /// Adds an aggregation that knows its types itself.
+    /// Adds an aggregation with its own encoding of parameters and partials.
     #[must_use]
     pub fn operator(mut self, name: impl Into<String>, operator: Arc<dyn Operator>) -> Self {
         let placement = if operator.holds_processor() {
@@ -96,21 +98,22 @@ impl Service {
         self
     }
 
-    /// Says that partition `id` lives here, with its data. A second one with the same number replaces the first.
+    /// Adds partition `id` with its data to this node. A second partition with the same number replaces the
+    /// first.
     #[must_use]
     pub fn partition(self, id: PartitionId, data: impl Any + Send + Sync) -> Self {
         self.partition_arc(id, Arc::new(data))
     }
 
-    /// As [`partition`](Self::partition), for data that others hold too.
+    /// Adds a partition like [`partition`](Self::partition), with data that is shared with others.
     #[must_use]
     pub fn partition_arc(mut self, id: PartitionId, data: Arc<dyn Any + Send + Sync>) -> Self {
         self.partitions.insert(id, data);
         self
     }
 
-    /// Says that these endpoints of the service live here: partitions that take part in streams. One that has no data
-    /// yet has none.
+    /// Adds endpoints of the service to this node: partitions that take part in streams. A number without a
+    /// partition gets one with empty data.
     #[must_use]
     pub fn endpoints(mut self, ids: impl IntoIterator<Item = PartitionId>, kind: impl EndpointKind) -> Self {
         let kind: Arc<dyn EndpointKind> = Arc::new(kind);
@@ -128,27 +131,30 @@ impl Service {
         self
     }
 
-    /// Declares how many partitions the service has in all, on whatever nodes. All nodes of a cluster must declare the
-    /// same: a node that differs from the others is refused by name when it starts, and its partitions are not used.
+    /// Declares how many partitions the service has in all, over all nodes.
     ///
-    /// If no node declares a total, the cluster takes the highest partition that it has ever seen, plus one, for the
-    /// total. That is a guess, and replies say so ([`Reply::total_is_guess`](crate::Reply::total_is_guess)): partitions
-    /// that no node has announced yet are neither asked nor missing.
+    /// All nodes of a cluster must declare the same total. If a node's total differs, its start fails with
+    /// an error that names the service, and its partitions are not used.
+    ///
+    /// If no node declares a total, the cluster guesses it: the highest partition that it has ever seen,
+    /// plus one. Replies mark that guess ([`Reply::total_is_guess`](crate::Reply::total_is_guess)): a
+    /// partition that no node has announced yet is neither asked nor missing.
     #[must_use]
     pub fn total(mut self, partitions: u32) -> Self {
         self.total = Some(partitions);
         self
     }
 
-    /// Takes back a declared total: the cluster guesses it from the partitions that live on its nodes.
+    /// Removes a declared total: the cluster then guesses it from the partitions on its nodes.
     #[must_use]
     pub fn guess_total(mut self) -> Self {
         self.total = None;
         self
     }
 
-    /// Says that the service is an application whose workers attach to this node and push ([`crate::push`]): each worker
-    /// is a partition, its locals are never run, and there are no partitions but these.
+    /// Makes the service an application whose workers attach to this node and push ([`crate::push`]).
+    ///
+    /// Each worker is a partition, and there are no other partitions. The aggregations' locals never run.
     #[must_use]
     pub fn pushed(mut self) -> Self {
         self.pushed = true;
@@ -168,22 +174,22 @@ impl Service {
     fn check(&self, limits: &Limits) -> Result<(), StartError> {
         let refuse = |problem: String| Err(StartError::Service { service: self.name.to_string(), problem });
         if self.name.is_empty() || self.name.contains('/') {
-            return refuse("a service's name is not empty and has no '/'".to_string());
+            return refuse("a service's name must not be empty or contain '/'".to_string());
         }
         for (at, named) in self.operators.iter().enumerate() {
             if named.name.is_empty() || named.name.contains('/') {
                 return refuse(format!(
-                    "{:?}: an aggregation's name is not empty and has no '/'",
+                    "{:?}: an aggregation's name must not be empty or contain '/'",
                     named.name
                 ));
             }
             if self.operators[..at].iter().any(|earlier| earlier.name == named.name) {
-                return refuse(format!("the aggregation {:?} is there twice", named.name));
+                return refuse(format!("the aggregation {:?} is declared twice", named.name));
             }
         }
         if self.pushed && !self.partitions.is_empty() {
             return refuse(
-                "its partitions are the workers that attach, and there can be no others".to_string(),
+                "its partitions are the workers that attach; it must not have any others".to_string(),
             );
         }
         let total = self.total_or_default();
@@ -193,7 +199,7 @@ impl Service {
         }
         match self.partitions.keys().next_back() {
             Some(&last) if last >= total => {
-                refuse(format!("partition {last} of {total}: numbers begin at 0"))
+                refuse(format!("partition {last} of {total}: partitions are numbered from 0"))
             }
             _ => Ok(()),
         }
@@ -211,7 +217,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Every operator of a node by the number core knows it by, and the partitions each may be run on.
+/// Every operator of a node by the number that core uses for it, and the partitions that it may run on.
 #[derive(Default)]
 pub(crate) struct Registry {
     kinds: Vec<Kind>,
@@ -230,19 +236,20 @@ struct Entry {
 struct Hosted {
     name: Arc<str>,
     total: u32,
-    /// True when the service was given its total. That of an application is the workers that attach.
+    /// True if the service declares its total. For an application, the total is the number of workers that
+    /// attach.
     declared: bool,
     partitions: BTreeMap<PartitionId, Partition>,
 }
 
 impl Registry {
-    /// The registry of a node with these services.
+    /// Makes the registry of a node with these services.
     pub(crate) fn new(services: Vec<Service>, limits: &Limits) -> Result<Self, StartError> {
         let mut registry = Self::default();
         for service in services {
             service.check(limits)?;
             if registry.services.iter().any(|earlier| earlier.name == service.name) {
-                let problem = "the service is there twice".to_string();
+                let problem = "the service is declared twice".to_string();
                 return Err(StartError::Service { service: service.name.to_string(), problem });
             }
             registry.add(service);
@@ -277,7 +284,7 @@ impl Registry {
         self.services.push(Hosted { name, total, declared, partitions });
     }
 
-    /// What core is told of the aggregations.
+    /// The aggregations, as core needs them.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.kinds.clone()
     }
@@ -287,7 +294,7 @@ impl Registry {
         self.pushed.clone()
     }
 
-    /// What the cluster is told of the services.
+    /// The services, as the cluster sees them on the node's card.
     pub(crate) fn cards(&self) -> BTreeMap<String, ServiceCard> {
         let card = |hosted: &Hosted| ServiceCard {
             partitions: hosted.partitions.keys().copied().collect(),
@@ -307,7 +314,7 @@ impl Registry {
         self.filters.get(name).map(Arc::clone)
     }
 
-    /// What makes the parts of an endpoint in streams.
+    /// The kind that makes an endpoint's part in streams.
     pub(crate) fn endpoint(&self, service: &Arc<str>, id: PartitionId) -> Option<&Arc<dyn EndpointKind>> {
         self.endpoints.get(&(Arc::clone(service), id))
     }
@@ -334,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_s_number_finds_its_operator_and_its_own_service_s_partitions() {
+    fn kind_finds_its_operator_and_partitions() {
         let other = Service::new("other").partition(0, 7i64);
         let registry = registry(vec![other, figures().partition(2, 40i64).partition(5, 2i64)]).unwrap();
         assert_eq!(registry.kinds()[0].name, "figures/total");
@@ -346,10 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_service_is_refused_by_name() {
         let refused = |services| registry(services).err().unwrap().to_string();
         assert!(refused(vec![Service::new("a/b")]).contains("no '/'"));
-        assert!(refused(vec![figures(), figures()]).contains("there twice"));
+        assert!(refused(vec![figures(), figures()]).contains("declared twice"));
         assert!(refused(vec![figures().partition(4, ()).total(4)]).contains("partition 4 of 4"));
         assert!(refused(vec![figures().total(u32::MAX)]).contains("partitions_max"));
     }

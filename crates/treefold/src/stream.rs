@@ -1,7 +1,7 @@
-//! Streams, as their front-end's user has them: packets down, waves up.
+//! Streams, from the front-end's side: packets go down, waves come up.
 //!
-//! A [`Stream`] is opened by a client that runs a loop of its own: that of a node, or one in direct mode. It holds the
-//! root of the stream's tree.
+//! A [`Stream`] is opened by a client that runs a node loop: the client of a node, or one in direct mode.
+//! It is the root of the stream's tree.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -11,7 +11,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A node with three endpoints: thermometers that are read when they are asked.
+//! // A node with three endpoints: thermometers that are read when a packet asks for it.
 //! let (accepting, acceptor) = accept();
 //! let service = Service::new("thermometers").endpoints(0..3, accepting);
 //! let node = Node::builder().service(service).start().await?;
@@ -58,10 +58,11 @@ use treefold_core::tree::Tree;
 use treefold_core::tree::shape::Shape;
 use treefold_operators::{Body, BodyError};
 
-/// Waves taken over from the loop in one go; so many may have been given to the user's task and not be used yet.
+/// Most waves moved from the loop's channel at once. The user's task may hold this many that it has not
+/// used yet.
 const WAVES_PER_TURN_MAX: usize = 64;
 
-/// A stream to be opened; see [`Client::stream`](crate::Client::stream).
+/// A stream to open; see [`Client::stream`](crate::Client::stream).
 #[derive(Debug)]
 #[must_use]
 pub struct StreamBuilder {
@@ -84,19 +85,20 @@ impl StreamBuilder {
         Self { handle, spec, options: StreamOptions::default(), problem: None }
     }
 
-    /// The filter that makes a wave's packets into those that go up; without one they go up as they are.
+    /// Sets the filter that turns a wave's packets into the packets that go up. Without one they go up
+    /// unchanged.
     pub fn up_filter(mut self, name: impl Into<Arc<str>>) -> Self {
         self.spec.up_filter = name.into();
         self
     }
 
-    /// The filter that packets pass on their way down.
+    /// Sets the filter that packets pass on their way down.
     pub fn down_filter(mut self, name: impl Into<Arc<str>>) -> Self {
         self.spec.down_filter = name.into();
         self
     }
 
-    /// What the filters are told at their start.
+    /// Sets the parameters that the filters get when they start.
     pub fn filter_params(mut self, params: &impl Body) -> Self {
         match params.encode() {
             Ok(bytes) => self.spec.filter_params = bytes,
@@ -105,7 +107,7 @@ impl StreamBuilder {
         self
     }
 
-    /// What the endpoints are told at their start.
+    /// Sets the parameters that the endpoints get when they start.
     pub fn params(mut self, params: &impl Body) -> Self {
         match params.encode() {
             Ok(bytes) => self.spec.params = bytes,
@@ -114,40 +116,42 @@ impl StreamBuilder {
         self
     }
 
-    /// When a wave is complete; by default when everyone is in it.
+    /// Sets when a wave is complete. Default: when all endpoints have contributed.
     pub fn synchronisation(mut self, synchronisation: Synchronisation) -> Self {
         self.spec.synchronisation = synchronisation;
         self
     }
 
-    /// The endpoints; by default all that the service has, and all that come.
+    /// Sets the endpoints. Default: all that the service has, and all that join later.
     pub fn endpoints(mut self, endpoints: PartitionSet) -> Self {
         self.options.endpoints = Some(endpoints);
         self
     }
 
-    /// The tree's shape; by default over relays where any are in sight, else `kary:8`.
+    /// Sets the tree's shape. Default: over relays if any are in sight, else `kary:8`.
     pub fn shape(mut self, shape: Shape) -> Self {
         self.options.shape = shape;
         self
     }
 
-    /// The subtrees below the front-end, laid out by whoever knows them: `Network::trees` of crate `treefold-network`
-    /// for one. The shape then says nothing.
+    /// Sets the subtrees below the front-end explicitly, for instance those of
+    /// `Network::trees` of crate `treefold-network`. The shape is then ignored.
     pub fn trees(mut self, trees: Vec<Tree>) -> Self {
         self.options.trees = Some(trees);
         self
     }
 
-    /// Bytes that each node may have sent up and that have not been taken here; by default the nodes' limit.
+    /// Sets how many bytes each node may have sent up that were not taken here. Default: the nodes' limit.
     pub fn window_bytes(mut self, bytes: u64) -> Self {
         self.options.window_bytes = Some(bytes);
         self
     }
 
-    /// Opens the stream, and has what happens to it told to a function: waves, changes of its tree, and at the end the
-    /// error that ended it. It is called on the node's loop, one event at a time, and must not block; a wave is taken
-    /// when it returns. One that panics closes the stream.
+    /// Opens the stream, and passes each of its events to a function: waves, changes of its tree, and
+    /// finally the error that ended it.
+    ///
+    /// The function is called on the node's loop, one event at a time, and must not block. A wave counts as
+    /// taken when the function returns. If the function panics, the stream is closed.
     ///
     /// ```
     /// # use bytes::Bytes;
@@ -185,10 +189,10 @@ impl StreamBuilder {
         Ok(FollowedStream::start(self.open().await?, told))
     }
 
-    /// Opens the stream: everyone who can be reached takes part when this returns.
+    /// Opens the stream. When this returns, all endpoints that can be reached take part.
     ///
     /// # Errors
-    /// When the client has no loop of its own, or what was asked makes no sense somewhere.
+    /// If the client has no node loop, or a setting is invalid at some node.
     pub async fn open(self) -> Result<Stream, Error> {
         if let Some(problem) = self.problem {
             return Err(problem.into());
@@ -225,13 +229,13 @@ impl StreamBuilder {
     }
 }
 
-/// A stream whose events are told to a function; see [`StreamBuilder::open_with`]. Dropping it closes the stream.
+/// A stream whose events go to a function; see [`StreamBuilder::open_with`]. Dropping it closes the stream.
 #[derive(Debug)]
 pub struct FollowedStream {
     out: StreamSender,
     id: StreamId,
     endpoints: PartitionSet,
-    /// Whoever lives the stream hears of our end by it.
+    /// Dropping this ends the task that follows the stream.
     _open: oneshot::Sender<Infallible>,
 }
 
@@ -263,17 +267,17 @@ impl FollowedStream {
         Self { out, id, endpoints, _open: open }
     }
 
-    /// Its name.
+    /// The stream's id.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Who took part when it was opened; what has changed since was told.
+    /// The endpoints that took part when the stream was opened. Later changes are reported as events.
     pub fn endpoints(&self) -> &PartitionSet {
         &self.endpoints
     }
 
-    /// The way down.
+    /// A handle for sending packets down.
     pub fn sender(&self) -> StreamSender {
         self.out.clone()
     }
@@ -290,7 +294,8 @@ pub(crate) struct FrontUser {
     window: Arc<Window>,
 }
 
-/// What the loop tells a stream's user. Waves are bounded by the stream's window; of changes only the newest is kept.
+/// Messages from the loop to a stream's user. The stream's window bounds the waves. Of the changes, only
+/// the newest is kept.
 #[derive(Debug)]
 enum Told {
     Event(StreamEvent<Bytes>),
@@ -305,7 +310,7 @@ impl FrontUser {
         (Self { told, change: Arc::clone(&change), window }, events, change)
     }
 
-    /// Tells the user, and gives those who send the room there is now.
+    /// Passes an event to the user. Bytes that were taken become free room for senders instead.
     pub(crate) fn tell(&self, event: StreamEvent<Bytes>) {
         let told = match event {
             StreamEvent::Taken { bytes } => return self.window.give(bytes),
@@ -317,7 +322,7 @@ impl FrontUser {
             }
             event => Told::Event(event),
         };
-        // A user who dropped the stream has closed it, and core hears of that.
+        // If the user has dropped the stream, core is being told to close it.
         let _ = self.told.send(told);
     }
 }
@@ -329,7 +334,7 @@ impl Drop for FrontUser {
 }
 
 fn newest(change: &Changes) -> MutexGuard<'_, Option<StreamEvent<Bytes>>> {
-    // Whoever held it moved a value in or out.
+    // A holder of this lock only moves a value in or out, so a poisoned value is still valid.
     change.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -349,35 +354,36 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Its name.
+    /// The stream's id.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// The subtrees below the front-end, by the last news.
+    /// The subtrees below the front-end, as last reported.
     pub fn trees(&self) -> &[Tree] {
         &self.trees
     }
 
-    /// Who takes part, by the last news.
+    /// The endpoints that take part, as last reported.
     pub fn endpoints(&self) -> &PartitionSet {
         &self.endpoints
     }
 
-    /// Who was asked and does not, and why, by the last news.
+    /// The endpoints that were asked and do not take part, with reasons, as last reported.
     pub fn missing(&self) -> &[treefold_core::error::Missing] {
         &self.missing
     }
 
-    /// A way to send from elsewhere.
+    /// A handle for sending from other tasks and threads.
     pub fn sender(&self) -> StreamSender {
         self.out.clone()
     }
 
-    /// Sends a packet to all endpoints, with the next tag; waits while the window is full.
+    /// Sends a packet to all endpoints with the next tag, and returns the tag. Waits while the window is
+    /// full.
     ///
     /// # Errors
-    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
+    /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
         self.out.send(payload).await
     }
@@ -385,22 +391,22 @@ impl Stream {
     /// Sends a packet to some endpoints; waits while the window is full.
     ///
     /// # Errors
-    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
+    /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.out.send_to(to, tag, payload).await
     }
 
-    /// What happens next: a wave, or a change of the tree.
+    /// Waits for the next event: a wave, or a change of the tree.
     ///
     /// # Errors
-    /// When the stream is over, why.
+    /// If the stream is over, with the reason.
     pub async fn next(&mut self) -> Result<StreamEvent<Bytes>, Error> {
         loop {
             if let Some(told) = self.waiting.pop_front() {
                 let event = match told {
                     Told::Event(event) => event,
                     Told::Changed => {
-                        newest(&self.change).take().expect("invariant: it is there when it is told of")
+                        newest(&self.change).take().expect("invariant: stored before `Changed` is sent")
                     }
                 };
                 match event {
@@ -422,10 +428,10 @@ impl Stream {
         }
     }
 
-    /// The next wave; changes of the tree are noted and passed over.
+    /// Waits for the next wave. Changes of the tree are noted and skipped.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// As for [`next`](Self::next).
     pub async fn wave(&mut self) -> Result<StreamWave<Bytes>, Error> {
         loop {
             if let StreamEvent::Wave(wave) = self.next().await? {
@@ -448,13 +454,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Nobody is left who hears of room, so whoever waits for some hears that it is over.
+        // No more room will be reported, so senders that wait for room must learn that the stream is over.
         self.out.window.close();
         self.out.handle.stream_ask(StreamAsk::Close { request: self.out.request });
     }
 }
 
-/// Sends down a stream; clones send down the same.
+/// Sends packets down a stream. Clones send down the same stream.
 #[derive(Clone, Debug)]
 pub struct StreamSender {
     handle: Handle,
@@ -464,10 +470,10 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// As [`Stream::send`].
+    /// Sends like [`Stream::send`].
     ///
     /// # Errors
-    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
+    /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send(&self, payload: Bytes) -> Result<u64, Error> {
         self.handle.check_packet(&payload)?;
         let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
@@ -478,15 +484,15 @@ impl StreamSender {
     /// Sends a packet to all endpoints with this tag.
     ///
     /// # Errors
-    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
+    /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_tagged(&self, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.push(tag, None, payload).await
     }
 
-    /// As [`Stream::send_to`].
+    /// Sends like [`Stream::send_to`].
     ///
     /// # Errors
-    /// When the stream is over, or the packet is longer than `payload_bytes_max`.
+    /// If the stream is over, or the packet is longer than `payload_bytes_max`.
     pub async fn send_to(&self, to: PartitionSet, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.push(tag, Some(to), payload).await
     }

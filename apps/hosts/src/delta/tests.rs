@@ -1,4 +1,4 @@
-//! What counters do, and what must become of it.
+//! Irregular behaviour of counters, and its effect on samples.
 
 use super::*;
 use crate::counters::{DiskCounters, Memory, NetCounters, Room};
@@ -11,7 +11,7 @@ fn cpu(busy: u64, iowait: u64, total: u64) -> CpuTime {
     CpuTime { busy, iowait, steal: 0, total }
 }
 
-/// A host of two processors that has done nothing yet.
+/// A host with two processors whose counters are all zero.
 fn idle(at: Instant) -> Counters {
     Counters {
         at,
@@ -46,7 +46,7 @@ fn process(pid: u32, started: u64, cpu_ms: u64) -> ProcessCounters {
 }
 
 #[test]
-fn rates_are_per_second_whatever_the_interval() {
+fn rates_are_per_second_for_any_interval() {
     let (mut before, mut after) = two_readings(SECOND / 4);
     before.net.insert("eth0".into(), net(1000));
     after.net.insert("eth0".into(), NetCounters { errors: 1, ..net(1500) });
@@ -66,16 +66,12 @@ fn processor_time_is_a_share_of_what_passed() {
     after.cores = vec![cpu(75, 0, 100), cpu(0, 0, 0)];
     let sample = sample(&before, &after);
     assert_eq!(sample.figures.busy_mcores, 500, "a quarter of two processors");
-    assert_eq!(sample.figures.iowait_mcores, 0, "iowait went back, and so has gained nothing");
-    assert_eq!(
-        sample.cores_permille,
-        [750, 0],
-        "of a processor that no time has passed on, nothing is in use"
-    );
+    assert_eq!(sample.figures.iowait_mcores, 0, "iowait went back, so nothing was gained");
+    assert_eq!(sample.cores_permille, [750, 0], "a processor on which no time has passed has no time in use");
 }
 
 #[test]
-fn a_device_that_came_or_began_again_has_gained_nothing() {
+fn new_or_restarted_device_has_gained_nothing() {
     let (mut before, mut after) = two_readings(SECOND);
     before.net.extend([("eth0".into(), net(u64::MAX)), ("gone".into(), net(5))]);
     after.net.extend([("eth0".into(), net(12)), ("new".into(), net(1 << 40))]);
@@ -83,7 +79,7 @@ fn a_device_that_came_or_began_again_has_gained_nothing() {
 }
 
 #[test]
-fn processors_that_came_are_counted_but_have_no_shares_yet() {
+fn new_processors_are_counted_but_have_no_shares_yet() {
     let (before, mut after) = two_readings(SECOND);
     after.cores.push(cpu(9, 0, 9));
     let sample = sample(&before, &after);
@@ -91,7 +87,7 @@ fn processors_that_came_are_counted_but_have_no_shares_yet() {
 }
 
 #[test]
-fn a_number_that_is_used_again_is_another_process() {
+fn reused_process_id_is_another_process() {
     let (mut before, mut after) = two_readings(SECOND);
     before.processes = vec![process(10, 1, 500), process(11, 1, 9000)];
     after.processes = vec![process(10, 1, 700), process(11, 2, 30), process(12, 2, 40)];
@@ -101,20 +97,20 @@ fn a_number_that_is_used_again_is_another_process() {
 }
 
 #[test]
-fn a_process_uses_no_more_than_there_is() {
+fn process_time_is_at_most_the_interval() {
     let (before, mut after) = two_readings(SECOND / 10);
     after.processes = vec![process(1, 1, 60_000)];
     assert_eq!(sample(&before, &after).processes[0].cpu_mcores, 2000);
 }
 
 #[test]
-fn a_sample_bears_the_top_of_either_ranking_each_once() {
+fn sample_has_the_top_of_both_rankings_each_once() {
     let (before, mut after) = two_readings(SECOND);
     after.processes = (0..200).map(|pid| process(pid, 1, u64::from(pid))).collect();
     after.processes[3].rss_bytes = 1 << 30;
     let processes = sample(&before, &after).processes;
     assert!(processes.len() <= 2 * PROCESSES_MAX as usize);
-    assert!(processes.is_sorted_by(|before, after| before.pid < after.pid), "each once");
+    assert!(processes.is_sorted_by(|before, after| before.pid < after.pid), "each process occurs once");
     assert!(processes.iter().any(|p| p.pid == 3) && processes.iter().any(|p| p.pid == 199));
 }
 
@@ -130,7 +126,7 @@ fn stalls_are_exact_shares_of_the_interval() {
 }
 
 #[test]
-fn no_time_at_all_is_no_reason_to_fail() {
+fn interval_of_zero_does_not_fail() {
     let (before, after) = two_readings(Duration::ZERO);
     assert_eq!(sample(&before, &after).figures.cpu_permille(), 0);
 }

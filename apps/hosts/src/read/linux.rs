@@ -1,8 +1,8 @@
-//! Linux: a handful of files of `/proc`, and one for each process.
+//! The reader for Linux: a few files of `/proc`, and one for each process.
 //!
-//! What is read each time is small and is made up by the kernel on the spot; what seldom changes (which interfaces
-//! and disks to count, how full the file systems are) is kept in [`network`], [`disks`] and [`room`]. A process that
-//! ends while it is read about is simply no longer there.
+//! The files that are read each time are small, and the kernel generates them on the spot. Facts that
+//! rarely change (the interfaces and disks to count, the use of the file systems) are kept in [`network`],
+//! [`disks`] and [`room`]. A process that ends while it is read is left out.
 
 mod buffer;
 mod disks;
@@ -23,12 +23,12 @@ use procfs_core::{ExplicitSystemInfo, FromBufRead, FromRead, KernelStats, LoadAv
 use room::Rooms;
 use std::time::Instant;
 
-/// What this host calls itself.
+/// The name of this host, as the system reports it.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Reads counters; keeps what seldom changes, and its buffer.
+/// Reads counters. Keeps facts that rarely change, and a buffer.
 #[derive(Debug)]
 pub(crate) struct Reader {
     system: ExplicitSystemInfo,
@@ -57,7 +57,7 @@ impl Reader {
         })
     }
 
-    /// The counters as they stand.
+    /// The current counters.
     pub(crate) fn read(&mut self) -> Result<Counters, SampleError> {
         let (at, wall_ns) = (Instant::now(), wall_ns());
         let buffer = &mut self.buffer;
@@ -80,7 +80,7 @@ impl Reader {
     }
 }
 
-/// Time spent for guests is counted as the user's already, and not again.
+/// The kernel counts time for guests as user time already, so it is not added again.
 fn cpu_time(time: &procfs_core::CpuTime) -> CpuTime {
     let (iowait, steal) = (time.iowait.unwrap_or(0), time.steal.unwrap_or(0));
     let busy =
@@ -89,7 +89,7 @@ fn cpu_time(time: &procfs_core::CpuTime) -> CpuTime {
 }
 
 fn memory_of(info: &Meminfo) -> Memory {
-    // Before Linux 3.14 nobody says what is available; this is what was taken for it.
+    // Before Linux 3.14 the available memory is not reported. This is the usual estimate for it.
     let available = info.mem_available.unwrap_or(info.mem_free + info.buffers + info.cached);
     Memory {
         bytes: info.mem_total,
@@ -99,7 +99,7 @@ fn memory_of(info: &Meminfo) -> Memory {
     }
 }
 
-/// Pressure stall information, where the kernel keeps it. Processors have no `full` line on older kernels.
+/// Pressure stall information, if the kernel has it. Older kernels have no `full` line for processors.
 fn stalled(buffer: &mut Buffer) -> Option<Stalled> {
     let mut totals = |path: &str| -> Option<(u64, u64)> {
         let text = std::str::from_utf8(buffer.fill(path).ok()?).ok()?;
@@ -128,7 +128,7 @@ mod tests {
         let stats = KernelStats::from_buf_read(line, &system).unwrap();
         let time = cpu_time(&stats.total);
         assert_eq!(time, CpuTime { busy: 168, iowait: 40, steal: 7, total: 708 });
-        assert_eq!(cpu_time(&stats.cpu_time[0]).total, 10, "a kernel of old has four columns");
+        assert_eq!(cpu_time(&stats.cpu_time[0]).total, 10, "an old kernel has four columns");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Reads this host's counters.
 //!
-//! On Linux from `/proc` and `/sys`, which have everything: what a processor waits for, pressure stall information,
-//! the devices that are no views of others. Elsewhere from the crate `sysinfo`, which has most of it. `sysinfo` would
-//! do on Linux too, but keeps neither iowait nor steal nor pressure, asks every file system for its room (one that
-//! hangs on a dead server included), and costs more per process; so Linux's formats are read here, by the parsers of
-//! the crate `procfs-core`.
+//! On Linux they come from `/proc` and `/sys`, which have everything: iowait, pressure stall information,
+//! and the devices that are not views of others. On other systems they come from the crate `sysinfo`, which
+//! has most of it. `sysinfo` also works on Linux, but it has no iowait, steal or pressure, asks every file
+//! system for its free space (even one that hangs on a dead server), and costs more per process. So Linux's
+//! formats are read here, with the parsers of the crate `procfs-core`.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -19,7 +19,7 @@ pub(crate) use portable::{Reader, host_name};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The host's clock, in ns since the Unix epoch; 0 before it.
+/// The host's clock, in ns since the Unix epoch; 0 for times before it.
 fn wall_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -29,7 +29,7 @@ fn wall_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// The reader of other systems is compiled and run on Linux too, where the two can be compared.
+    /// The reader for other systems is also compiled and run on Linux, so that the two can be compared.
     #[test]
     fn both_readers_see_the_same_host() {
         let ours = linux::Reader::new().unwrap().read().unwrap();

@@ -1,7 +1,8 @@
-//! Any system that `sysinfo` knows.
+//! A reader for every system that `sysinfo` supports.
 //!
-//! It has no iowait, no steal and no pressure; what it has of a processor is a share since it last looked, which is
-//! summed up here so that what follows sees counters as on Linux.
+//! `sysinfo` reports no iowait, no steal and no pressure. For a processor it reports the share in use since
+//! its last refresh. These shares are summed up here, so that the rest of the code gets counters as on
+//! Linux.
 
 use super::wall_ns;
 use crate::counters::{Counters, CpuTime, DiskCounters, Memory, NetCounters, ProcessCounters, Room};
@@ -14,15 +15,15 @@ use sysinfo::{
     ProcessesToUpdate, System,
 };
 
-/// How old the answer on disks may be: asking is slow.
+/// Longest age of an answer about disks, since asking is slow.
 const DISKS_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// What this host calls itself.
+/// The name of this host, as the system reports it.
 pub(crate) fn host_name() -> String {
     System::host_name().unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// Reads counters, and sums up what are none.
+/// Reads counters, and sums up figures that are not counters.
 pub(crate) struct Reader {
     system: System,
     networks: Networks,
@@ -54,7 +55,7 @@ impl Reader {
         })
     }
 
-    /// The counters as they stand.
+    /// The current counters.
     pub(crate) fn read(&mut self) -> Result<Counters, SampleError> {
         let at = Instant::now();
         self.look();
@@ -101,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// Adds the shares of the time since the last reading, in µs, to what each processor had.
+    /// Adds each processor's share of the time since the last reading to its sum, in µs.
     fn sum_up(&mut self, at: Instant) {
         let passed_us = at.duration_since(self.cores_at).as_micros() as u64;
         self.cores_at = at;
@@ -114,7 +115,7 @@ impl Reader {
         }
     }
 
-    /// All but loopbacks; what is a view of another interface can't be told.
+    /// All interfaces except loopbacks. `sysinfo` does not report which of them are views of others.
     fn net(&self) -> BTreeMap<String, NetCounters> {
         let real = self.networks.iter().filter(|(name, _)| !name.to_string_lossy().starts_with("lo"));
         let counters = real.map(|(name, data)| {
@@ -141,7 +142,7 @@ impl Reader {
         counters.collect()
     }
 
-    /// By name, since one disk may be mounted several times.
+    /// Counts each disk once by its name, since it may be mounted several times.
     fn room(&self) -> Room {
         let by_name: BTreeMap<_, _> = self.disks.iter().map(|disk| (disk.name(), disk)).collect();
         by_name.values().fold(Room::default(), |room, disk| Room {

@@ -1,4 +1,4 @@
-//! The schedule on a made-up clock, and once on the real one.
+//! Tests of the schedule on a simulated clock, and one on the real clock.
 
 use super::*;
 use std::sync::mpsc::Receiver;
@@ -9,7 +9,7 @@ struct Node {
     from: Instant,
 }
 
-/// What a job's owner holds.
+/// A job's owner: it receives the job's begin and end.
 struct Held {
     begins: Receiver<()>,
     ended: Ended,
@@ -20,7 +20,7 @@ impl Held {
         self.begins.try_recv().is_ok()
     }
 
-    /// How late the word of its end came, in ms.
+    /// How late its end was reported, in ms.
     fn ended_late_ms(&mut self) -> Option<u128> {
         self.ended.try_recv().ok().map(|late| late.as_millis())
     }
@@ -73,13 +73,16 @@ fn two_processors_do_four_jobs_in_the_time_of_two() {
 }
 
 #[test]
-fn reductions_go_first_and_interrupt_nobody() {
+fn reductions_go_first_and_interrupt_no_job() {
     let mut node = Node::of(1);
     let mut running = node.enter(Line::Locals, 25, 0);
     let local = node.enter(Line::Locals, 25, 1);
     let reductions = [node.enter(Line::Reductions, 5, 2), node.enter(Line::Reductions, 5, 3)];
     node.advance(24);
-    assert!(running.ended_late_ms().is_none() && !reductions[0].has_begun(), "what runs is not interrupted");
+    assert!(
+        running.ended_late_ms().is_none() && !reductions[0].has_begun(),
+        "a running job is not interrupted"
+    );
     node.advance(25);
     assert!(reductions[0].has_begun() && !reductions[1].has_begun() && !local.has_begun());
     node.advance(30);
@@ -90,24 +93,24 @@ fn reductions_go_first_and_interrupt_nobody() {
 }
 
 #[test]
-fn waking_up_late_delays_the_word_and_not_the_schedule() {
+fn late_wake_up_delays_the_report_and_not_the_schedule() {
     let mut node = Node::of(1);
     let (mut first, mut second) = (node.enter(Line::Locals, 10, 0), node.enter(Line::Locals, 10, 5));
     node.advance(13);
     assert_eq!(first.ended_late_ms(), Some(3));
-    assert_eq!(node.next_end_ms(), Some(20), "it began when the first was to end");
+    assert_eq!(node.next_end_ms(), Some(20), "it began when the first one ended");
     node.advance(100);
     assert_eq!(second.ended_late_ms(), Some(80));
-    // This one came after an end that nobody had noticed.
+    // This job arrived after an end that had not been noticed yet.
     let _running = node.enter(Line::Locals, 10, 100);
     let late = node.enter(Line::Locals, 10, 117);
     node.advance(118);
     assert!(late.has_begun());
-    assert_eq!(node.next_end_ms(), Some(127), "it can't have begun before it came");
+    assert_eq!(node.next_end_ms(), Some(127), "it can't begin before it arrived");
 }
 
 #[test]
-fn a_job_that_nobody_wants_takes_its_processor_all_the_same() {
+fn unwanted_job_still_takes_its_processor() {
     let mut node = Node::of(1);
     drop(node.enter(Line::Locals, 25, 0));
     drop(node.enter(Line::Locals, 25, 0));
@@ -119,7 +122,7 @@ fn a_job_that_nobody_wants_takes_its_processor_all_the_same() {
 }
 
 #[test]
-fn more_processors_take_more_at_once_and_fewer_interrupt_nobody() {
+fn changing_the_number_of_processors_interrupts_no_job() {
     let mut node = Node::of(1);
     let jobs: Vec<Held> = (0..4).map(|_| node.enter(Line::Locals, 10, 0)).collect();
     let now = node.at(1);

@@ -1,4 +1,4 @@
-//! What a C program can get wrong, and what it is told.
+//! Mistakes of a C program, and the errors that it gets.
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, offset_of};
@@ -9,14 +9,14 @@ use treefold::{Node, Stream};
 use treefold_attach::treefold_code::{self, *};
 use treefold_attach::*;
 
-/// Longer than anything here takes, in milliseconds.
+/// Longer than any step takes, in milliseconds.
 const LONG_MS: i64 = 30_000;
 
-/// Calls a function with a place for its error; gives its outcome and what it said.
+/// Calls a function with a place for its error; returns its code and its message.
 fn said(call: impl FnOnce(*mut treefold_error) -> treefold_code) -> (treefold_code, String) {
     let mut error = MaybeUninit::uninit();
     let code = call(error.as_mut_ptr());
-    // SAFETY: every call fills it.
+    // SAFETY: every call fills the error.
     let error: treefold_error = unsafe { error.assume_init() };
     assert_eq!(error.code, code);
     // SAFETY: a message ends with a zero and lives as long as the error.
@@ -30,7 +30,7 @@ fn assert_invalid(call: impl FnOnce(*mut treefold_error) -> treefold_code, messa
 }
 
 fn attachment() -> treefold_attachment {
-    // SAFETY: zero is a value of each of its fields.
+    // SAFETY: zero is valid for each of its fields.
     let zero = unsafe { std::mem::zeroed() };
     treefold_attachment { size: size_of::<treefold_attachment>(), ..zero }
 }
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     fn end(self, stream: *mut treefold_stream) {
-        // SAFETY: nobody uses either handle any more.
+        // SAFETY: nothing uses either handle any more.
         unsafe {
             treefold_stream_close(stream);
             assert_eq!(treefold_detach(self.attached, LONG_MS, null_mut()), TREEFOLD_OK);
@@ -109,28 +109,28 @@ fn an_attachment_s_fields_are_named() {
     }
     assert_eq!(missing(&attachment()), "attachment.service: is null");
     let named = || treefold_attachment { service: c"tool".as_ptr(), ..attachment() };
-    assert_eq!(missing(&named()), "attachment.at: one node's address is needed at least");
+    assert_eq!(missing(&named()), "attachment.at: give the address of at least one node");
     assert_eq!(missing(&treefold_attachment { at_count: 1, ..named() }), "attachment.at: is null");
     let holds_null = treefold_attachment { at: [null()].as_ptr(), at_count: 1, ..named() };
     assert_eq!(missing(&holds_null), "attachment.at: holds a null");
     let at = [c"127.0.0.1:1".as_ptr()];
     let placed = || treefold_attachment { at: at.as_ptr(), at_count: 1, ..named() };
-    assert_eq!(missing(&placed()), "attachment.endpoints: one is needed at least");
+    assert_eq!(missing(&placed()), "attachment.endpoints: give at least one endpoint");
     let cluster = treefold_attachment { cluster: c"\xff".as_ptr(), ..placed() };
-    assert!(missing(&cluster).starts_with("attachment.cluster: is no UTF-8"));
+    assert!(missing(&cluster).starts_with("attachment.cluster: is not UTF-8"));
     let token = treefold_attachment { token: c"two\nlines".as_ptr(), ..placed() };
-    assert_eq!(missing(&token), "attachment.token: is none; allowed: 1 to 1024 bytes, on one line");
+    assert_eq!(missing(&token), "attachment.token: is not a token; allowed: 1 to 1024 bytes, on one line");
     let time = treefold_attachment { timeout_ms: -2, ..placed() };
     assert_eq!(missing(&time), "attachment.timeout_ms: is -2; allowed: -1 and above");
-    // SAFETY: null is allowed to be given.
+    // SAFETY: null is allowed.
     assert!(unsafe { treefold_attach(null(), null_mut()) }.is_null());
     let nobody = treefold_attachment { endpoints: &0, endpoint_count: 1, timeout_ms: 1, ..placed() };
     assert_eq!(attach(&nobody).1, TREEFOLD_UNREACHABLE);
 }
 
 #[test]
-fn programs_that_know_fewer_fields_or_more_are_understood() {
-    /// What a later version may look like.
+fn attachments_of_other_sizes_are_accepted() {
+    /// A possible later version of the structure.
     #[repr(C)]
     struct Later {
         known: treefold_attachment,
@@ -138,7 +138,8 @@ fn programs_that_know_fewer_fields_or_more_are_understood() {
     }
     let attach = |given: &Later| attach(&raw const given.known);
     let (known, later) = (size_of::<treefold_attachment>(), size_of::<Later>());
-    // The first field that was added; what stands there is none of the program's.
+    // `token` is the first field that was added later. An old program's memory behind `size` must not be
+    // read.
     let earlier = offset_of!(treefold_attachment, token);
     let no_text = null::<std::ffi::c_char>().wrapping_add(1);
     let given =
@@ -151,12 +152,12 @@ fn programs_that_know_fewer_fields_or_more_are_understood() {
 }
 
 #[test]
-fn a_handle_is_gone_even_if_the_grace_makes_no_sense() {
+fn handle_is_freed_even_if_the_grace_is_invalid() {
     let scene = Scene::new();
     let met = scene.runtime.block_on(scene.front.members_at_least(2, Duration::from_secs(30)));
     assert!(met);
     assert_invalid(
-        // SAFETY: nobody uses the handle any more.
+        // SAFETY: nothing uses the handle any more.
         |error| unsafe { treefold_detach(scene.attached, -2, error) },
         "grace_ms: is -2; allowed: -1 and above",
     );
@@ -191,7 +192,7 @@ fn nulls_are_named_and_harmless() {
 }
 
 #[test]
-fn a_stream_s_arguments_are_looked_at_and_its_end_is_told() {
+fn stream_arguments_are_checked_and_its_end_is_reported() {
     let scene = Scene::new();
     let (stream, theirs) = scene.stream();
     // SAFETY: the handles live until the end of the scene.
@@ -233,7 +234,7 @@ fn one_thread_receives_at_a_time() {
             // SAFETY: the handle lives through the scope.
             unsafe { treefold_recv(shared.0, 1, &raw mut packet, null_mut()) }
         };
-        // Two that receive again and again get in each other's way sooner or later.
+        // Two threads that keep receiving collide sooner or later.
         let find_busy = move || while receive() != TREEFOLD_BUSY {};
         let other = scope.spawn(find_busy);
         while !other.is_finished() {
@@ -278,7 +279,10 @@ fn typed_packets_are_read_field_by_field() {
         assert_eq!(std::slice::from_raw_parts(data, len), [0, 1]);
         let (code, message) = said(|error| treefold_packet_i64(packet, 1, &raw mut whole, error));
         let format = "i64 f64 i64s f64s str blob u64";
-        assert_eq!((code, message), (TREEFOLD_TYPE, format!("field 1 of a packet `{format}` is not of type i64")));
+        assert_eq!(
+            (code, message),
+            (TREEFOLD_TYPE, format!("field 1 of a packet `{format}` is not of type i64"))
+        );
         treefold_packet_free(packet);
     }
     scene.runtime.block_on(stream.send(bytes::Bytes::from_static(b"\xff"))).unwrap();
@@ -297,13 +301,13 @@ fn typed_packets_are_read_field_by_field() {
 fn a_row_is_empty_once_it_is_sent_and_has_255_values_at_most() {
     let scene = Scene::new();
     let (mut stream, theirs) = scene.stream();
-    // SAFETY: the handles live until they are given back, what is lent through the calls.
+    // SAFETY: the handles live until they are given back, and the lent values through the calls.
     unsafe {
         let row = treefold_row_new();
         for _ in 0..255 {
             assert_eq!(treefold_row_i64(row, 1, null_mut()), TREEFOLD_OK);
         }
-        assert_invalid(|error| treefold_row_u64(row, 1, error), "row: has 255 values, the most there may be");
+        assert_invalid(|error| treefold_row_u64(row, 1, error), "row: has 255 values, the maximum");
         treefold_row_clear(row);
         assert_invalid(|error| treefold_row_str(row, null(), error), "text: is null");
         assert_eq!(treefold_row_str(row, c"a".as_ptr(), null_mut()), TREEFOLD_OK);

@@ -1,4 +1,5 @@
-//! The C examples, compiled with the system's compiler and linked to the static library, as back-ends of real streams.
+//! The C examples as back-ends of real streams. They are compiled with the system's compiler and linked to
+//! the static library.
 
 use bytes::Bytes;
 use std::env;
@@ -14,14 +15,14 @@ use treefold::{ClusterOptions, Node, PartitionSet, Shape, Stream};
 use treefold_network::launch::command::TOKEN_VARIABLE;
 use treefold_network::launch::{Launcher, Network, Token, UpOptions};
 
-/// Longer than anything here takes; what is waited for is waited for by condition.
+/// Longer than any step takes. Tests wait for conditions, never for this time.
 const LONG: Duration = Duration::from_secs(60);
-/// What the Rust part of a static library asks of the system on Linux and on macOS.
+/// System libraries that the Rust part of a static library needs on Linux and on macOS.
 const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
-/// Warnings are errors: users compile the header with theirs.
+/// Warnings are errors, because users compile the header with their own warnings.
 const FLAGS: [&str; 6] = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"];
 
-/// The static library that was built along with this test.
+/// The static library that was built together with this test.
 fn library() -> PathBuf {
     let beside = env::current_exe().unwrap().parent().unwrap().to_owned();
     let is_ours = |path: &PathBuf| {
@@ -42,7 +43,7 @@ fn compiler() -> Option<&'static str> {
     found
 }
 
-/// The examples by name, built once for all tests here; `None` where there is no compiler.
+/// The path of an example. All are built once for the tests here; `None` without a compiler.
 fn built(example: &str) -> Option<PathBuf> {
     static BUILT: OnceLock<Option<TempDir>> = OnceLock::new();
     let directory = BUILT.get_or_init(|| {
@@ -68,7 +69,7 @@ fn built(example: &str) -> Option<PathBuf> {
     directory.as_ref().map(|directory| directory.path().join(example))
 }
 
-/// A running example, killed when the test gives it up.
+/// A running example, killed when the test drops it.
 struct Daemon(Child);
 
 impl Daemon {
@@ -84,7 +85,7 @@ impl Daemon {
         i64::from(self.0.id())
     }
 
-    /// Waits for its end, and asserts that it was one in order.
+    /// Waits until it ends, and asserts that it succeeded.
     async fn ends_well(mut self) {
         drop(self.0.stdin.take());
         let status = loop {
@@ -100,7 +101,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Whoever has ended can't be killed, which is fine.
+        // Killing a process that has already ended fails, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -118,7 +119,7 @@ async fn network(program: &Path, daemons: u32) -> (Node, Vec<Daemon>) {
     (front, daemons)
 }
 
-/// The topology's back-ends are the example, started by the network itself.
+/// Starts a network whose back-ends are the example program.
 async fn network_up(program: &Path, topology: &str) -> Network {
     let words = [&*program.to_string_lossy(), "{attach}", "hosts", "{number}", "{total}"];
     let back_end = words.map(str::to_owned).to_vec();
@@ -127,7 +128,7 @@ async fn network_up(program: &Path, topology: &str) -> Network {
     Network::up(topology.parse().unwrap(), options).await.expect("all come")
 }
 
-/// The stream, open to all `daemons`: one that has joined is known before all of its card is.
+/// Opens a stream to all `daemons`. A daemon that has joined is visible before its whole card is.
 async fn open(front: &Node, filter: &str, daemons: usize) -> Stream {
     loop {
         let client = front.client();
@@ -149,7 +150,7 @@ async fn daemons_in_c_are_started_by_a_network_and_end_with_it() {
     let wave = stream.wave().await.unwrap();
     let sum = Packet::read(&wave.packets[0]).unwrap().i64(0).unwrap();
     assert_eq!((sum, wave.contributors), (expected, PartitionSet::first(3)));
-    // A process that has ended and was not waited for yet has no command line.
+    // A process that has ended but was not waited for has no command line.
     let lives = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
     let pids: Vec<u32> = network.children().iter().map(|&(_, pid)| pid).collect();
     assert!(pids.iter().all(lives));
@@ -183,7 +184,7 @@ async fn daemons_in_c_answer_a_broadcast_and_their_answers_are_folded() {
 }
 
 #[tokio::test]
-async fn a_daemon_with_a_loop_of_its_own_waits_in_poll() {
+async fn daemon_with_its_own_loop_waits_in_poll() {
     let Some(program) = built("events") else { return };
     let (front, daemons) = network(&program, 3).await;
     let mut streams = Vec::new();
@@ -193,7 +194,7 @@ async fn a_daemon_with_a_loop_of_its_own_waits_in_poll() {
     let sender = streams[0].sender();
     let payload = Bytes::from(vec![7; 4 << 10]);
     let expected = payload.clone();
-    // Far more than a window: there is no room again and again.
+    // Far more than a window, so the daemon runs out of room again and again.
     let flood = tokio::spawn(async move {
         for _ in 0..1_000 {
             sender.send(payload.clone()).await.unwrap();
@@ -217,11 +218,11 @@ async fn a_daemon_with_a_loop_of_its_own_waits_in_poll() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_makes_room_for_one_that_waits() {
+async fn ended_stream_makes_room_for_a_waiting_one() {
     let Some(program) = built("events") else { return };
     let (front, daemons) = network(&program, 1).await;
     let mut streams = Vec::new();
-    // As many as the example has seats.
+    // As many streams as the example has seats.
     for number in 0..16u8 {
         let mut stream = open(&front, "identity", 1).await;
         stream.send(Bytes::from(vec![number])).await.unwrap();
@@ -240,7 +241,7 @@ async fn a_stream_that_ends_makes_room_for_one_that_waits() {
 }
 
 #[tokio::test]
-async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_told_so() {
+async fn daemon_with_another_token_is_refused() {
     let Some(program) = built("daemon") else { return };
     let front = Node::builder()
         .cluster(ClusterOptions::default().token(Token::new("a secret of this test's")))
@@ -267,7 +268,7 @@ async fn a_daemon_with_the_network_s_token_is_taken_in_and_one_with_another_is_t
 }
 
 #[tokio::test]
-async fn a_front_end_that_dies_under_load_is_an_end_and_no_signal() {
+async fn front_end_that_dies_under_load_causes_no_signal() {
     let Some(program) = built("daemon") else { return };
     let (front, daemons) = network(&program, 2).await;
     let mut stream = open(&front, "sum", 2).await;
@@ -285,7 +286,7 @@ async fn a_front_end_that_dies_under_load_is_an_end_and_no_signal() {
 }
 
 #[tokio::test]
-async fn a_daemon_of_another_cluster_is_told_so() {
+async fn daemon_of_another_cluster_is_refused() {
     let Some(program) = built("daemon") else { return };
     let front = Node::builder().start().await.unwrap();
     let arguments = [arguments(&front, 0, 1), vec!["staging".to_owned()]].concat();

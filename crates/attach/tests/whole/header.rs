@@ -1,9 +1,9 @@
-//! `include/treefold.h` is what cbindgen makes of the sources, to the byte.
+//! Checks that `include/treefold.h` is exactly the output of cbindgen for the sources.
 
 use std::fs;
 use std::path::Path;
 
-/// The files that the header shows, in the order it shows them.
+/// The files whose items are in the header, in that order.
 const SHOWN: [&str; 5] = ["code.rs", "network.rs", "stream.rs", "packet.rs", "row.rs"];
 
 #[test]
@@ -23,6 +23,6 @@ fn the_header_is_up_to_date() {
     let is = fs::read(&header).unwrap_or_default();
     assert!(
         is == made,
-        "include/treefold.h is not what the sources say: run TREEFOLD_WRITE_HEADER=1 cargo test -p treefold-attach --test whole header"
+        "include/treefold.h differs from the sources: run TREEFOLD_WRITE_HEADER=1 cargo test -p treefold-attach --test whole header"
     );
 }

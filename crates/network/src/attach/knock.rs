@@ -1,7 +1,7 @@
-//! Knocking: somebody who answers is found before a node is started.
+//! Knocking: finds a node that answers before this program starts its own.
 //!
-//! A greeting is enough to learn whether a program and a network are of one cluster, one token and one version, and from
-//! which of its addresses the program reaches that network. What is left of a knock is nothing: the connection closes.
+//! One greeting is enough to learn whether cluster, token and version match, and from which of its
+//! addresses this program reaches the network. A knock leaves nothing behind: the connection is closed.
 
 use super::AttachError;
 use std::io;
@@ -12,19 +12,21 @@ use tokio::time::Instant;
 use treefold::NodeBuilder;
 use treefold::parts::{self, KnockError};
 
-/// The first pause after nobody has answered.
+/// First pause after a round in which no node answered.
 const KNOCK_PAUSE_LEAST: Duration = Duration::from_millis(50);
-/// The longest.
+/// Longest pause between two rounds.
 const KNOCK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Who answered, the address of ours that it saw, and whether it is of a network that a launcher keeps.
+/// The node that answered, the local address from which it was reached, and whether a launcher keeps its
+/// network.
 pub(super) struct Knocked {
     pub(super) addr: SocketAddr,
     pub(super) from: IpAddr,
     pub(super) by_launcher: bool,
 }
 
-/// Knocks at all of `at` in turn, as what `node` will be, until somebody answers or refuses.
+/// Knocks at all addresses of `at` in turn, with the identity of `node`, until a node answers or time is
+/// up.
 pub(super) async fn knock(
     at: &[String],
     node: &NodeBuilder,
@@ -45,7 +47,8 @@ pub(super) async fn knock(
     }
 }
 
-/// One round over all addresses. That somebody refuses us says more than that others are silent.
+/// One round over all addresses. If one node refuses, that is reported rather than the silence of the
+/// others.
 async fn knock_at_all(at: &[String], node: &NodeBuilder) -> Result<Knocked, Turned> {
     let mut turned = Turned::Silent(String::new(), io::ErrorKind::AddrNotAvailable.into());
     for given in at {
@@ -86,7 +89,7 @@ impl Turned {
         }
     }
 
-    /// The same for whoever waited so long.
+    /// The error for a caller that waited for `waited`.
     pub(super) fn into_error(self, waited: Duration) -> AttachError {
         match self {
             Self::Away(addr, problem) => AttachError::Refused { addr: addr.to_string(), problem },

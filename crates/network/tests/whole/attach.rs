@@ -1,4 +1,4 @@
-//! A tool's daemon: threads that know no runtime, attached to a network and detached again.
+//! A tool's daemon: threads without a runtime, attached to a network and detached again.
 
 use crate::sums::sum_of;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use treefold::operators::packet::Row;
 use treefold::{Node, PartitionSet, StreamError};
 use treefold_network::{AttachError, Attached, Attachment, attach};
 
-/// Longer than anything here takes; what is waited for is waited for by condition.
+/// Longer than any step takes. Tests wait for conditions, never for this time.
 const LONG: Duration = Duration::from_secs(30);
 
 async fn front() -> Node {
@@ -60,7 +60,7 @@ async fn daemons_without_a_runtime_answer_a_broadcast() {
 }
 
 #[tokio::test]
-async fn who_detaches_is_missing_at_once_and_who_attaches_takes_part() {
+async fn detached_endpoint_is_missing_until_attached_again() {
     let front = front().await;
     let first = serve(to(&front).endpoint(0).total(2).start().await.expect("it attaches"));
     let second = to(&front).endpoint(1).total(2).start().await.expect("it attaches");
@@ -69,7 +69,7 @@ async fn who_detaches_is_missing_at_once_and_who_attaches_takes_part() {
     let idle = second.accept().await.expect("it is opened to both");
     assert!(tokio::task::spawn_blocking(|| second.detach()).await.unwrap());
     assert_eq!(idle.over(), Some(&StreamError::ShuttingDown));
-    // The front-end hears of it by and by; nothing it asks meanwhile is left without an answer.
+    // The front-end learns of it after a while; until then, no request of it stays unanswered.
     while sum_of(&mut stream).await.1 != PartitionSet::first(1) {}
     let second = serve(to(&front).endpoint(1).total(2).start().await.expect("it attaches again"));
     while sum_of(&mut stream).await != (1, PartitionSet::first(2)) {}
@@ -78,7 +78,7 @@ async fn who_detaches_is_missing_at_once_and_who_attaches_takes_part() {
 }
 
 #[tokio::test]
-async fn waiting_has_an_end_and_a_full_window_gives_the_packet_back() {
+async fn waits_time_out_and_full_window_returns_packet() {
     let front = front().await;
     let attached = to(&front).endpoint(0).start().await.expect("it attaches");
     assert_eq!(attached.accept_timeout(Duration::ZERO).err(), Some(AcceptError::Empty));
@@ -96,9 +96,9 @@ async fn waiting_has_an_end_and_a_full_window_gives_the_packet_back() {
             sent += 1;
         }
         let refused = stream.send_timeout(None, payload.clone(), Duration::from_millis(1));
-        assert_eq!(refused, Err(SendError::Full(payload.clone())), "nobody has read anything");
+        assert_eq!(refused, Err(SendError::Full(payload.clone())), "no packet has been read yet");
         say.send(sent).unwrap();
-        // The front-end reads from now on, and there is room again.
+        // The front-end reads from now on, so there is room again.
         stream.send_timeout(None, payload, LONG).expect("it is open");
         assert_eq!(stream.recv_timeout(LONG), Err(RecvError::Over(StreamError::Closed)));
         assert!(matches!(stream.try_send(None, Bytes::new()), Err(SendError::Over(StreamError::Closed))));
@@ -136,11 +136,11 @@ async fn the_bell_rings_for_streams_packets_and_ends() {
     heard().await;
     assert_eq!(theirs.try_recv(), Err(RecvError::Over(StreamError::Closed)));
     tokio::task::spawn_blocking(|| attached.detach()).await.unwrap();
-    heard().await; // the end of the node is news too
+    heard().await; // the end of the node rings too
 }
 
 #[tokio::test]
-async fn what_is_wrong_has_a_name() {
+async fn invalid_attachments_fail_with_named_errors() {
     let refused = |attachment: Attachment| async move { attachment.start().await.expect_err("it is wrong") };
     let front = front().await;
     let error = refused(Attachment::new("tool").endpoint(0)).await;
@@ -148,7 +148,7 @@ async fn what_is_wrong_has_a_name() {
     let error = refused(to(&front)).await;
     assert!(matches!(error, AttachError::Field { field: "endpoints", .. }), "{error}");
     let error = refused(to(&front).endpoint(4).total(4)).await;
-    assert_eq!(error.to_string(), "service \"tool\": partition 4 of 4: numbers begin at 0");
+    assert_eq!(error.to_string(), "service \"tool\": partition 4 of 4: partitions are numbered from 0");
     let error = refused(to(&front).endpoint(0).cluster("staging")).await;
     assert!(matches!(error, AttachError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("another cluster"), "{error}");
@@ -161,17 +161,17 @@ async fn what_is_wrong_has_a_name() {
 }
 
 #[tokio::test]
-async fn a_daemon_may_be_there_before_the_network_is() {
+async fn daemon_may_start_before_the_network() {
     let addr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let early = tokio::spawn(Attachment::new("tool").at([addr]).endpoint(0).timeout(LONG).start());
     tokio::task::yield_now().await;
     let front = Node::builder().listen(addr).start().await.expect("a node starts");
-    let attached = early.await.unwrap().expect("it attaches when somebody is there");
+    let attached = early.await.unwrap().expect("it attaches when the front-end is there");
     assert!(attached.node().sees(front.id(), LONG).await);
 }
 
 #[tokio::test]
-async fn dropping_it_says_goodbye_too() {
+async fn dropping_attached_says_goodbye() {
     let front = front().await;
     let attached = to(&front).endpoint(0).start().await.expect("it attaches");
     assert!(front.sees(attached.id(), LONG).await);

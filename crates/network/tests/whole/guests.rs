@@ -11,7 +11,7 @@ use treefold::{ClusterOptions, Node, PartitionSet, Stream};
 use treefold_network::launch::{Ending, Launcher, Network, NetworkEvent, Post, Token, UpOptions};
 use treefold_network::{AttachError, Attached, Attachment, attach};
 
-/// Longer than anything here takes; what is waited for is waited for by condition.
+/// Longer than any step takes. Tests wait for conditions, never for this time.
 const LONG: Duration = Duration::from_secs(30);
 
 fn cluster() -> ClusterOptions {
@@ -22,7 +22,7 @@ fn token() -> Option<Token> {
     Token::new("a secret of this test")
 }
 
-/// A front-end that waits for the processes of a topology, and where it is.
+/// A front-end that waits for the processes of a topology, and its address.
 async fn awaited(topology: &str) -> (tokio::task::JoinHandle<Network>, SocketAddr) {
     let (ready, is_ready) = oneshot::channel();
     let nothing = vec!["true".to_owned()];
@@ -34,7 +34,7 @@ async fn awaited(topology: &str) -> (tokio::task::JoinHandle<Network>, SocketAdd
     (network, is_ready.await.unwrap())
 }
 
-/// An inner process, until the network is over.
+/// An inner process that runs until the network is over.
 async fn inner(front: SocketAddr, place: &'static str) -> tokio::task::JoinHandle<Ending> {
     let node = Node::builder().attached_to(front).cluster(cluster()).start().await.unwrap();
     let post = Post::new(front, place).token(token());
@@ -71,17 +71,17 @@ fn serve(attachment: Attachment) -> thread::JoinHandle<()> {
 
 async fn until_sum(stream: &mut Stream, expected: (i64, PartitionSet)) {
     let same = async { while sum_of(stream).await != expected {} };
-    tokio::time::timeout(LONG, same).await.expect("it comes to this");
+    tokio::time::timeout(LONG, same).await.expect("the sum becomes the expected one");
 }
 
 async fn event(network: &mut Network) -> NetworkEvent {
-    tokio::time::timeout(LONG, network.event()).await.expect("it is told").unwrap()
+    tokio::time::timeout(LONG, network.event()).await.expect("an event is reported").unwrap()
 }
 
 #[tokio::test]
 async fn programs_take_the_places_of_their_numbers() {
     let (network, front) = awaited("a:0 => a:1 b:0; a:1 => a:2 a:3;").await;
-    // In whatever order: who comes before its parent does waits for it.
+    // The order does not matter: a program that comes before its parent waits for it.
     let programs: Vec<_> = (0..3).map(|endpoint| serve(program(front, endpoint))).collect();
     let inner = inner(front, "a:1").await;
     let network = network.await.unwrap();
@@ -92,15 +92,15 @@ async fn programs_take_the_places_of_their_numbers() {
     let mut stream = opening.open().await.expect("it opens");
     until_sum(&mut stream, (3, PartitionSet::first(3))).await;
     let taken = tokio::task::spawn_blocking(move || attach(program(front, 1))).await.unwrap();
-    let Err(AttachError::Refused { problem, .. }) = taken else { panic!("it is taken in twice") };
+    let Err(AttachError::Refused { problem, .. }) = taken else { panic!("a number was taken in twice") };
     assert!(problem.contains("a:2") || problem.contains("a:3"), "{problem}");
     network.down(LONG).await;
     assert_eq!(inner.await.unwrap(), Ending::Ended);
-    programs.into_iter().for_each(|program| program.join().expect("it has ended by itself"));
+    programs.into_iter().for_each(|program| program.join().expect("it has ended on its own"));
 }
 
 #[tokio::test]
-async fn a_guest_takes_part_and_goes_again() {
+async fn guest_takes_part_and_leaves_again() {
     let (network, front) = awaited("a:0 => a:1;").await;
     let back_end = serve(program(front, 0));
     let mut network = network.await.unwrap();
@@ -111,7 +111,7 @@ async fn a_guest_takes_part_and_goes_again() {
     let there = guest.node().addr();
     assert!(matches!(event(&mut network).await, NetworkEvent::Came { place } if place == there.to_string()));
     assert_eq!((network.guests(), network.trees("tool").len()), (vec![there], 2));
-    let mut its_end = guest.accept().await.expect("the stream that is open comes to it, too");
+    let mut its_end = guest.accept().await.expect("the open stream reaches it, too");
     let answering = tokio::spawn(async move {
         let answer = Row::new().i64(3).packet().into_bytes();
         while let Ok(packet) = its_end.recv().await.ok_or(RecvError::Empty) {
@@ -123,12 +123,12 @@ async fn a_guest_takes_part_and_goes_again() {
     until_sum(&mut stream, (3, [0, 3].into_iter().collect())).await;
 
     assert!(tokio::task::spawn_blocking(|| guest.detach()).await.unwrap(), "its goodbye was heard");
-    let NetworkEvent::Lost(gone) = event(&mut network).await else { panic!("it is told") };
+    let NetworkEvent::Lost(gone) = event(&mut network).await else { panic!("its leaving is reported") };
     assert_eq!((gone.place, gone.what.as_str()), (there.to_string(), "has left"));
     answering.await.unwrap();
     until_sum(&mut stream, (0, PartitionSet::first(1))).await;
 
-    // The same number of something else is nobody's place.
+    // The same number in another service belongs to no place of the topology.
     let other = Attachment::new("other").at([front]).endpoint(0).total(1).cluster(cluster());
     let other = serve(other);
     assert!(matches!(event(&mut network).await, NetworkEvent::Came { .. }));
@@ -152,7 +152,7 @@ async fn a_back_end_that_died_can_be_started_again() {
     let again = serve(program(front, 1));
     assert!(matches!(event(&mut network).await, NetworkEvent::Came { place } if place == "a:2"));
     until_sum(&mut open, (1, PartitionSet::first(2))).await;
-    // A stream that is opened now asks the one who is there, and not the dead.
+    // A stream that is opened now asks the new process, and not the dead one.
     let mut next = network.client().stream("tool").up_filter("sum").open().await.expect("it opens");
     assert_eq!(sum_of(&mut next).await, (1, PartitionSet::first(2)));
     network.down(LONG).await;
@@ -160,14 +160,14 @@ async fn a_back_end_that_died_can_be_started_again() {
 }
 
 #[tokio::test]
-async fn who_has_another_token_is_told_so() {
+async fn program_with_another_token_is_refused() {
     let (network, front) = awaited("a:0 => a:1;").await;
     let stranger = Attachment::new("tool")
         .at([front])
         .endpoint(0)
         .total(1)
         .cluster(ClusterOptions::default().token(Token::new("another")));
-    let Err(AttachError::Refused { problem, .. }) = stranger.start().await else { panic!("it is let in") };
+    let Err(AttachError::Refused { problem, .. }) = stranger.start().await else { panic!("it was let in") };
     assert!(problem.contains("token"), "{problem}");
     network.abort();
 }

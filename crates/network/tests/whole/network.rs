@@ -1,5 +1,5 @@
-//! Networks whose processes are nodes of this process: who attaches to whom, and who takes in those that nobody waits
-//! for any more. What only real processes show is in the command's tests.
+//! Networks whose processes are nodes of this process: how they attach to their parents, and how processes
+//! are taken in that the launcher no longer waits for. The command's tests cover real processes.
 
 use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
@@ -9,10 +9,10 @@ use tokio::task::JoinHandle;
 use treefold::{Node, Service};
 use treefold_network::launch::{Ending, Launcher, Network, NetworkEvent, Post, UpOptions};
 
-/// Longer than anything here takes; what is waited for is waited for by condition.
+/// Longer than any step takes. Tests wait for conditions, never for this time.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Options for processes that somebody else starts, and where the front-end will be.
+/// Options for processes that are started elsewhere, and a receiver of the front-end's address.
 fn awaiting(timeout: Duration) -> (UpOptions, oneshot::Receiver<SocketAddr>) {
     let (ready, is_ready) = oneshot::channel();
     let nothing = vec!["true".to_owned()];
@@ -22,7 +22,7 @@ fn awaiting(timeout: Duration) -> (UpOptions, oneshot::Receiver<SocketAddr>) {
     (options, is_ready)
 }
 
-/// A process of the network, until that is over.
+/// A process that runs until the network is over.
 async fn attach(front: SocketAddr, place: &'static str) -> JoinHandle<Ending> {
     let echo = Service::new("echo").total(1);
     let node = Node::builder().attached_to(front).service(echo).start().await.unwrap();
@@ -33,22 +33,22 @@ async fn attach(front: SocketAddr, place: &'static str) -> JoinHandle<Ending> {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_parent_that_does_not_come_is_taken_in_with_its_children() {
+async fn orphan_of_a_missing_parent_is_adopted_with_its_children() {
     let topology = "a:0 => a:1 b:1; a:1 => a:2; a:2 => a:3;".parse().unwrap();
     let (mut options, is_ready) = awaiting(Duration::from_millis(500));
     options.allow_failures = true;
     let network = tokio::spawn(Network::up(topology, options));
     let front = is_ready.await.unwrap();
     let mut processes = Vec::new();
-    // a:1 is not among them.
+    // a:1, the parent of some of them, never comes.
     for place in ["a:3", "a:2", "b:1"] {
         processes.push(attach(front, place).await);
     }
     let mut network = network.await.unwrap().unwrap();
     assert_eq!(network.failures()[0].place, "a:1");
-    // On a slow machine they may come later, and are taken in all the same.
+    // On a slow machine they may come after the time limit, and are still taken in.
     while network.addrs().iter().flatten().count() < 4 {
-        tokio::time::timeout(LONG, network.event()).await.expect("they are not forgotten").unwrap();
+        tokio::time::timeout(LONG, network.event()).await.expect("late processes are taken in").unwrap();
     }
     assert_eq!(network.addrs()[1], None);
     assert_eq!(network.back_ends().to_string(), "0-1");
@@ -59,7 +59,7 @@ async fn who_waits_for_a_parent_that_does_not_come_is_taken_in_with_its_children
 }
 
 #[tokio::test]
-async fn there_may_be_all_the_time_in_the_world() {
+async fn network_may_wait_without_time_limit() {
     let (options, is_ready) = awaiting(Duration::MAX);
     let network = tokio::spawn(Network::up("a:0 => a:1;".parse().unwrap(), options));
     let process = attach(is_ready.await.unwrap(), "a:1").await;
@@ -70,12 +70,12 @@ async fn there_may_be_all_the_time_in_the_world() {
 }
 
 #[tokio::test]
-async fn who_still_seeks_its_parent_can_be_stopped() {
-    // Nobody is there any more.
+async fn process_can_be_stopped_while_it_seeks_its_parent() {
+    // No process listens at this address any more.
     let parent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let node = Node::builder().attached_to(parent).start().await.unwrap();
     let post = Post::new(parent, "a:1").attach_timeout(Duration::MAX);
     let stop = tokio::time::sleep(Duration::from_millis(20));
-    let ending = tokio::time::timeout(LONG, post.run(&node, stop)).await.expect("it is heard");
+    let ending = tokio::time::timeout(LONG, post.run(&node, stop)).await.expect("it hears the stop");
     assert_eq!(ending, Ok(Ending::Stopped));
 }

@@ -1,10 +1,10 @@
-//! A round trip over a stream whose endpoints answer with numbers, which are added up.
+//! A round trip over a stream: endpoints answer with numbers, and the tree adds them up.
 
 use bytes::Bytes;
 use treefold::operators::packet::Packet;
 use treefold::{PartitionSet, Stream};
 
-/// A broadcast, the sum that answers it, and who is in it.
+/// Broadcasts a packet; returns the sum of the answers and the endpoints in it.
 pub async fn sum_of(stream: &mut Stream) -> (i64, PartitionSet) {
     stream.send(Bytes::new()).await.expect("it is open");
     let wave = stream.wave().await.expect("it is open");

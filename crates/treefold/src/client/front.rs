@@ -1,9 +1,10 @@
-//! Front mode: one connection to one node, shared by however many calls are open.
+//! Front mode: all open calls of a client share one connection to one node.
 //!
-//! A task on the caller's runtime owns the connection; callers reach it by a channel. It takes all asks that are
-//! there in one go and writes their requests with one system call, so a thousand callers cost far fewer than a
-//! thousand writes. The connection is made when the client is, and again when an ask finds it broken; what was
-//! open when it broke ends with [`Error::Lost`], since whether it was carried out is not known.
+//! A task on the caller's runtime owns the connection, and callers send their asks to it over a channel.
+//! The task takes all waiting asks at once and writes their requests with one system call, so a thousand
+//! callers cost far fewer than a thousand writes. The connection is made together with the client, and made
+//! again when an ask finds it broken. Calls that were open when it broke end with [`Error::Lost`], since it
+//! is not known whether they were carried out.
 
 use super::client_id;
 use crate::driver::asks::SharesAnswer;
@@ -28,12 +29,12 @@ use treefold_core::message::{Message, Request};
 use treefold_core::schedule::share::ShareSetting;
 use treefold_core::status::NodeStatus;
 
-/// Asks that wait for the connection's task; who asks beyond that, waits.
+/// Asks that may wait for the connection's task. With more, the caller waits.
 const ASKS_QUEUED_MAX: usize = 1_024;
 /// Asks taken in one go.
 const ASKS_PER_TURN_MAX: usize = 256;
 
-/// A caller's end of a connection.
+/// A caller's handle to the connection's task.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     asks: mpsc::Sender<Ask>,
@@ -58,7 +59,7 @@ enum What {
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
-/// Who waits for an answer. Whoever no longer does needs none: failed sends are no errors.
+/// The caller that waits for an answer. A failed send is no error: the caller has stopped waiting.
 enum Waiter {
     Call(Answer<Outcome<Bytes>>),
     Status(Answer<NodeStatus>),
@@ -81,7 +82,7 @@ impl Front {
     /// Connects to the first of `addrs` that answers.
     pub(crate) async fn connect(addrs: Vec<String>, cluster: ClusterOptions) -> Result<Self, Error> {
         let (asks, asks_end) = mpsc::channel(ASKS_QUEUED_MAX);
-        // Unbounded, but each cancellation is of a call that was open, and those are bounded.
+        // Unbounded, but each cancellation belongs to a call that was open, and open calls are bounded.
         let (cancels, cancels_end) = mpsc::unbounded_channel();
         let addr = Arc::new(Mutex::new(None));
         let mut task = Task {
@@ -96,7 +97,7 @@ impl Front {
         Ok(Self { asks, cancels, next_id: Arc::new(AtomicU64::new(1)), addr })
     }
 
-    /// Has a call made; dropping the future cancels it.
+    /// Sends a call to the front; dropping the future cancels it.
     pub(crate) async fn call(
         &self,
         name: Arc<str>,
@@ -117,28 +118,28 @@ impl Front {
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
-    /// Has an operator kept by the node at the other end, or asks which it has.
+    /// Sends an operator to the front if there is a payload, and returns the operators that the front has.
     pub(crate) async fn operators(&self, payload: Option<Bytes>) -> Result<OperatorAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(What::Operators { payload, answer }).await?;
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
-    /// Sets shares at the node at the other end, and asks which it has.
+    /// Sets shares at the front, and returns those that it has.
     pub(crate) async fn shares(&self, settings: Vec<ShareSetting>) -> Result<SharesAnswer, Error> {
         let (answer, answered) = oneshot::channel();
         self.ask(What::Shares { settings, answer }).await?;
         answered.await.unwrap_or(Err(Error::Lost))
     }
 
-    /// Who is at the other end, while there is a connection.
+    /// The front's address, while there is a connection.
     pub(crate) fn addr(&self) -> Option<SocketAddr> {
         *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, what: What) -> Result<u64, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        // The task ends when all callers are gone, or with the runtime it was started on.
+        // The task ends when all callers are gone, or together with the runtime that it was started on.
         self.asks.send(Ask { id, what }).await.map_err(|_| Error::Closed)?;
         Ok(id)
     }
@@ -191,7 +192,7 @@ impl Task {
         }
     }
 
-    /// Connects to the first address that answers, or tells why the last did not.
+    /// Connects to the first address that answers, or returns the error of the last one.
     async fn connect(&mut self) -> Result<Greeted, Error> {
         let nowhere = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let mut refused = Error::Connect { addr: self.addrs.join(", "), source: nowhere };
@@ -204,7 +205,8 @@ impl Task {
                 }
             };
             for addr in resolved {
-                // Another generation each time, so that a front that hasn't noticed yet can't mix the two up.
+                // A new generation each time: the front may not have noticed yet that the old connection is
+                // gone.
                 self.identity.node = client_id();
                 match transport::dial(addr, &self.identity).await {
                     Ok(greeted) => {
@@ -242,7 +244,7 @@ impl Ask {
     }
 }
 
-/// A connection, and who waits for what over it.
+/// A connection, and the callers that wait for answers over it.
 struct Connection {
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
@@ -259,7 +261,8 @@ impl Connection {
         Self { read, write, inbox, outbox: Outbox::new(limits), outbox_bytes_max, waiting: HashMap::new() }
     }
 
-    /// Carries asks and answers until the connection breaks; true when it ends because no caller is left.
+    /// Carries asks and answers until the connection breaks. Returns true if it ends because no caller is
+    /// left.
     async fn serve(
         &mut self,
         asks: &mut mpsc::Receiver<Ask>,
@@ -277,7 +280,7 @@ impl Connection {
                     Err(_) => return false,
                 }
             }
-            // A front that doesn't read is asked no more until it does: who asks, waits.
+            // If the front stops reading, no more asks are taken until it reads again, and callers wait.
             let takes_asks = self.outbox.len_bytes() <= self.outbox_bytes_max;
             let mut room = self.inbox.read_buffer();
             tokio::select! {
@@ -331,15 +334,15 @@ impl Connection {
         }
     }
 
-    /// Hands out every answer that has come.
+    /// Delivers every answer that has arrived.
     ///
     /// # Errors
-    /// When nothing that follows can be trusted, or the front has said goodbye.
+    /// If the bytes that follow cannot be trusted, or the front has said goodbye.
     fn take_frames(&mut self) -> Result<(), ()> {
         loop {
             match self.inbox.next() {
                 Ok(Some(Incoming::Message(Message::Reply { id, outcome }))) => {
-                    // It may have been cancelled meanwhile.
+                    // The call may have been cancelled in the meantime.
                     if let Some(Waiter::Call(answer)) = self.waiting.remove(&id) {
                         drop(answer.send(Ok(*outcome)));
                     }
@@ -359,7 +362,7 @@ impl Connection {
                         drop(answer.send(Ok(result)));
                     }
                 }
-                // Cards, and whatever else members tell each other, are of no use here.
+                // Cards and other messages between members are ignored here.
                 Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => {}
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the front closes the connection");
@@ -367,7 +370,7 @@ impl Connection {
                 }
                 Ok(None) => return Ok(()),
                 Err(error) if error.is_fatal() => {
-                    tracing::warn!(%error, "the front sends what makes no sense");
+                    tracing::warn!(%error, "the front sends invalid bytes");
                     return Err(());
                 }
                 Err(error) => tracing::debug!(%error, "a message of the front was dropped"),
@@ -380,13 +383,13 @@ impl Connection {
     }
 }
 
-/// Why a request can't even be sent.
+/// The error for a request that cannot be encoded.
 fn unsayable(error: &WireError) -> Error {
     use treefold_core::error::CallError;
     Error::Rejected(match error {
         WireError::TooLarge { field, limit, got } => {
             CallError::bad_field(field, got, format_args!("at most {limit}"))
         }
-        error => CallError::bad_field("request", error, "what the protocol can say"),
+        error => CallError::bad_field("request", error, "a request that the protocol can encode"),
     })
 }

@@ -1,14 +1,14 @@
-//! Streams for those who wait rather than being called: accepted, read, written.
+//! Endpoints that wait for packets instead of being called: accept a stream, read from it, write to it.
 //!
-//! Two channels lead from the loop to the user: one for streams, and for each stream one for packets. What is in them
-//! is bounded by the stream's window, since a packet is taken only when its reader has it. The way up is bounded by a
-//! window of the same size.
+//! Streams reach the user over one channel, and the packets of each stream over a channel per stream. The
+//! stream's window bounds these channels, since a packet counts as taken only when its reader has received
+//! it. A window of the same size bounds the way up.
 //!
-//! A *bell*, if there is one, is rung on the loop whenever a look at any of this may be worth while: a stream, a
-//! packet, room, an end. It is how a program that waits in a `poll` of its own is told.
+//! If there is a *bell*, the loop rings it whenever the user may find something new: a stream, a packet,
+//! room, or an end. A program that waits in its own `poll` is woken this way.
 //!
-//! Invariant: an end has one reason. It is there before the packets' channel is closed and before the window is, so
-//! whoever finds either closed finds the reason too.
+//! Invariant: an end has exactly one reason. The reason is stored before the packets' channel and the
+//! window are closed, so a user that finds either of them closed also finds the reason.
 
 use super::{Endpoint, EndpointKind, Opening, Outlet, Packet, Took, Untold};
 use crate::driver::asks::StreamAsk;
@@ -22,17 +22,19 @@ use treefold_core::error::Reason;
 use treefold_core::status::NodeStatus;
 use treefold_core::stream::StreamError;
 
-/// Streams that have been opened to an [`Acceptor`] and not been accepted; from others the endpoint is missing.
+/// Streams that may wait to be accepted by an [`Acceptor`]. In any further stream the endpoint is missing.
 const UNACCEPTED_MAX: usize = 1_024;
 
-/// Endpoints whose streams are accepted and read elsewhere: give the kind to
-/// [`Service::endpoints`](crate::Service::endpoints) and take streams from the acceptor.
+/// Makes endpoints that are accepted and read elsewhere.
+///
+/// Give the kind to [`Service::endpoints`](crate::Service::endpoints), and take the streams from the
+/// acceptor.
 pub fn accept() -> (Accepting, Acceptor) {
     accept_with(Bell(None))
 }
 
-/// As [`accept`], and `ring` is called whenever something may have come: a stream, a packet, room to send, an end. It
-/// is called on the node's loop and must not block.
+/// Makes endpoints like [`accept`], and calls `ring` whenever there may be news: a stream, a packet, room
+/// to send, or an end. `ring` is called on the node's loop and must not block.
 pub fn accept_ringing(ring: impl Fn() + Send + Sync + 'static) -> (Accepting, Acceptor) {
     accept_with(Bell(Some(Arc::new(ring))))
 }
@@ -42,7 +44,8 @@ fn accept_with(bell: Bell) -> (Accepting, Acceptor) {
     (Accepting { streams: sender, bell }, Acceptor { streams: Mutex::new(receiver) })
 }
 
-/// Rings when it is told to, and when it goes: whoever waits for news of its owner is told that there will be none.
+/// Rings when told to, and once more when dropped: then the waiting program learns that no more news will
+/// come.
 #[derive(Clone)]
 struct Bell(Option<Arc<dyn Fn() + Send + Sync>>);
 
@@ -69,28 +72,30 @@ impl fmt::Debug for Bell {
 /// Hands streams to an [`Acceptor`].
 #[derive(Clone, Debug)]
 pub struct Accepting {
-    // Fields are dropped in order: the bell's last ring says that the channel is closed.
+    // Fields are dropped in order: when the bell rings for the last time, the channel is already closed.
     streams: mpsc::Sender<EndpointStream>,
     bell: Bell,
 }
 
-/// Takes streams as they are opened.
+/// Receives streams as they are opened.
 #[derive(Debug)]
 pub struct Acceptor {
     pub(super) streams: Mutex<mpsc::Receiver<EndpointStream>>,
 }
 
 impl Acceptor {
-    /// The next stream that is opened to one of the endpoints; `None` when the node is gone.
+    /// Waits for the next stream that is opened to one of the endpoints. `None` means that the node is
+    /// gone.
     pub async fn accept(&self) -> Option<EndpointStream> {
         self.streams.lock().await.recv().await
     }
 }
 
-/// One endpoint's part in one stream, for whoever waits rather than being called.
+/// One endpoint's part in one stream, for tasks and threads that wait for packets.
 ///
-/// Dropping it does not end the stream, which is the front-end's: packets are dropped from then on, and waves that wait
-/// for all wait for this endpoint until its node is gone. To be missing from them instead, [`leave`](Self::leave).
+/// Dropping it does not end the stream, which belongs to the front-end. From then on packets are discarded,
+/// and waves that wait for all endpoints wait for this one until its node is gone. To be missing from waves
+/// instead, call [`leave`](Self::leave).
 #[derive(Debug)]
 pub struct EndpointStream {
     pub(super) packets: mpsc::UnboundedReceiver<Packet>,
@@ -98,7 +103,7 @@ pub struct EndpointStream {
     pub(super) untold: Untold,
 }
 
-/// The way up of an [`EndpointStream`], for other threads and tasks than the one that receives.
+/// The way up of an [`EndpointStream`], for threads and tasks other than the one that receives.
 #[derive(Clone, Debug)]
 pub struct EndpointSender {
     pub(super) opening: Opening,
@@ -107,37 +112,37 @@ pub struct EndpointSender {
 }
 
 impl EndpointStream {
-    /// What is known of the stream.
+    /// The stream's opening: its id, this endpoint's number, and the specification.
     pub fn opening(&self) -> &Opening {
         &self.out.opening
     }
 
-    /// Why the stream is over; `None` while it is not.
+    /// Why the stream is over; `None` while it is open.
     pub fn over(&self) -> Option<&StreamError> {
         self.out.over.get()
     }
 
-    /// How the node is that the endpoint is on.
+    /// The status of the node that runs this endpoint.
     ///
     /// # Errors
-    /// [`Error::Closed`] when it has ended.
+    /// [`Error::Closed`] if the node has ended.
     pub async fn node_status(&self) -> Result<NodeStatus, Error> {
         self.out.opening.handle.status().await
     }
 
-    /// A way to send from elsewhere.
+    /// A handle for sending from other tasks and threads.
     pub fn sender(&self) -> EndpointSender {
         self.out.clone()
     }
 
-    /// The next packet; `None` when the stream is over.
+    /// Waits for the next packet; `None` means that the stream is over.
     pub async fn recv(&mut self) -> Option<Packet> {
         let packet = self.packets.recv().await?;
         self.note_taken(&packet);
         Some(packet)
     }
 
-    /// Tells core, now and then, what has been taken.
+    /// Counts a taken packet, and tells core now and then.
     pub(super) fn note_taken(&mut self, packet: &Packet) {
         let Opening { stream, endpoint, window_bytes, ref handle, .. } = self.out.opening;
         if self.untold.note(packet.payload.len() as u64, window_bytes) {
@@ -146,8 +151,8 @@ impl EndpointStream {
         }
     }
 
-    /// Takes the endpoint out of the stream: waves say that it is missing, and why, until the front-end gives it its
-    /// place again.
+    /// Takes the endpoint out of the stream. Waves list it as missing with the reason `why`, until the
+    /// front-end seats it again.
     pub fn leave(self, why: impl Into<Arc<str>>) {
         let Opening { stream, endpoint, ref handle, .. } = self.out.opening;
         let reason = Reason::LocalFailed(why.into());
@@ -157,7 +162,7 @@ impl EndpointStream {
     /// Sends a packet up into the next wave of this endpoint; waits while the window is full.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// If the stream is over.
     pub async fn send(&self, payload: Bytes) -> Result<(), Error> {
         self.out.send(payload).await
     }
@@ -165,25 +170,25 @@ impl EndpointStream {
     /// Sends a packet up into the wave of `tag`; waits while the window is full.
     ///
     /// # Errors
-    /// When the stream is over.
+    /// If the stream is over.
     pub async fn send_tagged(&self, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.out.send_tagged(tag, payload).await
     }
 }
 
 impl EndpointSender {
-    /// As [`EndpointStream::send`].
+    /// Sends like [`EndpointStream::send`].
     ///
     /// # Errors
-    /// When the stream is over.
+    /// If the stream is over.
     pub async fn send(&self, payload: Bytes) -> Result<(), Error> {
         self.push(None, payload).await
     }
 
-    /// As [`EndpointStream::send_tagged`].
+    /// Sends like [`EndpointStream::send_tagged`].
     ///
     /// # Errors
-    /// When the stream is over.
+    /// If the stream is over.
     pub async fn send_tagged(&self, tag: u64, payload: Bytes) -> Result<(), Error> {
         self.push(Some(tag), payload).await
     }
@@ -195,13 +200,13 @@ impl EndpointSender {
         Ok(())
     }
 
-    /// Gives the loop a packet that has its room.
+    /// Gives the loop a packet for which room in the window has been taken.
     pub(super) fn pass_on(&self, tag: Option<u64>, payload: Bytes) {
         let (stream, endpoint) = (self.opening.stream, self.opening.endpoint);
         self.opening.handle.stream_ask(StreamAsk::EndpointSend { stream, endpoint, tag, payload });
     }
 
-    /// Why the stream is over, for one who has found its channels closed.
+    /// Why the stream is over. To be called only when its channel or window is closed.
     pub(super) fn reason(&self) -> StreamError {
         self.over.get().cloned().unwrap_or(StreamError::ShuttingDown)
     }
@@ -223,16 +228,16 @@ impl EndpointKind for Accepting {
     }
 }
 
-/// Passes what comes on to an [`EndpointStream`].
+/// The endpoint that passes packets on to an [`EndpointStream`].
 struct Passing {
-    // Fields are dropped in order: the reason is there, then the channel is closed, then the bell rings.
+    // Fields are dropped in order: the reason is stored, then the channel closes, then the bell rings.
     end: End,
     packets: mpsc::UnboundedSender<Packet>,
     is_accepted: bool,
     bell: Bell,
 }
 
-/// Says that the stream is over, at the latest when its node is gone.
+/// Marks the stream as over, at the latest when it is dropped with its node.
 struct End {
     over: Arc<OnceLock<StreamError>>,
     window: Arc<Window>,
@@ -240,7 +245,7 @@ struct End {
 
 impl End {
     fn say(&self, reason: &StreamError) {
-        // The first reason is the reason.
+        // The first reason wins.
         let _ = self.over.set(reason.clone());
         self.window.close();
     }
@@ -255,12 +260,14 @@ impl Drop for End {
 impl Endpoint for Passing {
     fn opened(&mut self, outlet: &mut Outlet<'_>) {
         if !self.is_accepted {
-            outlet.leave(format!("nobody accepts it: {UNACCEPTED_MAX} streams wait, or nobody is there"));
+            outlet.leave(format!(
+                "the stream was not accepted: {UNACCEPTED_MAX} others wait, or the acceptor is gone"
+            ));
         }
     }
 
     fn packet(&mut self, _: &mut Outlet<'_>, packet: Packet) -> Took {
-        // Whoever dropped the stream's reading end is taken to want nothing.
+        // If the user has dropped the stream's reading end, the packet counts as taken.
         let took = match self.packets.send(packet) {
             Ok(()) => Took::Later,
             Err(_) => Took::Now,

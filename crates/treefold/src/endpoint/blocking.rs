@@ -1,7 +1,7 @@
-//! The same for threads that know no runtime: the calling thread waits, for so long at most.
+//! Blocking forms for threads without a runtime: the calling thread waits, for a limited time.
 //!
-//! Every form says one of three things: done, not now, or never again. Zero is a look without waiting, and
-//! `Duration::MAX` is for ever.
+//! Every function reports one of three results: done, not now, or never again. A timeout of zero looks
+//! without waiting, and `Duration::MAX` waits for ever.
 
 use super::Packet;
 use super::accepted::{Acceptor, EndpointSender, EndpointStream};
@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TryRecvError;
 use treefold_core::stream::StreamError;
 
-/// Why there is no stream to accept.
+/// Why no stream was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcceptError {
-    /// None was opened in that time.
+    /// No stream was opened in that time.
     #[error("no stream was opened in that time")]
     Empty,
-    /// The node has ended, and none will be.
+    /// The node has ended; no stream will ever be opened.
     #[error("the node has ended")]
     Closed,
 }
@@ -28,10 +28,10 @@ pub enum AcceptError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// None came in that time.
+    /// No packet arrived in that time.
     #[error("no packet came in that time")]
     Empty,
-    /// The stream is over, and none will come.
+    /// The stream is over; no packet will ever arrive.
     #[error("the stream is over: {0}")]
     Over(StreamError),
 }
@@ -40,15 +40,15 @@ pub enum RecvError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// There was no room for it in that time; here it is again.
+    /// There was no room for the packet in that time. The payload is returned.
     #[error("the stream's window was full all that time")]
     Full(Bytes),
-    /// It is longer than anything that is sent may be.
+    /// The packet is longer than `payload_bytes_max`.
     #[error("the packet has {bytes} bytes; allowed: at most {bytes_max} (payload_bytes_max)")]
     TooLarge {
         /// Its length.
         bytes: usize,
-        /// The most there may be.
+        /// The most that is allowed.
         bytes_max: usize,
     },
     /// The stream is over.
@@ -57,12 +57,12 @@ pub enum SendError {
 }
 
 impl Acceptor {
-    /// The next stream that is opened to one of the endpoints, within `timeout`.
+    /// Blocks until a stream is opened to one of the endpoints, for at most `timeout`.
     ///
     /// # Errors
-    /// When there is none in that time, or never again.
+    /// If no stream was opened in that time, or the node has ended.
     pub fn accept_timeout(&self, timeout: Duration) -> Result<EndpointStream, AcceptError> {
-        // One thread waits on the channel, the others for their turn; all of them no longer than they said.
+        // One thread waits on the channel and the others for their turn, none longer than its timeout.
         match park_until(self.accept(), deadline_after(timeout)) {
             Some(Some(stream)) => Ok(stream),
             Some(None) => Err(AcceptError::Closed),
@@ -72,10 +72,10 @@ impl Acceptor {
 }
 
 impl EndpointStream {
-    /// The next packet, if it is here.
+    /// Takes the next packet if it has arrived.
     ///
     /// # Errors
-    /// When it is not, or never will be.
+    /// If no packet is there, or the stream is over.
     pub fn try_recv(&mut self) -> Result<Packet, RecvError> {
         match self.packets.try_recv() {
             Ok(packet) => {
@@ -87,10 +87,10 @@ impl EndpointStream {
         }
     }
 
-    /// The next packet, within `timeout`.
+    /// Blocks until the next packet arrives, for at most `timeout`.
     ///
     /// # Errors
-    /// When none comes in that time, or never will.
+    /// If no packet arrives in that time, or the stream is over.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Packet, RecvError> {
         match self.try_recv() {
             Err(RecvError::Empty) if !timeout.is_zero() => {}
@@ -103,28 +103,28 @@ impl EndpointStream {
         }
     }
 
-    /// As [`EndpointSender::try_send`].
+    /// Sends like [`EndpointSender::try_send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`EndpointSender::try_send`].
     pub fn try_send(&self, tag: Option<u64>, payload: Bytes) -> Result<(), SendError> {
         self.out.try_send(tag, payload)
     }
 
-    /// As [`EndpointSender::send_timeout`].
+    /// Sends like [`EndpointSender::send_timeout`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`EndpointSender::send_timeout`].
     pub fn send_timeout(&self, tag: Option<u64>, payload: Bytes, timeout: Duration) -> Result<(), SendError> {
         self.out.send_timeout(tag, payload, timeout)
     }
 }
 
 impl EndpointSender {
-    /// Sends a packet up into the wave of `tag`, or into the next of this endpoint, if there is room.
+    /// Sends a packet up into the wave of `tag`, or into this endpoint's next wave, if there is room.
     ///
     /// # Errors
-    /// The payload again, when there is none; or when the stream is over.
+    /// Returns the payload if there is no room. Fails if the stream is over or the packet is too long.
     pub fn try_send(&self, tag: Option<u64>, payload: Bytes) -> Result<(), SendError> {
         self.check(&payload)?;
         match self.window.try_take(&payload) {
@@ -135,11 +135,12 @@ impl EndpointSender {
         Ok(())
     }
 
-    /// Sends a packet up into the wave of `tag`, or into the next of this endpoint; waits for room no longer than
-    /// `timeout`.
+    /// Sends a packet up into the wave of `tag`, or into this endpoint's next wave; waits for room for at
+    /// most `timeout`.
     ///
     /// # Errors
-    /// The payload again, when there was none in that time; or when the stream is over.
+    /// Returns the payload if there was no room in that time. Fails if the stream is over or the packet is
+    /// too long.
     pub fn send_timeout(&self, tag: Option<u64>, payload: Bytes, timeout: Duration) -> Result<(), SendError> {
         let payload = match self.try_send(tag, payload) {
             Err(SendError::Full(payload)) if !timeout.is_zero() => payload,

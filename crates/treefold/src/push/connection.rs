@@ -1,4 +1,4 @@
-//! A worker's connection: finding a node, attaching to it, and the frames between them.
+//! A worker's connection: finds a node, attaches to it, and carries frames between them.
 
 use super::worker::PushError;
 use crate::client::client_id;
@@ -14,14 +14,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
 
-/// The first pause after no address has taken the worker in.
+/// First pause after a round in which no address took the worker in.
 const PAUSE_LEAST: Duration = Duration::from_millis(50);
-/// The longest.
+/// Longest pause between two rounds.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long a node may take to say whether it takes a worker in.
+/// How long a node may take to answer whether it takes a worker in.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who a worker is, and where it attaches.
+/// A worker's identity, and the addresses where it attaches.
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) addrs: Vec<String>,
@@ -40,20 +40,21 @@ pub(super) struct Connection {
     pub(super) window: u64,
 }
 
-/// What came over a connection.
+/// An event on a connection.
 pub(super) enum Came {
-    /// A word of the node.
+    /// The node sent a message.
     Word(PushMessage<Bytes>),
-    /// All that was to be said is written.
+    /// All queued messages are written.
     Written,
-    /// The node has thrown the worker out.
+    /// The node has thrown the worker out, with this reason.
     Thrown(Arc<str>),
     /// The connection is over.
     Lost,
 }
 
 impl Way {
-    /// Attaches to the first address that takes the worker in; tries until there is one, and tells what is wrong.
+    /// Attaches to the first address that takes the worker in. Tries until one does, and passes each error
+    /// to `tell`.
     pub(super) async fn attach(&mut self, mut tell: impl FnMut(PushError)) -> Connection {
         let mut pause = PAUSE_LEAST;
         loop {
@@ -87,7 +88,7 @@ impl Way {
         Err(last)
     }
 
-    /// Asks a node that has greeted to take the worker in.
+    /// Asks a node that has completed the handshake to take the worker in.
     async fn introduce(&self, greeted: Greeted) -> Result<Connection, Arc<str>> {
         let Greeted { read, write, inbox, .. } = greeted;
         let outbox = Outbox::new(self.identity.limits.clone());
@@ -102,11 +103,11 @@ impl Way {
                     Came::Word(PushMessage::Attached { result: Ok(window) }) => return Ok(window),
                     Came::Word(_) | Came::Written => {}
                     Came::Thrown(problem) => return Err(problem),
-                    Came::Lost => return Err("it closes the connection".into()),
+                    Came::Lost => return Err("it closed the connection".into()),
                 }
             }
         };
-        let silent = || Err("it does not say whether it takes workers in".into());
+        let silent = || Err("it did not answer whether it takes the worker in".into());
         let window = tokio::time::timeout(ATTACH_TIMEOUT, answered).await.unwrap_or_else(|_| silent())?;
         connection.window = window;
         Ok(connection)
@@ -114,23 +115,23 @@ impl Way {
 }
 
 impl Connection {
-    /// Has a word sent; what is wrong with it when it can't be.
+    /// Queues a message. If it cannot be encoded, returns the reason.
     pub(super) fn say(&mut self, word: PushMessage<Bytes>) -> Result<(), String> {
         self.outbox.push(&Message::Push(Box::new(word))).map_err(|error| error.to_string())
     }
 
-    /// True when all that was to be said is with the system.
+    /// Returns true if all queued messages are written to the socket.
     pub(super) fn has_written(&self) -> bool {
         self.outbox.is_empty()
     }
 
-    /// Writes what the system takes at once of what is still to be said, before the connection is given up.
+    /// Before the connection is dropped, writes as many queued messages as the socket accepts at once.
     pub(super) fn write_rest(&mut self) {
-        // Whoever can't be told any more would not hear it in time either.
+        // If the socket accepts no more, or fails, the rest could not be delivered in time either.
         let _ = write_some(&self.write, &mut self.outbox);
     }
 
-    /// The next word that comes; meanwhile what is to be said is written. May be dropped and called again.
+    /// Waits for the next event, and writes queued messages in the meantime. Cancel safe.
     pub(super) async fn next(&mut self) -> Came {
         loop {
             match self.inbox.next() {
@@ -138,7 +139,7 @@ impl Connection {
                     PushMessage::Attached { result: Err(problem) } => return Came::Thrown(problem),
                     word => return Came::Word(word),
                 },
-                // What members tell each other is of no use here.
+                // Other messages between members are ignored here.
                 Ok(Some(Incoming::Message(_) | Incoming::Hello(_) | Incoming::Launch(_))) => continue,
                 Ok(Some(Incoming::Fault(fault))) => {
                     tracing::warn!(%fault, "the node closes a worker's connection");

@@ -1,5 +1,5 @@
-//! Push waves for applications that are not Treefold's: workers push their results to a node near them, the nodes fold
-//! them on the way, and the master gets one.
+//! Push waves, for applications outside Treefold: workers push their results to a node near them, the nodes
+//! fold these on the way, and the master gets one result.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,10 +32,10 @@
 //! }
 //! ```
 //!
-//! The master's side is a call ([`Client::announce`](crate::Client::announce)), the worker's is [`Worker`]. What can be
-//! folded without any code at the nodes is in [`ready`]; for a reduce of one's own, a node is given
-//! [`Service::pushed`] with an aggregation whose local is never run. How it works below is told in
-//! [`treefold_core::push`], and how it looks on the wire in docs/protocol.md.
+//! The master's side is a call ([`Client::announce`](crate::Client::announce)); the worker's side is
+//! [`Worker`]. The reduces in [`ready`] need no code at the nodes. For a custom reduce, give each node a
+//! [`Service::pushed`] with an aggregation; its local never runs. See [`treefold_core::push`] for the
+//! mechanism, and docs/protocol.md for the messages.
 
 mod connection;
 mod worker;
@@ -45,7 +45,7 @@ pub use worker::{PushError, Worker, WorkerBuilder};
 
 use crate::service::Service;
 
-/// An application whose workers may attach to a node, with all [reduces that are ready](ready).
+/// An application whose workers may attach to a node, with all [ready reduces](ready).
 pub fn application(name: impl Into<String>) -> Service {
     let service = Service::new(name).pushed();
     ready::reduces().fold(service, |service, (name, reduce)| service.operator(name, reduce))

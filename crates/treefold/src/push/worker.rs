@@ -1,8 +1,8 @@
-//! One of an application's workers, as its program holds it.
+//! One worker of an application, for use in the worker's program.
 //!
-//! A task on the program's runtime owns the connection and the [book](treefold_core::push::book) of what was pushed.
-//! Whoever pushes waits only while the book is full, so a relay that is busy slows its workers, and a relay that is
-//! lost does not show: the task attaches elsewhere, and sends what it is asked for.
+//! A task on the program's runtime owns the connection and the [book](treefold_core::push::book) of pushes.
+//! A push waits only while the book is full, so a busy relay slows its workers. The program does not notice
+//! a lost relay: the task attaches elsewhere, and sends again what the new node asks for.
 
 use super::connection::{Came, Connection, Way};
 use crate::options::ClusterOptions;
@@ -16,59 +16,59 @@ use treefold_core::id::NodeId;
 use treefold_core::push::book::{Book, Over};
 use treefold_core::time::Instant;
 
-/// How long attaching may take unless it is said.
+/// Default time limit for attaching.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-/// Bytes that a worker keeps of what it has pushed, unless it is said.
+/// Default for the bytes that a worker keeps of its pushes.
 const KEPT_BYTES_DEFAULT: usize = 64 << 20;
-/// How often it is looked for what nobody asks for any more.
+/// Interval at which pushes that no node asks for any more are dropped.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
-/// Pushes that wait for the worker's task; who pushes beyond that, waits.
+/// Pushes that may wait for the worker's task. With more, the caller waits.
 const ASKS_QUEUED_MAX: usize = 64;
 
-/// Why something could not be pushed, or a worker not be attached.
+/// Why a push failed, or a worker could not attach.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
-    /// What was asked makes no sense. Nobody was asked.
+    /// An argument or setting is invalid. No node was contacted.
     #[error("{field}: {problem}")]
     Field {
-        /// Which part of it.
+        /// The invalid field.
         field: &'static str,
-        /// What about it.
+        /// Why it is invalid.
         problem: String,
     },
     /// No connection could be made.
     #[error("can't connect to {addr}: {source}")]
     Unreachable {
-        /// Where to.
+        /// The address tried.
         addr: String,
-        /// What the system says.
+        /// The operating system's error.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The node does not take the worker in, or has thrown it out.
+    /// The node refuses the worker, or has thrown it out.
     #[error("{addr} refuses: {problem}")]
     Refused {
-        /// Who.
+        /// The address of the node.
         addr: String,
-        /// What it says.
+        /// The reason that it gave.
         problem: Arc<str>,
     },
-    /// The request has ended, or this worker's result for it is whole. What was pushed is of no use to anybody.
+    /// The request has ended, or this worker's result for it is already complete. The push was discarded.
     #[error("request {request} is over")]
     Over {
-        /// Which.
+        /// The request.
         request: u64,
     },
-    /// The worker is no longer attached anywhere, and will not be.
+    /// The worker is no longer attached to any node, and will not attach again.
     #[error("the worker has been detached{}", .why.as_deref().map_or_else(String::new, |why| format!(": {why}")))]
     Detached {
-        /// Why, when it was not its own wish.
+        /// The node's reason; `None` if the worker's own task ended.
         why: Option<Arc<str>>,
     },
 }
 
-/// What a worker is to be; see [`Worker::builder`].
+/// The settings of a worker; see [`Worker::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WorkerBuilder {
@@ -81,14 +81,15 @@ pub struct WorkerBuilder {
 }
 
 impl WorkerBuilder {
-    /// Nodes to attach to, `host:port`; more with each call. They are tried in turn, now and whenever the connection is
-    /// lost: the relays of the worker's own rack first.
+    /// Adds nodes to attach to, `host:port`. They are tried in turn, now and whenever the connection is
+    /// lost. Give the relays of the worker's own rack first.
     pub fn at<A: ToString>(mut self, addrs: impl IntoIterator<Item = A>) -> Self {
         self.addrs.extend(addrs.into_iter().map(|addr| addr.to_string()));
         self
     }
 
-    /// Begins with another address for each worker, so that the workers of a rack share its relays evenly.
+    /// Starts each worker at another address, by its number, so that the workers of a rack share its relays
+    /// evenly.
     pub fn spread(mut self) -> Self {
         if !self.addrs.is_empty() {
             let first = self.worker as usize % self.addrs.len();
@@ -103,13 +104,14 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long attaching may take; once attached, a worker that is lost tries for ever.
+    /// Sets how long attaching may take. Once attached, a worker that loses its node tries for ever.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Bytes that it keeps of what it has pushed, in case it has to be sent again; who pushes beyond that, waits.
+    /// Sets how many bytes of its pushes the worker keeps, in case it must send them again. Further pushes
+    /// wait.
     pub fn kept_bytes_max(mut self, bytes: usize) -> Self {
         self.kept_bytes_max = bytes;
         self
@@ -118,14 +120,14 @@ impl WorkerBuilder {
     /// Attaches, on the caller's tokio runtime.
     ///
     /// # Errors
-    /// When no node takes the worker in within the time given: what the last one said.
+    /// If no node takes the worker in within the timeout: the error of the last attempt.
     pub async fn attach(self) -> Result<Worker, PushError> {
         let refuse = |field, problem: &str| Err(PushError::Field { field, problem: problem.to_string() });
         if self.addrs.is_empty() {
-            return refuse("at", "one node's address is needed at least");
+            return refuse("at", "give the address of at least one node");
         }
         if self.application.is_empty() || self.application.contains('/') {
-            return refuse("application", "its name is not empty and has no '/'");
+            return refuse("application", "its name must not be empty or contain '/'");
         }
         let payload_bytes_max = self.cluster.limits.payload_bytes_max;
         let nameless = NodeId::new(([0, 0, 0, 0], 0).into(), 0);
@@ -135,7 +137,8 @@ impl WorkerBuilder {
         let mut last = None;
         let attached = tokio::time::timeout(self.timeout, way.attach(|error| last = Some(error))).await;
         let Ok(connection) = attached else {
-            let silent = PushError::Field { field: "timeout", problem: "nobody answers".to_string() };
+            let silent =
+                PushError::Field { field: "timeout", problem: "no node answered in time".to_string() };
             return Err(last.unwrap_or(silent));
         };
         let (asks, asked) = mpsc::channel(ASKS_QUEUED_MAX);
@@ -154,7 +157,7 @@ impl WorkerBuilder {
     }
 }
 
-/// A worker that is attached. A clone is the same worker; when the last is dropped it is detached, at once.
+/// An attached worker. Clones are the same worker; dropping the last one detaches it at once.
 #[derive(Clone, Debug)]
 pub struct Worker {
     asks: mpsc::Sender<Ask>,
@@ -170,7 +173,7 @@ enum Ask {
 }
 
 impl Worker {
-    /// Worker `worker` of an application, to be attached.
+    /// Configures worker `worker` of an application; [`WorkerBuilder::attach`] then attaches it.
     pub fn builder(application: impl Into<String>, worker: u32) -> WorkerBuilder {
         WorkerBuilder {
             application: application.into(),
@@ -182,17 +185,20 @@ impl Worker {
         }
     }
 
-    /// Pushes a piece of this worker's result of a request; more is to come. Pieces are folded in their order. Waits while
-    /// more is kept than may be.
+    /// Pushes a piece of this worker's result of a request. More pieces must follow, and they are folded in
+    /// their order.
+    ///
+    /// Waits while the worker keeps more bytes than it may.
     ///
     /// # Errors
-    /// When nobody wants it any more, or the worker is detached for good.
+    /// If the request is over, or the worker is detached for good.
     pub async fn push(&self, request: u64, payload: impl Into<Bytes>) -> Result<(), PushError> {
         self.give(request, payload.into(), false).await
     }
 
-    /// Pushes the last piece, or all of it: with it, and not before, the worker has contributed. No bytes have nothing to
-    /// add.
+    /// Pushes the last piece of the result, or all of it. Only with this has the worker contributed.
+    ///
+    /// An empty payload adds nothing to the result.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -215,11 +221,13 @@ impl Worker {
         }
     }
 
-    /// Says that this worker's result of a request will not come, so that nobody waits for it. Until the request has ended
-    /// it is said again wherever the worker attaches, and [`idle`](Self::idle) waits for that.
+    /// Reports that this worker's result of a request will not come, so that no node waits for it.
+    ///
+    /// Until the request has ended, the worker repeats this at every node that it attaches to, and
+    /// [`idle`](Self::idle) waits for the end.
     ///
     /// # Errors
-    /// When the worker is detached for good.
+    /// If the worker is detached for good.
     pub async fn fail(&self, request: u64, problem: impl Into<String>) -> Result<(), PushError> {
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Fail { request, problem: problem.into().into(), answer };
@@ -227,10 +235,11 @@ impl Worker {
         answered.await.map_err(|_| self.detached())
     }
 
-    /// Waits until every request that was pushed for, or failed, has ended: nothing is kept, and all is said.
+    /// Waits until every request with pushes or a failure has ended. Then no pushes are kept, and all
+    /// messages are written.
     ///
     /// # Errors
-    /// When the worker is detached for good before.
+    /// If the worker is detached for good before that.
     pub async fn idle(&self) -> Result<(), PushError> {
         let mut is_idle = self.is_idle.clone();
         is_idle.wait_for(|&is_idle| is_idle).await.map(drop).map_err(|_| self.detached())
@@ -245,7 +254,7 @@ impl Worker {
 struct Task {
     way: Way,
     book: Book<Bytes>,
-    /// When the book's clock began.
+    /// Time zero of the book's clock.
     began: std::time::Instant,
     asked: mpsc::Receiver<Ask>,
     idle: watch::Sender<bool>,
@@ -316,18 +325,18 @@ impl Task {
     }
 }
 
-/// The time on a book's clock.
+/// The current time on a book's clock.
 fn now_since(began: std::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Enters what was asked into the book.
+/// Enters an ask into the book.
 fn take(book: &mut Book<Bytes>, idle: &watch::Sender<bool>, ask: Ask) {
     match ask {
         Ask::Push { request, payload, last, answer } => {
             let booked = book.push(request, payload, last);
             note_busy(idle, book);
-            // Who has gone away needs no answer.
+            // The caller may have stopped waiting.
             let _ = answer.send(booked);
         }
         Ask::Fail { request, problem, answer } => {
@@ -338,7 +347,7 @@ fn take(book: &mut Book<Bytes>, idle: &watch::Sender<bool>, ask: Ask) {
     }
 }
 
-/// Lets nobody take the worker for idle who has just asked something of it.
+/// Marks the worker as busy, so that a caller that has just pushed does not find it idle.
 fn note_busy(idle: &watch::Sender<bool>, book: &Book<Bytes>) {
     idle.send_if_modified(|idle| !book.is_empty() && std::mem::take(idle));
 }

@@ -1,4 +1,5 @@
-//! Arrow record batches over real sockets: rows that endpoints send come up grouped, whatever the tree.
+//! Arrow record batches over real sockets: the rows that endpoints send come up grouped, whatever the
+//! tree's shape.
 #![cfg(feature = "arrow")]
 
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use treefold::{Body, Node, PartitionSet, Service, Shape};
 
 const ENDPOINTS: u32 = 8;
 
-/// Sends its rows whenever it is asked.
+/// Sends its rows for each packet.
 struct Rows(Bytes);
 
 impl Endpoint for Rows {
@@ -24,7 +25,7 @@ impl Endpoint for Rows {
     }
 }
 
-/// Two rows of each endpoint: what its rack, one of two, had of bytes.
+/// Two rows of each endpoint: bytes of its rack, which is one of two.
 fn rows(endpoint: u32) -> Bytes {
     let rack = ["east", "west"][endpoint as usize % 2];
     let columns: [(&str, ArrayRef); 2] = [
@@ -51,7 +52,7 @@ async fn cluster(nodes: u32) -> Vec<Node> {
 }
 
 #[tokio::test]
-async fn rows_of_all_endpoints_come_up_grouped_whatever_the_tree() {
+async fn rows_of_all_endpoints_are_grouped_in_any_tree() {
     let nodes = cluster(4).await;
     let client = nodes[0].client();
     let of_bytes = |function| Aggregate { column: "bytes".into(), function };

@@ -1,5 +1,5 @@
-//! Calls over an embedded cluster: whatever the tree, the client and the placement, the answer is the one that a
-//! single process would give.
+//! Calls over an embedded cluster: with every tree, client and placement, the answer is that of a single
+//! process.
 
 use crate::figures::{Gate, PATIENCE, Tricks, Tricky, cluster, figure, total};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn sum_of_all() -> Option<Sum> {
 }
 
 async fn clients(cluster: &treefold::Cluster) -> [(&'static str, Client); 3] {
-    // With the aggregations, it can be the root of a base tree, too.
+    // With the aggregations, this client can also be the root of a base tree.
     let direct = Client::builder().at([cluster.nodes()[0].addr()]).direct(true);
     let direct =
         direct.service(crate::figures::service([], NODES as u32, &Arc::default())).connect().await.unwrap();
@@ -22,7 +22,7 @@ async fn clients(cluster: &treefold::Cluster) -> [(&'static str, Client); 3] {
 }
 
 #[tokio::test]
-async fn every_shape_client_and_placement_gives_the_sum_of_a_single_process() {
+async fn every_shape_client_and_placement_gives_the_same_sum() {
     let cluster = cluster(NODES, 1, &Arc::default()).start().await.unwrap();
     let shapes = [
         Shape::Base,
@@ -105,7 +105,7 @@ async fn finish_is_applied_once_at_the_caller() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_the_reason() {
+async fn invalid_call_is_refused_with_reason() {
     let cluster = cluster(2, 1, &Arc::default()).start().await.unwrap();
     for (way, client) in clients_of_two(&cluster).await {
         let unknown = client.call::<i64>("nowhere/sum", &()).await.unwrap_err();
@@ -116,7 +116,7 @@ async fn what_makes_no_sense_is_refused_with_the_reason() {
         assert!(matches!(reply, Error::Body(_)), "{way}: {reply}");
         let no_operator = client.call::<i64>("figures/median", &()).deadline(PATIENCE).await.unwrap();
         assert_eq!(no_operator.status, Status::Insufficient, "{way}");
-        // One partition lost is enough to know that full coverage is out of reach: the other may be cancelled.
+        // One lost partition is enough to rule out full coverage, so the other may be cancelled.
         let mut reasons = no_operator.missing.iter().map(|missing| &missing.reason);
         assert!(reasons.any(|reason| *reason == Reason::UnknownAggregation), "{way}: {no_operator:?}");
     }
@@ -127,7 +127,7 @@ async fn clients_of_two(cluster: &treefold::Cluster) -> [(&'static str, Client);
 }
 
 #[tokio::test]
-async fn a_direct_client_without_the_aggregation_can_do_all_but_fold() {
+async fn direct_client_without_aggregation_cannot_use_base_shape() {
     let cluster = cluster(3, 1, &Arc::default()).start().await.unwrap();
     let client = cluster.connect_direct().await.unwrap();
     let reply = client.call::<Sum>("figures/sum", &()).deadline(PATIENCE).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_direct_client_without_the_aggregation_can_do_all_but_fold() {
 }
 
 #[tokio::test]
-async fn raw_parameters_and_answers_are_bytes_as_they_are() {
+async fn raw_parameters_and_answers_are_plain_bytes() {
     use treefold::Body;
     let cluster = cluster(2, 1, &Arc::default()).start().await.unwrap();
     let client = cluster.connect().await.unwrap();
@@ -167,7 +167,7 @@ async fn a_dropped_call_is_cancelled_at_its_front_and_below() {
 }
 
 #[tokio::test]
-async fn a_status_tells_of_the_node_and_the_members_it_sees() {
+async fn status_shows_the_node_and_its_members() {
     let cluster = cluster(3, 1, &Arc::default()).start().await.unwrap();
     let front = cluster.connect().await.unwrap();
     let status = front.status().await.unwrap();

@@ -1,5 +1,5 @@
-//! Nodes die and come back, operators misbehave, loops stand still: a call loses what is lost, says so, and is
-//! over by its deadline.
+//! Nodes die and come back, operators misbehave, loops stand still: a call loses only the affected
+//! partitions, reports them, and is over by its deadline.
 
 use crate::figures::{Gate, PATIENCE, Trick, Tricks, eventually, figure, total};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use treefold::operators::merge::Sum;
 use treefold::{Client, ClusterBuilder, Error, PartitionSet, Reason, Status, Tuning};
 
-/// Long enough for what works; what doesn't is waited for in vain.
+/// Long enough for steps that succeed. A step that cannot succeed uses up this time.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Margins for a machine that is busy with other tests: who waits in vain till the last moment must still have
-/// the time to say so.
+/// Margins for a machine that is busy with other tests: a node that waits until the last moment must still
+/// have the time to report.
 fn tuning() -> Tuning {
     let margin = treefold_core::time::Duration::from_millis(60);
     Tuning { hop_margin: margin.into(), reply_margin: margin.into(), ..Tuning::default() }
@@ -27,7 +27,7 @@ async fn tricked(client: &Client, partition: u32, trick: Trick) -> treefold::Rep
 }
 
 #[tokio::test]
-async fn a_panic_an_error_and_a_hang_each_cost_their_partition_and_no_other() {
+async fn panic_error_and_hang_lose_only_their_own_partition() {
     let gate = Arc::<Gate>::default();
     let cluster = cluster(5, 1, &gate).start().await.unwrap();
     let client = cluster.connect().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_panic_an_error_and_a_hang_each_cost_their_partition_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_future_is_its_partition_s_loss() {
+async fn panic_in_a_future_loses_its_partition() {
     let cluster = cluster(3, 1, &Arc::default()).start().await.unwrap();
     let client = cluster.connect().await.unwrap();
     let reply =
@@ -80,7 +80,7 @@ async fn locals_that_never_return_hold_their_threads_but_not_the_node() {
     let client = cluster.connect().await.unwrap();
     let stuck = || async { cluster.nodes()[1].status().await.unwrap().open.jobs_stuck };
     for given_up in 1..=3 {
-        // One that finds the processor taken by the job before it may be turned away at once; so again.
+        // A job that finds the processor taken by the previous one may be rejected at once; then try again.
         eventually("one more job is given up", || async {
             let reply = tricked(&client, 1, Trick::Hang).await;
             assert_eq!(reply.contributed, PartitionSet::from_range(0..1), "{reply:?}");
@@ -95,7 +95,7 @@ async fn locals_that_never_return_hold_their_threads_but_not_the_node() {
 }
 
 #[tokio::test]
-async fn a_killed_node_costs_its_partition_until_it_is_back() {
+async fn killed_node_loses_its_partition_until_restart() {
     let mut cluster = cluster(5, 1, &Arc::default()).start().await.unwrap();
     let client = Client::connect(cluster.nodes()[0].addr()).await.unwrap();
     let first_life = cluster.nodes()[3].id();
@@ -117,7 +117,7 @@ async fn a_killed_node_costs_its_partition_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn with_replicas_a_killed_node_costs_nothing() {
+async fn with_replicas_a_killed_node_loses_no_partition() {
     let cluster = cluster(5, 2, &Arc::default()).start().await.unwrap();
     let client = Client::connect(cluster.nodes()[0].addr()).await.unwrap();
     for dead in [2, 4] {
@@ -130,7 +130,7 @@ async fn with_replicas_a_killed_node_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_that_stands_still_is_late_and_then_goes_on() {
+async fn stalled_node_is_late_and_then_contributes_again() {
     let cluster = cluster(4, 1, &Arc::default()).start().await.unwrap();
     let client = Client::connect(cluster.nodes()[0].addr()).await.unwrap();
     cluster.nodes()[2].stall(true);
@@ -145,7 +145,7 @@ async fn a_node_that_stands_still_is_late_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn a_front_that_stands_still_or_dies_is_an_error_of_the_call() {
+async fn stalled_or_dead_front_is_an_error_of_the_call() {
     let mut cluster = cluster(2, 1, &Arc::default()).start().await.unwrap();
     let client = Client::connect(cluster.nodes()[1].addr()).await.unwrap();
     cluster.nodes()[1].stall(true);
@@ -158,7 +158,7 @@ async fn a_front_that_stands_still_or_dies_is_an_error_of_the_call() {
     let lost = open.await.unwrap().unwrap_err();
     assert!(matches!(lost, Error::Lost | Error::Connect { .. }), "{lost}");
     eventually("the client has noticed", || async { client.front().is_none() }).await;
-    assert!(matches!(call().await.unwrap_err(), Error::Connect { .. }), "nobody is there");
+    assert!(matches!(call().await.unwrap_err(), Error::Connect { .. }), "no node is left");
 
     cluster.restart(1).await.unwrap();
     let reply = client.call::<Sum>("figures/sum", &()).deadline(PATIENCE).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_node_s_own_clients_learn_of_its_end() {
 }
 
 #[tokio::test]
-async fn a_node_that_leaves_finishes_what_it_has_begun() {
+async fn leaving_node_finishes_open_work() {
     let gate = Arc::<Gate>::default();
     let cluster = crate::figures::cluster(1, 1, &gate).start().await.unwrap();
     let alone = crate::figures::service([0], 1, &gate);
@@ -193,7 +193,7 @@ async fn a_node_that_leaves_finishes_what_it_has_begun() {
 }
 
 #[tokio::test]
-async fn a_slow_node_answers_all_the_same() {
+async fn slow_node_still_answers() {
     let cluster = cluster(3, 1, &Arc::default()).start().await.unwrap();
     let client = cluster.connect().await.unwrap();
     cluster.nodes()[1].slow(50.0);

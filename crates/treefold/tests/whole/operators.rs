@@ -1,7 +1,7 @@
-//! Operators that are sent while nodes run, over real sockets: pushed once, fetched along the tree by whoever lacks
-//! them, refused by name when they are none, and listed.
+//! Operators that are sent to running nodes, over real sockets: pushed once, fetched along the tree by the
+//! nodes that lack them, refused with a reason if invalid, and listed.
 //!
-//! What they are made of stands in for WebAssembly here: bytes that are the name of a filter which every node has.
+//! The operators here stand in for WebAssembly: their bytes are the name of a built-in filter.
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use treefold::foreign::{filter_name, id_of};
 use treefold::operators::packet::Row;
 use treefold::{Client, Cluster, Limits, OperatorError, Service, Shape, Stream};
 
-/// A filter's name as an operator.
+/// Loads operators whose bytes are a built-in filter's name.
 #[derive(Default)]
 struct Names {
     loaded: AtomicU64,
@@ -69,13 +69,13 @@ async fn sum(stream: &mut Stream) -> i64 {
     packet.and_then(|packet| packet.i64(0)).expect("a sum is an i64")
 }
 
-/// Long enough to go in chunks.
+/// An operator long enough to be sent in chunks.
 fn summing() -> Bytes {
     Bytes::from(format!("sum{}", " ".repeat(300_000)))
 }
 
 #[tokio::test]
-async fn pushed_once_it_is_fetched_by_everyone_and_listed_everywhere() {
+async fn pushed_operator_is_fetched_and_listed_by_all_nodes() {
     let (cluster, names) = cluster(7).await;
     let client = cluster.client(0);
     let pushed = client.operator_push(summing()).await.expect("it is taken");
@@ -87,14 +87,14 @@ async fn pushed_once_it_is_fetched_by_everyone_and_listed_everywhere() {
             Client::connect(node.addr()).await.expect("it connects").operators().await.expect("it answers");
         assert_eq!((listed.len(), listed[0].id, listed[0].uses, listed[0].streams), (1, pushed.id, 1, 1));
     }
-    assert_eq!(names.loaded.load(Ordering::Relaxed), 7, "each node looked at it once");
-    let mut again = open(&cluster.client(3), filter_name(pushed.id)).await.expect("everyone has it");
+    assert_eq!(names.loaded.load(Ordering::Relaxed), 7, "each node loaded it once");
+    let mut again = open(&cluster.client(3), filter_name(pushed.id)).await.expect("every node has it");
     assert_eq!(sum(&mut again).await, 21);
     assert_eq!(names.loaded.load(Ordering::Relaxed), 7);
 }
 
 #[tokio::test]
-async fn one_that_some_node_was_given_is_found_whoever_opens_the_stream() {
+async fn operator_pushed_to_one_node_is_found_by_other_front_ends() {
     let (cluster, _) = cluster(7).await;
     let elsewhere = Client::connect(cluster.nodes()[6].addr()).await.expect("it connects");
     let pushed = elsewhere.operator_push(summing()).await.expect("it is taken");
@@ -103,7 +103,7 @@ async fn one_that_some_node_was_given_is_found_whoever_opens_the_stream() {
 }
 
 #[tokio::test]
-async fn a_filter_that_is_used_both_ways_and_two_that_differ_are_fetched_too() {
+async fn operators_for_both_directions_are_fetched() {
     let (cluster, _) = cluster(5).await;
     let client = cluster.client(0);
     let up = client.operator_push(summing()).await.expect("it is taken");
@@ -118,7 +118,7 @@ async fn a_filter_that_is_used_both_ways_and_two_that_differ_are_fetched_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_operator_is_refused_with_the_reason() {
+async fn invalid_operator_is_refused_with_reason() {
     let (cluster, _) = cluster(1).await;
     let (own, front) = (cluster.client(0), cluster.connect().await.expect("it connects"));
     let too_long = Bytes::from(vec![b' '; Limits::DEFAULT.operator_bytes_max + 1]);
@@ -128,7 +128,7 @@ async fn what_is_no_operator_is_refused_with_the_reason() {
         (too_long, "operator_bytes_max"),
     ] {
         for client in [&own, &front] {
-            let refused = client.operator_push(bytes.clone()).await.expect_err("it is none").to_string();
+            let refused = client.operator_push(bytes.clone()).await.expect_err("it is invalid").to_string();
             assert!(refused.contains(why), "{refused}");
         }
     }
@@ -137,18 +137,18 @@ async fn what_is_no_operator_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_and_what_is_no_name_end_the_stream_with_words() {
+async fn unknown_or_malformed_operator_name_fails_the_stream() {
     let (cluster, _) = cluster(5).await;
     let client = cluster.client(0);
-    let unknown = open(&client, filter_name(id_of(b"?"))).await.expect_err("nobody has it").to_string();
+    let unknown = open(&client, filter_name(id_of(b"?"))).await.expect_err("no node has it").to_string();
     assert!(unknown.contains("nobody has the operator"), "{unknown}");
-    let senseless = open(&client, "wasm:7".to_owned()).await.expect_err("it is no name").to_string();
+    let senseless = open(&client, "wasm:7".to_owned()).await.expect_err("the name is invalid").to_string();
     assert!(senseless.contains("64 hexadecimal digits"), "{senseless}");
     assert_eq!(sum(&mut open(&client, "sum".to_owned()).await.expect("it opens")).await, 10);
 }
 
 #[tokio::test]
-async fn a_node_that_takes_none_says_so() {
+async fn node_without_loader_refuses_operators() {
     let plain = Cluster::embedded(1).service(|at| vec![echo(at, 1)]).start().await.expect("it starts");
     let client = plain.client(0);
     let refused = client.operator_push("sum").await.expect_err("it takes none").to_string();
@@ -158,7 +158,7 @@ async fn a_node_that_takes_none_says_so() {
 }
 
 #[tokio::test]
-async fn whoever_joins_later_gets_it_from_those_who_use_it() {
+async fn restarted_node_fetches_the_operator_from_its_users() {
     let (mut cluster, names) = cluster(5).await;
     let client = cluster.client(0);
     let pushed = client.operator_push(summing()).await.expect("it is taken");

@@ -1,5 +1,5 @@
-//! Applications whose workers push, over real sockets: through relays that fold, that die, that are flooded, and past
-//! whoever says what makes no sense.
+//! Applications whose workers push, over real sockets: through relays that fold, that die, and that are
+//! flooded, and despite workers that send invalid messages.
 
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use treefold_core::membership::MemberCard;
 use treefold_core::message::Message;
 use treefold_core::push::message::PushMessage;
 
-/// How long what must happen may take on a machine that is busy with other tests.
+/// Time limit for things that must happen, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A relay that accepts `words`; it knows the first.
+/// A relay that serves `words` and joins through the first one.
 async fn relay(rack: &str, first: Option<&Node>) -> Node {
     let limits = Limits { push_window_bytes: 64 << 10, ..Limits::default() };
     let builder = Node::builder()
@@ -43,7 +43,7 @@ async fn relays(count: usize) -> Vec<Node> {
     relays
 }
 
-/// Waits until `front` has heard where so many workers are: cards travel once a gossip interval.
+/// Waits until `front` knows where this many workers are attached: cards travel once per gossip interval.
 async fn hear_of_workers(front: &Node, count: usize) {
     let all_heard = async {
         loop {
@@ -69,7 +69,7 @@ fn line(number: u32, count: u32) -> String {
     format!("all\t{count}\nworker {number}\t1\n")
 }
 
-/// What those lines are together.
+/// The folded result of these lines.
 fn folded(workers: u32, count: u32) -> String {
     let own: String = (0..workers).map(|number| format!("worker {number}\t1\n")).collect();
     format!("all\t{}\n{own}", workers * count)
@@ -115,16 +115,16 @@ async fn results_in_pieces_from_many_workers_become_one() {
 }
 
 #[tokio::test]
-async fn a_relay_that_dies_costs_its_workers_nothing() {
+async fn dead_relay_loses_no_worker() {
     let relays = relays(3).await;
     let addrs: Vec<SocketAddr> = relays.iter().map(Node::addr).collect();
     let mut workers = Vec::new();
     for number in 0..4 {
-        // Two of them at the relay that dies, with another to turn to.
+        // Workers 0 and 1 are at the relay that dies, and have another address to turn to.
         let at = if number < 2 { [addrs[1], addrs[2]] } else { [addrs[2], addrs[0]] };
         workers.push(worker(number, &at).await);
     }
-    // Each relay is then asked for its two workers at once, and the one that dies has passed nothing on.
+    // Each relay is then asked for its two workers at once, and the relay that dies has passed nothing on.
     hear_of_workers(&relays[0], 4).await;
     let client = Client::connect(addrs[0]).await.unwrap();
     let announced =
@@ -167,7 +167,7 @@ async fn an_application_brings_its_own_reduce() {
 }
 
 #[tokio::test]
-async fn what_a_reduce_refuses_is_lost_with_its_reason_and_who_fails_is_not_waited_for() {
+async fn failed_reduce_and_failed_worker_are_reported_as_missing() {
     let relay = relay("r0", None).await;
     let client = relay.client();
     let (good, bad) = (worker(0, &[relay.addr()]).await, worker(1, &[relay.addr()]).await);
@@ -190,7 +190,7 @@ async fn what_a_reduce_refuses_is_lost_with_its_reason_and_who_fails_is_not_wait
 }
 
 #[tokio::test]
-async fn whoever_may_not_attach_hears_why() {
+async fn refused_worker_is_told_the_reason() {
     let relay = relay("r0", None).await;
     let refused = |builder: treefold::push::WorkerBuilder| async {
         let short = Duration::from_millis(300);
@@ -220,7 +220,7 @@ async fn whoever_may_not_attach_hears_why() {
     assert!(matches!(rejected, Err(Error::Rejected(_))), "{rejected:?}");
 }
 
-/// A worker made by hand.
+/// A worker that sends raw protocol messages.
 struct Stranger {
     stream: TcpStream,
     inbox: Inbox,
@@ -267,15 +267,15 @@ impl Stranger {
 }
 
 #[tokio::test]
-async fn who_ignores_its_window_fills_nothing_and_harms_nobody() {
+async fn flood_beyond_the_window_is_dropped() {
     let relay = relay("r0", None).await;
     let mut flood = Stranger::attached(relay.addr(), 1).await;
     let piece = Bytes::from(vec![b'x'; 16 << 10]);
-    // Sixteen megabytes where 64 KiB are allowed, of a request that nobody has announced.
+    // Sixteen megabytes where 64 KiB are allowed, for a request that was not announced.
     for sequence in 1..=1_024 {
         flood.word(PushMessage::Push { request: 1, sequence, last: false, payload: piece.clone() }).await;
     }
-    // And what nobody may say; the frame is dropped, or the word, and not the connection.
+    // Messages that a worker must not send. The frame or the message is dropped; the connection stays.
     flood.word(PushMessage::Ended { request: 1 }).await;
     flood.word(PushMessage::Push { request: 2, sequence: 1, last: true, payload: "a\t1\n".into() }).await;
     let others = worker(0, &[relay.addr()]).await;

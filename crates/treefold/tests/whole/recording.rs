@@ -1,4 +1,4 @@
-//! A node in the middle of a working cluster is recorded, and the recording replayed.
+//! Records a node in the middle of a working cluster, and replays the recording.
 
 use crate::figures::{PATIENCE, Trick, Tricks, cluster, total};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use treefold::operators::merge::Sum;
 use treefold::replay::{Happening, Recording, run};
 
 #[tokio::test]
-async fn a_recorded_node_decides_again_as_it_did() {
+async fn replay_repeats_the_recorded_decisions() {
     let dir = tempfile::tempdir().unwrap();
     let file = move |node: usize| dir.path().join(format!("{node}.rec"));
     let paths: Vec<_> = (0..4).map(&file).collect();
@@ -37,7 +37,7 @@ async fn a_recorded_node_decides_again_as_it_did() {
         assert!(summary.inputs > 20 && summary.effects > 20, "{summary:?}");
     }
     let killed = run(&paths[3], |_| {}).unwrap();
-    assert_eq!(killed.recorded_hash, None, "nobody closed it");
+    assert_eq!(killed.recorded_hash, None, "a killed node does not close its recording");
     let recording = Recording::open(&paths[0]).unwrap();
     assert_eq!(recording.config().node(), front);
     let inputs = recording.filter(|entry| matches!(entry.as_ref().unwrap().what, Happening::Input(_)));
@@ -52,7 +52,7 @@ async fn a_recording_can_be_read_while_its_node_runs() {
     for _ in 0..10 {
         node.status().await.unwrap();
     }
-    crate::figures::eventually("what happened is on its way to the disk", || async {
+    crate::figures::eventually("the inputs are in the file", || async {
         run(&path, |_| {}).is_ok_and(|summary| summary.inputs >= 10)
     })
     .await;

@@ -1,4 +1,4 @@
-//! A node that starts again is the front of calls at once.
+//! A node that starts again can be the front of calls at once.
 
 use crate::figures::{PATIENCE, cluster, total};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use treefold::operators::merge::Sum;
 const NODES: usize = 4;
 
 #[tokio::test]
-async fn a_restarted_node_knows_the_partitions_of_the_others_when_it_begins() {
+async fn restarted_node_knows_all_partitions_at_start() {
     let cluster = cluster(NODES, 1, &Arc::default()).start().await.unwrap();
     let addrs: Vec<_> = cluster.nodes().iter().map(treefold::Node::addr).collect();
-    // Generations are drawn at random: a restart takes one of two ways into the cluster, by chance.
+    // Generations are drawn at random, so a restart joins the cluster in one of two ways, by chance.
     let mut node = treefold::Node::builder().join([addrs[0]]).start().await.unwrap();
     let addr = node.addr();
     for round in 0..8 {

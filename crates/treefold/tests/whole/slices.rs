@@ -1,4 +1,4 @@
-//! Sliced calls over real sockets: partials too bulky for one go, cut by key, folded side by side and joined.
+//! Sliced calls over real sockets: bulky partials are cut by key, folded side by side, and joined.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use treefold::{Aggregation, CallError, Client, Cluster, Error, OperatorError, Pa
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const MEMBERS: u32 = 4;
-/// Two megabytes each: above what is sent unasked, and in chunks.
+/// Each vector has two megabytes: more than may be sent without an offer, and sent in chunks.
 const ENTRIES: u32 = 1 << 19;
 
 fn entry(partition: u32, at: u32) -> f32 {
     ((partition + 1) * (at % 1_000)) as f32
 }
 
-/// A split that gives fewer slices than it was asked for.
+/// An aggregation whose split returns fewer slices than requested.
 struct Miscounting;
 
 impl Aggregation for Miscounting {
@@ -80,7 +80,7 @@ async fn vectors(client: &Client, slices: u32) -> treefold::Reply<VectorSum> {
 }
 
 #[tokio::test]
-async fn slices_are_joined_to_what_the_whole_would_have_been() {
+async fn joined_slices_equal_the_unsliced_result() {
     let cluster = cluster().await;
     let relays = [cluster.nodes()[4].id(), cluster.nodes()[5].id()];
     for client in [cluster.client(0), cluster.connect().await.unwrap()] {
@@ -115,7 +115,7 @@ async fn slices_are_joined_to_what_the_whole_would_have_been() {
 }
 
 #[tokio::test]
-async fn a_relay_that_dies_meanwhile_costs_nobody() {
+async fn dead_relay_loses_no_partition_of_a_sliced_call() {
     let cluster = cluster().await;
     let client = cluster.client(0);
     let call = tokio::spawn(async move { vectors(&client, 8).await });
@@ -127,7 +127,7 @@ async fn a_relay_that_dies_meanwhile_costs_nobody() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_sliced_says_so() {
+async fn unsliceable_aggregation_is_refused() {
     let cluster = cluster().await;
     let client = cluster.client(1);
     let refused = async |aggregation: &str, slices| {
@@ -144,10 +144,13 @@ async fn what_can_not_be_sliced_says_so() {
     assert!(refused("miscounting", 3).await.contains("split made 1 slices of 3"));
     assert!(
         refused("miscounting", 5).await.contains("five are too many"),
-        "a panic is that partition's error"
+        "a panic is an error of that partition"
     );
     let direct = cluster.connect_direct().await.unwrap();
     let alone = direct.call::<VectorSum>("bulk/vectors", &()).slices(2).deadline(PATIENCE).await;
-    assert!(alone.unwrap_err().to_string().contains("cannot join slices"), "a front joins what it knows");
+    assert!(
+        alone.unwrap_err().to_string().contains("cannot join slices"),
+        "this front lacks the aggregation"
+    );
     cluster.shutdown().await;
 }

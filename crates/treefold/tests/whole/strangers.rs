@@ -1,5 +1,5 @@
-//! Whoever connects may be anyone: a scanner, another cluster, another version, a peer gone mad. It is told why
-//! it is turned away, and the node is none the worse for it.
+//! Any peer may connect to a node: a scanner, another cluster, another version, a faulty peer. The node
+//! tells it why it is refused, and continues unharmed.
 
 use crate::figures::{PATIENCE, eventually, service, total};
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ fn client_id(generation: u64) -> NodeId {
     NodeId::new(SocketAddr::from(([0, 0, 0, 0], 0)), generation)
 }
 
-/// A peer made by hand.
+/// A peer that sends raw protocol messages.
 struct Stranger {
     stream: TcpStream,
     inbox: Inbox,
@@ -47,7 +47,7 @@ impl Stranger {
         Self { stream, inbox: Inbox::new(Limits::default()) }
     }
 
-    /// One that has greeted, and been greeted.
+    /// A peer that has completed the handshake.
     async fn greeted(node: &Node, generation: u64) -> Self {
         let mut stranger = Self::connect(node).await;
         stranger
@@ -68,7 +68,7 @@ impl Stranger {
         }
     }
 
-    /// What the node says next; `None` when it has closed the connection.
+    /// The next message of the node; `None` if it has closed the connection.
     async fn hear(&mut self) -> Option<Incoming> {
         loop {
             if let Some(incoming) = self.inbox.next().unwrap() {
@@ -83,7 +83,7 @@ impl Stranger {
         }
     }
 
-    /// The fault that the node closes the connection with.
+    /// The fault with which the node closes the connection.
     async fn hear_fault(&mut self) -> Fault {
         loop {
             match self.hear().await {
@@ -92,14 +92,14 @@ impl Stranger {
                     return fault;
                 }
                 Some(_) => {}
-                None => panic!("the connection was closed without a word"),
+                None => panic!("the connection was closed without a fault"),
             }
         }
     }
 }
 
 #[tokio::test]
-async fn garbage_on_a_connection_is_answered_with_a_fault_and_harms_nobody() {
+async fn garbage_on_a_connection_is_answered_with_a_fault() {
     let node = node(Limits::default()).await;
     for garbage in [
         &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
@@ -159,7 +159,7 @@ async fn a_message_before_the_greeting_is_out_of_turn() {
 }
 
 #[tokio::test]
-async fn another_cluster_and_another_version_are_turned_away_with_the_reason() {
+async fn another_cluster_or_version_is_refused_with_reason() {
     let node = node(Limits::default()).await;
     let refused = Client::builder().at([node.addr()]).cluster("staging").connect().await.unwrap_err();
     assert!(matches!(refused, Error::Handshake { .. }), "{refused}");
@@ -183,7 +183,7 @@ async fn nodes_of_two_clusters_do_not_meet() {
 }
 
 #[tokio::test]
-async fn beyond_peers_max_who_comes_is_told_and_closed() {
+async fn connections_beyond_peers_max_are_told_and_closed() {
     let node = node(Limits { peers_max: 2, ..Limits::default() }).await;
     let first = Stranger::greeted(&node, 1).await;
     let _second = Stranger::greeted(&node, 2).await;
@@ -196,7 +196,7 @@ async fn beyond_peers_max_who_comes_is_told_and_closed() {
 }
 
 #[tokio::test]
-async fn who_never_greets_is_closed() {
+async fn connection_without_greeting_is_closed() {
     let node = node(Limits::default()).await;
     let mut silent = Stranger::connect(&node).await;
     assert!(silent.hear().await.is_none());
@@ -204,7 +204,7 @@ async fn who_never_greets_is_closed() {
 }
 
 #[tokio::test]
-async fn datagrams_of_something_else_are_dropped() {
+async fn foreign_datagrams_are_dropped() {
     let node = node(Limits::default()).await;
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     for garbage in [&b""[..], b"x", &[0xff; 1_400], b"tfd\x01", b"tfd\x01\0\0\0\0then something"] {
@@ -214,13 +214,13 @@ async fn datagrams_of_something_else_are_dropped() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_takes_its_calls_with_it() {
+async fn calls_of_a_vanished_client_are_cancelled() {
     let gate = Arc::<crate::figures::Gate>::default();
     let node = Node::builder().service(service(0..2, 2, &gate)).start().await.unwrap();
     let (vanish, vanishes) = tokio::sync::oneshot::channel::<()>();
     let addr = node.addr();
     let client = std::thread::spawn(move || {
-        // Its runtime ends with the call open, as that of a process that is killed.
+        // The runtime ends while the call is open, like that of a killed process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = Client::connect(addr).await.unwrap();
@@ -242,11 +242,11 @@ async fn a_client_that_vanishes_takes_its_calls_with_it() {
 }
 
 #[tokio::test]
-async fn a_peer_that_does_not_read_is_given_up_and_nobody_else_waits() {
+async fn peer_that_does_not_read_is_dropped_without_delaying_others() {
     let limits = Limits { outbox_bytes_max: 1 << 20, ..Limits::default() };
     let node = node(limits).await;
     let mut deaf = Stranger::greeted(&node, 1).await;
-    // Asks for more than the system's buffers and the outbox hold, and reads none of it.
+    // Requests more than the system's buffers and the outbox hold, and reads nothing.
     let (mut closed, mut id) = (false, 0);
     while !closed {
         let mut outbox = Outbox::new(Limits::default());
@@ -265,7 +265,7 @@ async fn a_peer_that_does_not_read_is_given_up_and_nobody_else_waits() {
 }
 
 #[tokio::test]
-async fn a_peer_that_connects_again_has_given_up_its_first_connection() {
+async fn reconnecting_peer_replaces_its_first_connection() {
     let gate = Arc::<crate::figures::Gate>::default();
     let node = Node::builder().service(service(0..2, 2, &gate)).start().await.unwrap();
     let mut first = Stranger::greeted(&node, 1).await;
@@ -277,7 +277,10 @@ async fn a_peer_that_connects_again_has_given_up_its_first_connection() {
 
     let mut second = Stranger::greeted(&node, 1).await;
     while first.hear().await.is_some() {}
-    eventually("its call went with it", || async { node.status().await.unwrap().open.calls == 0 }).await;
+    eventually("the first connection's call is cancelled", || async {
+        node.status().await.unwrap().open.calls == 0
+    })
+    .await;
     second.say(|outbox| outbox.push(&Message::StatusRequest { id: 2 }).unwrap()).await;
     while !matches!(second.hear().await.expect("it stays"), Incoming::Message(Message::Status { id: 2, .. }))
     {
@@ -294,7 +297,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A header: fields of protobuf, numbers and texts.
+/// A protobuf header with number fields and text fields.
 fn header(numbers: &[(u64, u64)], texts: &[(u64, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for &(field, value) in numbers {
@@ -325,7 +328,7 @@ const STREAM_OPEN: u8 = 0x40;
 const PUSH_ATTACH: u8 = 0x50;
 
 #[tokio::test]
-async fn a_request_that_cannot_be_read_is_rejected_by_field_and_limit_and_counted() {
+async fn unreadable_request_is_rejected_by_field_and_limit() {
     let node = node(Limits::default()).await;
     let mut stranger = Stranger::greeted(&node, 1).await;
     let (long, name) = ("n".repeat(256), "figures/sum");
@@ -343,7 +346,7 @@ async fn a_request_that_cannot_be_read_is_rejected_by_field_and_limit_and_counte
         ("payload", "one", frame(REQUEST, &request(2, &[(2, name), (5, "auto")]), false)),
         ("partitions", "protocol.md", {
             let mut bytes = request(2, &[(2, name), (5, "auto")]);
-            // Chosen, and a run that never ends.
+            // Selected partitions, and a run without an end.
             bytes.extend_from_slice(&[9 << 3, 1, 10 << 3 | 2, 1, 0x80]);
             frame(REQUEST, &bytes, true)
         }),
@@ -366,7 +369,7 @@ async fn a_request_that_cannot_be_read_is_rejected_by_field_and_limit_and_counte
 }
 
 #[tokio::test]
-async fn whoever_attaches_or_opens_a_stream_with_a_name_too_long_is_told() {
+async fn too_long_names_of_workers_and_streams_are_refused() {
     let node = node(Limits::default()).await;
     let mut stranger = Stranger::greeted(&node, 1).await;
     let long = "n".repeat(129);

@@ -80,14 +80,14 @@ async fn a_broadcast_comes_back_as_one_sum() {
 }
 
 #[tokio::test]
-async fn a_direct_client_can_be_the_front_end_and_a_front_one_is_told_why_not() {
+async fn direct_client_can_be_front_end_and_front_mode_client_cannot() {
     let nodes = cluster(3, 1).await;
     let front = Client::connect(nodes[0].addr()).await.expect("it connects");
-    let refused = front.stream("echo").open().await.expect_err("it has no loop").to_string();
+    let refused = front.stream("echo").open().await.expect_err("it has no node loop").to_string();
     assert!(refused.contains("direct"), "{refused}");
     let direct = Client::builder().at([nodes[0].addr()]).direct(true).connect().await.expect("it connects");
     let mut stream = loop {
-        // Its view may lack some for a moment.
+        // Its view may still lack some members.
         let stream = sum_stream(&direct, Shape::Flat).await;
         if stream.endpoints().len() == 3 {
             break stream;
@@ -99,11 +99,11 @@ async fn a_direct_client_can_be_the_front_end_and_a_front_one_is_told_why_not() 
 }
 
 #[tokio::test]
-async fn a_dead_node_costs_its_endpoints_only() {
+async fn dead_node_loses_only_its_endpoints() {
     let mut nodes = cluster(7, 1).await;
     let client = nodes[0].client();
     let mut stream = sum_stream(&client, Shape::KAry(2)).await;
-    drop(nodes.remove(1)); // an inner node, if any is
+    drop(nodes.remove(1)); // an inner node, if there is one
     let mut last = None;
     for _ in 0..200 {
         stream.send(Bytes::new()).await.expect("it is open");
@@ -118,7 +118,7 @@ async fn a_dead_node_costs_its_endpoints_only() {
 }
 
 #[tokio::test]
-async fn accepted_streams_are_read_and_written_by_whoever_waits() {
+async fn accepted_streams_are_read_and_written() {
     let (accepting, acceptor) = accept();
     let service = Service::new("echo").endpoints(0..1, accepting);
     let node = Node::builder().service(service).start().await.expect("a node starts");
@@ -136,11 +136,11 @@ async fn accepted_streams_are_read_and_written_by_whoever_waits() {
         assert_eq!(wave.packets, [Bytes::from(number.to_le_bytes().to_vec())]);
     }
     drop(stream);
-    worker.await.expect("the endpoint hears that the stream is over");
+    worker.await.expect("the endpoint learns that the stream is over");
 }
 
 #[tokio::test]
-async fn who_is_not_read_waits_and_nothing_is_lost() {
+async fn unread_senders_wait_and_lose_nothing() {
     let nodes = cluster(3, 1).await;
     let client = nodes[0].client();
     let builder = client.stream("echo").up_filter("sum").window_bytes(64 << 10);
@@ -160,20 +160,20 @@ async fn who_is_not_read_waits_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_filter_that_is_not_there_is_named() {
+async fn unknown_filter_is_refused_by_name() {
     let nodes = cluster(2, 1).await;
     let client = nodes[0].client();
-    let refused = client.stream("echo").up_filter("summ").open().await.expect_err("nobody knows it");
+    let refused = client.stream("echo").up_filter("summ").open().await.expect_err("no such filter");
     assert!(refused.to_string().contains("no filter is called \"summ\""), "{refused}");
-    let refused = client.stream("nobody").open().await.expect_err("nobody has it");
+    let refused = client.stream("nobody").open().await.expect_err("no such service");
     assert!(refused.to_string().contains("\"nobody\""), "{refused}");
     let none = Synchronisation::TimeOut(Duration::ZERO);
-    let refused = client.stream("echo").synchronisation(none).open().await.expect_err("no time at all");
+    let refused = client.stream("echo").synchronisation(none).open().await.expect_err("a time of zero");
     assert!(refused.to_string().contains("above 0"), "{refused}");
 }
 
 #[tokio::test]
-async fn whoever_sends_need_not_read_meanwhile() {
+async fn sender_need_not_read_between_sends() {
     let nodes = cluster(2, 1).await;
     let client = nodes[0].client();
     let builder = client.stream("echo").up_filter("sum").window_bytes(16 << 10);
@@ -187,7 +187,7 @@ async fn whoever_sends_need_not_read_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_packet_that_nobody_would_take_is_refused_by_its_limit() {
+async fn oversized_packet_is_refused_with_its_limit() {
     let limits = Limits { payload_bytes_max: 1_000, ..Limits::DEFAULT };
     let (accepting, acceptor) = accept();
     let service = Service::new("echo").endpoints(0..1, accepting);
@@ -208,7 +208,7 @@ async fn a_packet_that_nobody_would_take_is_refused_by_its_limit() {
     }
 }
 
-/// Fails in the way that its number says.
+/// Fails in the way that its number selects.
 struct Failing(u32);
 
 impl Endpoint for Failing {
@@ -230,7 +230,7 @@ impl Endpoint for Failing {
 }
 
 #[tokio::test]
-async fn endpoints_that_fail_are_missing_with_their_reasons_and_the_node_goes_on() {
+async fn failed_endpoints_are_missing_with_reasons() {
     let open = |opening: &Opening| {
         assert_ne!(opening.endpoint, 3, "endpoint 3 panics at its beginning");
         Failing(opening.endpoint)
@@ -256,7 +256,7 @@ async fn endpoints_that_fail_are_missing_with_their_reasons_and_the_node_goes_on
 }
 
 #[tokio::test]
-async fn who_has_data_only_has_no_part_in_a_stream() {
+async fn partitions_without_endpoints_are_not_in_streams() {
     let service = Service::new("data").partition(0, 7_u32);
     let node = Node::builder().service(service).start().await.expect("a node starts");
     let mut stream = node.client().stream("data").open().await.expect("it opens");

@@ -1,4 +1,4 @@
-//! How many partitions a service has: no answer claims to be full because a node that held the rest is gone.
+//! A service's total: if a node is gone, no answer without its partitions claims to be full.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use treefold::{Client, Node, NodeBuilder, Partition, Reply, Service, StartError,
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A service whose partitions are their own numbers.
+/// A service whose partitions hold their own numbers.
 fn figures(partitions: Range<u32>, total: Option<u32>) -> Service {
     let sum =
         merging("sum", |partition: &Partition, (): &()| Ok(Sum(i64::from(*partition.data_as::<u32>()?))));
@@ -30,7 +30,7 @@ async fn sum(client: &Client) -> Reply<Sum> {
     client.call::<Sum>("figures/sum", &()).deadline(Duration::from_secs(5)).await.unwrap()
 }
 
-/// Waits until `node` has lost `other` out of sight.
+/// Waits until `other` is out of `node`'s sight.
 async fn loses(node: &Node, other: &Node) {
     let until = tokio::time::Instant::now() + PATIENCE;
     while node.members().contains(&other.id()) {
@@ -40,7 +40,7 @@ async fn loses(node: &Node, other: &Node) {
 }
 
 #[tokio::test]
-async fn an_undeclared_total_does_not_shrink_when_a_node_dies_and_the_answer_says_that_it_is_a_guess() {
+async fn guessed_total_does_not_shrink_when_a_node_dies() {
     let first = node(0..4, None, None).start().await.unwrap();
     let second = node(4..8, None, [first.addr()]).start().await.unwrap();
     assert!(first.members_at_least(2, PATIENCE).await && second.members_at_least(2, PATIENCE).await);
@@ -60,7 +60,7 @@ async fn an_undeclared_total_does_not_shrink_when_a_node_dies_and_the_answer_say
         let half = client.call::<Sum>("figures/sum", &()).min_coverage(0.5).await.unwrap();
         assert_eq!((half.status, half.value), (Status::Partial, Some(Sum(6))), "{way}");
     }
-    // A newcomer learns the total from the card of the survivor, once it says so.
+    // A newcomer learns the total from the survivor's card, once that card contains it.
     let newcomer = node(0..0, None, [first.addr()]).start().await.unwrap();
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -69,7 +69,7 @@ async fn an_undeclared_total_does_not_shrink_when_a_node_dies_and_the_answer_say
         if reply.is_ok_and(|reply| reply.asked.len() == 8) {
             break;
         }
-        assert!(tokio::time::Instant::now() < until, "the newcomer has not learnt of 8 partitions");
+        assert!(tokio::time::Instant::now() < until, "the newcomer does not know all 8 partitions");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -97,12 +97,12 @@ async fn a_node_whose_total_differs_is_refused_by_name_when_it_starts() {
         let said = refused.to_string();
         assert!(said.contains(claim) && said.contains("8 (declared)"), "{said}");
     }
-    assert_eq!(first.members().len(), 1, "nobody has seen it");
+    assert_eq!(first.members().len(), 1, "the refused node was never in sight");
 }
 
 #[tokio::test]
-async fn members_refuse_the_partitions_of_one_that_differs_and_status_names_it() {
-    // The stranger finds nobody when it starts, so it learns of the others as they learn of it.
+async fn members_refuse_partitions_of_a_node_with_another_total() {
+    // The stranger has no seeds, so it learns of the others at the same time as they learn of it.
     let first = node(0..4, Some(8), None).start().await.unwrap();
     let second = node(4..8, Some(8), [first.addr()]).start().await.unwrap();
     let stranger = node(0..2, Some(2), None).start().await.unwrap();

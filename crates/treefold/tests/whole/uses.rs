@@ -1,5 +1,5 @@
-//! Every operator that nodes have by name, over real sockets: the same samples give the same result as a call, as a stream,
-//! and as pushes. (The crate `wasm` has the same for guests.)
+//! Every built-in operator, over real sockets: the same samples give the same result as a call, as a
+//! stream, and as pushes. (The crate `wasm` has the same tests for guests.)
 
 use bytes::Bytes;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use treefold_operators::fold::examples::{Example, examples};
 use treefold_operators::packet::{Packet as Typed, Row};
 use treefold_operators::{Body, Partition};
 
-/// How long what must happen may take on a machine that is busy with other tests.
+/// Time limit for things that must happen, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Nodes, samples of an example, workers.
+/// Number of nodes, of samples per example, and of workers.
 const NODES: u32 = 4;
 
-/// The one operator whose samples have another format in streams.
+/// The only operator with another sample format in streams.
 const MERGE_SORTED: &str = "merge-sorted";
 
-/// A run as a chunk of a stream that ends the run.
+/// A run as the last chunk of a stream.
 fn chunk_of(run: &Bytes) -> Bytes {
     let run = Typed::read(run).unwrap();
     let keys: Vec<&str> = run.strs(0).unwrap().collect();
@@ -27,7 +27,7 @@ fn chunk_of(run: &Bytes) -> Bytes {
     Row::new().blobs(&keys).i64s(&counts).u64(1).u64(0).packet().into_bytes()
 }
 
-/// The run that one chunk holds.
+/// The run inside a single chunk.
 fn run_of(chunk: &Bytes) -> Bytes {
     let chunk = Typed::read(chunk).unwrap();
     let keys: Vec<&str> = chunk.blobs(0).unwrap().map(|key| std::str::from_utf8(key).unwrap()).collect();
@@ -51,7 +51,7 @@ impl Endpoint for Sampler {
 /// The samples of one node, by operator.
 type Samples = Vec<(&'static str, Bytes)>;
 
-/// A service with a call of each operator, whose partitions have the samples of one node.
+/// A service with an aggregation for each operator. Its partitions hold the samples of one node.
 fn called(at: u32) -> Service {
     let samples: Samples =
         examples().into_iter().map(|example| (example.name, example.samples[at as usize].clone())).collect();
@@ -88,7 +88,7 @@ async fn streamed_of(client: &Client, example: &Example) -> Bytes {
     if is_chunked { run_of(packet) } else { packet.clone() }
 }
 
-/// Workers push partials: what a stream's filter makes of one sample alone.
+/// Makes workers push partials: each is a stream filter's result for one sample alone.
 async fn pushed_of(client: &Client, example: &Example, request: u64, workers: &[Worker]) -> Bytes {
     let kind = format!("pushed/{}", example.name);
     let announced = client.announce(&kind, example.params.clone(), request, PartitionSet::first(NODES));
@@ -107,7 +107,7 @@ async fn pushed_of(client: &Client, example: &Example, request: u64, workers: &[
     reply.value.unwrap().0
 }
 
-/// Operators that the guide's table has for streams alone.
+/// Operators that the guide's table lists for streams only.
 const FILTERS_ALONE: [&str; 3] = ["identity", "time-aligned", "clock-skew"];
 
 #[tokio::test]

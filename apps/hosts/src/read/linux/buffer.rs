@@ -1,17 +1,17 @@
-//! Where files are read to: one buffer, for thousands of small files a second.
+//! A buffer into which files are read: one for thousands of small files per second.
 //!
-//! A file of `/proc` says that it has no size. `read_to_end` would ask all the same, and probe: as many system calls
-//! again as reading takes, and reading is most of what a sample costs.
+//! Files in `/proc` report a size of zero. `read_to_end` would ask for the size and probe with a small read
+//! in any case. That doubles the number of system calls, and reading is most of a sample's cost.
 
 use crate::error::SampleError;
 use procfs_core::ProcResult;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// What it begins with: most files fit.
+/// Initial size, which fits most files.
 const BYTES: usize = 16 << 10;
 
-/// Bytes that are kept from file to file; only what was read last is shown.
+/// Bytes that are reused from file to file. Only the last file's content is returned.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<u8>);
 
@@ -22,7 +22,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// The whole of a file.
+    /// Reads a whole file.
     pub(super) fn fill(&mut self, path: &str) -> io::Result<&[u8]> {
         let mut file = File::open(path)?;
         let mut filled = 0;
@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// A file as `parse` reads it.
+    /// Reads a file and parses it with `parse`.
     pub(super) fn parsed<'b, T>(
         &'b mut self,
         path: &str,
@@ -60,12 +60,12 @@ mod tests {
         assert_eq!(buffer.fill("/proc/self/status").unwrap().len(), whole.len());
         assert!(
             buffer.fill("/proc/version").unwrap().starts_with(b"Linux"),
-            "what was there before is not shown"
+            "the content of the file before is not returned"
         );
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_or_is_not_there_is_named() {
+    fn errors_name_the_invalid_or_missing_file() {
         let mut buffer = Buffer::default();
         let mut refused = |path: &str| buffer.parsed(path, Meminfo::from_buf_read).unwrap_err().to_string();
         assert_eq!(refused("/proc/nowhere"), "can't read /proc/nowhere");

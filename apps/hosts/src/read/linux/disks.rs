@@ -1,8 +1,8 @@
-//! Which disks to count, so that a byte is counted once: those with hardware below them.
+//! Chooses the disks to count, so that a byte is counted once: those with hardware below them.
 //!
-//! A partition, a logical volume, an encrypted or a joined disk is a view of another one; a loop device is a file on
-//! one; compressed memory is no disk at all. None of these has a device in `/sys`; what a machine or its hypervisor
-//! plugs in has.
+//! A partition, a logical volume, an encrypted disk or a RAID is a view of another disk. A loop device is a
+//! file on a disk, and compressed memory is not a disk. None of these has a device in `/sys`, but every
+//! disk of the machine or its hypervisor has one.
 
 use super::buffer::Buffer;
 use crate::counters::DiskCounters;
@@ -11,27 +11,27 @@ use procfs_core::{DiskStats, FromBufRead};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `/proc/diskstats` calls a sector, whatever the disk's own size of one.
+/// Size of a sector in `/proc/diskstats`, which does not depend on the disk's own sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// Devices remembered at most; with more, all are looked up anew.
+/// Most devices that are remembered. With more, all are looked up again.
 const KNOWN_MAX: usize = 4096;
 
-/// What is known of each device: whether it is a disk of its own.
+/// Whether each known device is a whole disk.
 #[derive(Debug, Default)]
 pub(super) struct Disks {
     known: BTreeMap<String, bool>,
 }
 
 impl Disks {
-    /// The counters of whole disks; none where the system doesn't say.
+    /// The counters of whole disks; none if the system does not report them.
     pub(super) fn read(
         &mut self,
         buffer: &mut Buffer,
     ) -> Result<BTreeMap<String, DiskCounters>, SampleError> {
         let found = match buffer.parsed("/proc/diskstats", DiskStats::from_buf_read) {
             Ok(found) => found.0,
-            // Some containers hide it.
+            // Some containers hide this file.
             Err(SampleError::Read { .. }) => return Ok(BTreeMap::new()),
             Err(error) => return Err(error),
         };
@@ -57,7 +57,8 @@ impl Disks {
     }
 }
 
-/// `/sys/block` has whole devices only, and those that stand for hardware link to it. A `/` in a name is `!` there.
+/// Whether the device is a whole disk: only whole devices are in `/sys/block`, and those with hardware link
+/// to it. A `/` in a name is `!` there.
 fn is_whole(name: &str) -> bool {
     Path::new("/sys/block").join(name.replace('/', "!")).join("device").exists()
 }
@@ -74,6 +75,6 @@ mod tests {
             |name: &String| ["loop", "ram", "zram", "dm-", "md"].iter().any(|view| name.starts_with(view));
         assert!(!counted.keys().any(view), "{counted:?}");
         let again = disks.read(&mut Buffer::default()).unwrap();
-        assert!(again.keys().eq(counted.keys()), "what is known gives the same answer");
+        assert!(again.keys().eq(counted.keys()), "remembered devices give the same answer");
     }
 }

@@ -1,9 +1,10 @@
-//! Which interfaces to count, so that a packet that passes several is counted once.
+//! Chooses the network interfaces to count, so that a packet that passes several is counted once.
 //!
-//! A host of containers has dozens of interfaces, and a packet passes three of them: the container's end of a pair,
-//! the bridge, the card. What leaves the host passes a card, so cards are counted: interfaces with a device below
-//! them. Where there are none (in a container, whose only way out is its end of a pair), those of the default route
-//! are; where there is none of these either, all but the loopback.
+//! A host of containers has dozens of interfaces, and a packet passes three of them: the container's end of
+//! a pair, the bridge, and the network card. A packet that leaves the host passes a card, so cards are
+//! counted: interfaces with a device below them. If there are none, as in a container, which only has its
+//! end of a pair, the interfaces of the default route are counted. If there are none of these either, all
+//! interfaces except the loopback are.
 
 use super::buffer::Buffer;
 use crate::counters::NetCounters;
@@ -13,10 +14,10 @@ use procfs_core::net::{DeviceStatus, InterfaceDeviceStatus, RouteEntries};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The loopback.
+/// The loopback interface.
 const LOOPBACK: &str = "lo";
 
-/// The choice, for as long as the interfaces are the same.
+/// The choice, which is valid while the interfaces stay the same.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     all: BTreeSet<String>,
@@ -24,7 +25,7 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// The counters of the chosen.
+    /// The counters of the chosen interfaces.
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<BTreeMap<String, NetCounters>, SampleError> {
         let found = buffer.parsed("/proc/net/dev", InterfaceDeviceStatus::from_buf_read)?.0;
         if !same(found.keys(), &self.all) {
@@ -36,7 +37,7 @@ impl Interfaces {
     }
 }
 
-/// Whether these are the same names, in whatever order.
+/// Whether these are the same names, in any order.
 fn same<'a>(mut names: impl ExactSizeIterator<Item = &'a String>, as_before: &BTreeSet<String>) -> bool {
     names.len() == as_before.len() && names.all(|name| as_before.contains(name))
 }
@@ -61,7 +62,7 @@ fn has_device(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).join("device").exists()
 }
 
-/// The interfaces of default routes; none when nobody says.
+/// The interfaces of default routes; none if they cannot be read.
 fn routed(buffer: &mut Buffer) -> BTreeSet<String> {
     let routes = buffer.parsed("/proc/net/route", RouteEntries::from_buf_read);
     let routes = routes.map_or_else(|_| Vec::new(), |routes| routes.0);
@@ -92,22 +93,18 @@ mod tests {
     fn a_packet_is_counted_once() {
         let host = set(&["lo", "eno1", "eno2", "bond0", "docker0", "veth12", "br-9"]);
         let cards = |name: &str| name.starts_with("eno");
-        assert_eq!(
-            choose(&host, cards, &set(&["bond0"])),
-            set(&["eno1", "eno2"]),
-            "cards, where there are any"
-        );
+        assert_eq!(choose(&host, cards, &set(&["bond0"])), set(&["eno1", "eno2"]), "cards, if there are any");
         let container = set(&["lo", "eth0", "tun0"]);
-        assert_eq!(choose(&container, |_| false, &set(&["eth0"])), set(&["eth0"]), "else the way out");
+        assert_eq!(choose(&container, |_| false, &set(&["eth0"])), set(&["eth0"]), "else the default route");
         assert_eq!(
             choose(&container, |_| false, &set(&[])),
             set(&["eth0", "tun0"]),
-            "else all but the loopback"
+            "else all except the loopback"
         );
     }
 
     #[test]
-    fn the_choice_is_made_again_when_interfaces_come_or_go() {
+    fn changed_interfaces_are_chosen_again() {
         let names = ["a".to_string(), "b".to_string()];
         assert!(same(names.iter(), &set(&["b", "a"])));
         assert!(!same(names.iter(), &set(&["a", "c"])) && !same(names.iter(), &set(&["a"])));

@@ -1,4 +1,5 @@
-//! One line for each process: `/proc/<pid>/stat`, the cheapest file that has its time, its memory and its name.
+//! Reads one line per process: `/proc/<pid>/stat`, the cheapest file with its time, its memory and its
+//! name.
 
 use super::buffer::Buffer;
 use crate::counters::ProcessCounters;
@@ -8,10 +9,11 @@ use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use std::fmt::Write;
 
-/// Processes read at most, so that a fork bomb does not become ours: those with the least numbers.
+/// Most processes that are read, those with the least ids, so that a fork bomb does not overload the
+/// sampler.
 const PROCESSES_READ_MAX: usize = 65_536;
 
-/// Reads processes; keeps what a tick and a page are, and the buffer for paths.
+/// Reads processes. Keeps the sizes of a tick and a page, and the buffer for paths.
 #[derive(Debug)]
 pub(super) struct Processes {
     ns_per_tick: u64,
@@ -24,7 +26,7 @@ impl Processes {
         Self { ns_per_tick: 1_000_000_000 / ticks_per_second.max(1), page_bytes, path: String::new() }
     }
 
-    /// All that run, ascending by number.
+    /// All running processes, ascending by id.
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<Vec<ProcessCounters>, SampleError> {
         let entries = std::fs::read_dir("/proc").map_err(|error| SampleError::read("/proc", error))?;
         let pid = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
@@ -34,7 +36,7 @@ impl Processes {
         Ok(pids.into_iter().filter_map(|pid| self.process(pid, buffer)).collect())
     }
 
-    /// One process; `None` when it has ended.
+    /// One process; `None` if it has ended.
     fn process(&mut self, pid: u32, buffer: &mut Buffer) -> Option<ProcessCounters> {
         self.path.clear();
         write!(self.path, "/proc/{pid}/stat").expect("invariant: a string takes any text");

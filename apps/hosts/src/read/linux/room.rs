@@ -1,8 +1,8 @@
-//! How full the file systems on this host's own disks are.
+//! Size and use of the file systems on this host's own disks.
 //!
-//! Asking a file system for its room may hang when its server is gone, and a partition that hangs is a partition
-//! lost. So only those are asked that lie on a device of this host, each once however often it is mounted, and the
-//! root; and seldom, since it changes slowly.
+//! A request for a file system's free space may hang if its server is gone, and then the whole partition is
+//! lost. So only file systems on a device of this host are asked, each once even if it is mounted several
+//! times, and also the root. They are asked rarely, since their use changes slowly.
 
 use super::buffer::Buffer;
 use crate::counters::Room;
@@ -11,7 +11,7 @@ use procfs_core::process::{MountInfo, MountInfos};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How old an answer may be.
+/// Longest age of an answer.
 const AGE_MAX: Duration = Duration::from_secs(10);
 
 /// The last answer.
@@ -21,7 +21,7 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// The room of all together; what can't be read counts nothing.
+    /// The room of all file systems together. Those that cannot be read are left out.
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Room {
         if let Some((at, room)) = self.last
             && at.elapsed() < AGE_MAX
@@ -43,7 +43,7 @@ impl Rooms {
     }
 }
 
-/// One mount of each file system that lies on a device of this host, and the root whatever it lies on.
+/// One mount of each file system that is on a device of this host, and the root file system in any case.
 fn own(mounts: &[MountInfo]) -> Vec<&MountInfo> {
     let mut seen = BTreeSet::new();
     let is_own = |mount: &&MountInfo| {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_counts_once_and_a_server_is_not_asked() {
+    fn file_systems_count_once_and_remote_ones_do_not() {
         let mounts = mounts(concat!(
             "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
             "23 22 8:1 /data /srv rw - ext4 /dev/sda1 rw\n",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_s_root_counts_whatever_it_lies_on() {
+    fn root_of_a_container_always_counts() {
         let mounts = mounts("1 0 0:50 / / rw - overlay overlay rw\n2 1 0:51 / /tmp rw - tmpfs tmpfs rw\n");
         assert_eq!(own(&mounts).len(), 1);
     }

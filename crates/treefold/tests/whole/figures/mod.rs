@@ -12,19 +12,19 @@ use treefold::{
     Aggregation, AsyncAggregation, Cluster, ClusterBuilder, OperatorError, Partition, Placement, Service,
 };
 
-/// Longer than anything here takes; who waits that long has failed.
+/// Longer than any step takes; a wait that lasts this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the local of one partition is to do instead of giving its figure.
+/// What the local of one partition does instead of returning its figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trick {
     Panic,
     Fail,
-    /// Wait until the gate is opened.
+    /// Waits until the gate is opened.
     Hang,
 }
 
-/// The parameters: which partitions play which trick.
+/// Parameters: the tricks, by partition.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tricks {
     pub at: Vec<(u32, Trick)>,
@@ -60,7 +60,7 @@ pub struct Figure {
     pub gate: Arc<Gate>,
 }
 
-/// The sum of all figures, unless told otherwise.
+/// The sum of all figures, unless a trick is set.
 pub struct Tricky;
 
 impl Aggregation for Tricky {
@@ -89,7 +89,7 @@ impl Aggregation for Tricky {
     }
 }
 
-/// The sum again, by operators that wait; the one of partition 1 panics in the middle when the factor is 0.
+/// The same sum, by async operators. The local of partition 1 panics if the factor is 0.
 pub struct Waiting;
 
 impl AsyncAggregation for Waiting {
@@ -112,12 +112,12 @@ pub fn figure(partition: u32) -> i64 {
     i64::from(partition) * i64::from(partition) + 1
 }
 
-/// What a single process would say.
+/// The sum that a single process would compute.
 pub fn total(partitions: u32) -> i64 {
     (0..partitions).map(figure).sum()
 }
 
-/// The service with those of its partitions that live on one node.
+/// The service, with the partitions that live on one node.
 pub fn service(local: impl IntoIterator<Item = u32>, total: u32, gate: &Arc<Gate>) -> Service {
     let sum =
         || merging("sum", |partition: &Partition, (): &()| Ok(Sum(partition.data_as::<Figure>()?.value)));
@@ -133,7 +133,7 @@ pub fn service(local: impl IntoIterator<Item = u32>, total: u32, gate: &Arc<Gate
     local.into_iter().fold(service, add)
 }
 
-/// A cluster whose node i holds partition i, and also the `replicas − 1` before it.
+/// A cluster in which node i holds partition i and the `replicas − 1` before it.
 pub fn cluster(nodes: usize, replicas: u32, gate: &Arc<Gate>) -> ClusterBuilder {
     let (total, gate) = (nodes as u32, Arc::clone(gate));
     Cluster::embedded(nodes).processors(2).service(move |node| {
@@ -142,7 +142,7 @@ pub fn cluster(nodes: usize, replicas: u32, gate: &Arc<Gate>) -> ClusterBuilder 
     })
 }
 
-/// Waits until something holds.
+/// Waits until the condition holds.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let until = Instant::now() + PATIENCE;
     while !holds().await {
