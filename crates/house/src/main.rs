@@ -1,13 +1,17 @@
-//! Prints the shape of core in figures: `cargo run -p treefold-house -- measure [PATH] [-o text|json]`.
+//! Prints the shape of core in figures, and advice about long functions: `cargo run -p treefold-house -- measure` and
+//! `advise`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use treefold_house::measure::{Measure, json, text};
+use treefold_house::rule::shape::advise;
 use treefold_house::workspace;
 
 const USAGE: &str = "usage: treefold-house measure [PATH] [-o text|json]
+       treefold-house advise [PATH]
 
-Count the fields, methods and lines of core, and the lines that calls, streams and push waves share.
+measure: count the fields, methods and lines of core, and the lines that calls, streams and push waves share.
+advise: list functions that are longer than most readers like.
 
   PATH            root of a checkout (default: the workspace that this program was built in)
   -o text|json    output format (default: text)";
@@ -15,6 +19,7 @@ Count the fields, methods and lines of core, and the lines that calls, streams a
 struct Options {
     root: PathBuf,
     is_json: bool,
+    advises: bool,
 }
 
 fn main() -> ExitCode {
@@ -37,12 +42,15 @@ fn main() -> ExitCode {
 
 fn options(words: &[String]) -> Result<Options, String> {
     let mut words = words.iter().map(String::as_str);
+    let mut options = Options { root: workspace::root(), is_json: false, advises: false };
     match words.next() {
-        Some("measure") => {}
-        Some(other) => return Err(format!("expected the command `measure`, found `{other}`\n{USAGE}")),
+        Some("measure") => options.advises = false,
+        Some("advise") => options.advises = true,
+        Some(other) => {
+            return Err(format!("expected the command `measure` or `advise`, found `{other}`\n{USAGE}"));
+        }
         None => return Err(USAGE.to_owned()),
     }
-    let mut options = Options { root: workspace::root(), is_json: false };
     let mut has_path = false;
     while let Some(word) = words.next() {
         match word {
@@ -70,6 +78,11 @@ fn measured(options: &Options) -> Result<String, String> {
     let root = options.root.display();
     let files = workspace::files(&options.root)
         .map_err(|error| format!("cannot read the files of {root}: {error}"))?;
+    if options.advises {
+        let advice =
+            workspace::rust_files(&files).iter().flat_map(advise).map(|one| format!("{one}\n")).collect();
+        return Ok(advice);
+    }
     let measure = Measure::of(&workspace::rust_files(&files))
         .ok_or_else(|| format!("expected the root of a checkout, found no {} in {root}", workspace::CORE))?;
     Ok(if options.is_json { json(&measure) + "\n" } else { text(&measure) })

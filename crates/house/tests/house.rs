@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use treefold_house::Violation;
-use treefold_house::rule::{arrows, core_tree, links, names, shape, types, words};
+use treefold_house::rule::{arrows, core_tree, links, names, prose, shape, types, words};
 use treefold_house::workspace::{self, File, RustFile};
 
 fn files() -> Vec<File> {
@@ -59,6 +59,13 @@ fn code_does_not_unwrap_and_is_finished() {
 #[test]
 fn no_text_names_one_machine_or_one_registry() {
     assert_none(files().iter().flat_map(words::check_text).collect());
+}
+
+#[test]
+fn prose_names_its_actors() {
+    let pages = files();
+    let pages = pages.iter().filter(|file| file.ending() == "md").flat_map(prose::check_text);
+    assert_none(rust_files().iter().flat_map(prose::check_code).chain(pages).collect());
 }
 
 #[test]
