@@ -314,7 +314,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_are_a_valid_run_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let bytes = Bytes::from(bytes);
             if let Ok(run) = Run::decode(&bytes) {
                 prop_assert!(run.iter().count() <= bytes.len());

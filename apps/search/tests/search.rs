@@ -305,7 +305,7 @@ fn words_and_phrases_are_counted_in_all_or_matching_documents() {
 }
 
 #[test]
-fn sample_and_words_out_of_range_are_refused() {
+fn sample_parameters_out_of_range_are_refused() {
     let partitions = Folder::new(FILES).partitions(1);
     let refused = |params| called(&Sample, &partitions, &params).unwrap_err().to_string();
     assert!(refused(SampleParams { ratio: 1.5, ..SampleParams::new("tree") }).contains("0 to 1"));
