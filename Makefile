@@ -1,4 +1,4 @@
-# Treefold's few commands. `make` alone lists them; `make verify` changes nothing, `make fix` may.
+# Treefold's commands. `make` lists them. `make verify` changes no file, `make fix` may.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,37 +10,37 @@ CARGO ?= cargo
 # cargo-deny is built once per machine and version, outside the clone
 DENY_VERSION := 0.20.2
 TOOLS := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/treefold/tools
-# set to 1 where it may be impossible to build: `make deny` then says so and passes
+# set to 1 on machines that may be unable to build cargo-deny: `make deny` then prints a note and passes
 DENY_OPTIONAL ?= 0
 
-help: ## this list
+help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-run: tools ## a cluster in one process, answering queries over real files
+run: tools ## run a cluster in one process that answers queries over real files
 	$(CARGO) run --profile lean -p treefold-cli -- demo
 
-test: tools ## everything a change must pass
+test: tools ## run every test that a change must pass
 	$(CARGO) test --workspace --no-fail-fast
 
-verify: fmt clippy docs deny house ## formatting, lints, docs, licences, house rules; changes nothing
+verify: fmt clippy docs deny house ## check formatting, lints, docs, licences and house rules; change no file
 
-fix: tools ## format, and apply the lints' suggestions
+fix: tools ## apply the lints' suggestions, then format
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
 
-bench: tools ## Treefold beside the kernel's floor: round trips, waves per second, CPU
+bench: tools ## compare Treefold with the kernel's floor: round trips, waves per second, CPU
 	bench/run.sh
 
-fan-in: tools ## one root over 100, 1,000 and 10,000 children: in core alone, in a stream, and over the network
+fan-in: tools ## measure one root with 100, 1,000 and 10,000 children: in core alone, in a stream, over the network
 	$(CARGO) build --profile lean --locked -p treefold-bench-fan-in
 	for part in core stream network "network --dials root"; do \
 		$(CARGO) run --profile lean --locked -p treefold-bench-fan-in -- $$part; \
 	done
 
-evaluation: tools ## the papers' experiments on modelled time: points, pictures and their part of docs/evaluation.md
+evaluation: tools ## run the papers' experiments on modelled time; write points, pictures and their part of docs/evaluation.md
 	$(CARGO) run --profile lean --locked -p treefold-cli -- sim evaluate
 
-measure: tools ## the shape of core: fields, methods, lines, and lines that calls, streams and push waves share
+measure: tools ## print the shape of core: fields, methods, lines, and lines shared by calls, streams and push waves
 	$(CARGO) run --quiet --locked -p treefold-house -- measure
 
 fmt: tools
@@ -49,7 +49,7 @@ fmt: tools
 clippy: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# the command and the library are both called treefold: documented one after the other, the library last
+# the command and the library are both named treefold, so they are documented in turn, the library last
 docs: tools
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --bins
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib
@@ -69,11 +69,11 @@ deny: tools
 house: tools
 	$(CARGO) test --locked -p treefold-house
 
-# one line on what is missing and how to get it, before cargo says it in forty
+# print one line that names a missing tool and how to install it, instead of forty lines from cargo
 tools:
 	@command -v $(CARGO) >/dev/null || { \
 		echo "cargo is missing: install Rust with rustup (https://rustup.rs), then open a new shell" >&2; exit 1; }
 	@$(CARGO) --version >/dev/null 2>&1 || { \
-		echo "the Rust toolchain of rust-toolchain.toml is missing: run 'rustup toolchain install' here" >&2; exit 1; }
+		echo "the toolchain named in rust-toolchain.toml is missing: run 'rustup toolchain install' in this directory" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
-		echo "a C compiler (cc), which Rust links with, is missing: apt-get install build-essential, dnf install gcc, or xcode-select --install" >&2; exit 1; }
+		echo "a C compiler (cc) is missing, and Rust needs one for linking: run apt-get install build-essential, dnf install gcc, or xcode-select --install" >&2; exit 1; }

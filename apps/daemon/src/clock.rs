@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drifting_clock_gains_what_its_drift_says() {
+    fn drifting_clock_gains_its_drift() {
         let clock = Clock::of_daemon(&injected(), 1);
         let minute_ns = 60_000_000_000;
         let gained_ns = clock.ahead_ns(NOON_NS + minute_ns) - clock.ahead_ns(NOON_NS);

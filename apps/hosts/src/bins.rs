@@ -164,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quantile_is_what_sorting_gives(values in proptest::collection::vec(0u8..=100, 1..200), q in 0.0f64..=1.0) {
+        fn quantiles_match_sorted_values(values in proptest::collection::vec(0u8..=100, 1..200), q in 0.0f64..=1.0) {
             let mut bins = Bins::default();
             values.iter().for_each(|&value| bins.add(value, 1).unwrap());
             let mut sorted = values.clone();

@@ -1,4 +1,4 @@
-//! Indexes a folder and searches it in this one process, to see what the service does and what it costs.
+//! Indexes a folder and searches it in one process, to show the service's results and its cost.
 //!
 //! `cargo run --release -p treefold-search --example folder -- FOLDER PARTITIONS QUERY…`
 
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a tree of one node does.
+/// Folds all partials, as a tree of one node does.
 fn fold<A: Aggregation>(
     aggregation: &A,
     partitions: &[Partition],
@@ -51,7 +51,7 @@ fn fold<A: Aggregation>(
 ) -> Result<A::Partial, Box<dyn Error>> {
     let local = |partition| aggregation.local(partition, params).map_err(|error| error.to_string());
     let mut partials = partitions.iter().map(local);
-    let first = partials.next().ok_or("there is no partition")??;
+    let first = partials.next().ok_or("there are no partitions; give at least one")??;
     let last = partials
         .try_fold(first, |a, b| aggregation.reduce(a, b?, params).map_err(|error| error.to_string()))?;
     Ok(aggregation.finish(last, params).map_err(|error| error.to_string())?)

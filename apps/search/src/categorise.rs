@@ -1,9 +1,10 @@
-//! The aggregation `categorise`: what matching documents are about, and the best of each kind.
+//! The aggregation `categorise`: sorts matching documents into categories, and keeps the best of each.
 //!
-//! Every partition gives its best k with their texts, unread. The folds read them: a document belongs to the category
-//! that most of its words speak for, each word counted every time, and to [`OTHER`] when none does. Of each category the
-//! best few are kept, without their texts. Reading is the fold's because it is what NetAgg's `categorise` (§4.2.1) is
-//! for: an aggregation that is dear where partials meet.
+//! Every partition gives its best k documents with their texts, unread. The folds read them: a document
+//! belongs to the category with the most of its words, where every occurrence counts, and to [`OTHER`] if
+//! no category has any. The best few of each category are kept, without their texts. The folds do the
+//! reading because this is the purpose of NetAgg's `categorise` (§4.2.1): an aggregation that is expensive
+//! where partials meet.
 
 use crate::document::{Document, Wanted, k_default, text_bytes, text_bytes_default};
 use crate::limits::{CATEGORIES_MAX, CATEGORY_WORDS_MAX};
@@ -12,10 +13,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use treefold_operators::{Aggregation, Partition, Result};
 
-/// Where documents go that no category's words are in.
+/// The category of documents that contain no category's words.
 pub const OTHER: &str = "other";
 
-/// The categories of callers that name none, with their words: what programs and their texts are about.
+/// The default categories, with their words: subjects of programs and their texts.
 pub const BASE_CATEGORIES: [(&str, &[&str]); 8] = [
     (
         "concurrency",
@@ -46,23 +47,23 @@ pub const BASE_CATEGORIES: [(&str, &[&str]); 8] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CategoriseParams {
-    /// What to look for; [`query`](crate::query) says how it is written.
+    /// The query, in the language of [`query`](crate::query).
     pub query: String,
-    /// How many documents a partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
+    /// Documents that each partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
     #[serde(default = "k_default")]
     pub k: u32,
-    /// How much of each text is read, at most [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
+    /// Bytes of each text that are read, at most [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
     #[serde(default = "text_bytes_default")]
     pub text_bytes: u32,
-    /// How many documents of each category are named.
+    /// Documents that are named for each category.
     #[serde(default = "k_default")]
     pub best: u32,
-    /// Categories, each with its words in lower case; [`BASE_CATEGORIES`] when none is given.
+    /// Categories, each with its words in lower case; [`BASE_CATEGORIES`] if empty.
     #[serde(default)]
     pub categories: BTreeMap<String, Vec<String>>,
 }
 
-/// Which of the parameters is out of its range.
+/// The parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CategoriesError {
     /// Too many categories.
@@ -74,7 +75,7 @@ pub enum CategoriesError {
 }
 
 impl CategoriseParams {
-    /// The defaults, for `query`.
+    /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
         let (k, text_bytes, best) = (k_default(), text_bytes_default(), k_default());
         Self { query: query.into(), k, text_bytes, best, categories: BTreeMap::new() }
@@ -90,10 +91,10 @@ impl CategoriseParams {
     }
 }
 
-/// The categories as texts are read by them.
+/// The categories, in a form for reading texts.
 struct Lexicon<'a> {
     names: Vec<&'a str>,
-    /// The category a word speaks for, by its place among the names.
+    /// The index of a word's category among the names.
     of_word: HashMap<&'a str, usize>,
 }
 
@@ -113,12 +114,12 @@ impl<'a> Lexicon<'a> {
         let place = self.names.len();
         self.names.push(name);
         for word in words {
-            // A word of two categories speaks for the first.
+            // A word of two categories counts for the first.
             self.of_word.entry(word).or_insert(place);
         }
     }
 
-    /// What a text is about; of two categories with as many words, the first.
+    /// The category of a text. If two categories have equally many words, the first.
     fn category_of(&self, text: &str) -> &'a str {
         let mut counts = vec![0u32; self.names.len()];
         let mut lower = String::new();
@@ -138,10 +139,10 @@ impl<'a> Lexicon<'a> {
     }
 }
 
-/// A document of a category.
+/// A document of a category, without its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
-    /// BM25 by its partition's own figures.
+    /// BM25 score by the figures of its partition.
     pub score: f32,
     /// Its path.
     pub path: String,
@@ -156,30 +157,30 @@ impl Named {
     }
 }
 
-/// What is known of a category.
+/// A category's result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Category {
-    /// How many of the documents that were read belong to it.
+    /// Number of documents in it, among those that were read.
     pub documents: u64,
-    /// The best of these, best first.
+    /// The best of them, best first.
     pub best: Vec<Named>,
 }
 
-/// The documents of some partitions by what they are about.
+/// The documents of some partitions, by category.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Categories {
-    /// By name; only those that have documents.
+    /// Categories by name. Only categories with documents are present.
     pub categories: BTreeMap<String, Category>,
-    /// What no fold has read yet; none in an answer.
+    /// Documents that no fold has read yet; empty in an answer.
     pub unread: Vec<Document>,
-    /// How many documents match the query.
+    /// Number of documents that match the query.
     pub matched: u64,
-    /// How many bytes of text partitions gave.
+    /// Bytes of text that the partitions gave.
     pub given_bytes: u64,
 }
 
 impl Categories {
-    /// Reads what is unread.
+    /// Reads the unread documents.
     fn read(&mut self, lexicon: &Lexicon<'_>, best: usize) {
         for Document { score, path, title, text, .. } in std::mem::take(&mut self.unread) {
             let category = self.categories.entry(lexicon.category_of(&text).to_owned()).or_default();
@@ -262,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_about_what_most_of_its_words_speak_for() {
+    fn category_is_the_one_with_most_words_in_the_text() {
         let params = CategoriseParams::new("q");
         let lexicon = Lexicon::new(&params);
         assert_eq!(lexicon.category_of("A TCP socket, a Packet; one thread"), "network");
         assert_eq!(
             lexicon.category_of("a lock around a file"),
             "concurrency",
-            "of two with as many, the first"
+            "equally many words: the first category"
         );
         assert_eq!(lexicon.category_of("nothing of the kind"), OTHER);
         let named = BTreeMap::from([("fruit".to_owned(), vec!["pear".to_owned()])]);

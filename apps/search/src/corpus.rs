@@ -1,13 +1,13 @@
-//! Which files there are, which partition each belongs to, and which are text.
+//! Lists the files of a folder, assigns each to a partition, and decides which are text.
 //!
-//! The survey lists a folder without reading a file: regular files only, no link followed, nothing whose name
-//! begins with a dot. Inside a git work tree `.gitignore` holds, so that a build's output isn't searched;
-//! elsewhere (unpacked packages, say) such files mean nothing. Order is that of the relative paths as text,
-//! on every machine: an index numbers its documents in that order, and ties between equal scores are broken
-//! by it.
+//! The survey lists a folder without reading a file. It takes regular files only, follows no links, and
+//! ignores every name that begins with a dot. Inside a git work tree it respects `.gitignore`, so that a
+//! build's output is not searched. Elsewhere, for instance in unpacked packages, it ignores such files.
+//! Files are ordered by their relative paths as text, on every machine: an index numbers its documents in
+//! this order, and the order breaks ties between equal scores.
 //!
-//! A path's partition depends on the path and the number of partitions alone. [`partition_of`] is pinned by a
-//! test: nodes that index the same folder apart from each other must agree.
+//! A path's partition depends only on the path and the number of partitions. A test pins [`partition_of`],
+//! because nodes that index the same folder separately must agree.
 
 use crate::error::IndexError;
 use crate::indexing::{IndexOptions, Skipped};
@@ -19,20 +19,20 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// How many files the survey lists between two words of progress.
+/// Files that the survey lists between two progress reports.
 const FILES_PER_STEP: usize = 256;
 
-/// A file as listed.
+/// A file in the listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Below the folder, with `/` between its parts.
+    /// Path below the folder, with `/` between its parts.
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// Nanoseconds since 1970; before it, negative.
+    /// Modification time in ns since 1970; negative before it.
     pub(crate) modified_ns: i128,
 }
 
-/// What a folder holds: the files to index in path order, and what was left out already.
+/// A folder's content: the files to index in path order, and the counts of files that were left out.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) entries: Vec<Entry>,
@@ -40,7 +40,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Lists `folder`, leaving out `without` (the index itself may lie inside).
+    /// Lists `folder` except the directory `without`, since the index itself may be inside the folder.
     pub(crate) fn take(
         folder: &Path,
         without: &Path,
@@ -48,7 +48,7 @@ impl Survey {
         progress: &dyn Progress,
     ) -> Result<Self, IndexError> {
         let refused = |source| IndexError::Folder { folder: folder.to_owned(), source };
-        // The walk would report a folder that can't be listed as one unreadable entry among others.
+        // The walk would report a folder that cannot be listed as one unreadable entry among others.
         std::fs::read_dir(folder).map_err(refused)?;
         let mut survey = Self::default();
         let without = without.to_owned();
@@ -86,7 +86,7 @@ impl Survey {
         }
     }
 
-    /// Keeps as many of the first files as the options allow.
+    /// Drops files at the end of the order until the caps of the options hold.
     fn cap(&mut self, options: &IndexOptions) {
         let (files_max, bytes_max) =
             (options.files_max.unwrap_or(u64::MAX), options.bytes_max.unwrap_or(u64::MAX));
@@ -105,7 +105,7 @@ impl Survey {
     }
 }
 
-/// `None` when the file can't be asked about, or its name is no Unicode and so could not be shown to anyone.
+/// `None` if the file's metadata cannot be read, or its name is not Unicode and so cannot be shown.
 fn entry_of(folder: &Path, found: &DirEntry) -> Option<Entry> {
     let metadata = found.metadata().ok()?;
     let below = found.path().strip_prefix(folder).ok()?;
@@ -117,20 +117,21 @@ fn entry_of(folder: &Path, found: &DirEntry) -> Option<Entry> {
     Some(Entry { path: parts?.join("/"), bytes: metadata.len(), modified_ns })
 }
 
-/// The partition, of `total`, that the file at `path` belongs to; `path` is relative to the folder, its parts
-/// separated by `/`.
+/// The partition, of `total`, to which the file at `path` belongs. `path` is relative to the folder, with
+/// `/` between its parts.
 ///
 /// # Panics
-/// When `total` is zero.
+/// If `total` is zero.
 pub fn partition_of(path: &str, total: u32) -> u32 {
     assert!(total > 0, "a folder is split into at least one partition");
     let hash = Fnv::default().update(path.as_bytes()).finish();
-    // The high half of hash × total: evenly spread for any total, without the bias of a remainder.
+    // The high half of hash × total is evenly spread for any total, without the bias of a remainder.
     ((u128::from(hash) * u128::from(total)) >> 64) as u32
 }
 
-/// FNV-1a over bytes, then SplitMix64's last steps, since FNV alone leaves its high bits poorly mixed for
-/// short inputs that differ at their ends. Not for adversaries; the same on every machine, for ever.
+/// FNV-1a over bytes, then SplitMix64's last steps: FNV alone mixes its high bits poorly for short inputs
+/// that differ at their ends. It does not resist adversaries, and must stay the same on every machine and
+/// in every version.
 #[derive(Clone, Copy)]
 pub(crate) struct Fnv(u64);
 
@@ -154,20 +155,20 @@ impl Fnv {
     }
 }
 
-/// What became of a file when it was read.
+/// The result of reading a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// Its text.
+    /// The file's text.
     Read(String),
-    /// It is gone, forbidden or broken.
+    /// The file is gone, forbidden or broken.
     Unreadable,
-    /// It has a zero byte, or its beginning is no UTF-8.
+    /// The file has a zero byte, or its beginning is not UTF-8.
     Binary,
-    /// It has grown beyond the limit since it was listed.
+    /// The file has grown beyond the limit since it was listed.
     TooLarge,
 }
 
-/// Reads a file, as long as it is text of at most `bytes_max` bytes.
+/// Reads a file if it is text of at most `bytes_max` bytes.
 pub(crate) fn read_text(file: &PathBuf, bytes_max: u64) -> Text {
     let mut bytes = Vec::new();
     let read = |bytes: &mut Vec<u8>| -> io::Result<()> {
@@ -183,8 +184,8 @@ pub(crate) fn read_text(file: &PathBuf, bytes_max: u64) -> Text {
     }
 }
 
-/// Text is UTF-8 without zero bytes. Where only what follows the beginning is broken (a stray byte in a long
-/// log), the broken parts are replaced rather than the file lost.
+/// Decodes text, which is UTF-8 without zero bytes. If only bytes after the beginning are invalid, such as
+/// a stray byte in a long log, they are replaced and the file is kept.
 fn decode(bytes: Vec<u8>) -> Option<String> {
     if bytes.contains(&0) {
         return None;
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_belongs_to_the_same_partition_on_every_machine_and_in_every_version() {
+    fn partition_of_a_path_never_changes() {
         let pinned = [("README.md", [0, 7, 931]), ("src/lib.rs", [0, 1, 248]), ("a/b/ünï.txt", [0, 6, 798])];
         for (path, partitions) in pinned {
             assert_eq!([1, 8, 1000].map(|total| partition_of(path, total)), partitions, "{path}");

@@ -1,8 +1,8 @@
-//! Documents with their whole texts: what a partition gives where a snippet is not enough.
+//! Documents with their whole texts, for aggregations that need more than a snippet.
 //!
-//! These make large partials, which is what relays are for. Each document bears a digest of its text, so that whoever
-//! meets two copies of one text, which may lie in two partitions, sees that they are one, and so that a lot can be drawn
-//! for a document without reading it again.
+//! They make large partials, which are the purpose of relays. Each document has a digest of its text. With
+//! it, a fold recognises two copies of one text, which may come from two partitions, and it can draw a
+//! random number for a document without reading its text again.
 
 use crate::corpus::Fnv;
 use crate::limits::{K_DEFAULT, K_MAX, TEXT_BYTES_DEFAULT, TEXT_BYTES_MAX};
@@ -14,29 +14,29 @@ use std::cmp::Ordering;
 use tantivy::collector::{Count, TopDocs};
 use treefold_operators::{Partition, Result};
 
-/// A document as its partition gives it.
+/// A document, as its partition gives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// BM25 by its partition's own figures; more is better.
+    /// BM25 score by the figures of its partition; higher is better.
     pub score: f32,
     /// Its file's path below the folder, with `/` between its parts.
     pub path: String,
     /// Its title.
     pub title: String,
-    /// Of the text below: the same for the same text, on every machine.
+    /// Digest of `text`: equal texts have equal digests, on every machine.
     pub digest: u64,
-    /// Its text, as much of its beginning as was asked for.
+    /// The beginning of its text, up to the requested length.
     pub text: String,
 }
 
 impl Document {
-    /// Best first; equal only for one and the same path.
+    /// Orders documents, best first. Only documents with the same path are equal.
     pub(crate) fn rank(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then_with(|| self.path.cmp(&other.path))
     }
 }
 
-/// Which documents a partition is to give, and how much of each.
+/// The documents that a partition gives, and the length of their texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) query: &'a str,
@@ -44,13 +44,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) text_bytes: u32,
 }
 
-/// Which of the parameters is out of its range.
+/// The parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WantedError {
-    /// `k`.
+    /// `k` is out of its range.
     #[error("k is {0}; it must be 1 to {K_MAX}")]
     K(u32),
-    /// `text_bytes`.
+    /// `text_bytes` is out of its range.
     #[error("text_bytes is {0}; it must be at most {TEXT_BYTES_MAX}")]
     TextBytes(u32),
 }
@@ -64,7 +64,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The partition's best k, best first, and how many documents match.
+    /// The partition's best k documents, best first, and the number of matching documents.
     pub(crate) fn of(self, partition: &Partition) -> Result<(Vec<Document>, u64)> {
         self.check()?;
         let shard = partition.data_as::<Shard>()?;
@@ -92,14 +92,14 @@ pub(crate) fn text_bytes_default() -> u32 {
     TEXT_BYTES_DEFAULT
 }
 
-/// How many bytes of text these have.
+/// Bytes of text of these documents.
 pub(crate) fn text_bytes(documents: &[Document]) -> u64 {
     documents.iter().map(|document| document.text.len() as u64).sum()
 }
 
 #[cfg(test)]
 pub(crate) mod drawn {
-    //! Documents for the laws of the aggregations.
+    //! Generates documents for tests of the aggregations' laws.
 
     use super::*;
     use proptest::prelude::*;

@@ -1,45 +1,46 @@
-//! Why an index can't be built or opened.
+//! Errors of building and opening an index.
 //!
-//! An index that was whole before a failure still is: a run publishes its work in one step, at its end.
+//! A failed run leaves an existing index intact: a run publishes its work in one step, at its end.
 
 use crate::limits::PARTITIONS_MAX;
 use std::io;
 use std::path::{Path, PathBuf};
 use tantivy::TantivyError;
 
-/// Why an index can't be built or opened. Whatever index the directory held before is untouched.
+/// Why an index cannot be built or opened. An index that the directory held before is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The folder to index is missing, no folder, or can't be listed.
+    /// The folder to index is missing, is not a folder, or cannot be listed.
     #[error("can't read the folder {}", folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Index data can't be written to or read from its directory: no permission, no space left.
+    /// Index data cannot be written to or read from its directory, for instance for lack of permission or
+    /// space.
     #[error("can't use the data directory {}", directory.display())]
     DataDirectory {
         /// The directory.
         directory: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// No data directory was given, and the environment names neither a data home nor a home.
+    /// No data directory was given, and the environment names neither a data home nor a home directory.
     #[error("no data directory: give one, or set XDG_DATA_HOME or HOME")]
     NoHome,
     /// The number of partitions is zero or above the limit.
     #[error("{0} partitions: it must be 1 to {PARTITIONS_MAX}")]
     Partitions(u32),
-    /// The directory holds no whole index: nothing was indexed there, or a run was killed.
+    /// The directory holds no complete index: no run has ended there, or a run was killed.
     #[error("{} holds no finished index", directory.display())]
     Unfinished {
         /// The directory.
         directory: PathBuf,
     },
-    /// The directory's index is split otherwise than the caller thinks.
+    /// The directory's index has another number of partitions than requested.
     #[error(
         "{} holds {found} partitions; partition {partition} of {total} was asked for",
         directory.display()
@@ -47,26 +48,26 @@ pub enum IndexError {
     OtherSplit {
         /// The directory.
         directory: PathBuf,
-        /// The number asked for.
+        /// The requested partition.
         partition: u32,
-        /// The total asked for.
+        /// The requested number of partitions.
         total: u32,
-        /// The total that is there.
+        /// The index's number of partitions.
         found: u32,
     },
-    /// A file of the index is missing or cut off. Indexing the folder again builds it anew.
+    /// A file of the index is missing or cut off. Index the folder again to rebuild it.
     #[error("the index is damaged: {}", file.display())]
     Damaged {
         /// The file.
         file: PathBuf,
     },
-    /// The index library refuses: the index is another version's, or broken in a way that its sizes don't
-    /// show.
+    /// The index library reports an error: the index was written by another version, or is damaged without
+    /// a change of file sizes.
     #[error("the index in {} can't be used", directory.display())]
     Library {
-        /// Where that index is.
+        /// The directory of that index.
         directory: PathBuf,
-        /// What the library says.
+        /// The library's error.
         source: TantivyError,
     },
 }
@@ -76,7 +77,7 @@ impl IndexError {
         move |source| Self::DataDirectory { directory: directory.to_owned(), source }
     }
 
-    /// Tells a system that refuses from data that is wrong: the first is about the directory, not the index.
+    /// Distinguishes the system's errors, which concern the directory, from errors in the index data.
     pub(crate) fn reading(directory: &Path) -> impl FnOnce(TantivyError) -> Self {
         let directory = directory.to_owned();
         move |error| match io_error(&error) {
@@ -85,7 +86,8 @@ impl IndexError {
         }
     }
 
-    /// What fails in writing is the directory: the library hands some of the system's refusals on as mere text.
+    /// While writing, every error concerns the directory: the library reports some of the system's errors
+    /// only as text.
     pub(crate) fn writing(directory: &Path) -> impl FnOnce(TantivyError) -> Self {
         let directory = directory.to_owned();
         move |error| {
@@ -95,7 +97,7 @@ impl IndexError {
     }
 }
 
-/// The system's error that the library's is about, if it is.
+/// The system's error inside the library's error, if there is one.
 fn io_error(error: &TantivyError) -> Option<io::Error> {
     use tantivy::directory::error::{OpenDirectoryError, OpenReadError, OpenWriteError};
     let source = match error {

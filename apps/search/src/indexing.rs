@@ -1,8 +1,8 @@
-//! From a folder to an index per partition: survey, reuse or build, publish.
+//! Indexes a folder, one index per partition: survey, reuse or build, publish.
 //!
-//! The folder is walked once. If what the walk finds is what the index on disk was made from, that index is
-//! kept. Otherwise a new generation is built beside it (see `pieces`) and takes its place in one step; how a
-//! run leaves the disk when it fails or is killed is in `manifest`.
+//! The folder is walked once. If the index on disk was made from exactly the files found, it is kept.
+//! Otherwise a new generation is built beside it (see `pieces`) and replaces it in one step. See `manifest`
+//! for the state of the disk after a failed or killed run.
 
 use crate::corpus::{Fnv, Survey};
 use crate::error::IndexError;
@@ -18,29 +18,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-/// What to index, and how.
+/// The options of an indexing run.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// How many partitions the folder is split into.
+    /// Number of partitions into which the folder is split.
     pub partitions: u32,
-    /// Where the index goes; by default [`data_directory`].
+    /// Directory of the index. Default: [`data_directory`].
     pub data_directory: Option<PathBuf>,
-    /// Larger files are skipped.
+    /// Files with more bytes are skipped.
     pub file_bytes_max: u64,
-    /// Take no more files than this, the first in path order.
+    /// Most files to index: the first in path order.
     pub files_max: Option<u64>,
-    /// Take no more bytes of files than this, the first in path order.
+    /// Most bytes of files to index: the first files in path order.
     pub bytes_max: Option<u64>,
-    /// Whether `.gitignore` files hold inside a git work tree.
+    /// Whether to respect `.gitignore` files inside a git work tree.
     pub git_ignore: bool,
-    /// How much text a thread gathers before it writes a segment.
+    /// Bytes of text that a thread gathers before it writes a segment.
     pub piece_bytes_max: u64,
-    /// How many threads index; by default one per processor.
+    /// Number of indexing threads. Default: one per processor.
     pub threads: usize,
 }
 
 impl IndexOptions {
-    /// The defaults, for a folder split into `partitions`.
+    /// The default options, for a folder that is split into `partitions`.
     pub fn new(partitions: u32) -> Self {
         Self {
             partitions,
@@ -55,21 +55,21 @@ impl IndexOptions {
     }
 }
 
-/// How many files were left out, by reason.
+/// Numbers of files that were left out, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Gone, forbidden, broken, or with a name that is no Unicode.
+    /// Files that are gone, forbidden or broken, or have names that are not Unicode.
     pub unreadable: u64,
-    /// With a zero byte, or no UTF-8 at its beginning.
+    /// Files with a zero byte, or with a beginning that is not UTF-8.
     pub binary: u64,
-    /// Above `file_bytes_max`.
+    /// Files above `file_bytes_max`.
     pub too_large: u64,
-    /// Beyond `files_max` or `bytes_max`.
+    /// Files beyond `files_max` or `bytes_max`.
     pub over_limit: u64,
 }
 
 impl Skipped {
-    /// All of them.
+    /// Number of all files that were left out.
     pub fn total(&self) -> u64 {
         self.unreadable + self.binary + self.too_large + self.over_limit
     }
@@ -82,33 +82,33 @@ impl Skipped {
     }
 }
 
-/// What an indexing run found and did.
+/// The result of an indexing run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Where the index is: what [`Shard::open`] takes.
+    /// The index's directory, for [`Shard::open`].
     pub directory: PathBuf,
-    /// How many partitions it has.
+    /// Number of its partitions.
     pub partitions: u32,
-    /// Files met: the documents and the skipped.
+    /// Files found: the documents and the skipped files.
     pub files: u64,
     /// Files indexed.
     pub documents: u64,
-    /// Their bytes.
+    /// Bytes of the indexed files.
     pub bytes: u64,
     /// Files left out.
     pub skipped: Skipped,
-    /// How long the run took, waiting for another included.
+    /// Duration of the run, with the time that it waited for another run.
     pub elapsed: Duration,
-    /// True when the folder had not changed and the index on disk was kept.
+    /// True if the folder had not changed and the index on disk was kept.
     pub reused: bool,
 }
 
-/// Where the index of `folder`, split into `partitions`, goes by default: a directory of its own below
+/// The default directory of the index of `folder`, split into `partitions`: a separate directory below
 /// `treefold/search` in the user's data home (`XDG_DATA_HOME`, or `.local/share` in `HOME`).
 ///
 /// # Errors
-/// [`IndexError::Folder`] when there is no such folder, [`IndexError::NoHome`] when the environment names
-/// none.
+/// [`IndexError::Folder`] if there is no such folder, and [`IndexError::NoHome`] if the environment names
+/// no home.
 pub fn data_directory(folder: &Path, partitions: u32) -> Result<PathBuf, IndexError> {
     let folder = whole_path(folder)?;
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -122,12 +122,12 @@ fn whole_path(folder: &Path) -> Result<PathBuf, IndexError> {
     folder.canonicalize().map_err(|source| IndexError::Folder { folder: folder.to_owned(), source })
 }
 
-/// Indexes `folder`, or finds that the index on disk still holds.
+/// Indexes `folder`, or keeps the index on disk if it is up to date.
 ///
-/// Two runs into one directory take turns. Blocks until done; `progress` is told from several threads.
+/// Two runs into one directory take turns. Blocks until done, and calls `progress` from several threads.
 ///
 /// # Errors
-/// Any [`IndexError`]; an index that was there before is then still there.
+/// Any [`IndexError`]. An existing index is then unchanged.
 pub fn index(
     folder: impl AsRef<Path>,
     options: &IndexOptions,
@@ -168,13 +168,13 @@ pub fn index(
     })
 }
 
-/// True when every partition can be opened.
+/// Returns true if every partition can be opened.
 fn opens(manifest: &Manifest, directory: &Path) -> bool {
     let opens = |partition| Shard::open_at(&manifest.partition_directory(directory, partition)).is_ok();
     (0..manifest.partitions).all(opens)
 }
 
-/// Builds a generation beside the one in use, publishes it, removes the old.
+/// Builds a generation beside the current one, publishes it, and removes the old one.
 fn build(
     folder: &Path,
     directory: &Path,
@@ -191,7 +191,8 @@ fn build(
     let built = write_pieces(folder, survey, &pieces, options, progress)
         .and_then(|counted| merge_pieces(&pieces, options, progress).map(|()| counted));
     let counted = built.map_err(|error| {
-        // On a full disk what was written so far is what is in the way. What can't be removed the next run removes.
+        // On a full disk, these partial files fill it. If they cannot be removed now, the next run removes
+        // them.
         let _ = fs::remove_dir_all(&generation);
         match error {
             IndexError::DataDirectory { source, .. } => IndexError::data(directory)(source),

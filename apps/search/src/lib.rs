@@ -1,29 +1,28 @@
 //! Full-text search over a folder of text files, split over partitions: the DAC paper's retrieval service
 //! (RET).
 //!
-//! A folder is surveyed once, each file is given to a partition by a hash of its path, and every partition
-//! gets an index of its own on disk. A node opens the partitions it hosts as [`Shard`]s; the aggregations
-//! search them and fold what they find. Scores can be made global (first `terms`, then `topk` with its
-//! answer), and then the ranking is that of one big index, to the last bit, however the files were split and
-//! whatever tree folded it.
+//! A folder is surveyed once, a hash of its path assigns each file to a partition, and every partition gets
+//! its own index on disk. A node opens its partitions as [`Shard`]s. The aggregations search them and fold
+//! the results. Scores can be made global (first `terms`, then `topk` with its answer). Then the ranking
+//! equals that of one big index to the last bit, for every split of the files and every tree.
 //!
 //! A map of the code:
 //!
-//! - [`limits`]: every number that bounds something.
-//! - `corpus`: which files there are, which partition each belongs to, and which are text.
-//! - [`progress`]: what an indexing run tells of itself, and a bar that shows it.
+//! - [`limits`]: all limits.
+//! - `corpus`: lists the files, assigns each to a partition, and decides which are text.
+//! - [`progress`]: an indexing run's progress reports, and a bar that shows them.
 //! - `schema`: the fields of a document, and how its title is found.
-//! - `manifest`: what makes an index on disk whole, current, and used by one writer at a time.
+//! - `manifest`: keeps an index on disk complete, current, and used by one writer at a time.
 //! - [`indexing`]: survey, reuse or build (`pieces`), publish.
-//! - [`shard`]: one partition's index, opened for reading; `read_only` keeps that promise.
-//! - [`query`]: a query as text, and why it can't be used.
+//! - [`shard`]: one partition's index, opened for reading; `read_only` makes sure that nothing is written.
+//! - [`query`]: parses queries, and explains why a query is refused.
 //! - [`statistics`]: the aggregation `terms`: how often a query's words occur.
 //! - [`topk`]: the aggregation `topk`: the best documents, with snippets (`snippet`).
-//! - [`document`]: the best documents of a partition with their whole texts: what the next two make partials of.
-//! - [`sample`]: the aggregation `sample`: whole texts, of which the folds keep a share, drawn by lot.
-//! - [`categorise`]: the aggregation `categorise`: the folds read whole texts and sort them by what they are about.
+//! - [`document`]: a partition's best documents with their whole texts, for the next two aggregations.
+//! - [`sample`]: the aggregation `sample`: whole texts, of which the folds keep a random share.
+//! - [`categorise`]: the aggregation `categorise`: the folds read whole texts and sort them by category.
 //! - [`words`]: the aggregation `words`: how often words and phrases occur, as sorted runs ([`run`]).
-//! - [`error`]: why an index can't be built or opened.
+//! - [`error`]: errors of building and opening an index.
 #![forbid(unsafe_code)]
 
 pub mod categorise;
@@ -63,8 +62,8 @@ pub use words::{Words, WordsParams};
 use std::sync::Arc;
 use treefold_operators::{Operator, erase};
 
-/// The name under which a node usually offers these aggregations: `search/topk`, `search/terms`,
-/// `search/sample`, `search/categorise`, `search/words`.
+/// The conventional name of the service: its aggregations are then `search/topk`, `search/terms`,
+/// `search/sample`, `search/categorise` and `search/words`.
 pub const SERVICE: &str = "search";
 
 /// The service's aggregations by name. Each partition's data must be a [`Shard`].

@@ -1,56 +1,56 @@
-//! Every number that bounds something, in one place.
+//! All limits, in one place.
 
-/// Files larger than this are skipped unless [`IndexOptions::file_bytes_max`](crate::IndexOptions) says
-/// otherwise: beyond a mebibyte a text is mostly generated, and one document would drown its partition.
+/// Default size above which files are skipped ([`IndexOptions::file_bytes_max`](crate::IndexOptions)).
+/// Texts above a mebibyte are mostly generated, and one such document would dominate its partition.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// How much of a file's beginning must be text for the file to count as text.
+/// Bytes at the beginning of a file that must be text, or the file does not count as text.
 pub const TEXT_PROBE_BYTES: usize = 8 << 10;
 
-/// How much text one indexing worker gathers in memory before it writes a piece of an index.
+/// Bytes of text that one indexing thread gathers in memory before it writes a piece of an index.
 ///
-/// A worker's memory is about as much again. A partition that fits into one piece needs no merging.
+/// The thread needs about twice this memory. A partition that fits into one piece needs no merging.
 pub const PIECE_BYTES_MAX: u64 = 64 << 20;
 
-/// The most partitions a folder is split into.
+/// Most partitions of a folder.
 pub const PARTITIONS_MAX: u32 = 4096;
 
-/// How long a title may be, in characters.
+/// Longest title, in characters.
 pub const TITLE_CHARS_MAX: usize = 120;
 
-/// In how many lines from the top a title is looked for.
+/// Lines from the top in which a title is searched for.
 pub const TITLE_LINES_MAX: usize = 100;
 
-/// How long a query may be, in bytes.
+/// Longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 1024;
 
-/// How deeply a query's parentheses may nest: the parser's time doubles with each level.
+/// Deepest nesting of a query's parentheses. The parser's time doubles with each level.
 pub const QUERY_DEPTH_MAX: usize = 8;
 
-/// How many documents a caller may ask for.
+/// Most documents that a caller may ask for.
 pub const K_MAX: u32 = 1000;
 
-/// How many documents a caller gets who doesn't say.
+/// Default number of documents.
 pub const K_DEFAULT: u32 = 10;
 
-/// How long a snippet may be, in characters.
+/// Longest snippet, in characters.
 pub const SNIPPET_CHARS_MAX: u32 = 2000;
 
-/// How long a snippet is for a caller who doesn't say, in characters.
+/// Default length of a snippet, in characters.
 pub const SNIPPET_CHARS_DEFAULT: u32 = 160;
 
-/// How much of a document's beginning is searched for the best snippet, so that a call for many large
-/// documents doesn't spend its deadline on them.
+/// Bytes at the beginning of a document that are searched for the best snippet. The limit keeps calls for
+/// many large documents within their deadlines.
 pub const SNIPPET_SCAN_BYTES_MAX: usize = 64 << 10;
 
-/// How many bytes of a document's text a caller may ask for; longer texts are not indexed unless told otherwise.
+/// Most bytes of a document's text that a caller may ask for. By default, longer texts are not indexed.
 pub const TEXT_BYTES_MAX: u32 = 1 << 20;
 
-/// How many bytes of a document's text a caller gets who doesn't say.
+/// Default number of bytes of a document's text.
 pub const TEXT_BYTES_DEFAULT: u32 = 64 << 10;
 
-/// How many categories documents may be sorted into.
+/// Most categories into which documents may be sorted.
 pub const CATEGORIES_MAX: usize = 256;
 
-/// How many words all categories may have together.
+/// Most words of all categories together.
 pub const CATEGORY_WORDS_MAX: usize = 4096;

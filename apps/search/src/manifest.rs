@@ -1,21 +1,22 @@
-//! What makes an index on disk whole, current, and written by one process at a time.
+//! Keeps an index on disk complete, current, and written by one process at a time.
 //!
 //! ```text
 //! data directory/
-//!   lock                  held by whoever indexes
-//!   manifest.json         names the generation in use; replaced in one step, at the very end of a run
+//!   lock                  held by the indexing process
+//!   manifest.json         names the current generation; replaced in one step at the end of a run
 //!   generation-<digest>/
-//!     0000/ 0001/ …       one index per partition, each with a list of its files' sizes, its seal
+//!     0000/ 0001/ …       one index per partition, each with a seal: the list of its files' sizes
 //! ```
 //!
-//! A generation is named after what it was made from: the files' paths, sizes and modification times, the
-//! options that matter, the schema's version. A run builds a generation beside the one in use, then publishes
-//! it by renaming a new manifest over the old, then removes the old one. So a killed run leaves at worst a
-//! generation that no manifest names, which the next run removes; and whoever opens the index sees the old
-//! one or the new one.
+//! A generation is named after its input: the files' paths, sizes and modification times, the options that
+//! affect the index, and the schema's version. A run builds a generation beside the current one, publishes
+//! it by renaming a new manifest over the old one, and then removes the old generation. A killed run
+//! therefore leaves at most a generation that no manifest names, and the next run removes it. A process
+//! that opens the index sees either the old generation or the new one.
 //!
-//! The index library panics on a torn file, so a partition's seal is compared before anything is mapped. That
-//! finds files that are missing or cut off (a full disk, a power cut, a copy broken off), not a flipped bit.
+//! The index library panics on a torn file, so a partition's seal is checked before anything is mapped.
+//! This detects files that are missing or cut off (a full disk, a power cut, an interrupted copy), but not
+//! a flipped bit.
 
 use crate::corpus::{Fnv, Survey};
 use crate::error::IndexError;
@@ -34,7 +35,7 @@ const LOCK: &str = "lock";
 const SEAL: &str = "seal.json";
 const GENERATION: &str = "generation-";
 
-/// Which generation is in use, and what the run that built it counted.
+/// The current generation, and the counts of the run that built it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) schema_version: u32,
@@ -46,7 +47,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest in `directory`; `None` when there is none that this version can read.
+    /// Reads the manifest in `directory`. `None` if there is none that this version can read.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, IndexError> {
         let text = match fs::read(directory.join(MANIFEST)) {
             Ok(text) => text,
@@ -57,7 +58,7 @@ impl Manifest {
         Ok(manifest.filter(|manifest| manifest.schema_version == SCHEMA_VERSION))
     }
 
-    /// Makes this the manifest in use: from here on, and after a power cut, readers see its generation.
+    /// Makes this the current manifest: from now on, also after a power cut, readers see its generation.
     pub(crate) fn publish(&self, directory: &Path) -> Result<(), IndexError> {
         let write = || -> io::Result<()> {
             let next = directory.join(MANIFEST_NEXT);
@@ -70,7 +71,7 @@ impl Manifest {
         write().map_err(IndexError::data(directory))
     }
 
-    /// Where partition `partition` of this generation is.
+    /// The directory of partition `partition` in this generation.
     pub(crate) fn partition_directory(&self, directory: &Path, partition: u32) -> PathBuf {
         partition_directory(&generation_directory(directory, &self.digest), partition)
     }
@@ -84,13 +85,13 @@ pub(crate) fn partition_directory(generation: &Path, partition: u32) -> PathBuf 
     generation.join(format!("{partition:04}"))
 }
 
-/// Writes down the sizes of a finished partition's files.
+/// Stores the sizes of a finished partition's files.
 pub(crate) fn seal(partition_directory: &Path) -> io::Result<()> {
     let sizes = file_sizes(partition_directory)?;
     fs::write(partition_directory.join(SEAL), serde_json::to_vec(&sizes)?)
 }
 
-/// Whether a partition's files are all there, with the sizes they had when it was finished.
+/// Checks that a partition's files are all there, with the sizes that they had when it was finished.
 pub(crate) fn check_seal(partition_directory: &Path) -> Result<(), IndexError> {
     let damaged = |file: &str| IndexError::Damaged { file: partition_directory.join(file) };
     let seal = fs::read(partition_directory.join(SEAL)).map_err(|_| damaged(SEAL))?;
@@ -111,7 +112,7 @@ fn file_sizes(directory: &Path) -> io::Result<BTreeMap<String, u64>> {
     Ok(sizes)
 }
 
-/// Removes every generation but `kept`, if any.
+/// Removes every generation except `kept`.
 pub(crate) fn remove_generations(directory: &Path, kept: Option<&str>) -> Result<(), IndexError> {
     let remove = || -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
@@ -127,15 +128,15 @@ pub(crate) fn remove_generations(directory: &Path, kept: Option<&str>) -> Result
     remove().map_err(IndexError::data(directory))
 }
 
-/// A name for everything that an index is made from.
+/// A digest of everything that an index is made from.
 ///
-/// A file whose content changed while its size and modification time did not goes unnoticed.
+/// It does not notice a file whose content has changed without its size or modification time.
 pub(crate) fn digest(survey: &Survey, options: &IndexOptions) -> String {
     let mut hash =
         Fnv::default().update(&SCHEMA_VERSION.to_le_bytes()).update(&options.partitions.to_le_bytes());
     hash = hash.update(&options.file_bytes_max.to_le_bytes());
     for entry in &survey.entries {
-        // A path has no zero byte, so one ends it.
+        // A path cannot contain a zero byte, so a zero byte marks its end.
         hash = hash.update(entry.path.as_bytes()).update(&[0]);
         hash = hash.update(&entry.bytes.to_le_bytes()).update(&entry.modified_ns.to_le_bytes());
     }
@@ -146,13 +147,13 @@ pub(crate) fn digest(survey: &Survey, options: &IndexOptions) -> String {
     format!("{:016x}", hash.finish())
 }
 
-/// The right to index into a directory, until dropped; the system takes it back from a process that dies.
+/// The right to index into a directory, until dropped. If the process dies, the system releases it.
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for whoever holds it.
+    /// Takes the lock; waits while another process holds it.
     pub(crate) fn acquire(directory: &Path, progress: &dyn Progress) -> Result<Self, IndexError> {
         let lock = || -> io::Result<File> {
             let file = File::options().create(true).append(true).open(directory.join(LOCK))?;
@@ -170,7 +171,8 @@ impl Lock {
     }
 }
 
-/// A rename is durable once its directory is; where directories can't be opened, the system sees to it.
+/// Makes a rename durable by syncing its directory. On systems where directories cannot be opened, the
+/// system does this.
 fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }

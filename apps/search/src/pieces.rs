@@ -1,10 +1,10 @@
-//! Pieces: how a generation's indexes are written by several threads in bounded memory.
+//! Pieces: several threads write a generation's indexes in bounded memory.
 //!
-//! Each partition's files, in path order, are cut into pieces of at most so many bytes; a pool of threads
-//! takes the pieces, largest first, and writes each as one segment. So memory is bounded by threads × piece,
-//! every file is read once, and a single large partition keeps all processors busy too. Partitions of several
-//! pieces are then merged into one segment, in order: a shard relies on its documents being numbered in path
-//! order.
+//! Each partition's files, in path order, are cut into pieces of limited size. A pool of threads takes the
+//! pieces, largest first, and writes each as one segment. Memory is therefore bounded by threads × piece
+//! size, every file is read once, and even a single large partition keeps all processors busy. Partitions
+//! of several pieces are then merged into one segment, in order, because a shard requires that its
+//! documents are numbered in path order.
 
 use crate::corpus::{Entry, Survey, Text, partition_of, read_text};
 use crate::error::IndexError;
@@ -20,17 +20,17 @@ use tantivy::directory::MmapDirectory;
 use tantivy::indexer::merge_indices;
 use tantivy::{Index, IndexBuilder, IndexSettings, SingleSegmentIndexWriter, TantivyDocument};
 
-/// The least that the index library starts a segment with.
+/// Smallest memory with which the index library starts a segment.
 const WRITER_BYTES_MIN: usize = 1 << 20;
 
-/// Part of a partition's files, in path order, that becomes one segment.
+/// A part of a partition's files, in path order, that becomes one segment.
 struct Piece<'a> {
     entries: Vec<&'a Entry>,
     bytes: u64,
     directory: PathBuf,
 }
 
-/// All pieces, largest first; and for partitions of several, where they are merged to.
+/// All pieces, largest first, and the merges for partitions with several pieces.
 pub(crate) struct Pieces<'a> {
     by_size: Vec<Piece<'a>>,
     merges: Vec<Merge>,
@@ -60,7 +60,7 @@ impl<'a> Pieces<'a> {
         pieces
     }
 
-    /// An empty partition is one empty piece: its index exists like any other.
+    /// An empty partition becomes one empty piece, so its index exists like any other.
     fn add_partition(&mut self, entries: Vec<&'a Entry>, directory: PathBuf, bytes_max: u64) {
         let mut cut = vec![Piece { entries: Vec::new(), bytes: 0, directory: directory.clone() }];
         for entry in entries {
@@ -84,7 +84,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// What reading the files came to.
+/// Counts of the files that were read.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) documents: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Counted {
     pub(crate) skipped: Skipped,
 }
 
-/// Writes every piece as an index of one segment.
+/// Writes every piece as an index with one segment.
 pub(crate) fn write_pieces(
     folder: &Path,
     survey: &Survey,
@@ -103,7 +103,8 @@ pub(crate) fn write_pieces(
     let written = Mutex::new((0, 0));
     let (files_total, bytes_total) = (survey.entries.len() as u64, survey.bytes());
     let done = |entry: &Entry| {
-        // One lock for both counts: each step reports the bytes of exactly its files, and steps come in order.
+        // One lock for both counts, so that each step reports the bytes of exactly its files and steps are
+        // in order.
         let mut written = written.lock().expect("invariant: nothing panics while it holds this lock");
         let (files, bytes) = (written.0 + 1, written.1 + entry.bytes);
         *written = (files, bytes);
@@ -122,7 +123,7 @@ pub(crate) fn write_pieces(
 }
 
 fn index_builder() -> IndexBuilder {
-    // The thread that indexes compresses too: one more per piece would only compete with it.
+    // The indexing thread also compresses. One more thread per piece would only compete with it.
     let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
     Index::builder().schema(schema().0).settings(settings)
 }
@@ -138,7 +139,7 @@ fn write_piece(
     fs::create_dir_all(&piece.directory).map_err(IndexError::data(&piece.directory))?;
     let (_, fields) = schema();
     let open = || -> tantivy::Result<SingleSegmentIndexWriter<TantivyDocument>> {
-        // Sizes the table of words to begin with; it grows, whatever is said here.
+        // This sets the initial size of the table of words. The table grows as needed.
         let memory = usize::try_from(piece.bytes).unwrap_or(usize::MAX).max(WRITER_BYTES_MIN);
         index_builder().single_segment_index_writer(MmapDirectory::open(&piece.directory)?, memory)
     };
@@ -160,7 +161,7 @@ fn write_piece(
         }
         done(entry);
     }
-    // An index without documents stays without segments: the index library doesn't expect an empty one.
+    // An index without documents gets no segment: the index library does not expect an empty one.
     if counted.documents > 0 {
         writer.finalize().map_err(refused())?;
     }
@@ -168,7 +169,7 @@ fn write_piece(
     Ok(counted)
 }
 
-/// Joins the pieces of every partition that has several.
+/// Merges the pieces of every partition that has several.
 pub(crate) fn merge_pieces(
     pieces: &Pieces<'_>,
     options: &IndexOptions,
@@ -202,7 +203,7 @@ fn merge_parts(merge: &Merge) -> tantivy::Result<()> {
     Ok(())
 }
 
-/// Calls `work` once for each item on up to `threads` threads, in order of starting; the first error stops
+/// Calls `work` once for each item, in order of starting, on up to `threads` threads. The first error stops
 /// the rest.
 fn in_parallel<T: Sync>(
     items: &[T],

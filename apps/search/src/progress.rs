@@ -1,19 +1,19 @@
-//! What an indexing run tells of itself while it runs.
+//! Progress reports of an indexing run.
 //!
-//! The library draws nothing: it calls a [`Progress`] with [`Step`]s, from several threads at once. [`Bar`]
-//! draws them; a closure is a `Progress` too.
+//! The library does not draw anything: it calls a [`Progress`] with [`Step`]s, from several threads at
+//! once. [`Bar`] draws them. A closure is a `Progress` too.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// Where an indexing run is. Counts only grow within a step.
+/// The state of an indexing run. Counts only grow within a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Another process is indexing into the same directory; this one waits for it.
+    /// Another process is indexing into the same directory, and this one waits for it.
     Waiting,
     /// The folder is being listed.
     Surveying {
-        /// Files met so far.
+        /// Files found so far.
         files: u64,
     },
     /// Files are being read and indexed.
@@ -27,18 +27,18 @@ pub enum Step {
         /// Bytes to do.
         bytes_total: u64,
     },
-    /// Pieces of large partitions are being joined.
+    /// Pieces of large partitions are being merged.
     Merging {
         /// Partitions done.
         partitions: u64,
         /// Partitions to do.
         partitions_total: u64,
     },
-    /// The run is over; said also when an index could be reused.
+    /// The run is over. This is also reported if the index was reused.
     Done,
 }
 
-/// Who is told of a run's steps.
+/// Receives the steps of a run.
 pub trait Progress: Sync {
     /// Called at each step, from any thread; must not block.
     fn step(&self, step: Step);
@@ -50,15 +50,16 @@ impl<F: Fn(Step) + Sync> Progress for F {
     }
 }
 
-/// A progress bar on standard error; silent when that is no terminal, and gone when the run is over.
+/// A progress bar on standard error. It is silent if standard error is not a terminal, and disappears after
+/// the run.
 #[derive(Debug)]
 pub struct Bar(ProgressBar);
 
-/// How often the bar is redrawn when nothing else calls for it, so that a wait is seen to be alive.
+/// Interval at which the bar is redrawn without other events, so that a waiting run is seen to be alive.
 const TICK: Duration = Duration::from_millis(120);
 
 impl Bar {
-    /// A bar that shows up with the first step.
+    /// A bar that appears with the first step.
     pub fn new() -> Self {
         Self(ProgressBar::no_length().with_style(style("{spinner} {msg}")))
     }
@@ -79,7 +80,7 @@ impl Default for Bar {
     }
 }
 
-/// A run that fails leaves no half bar behind.
+/// Removes the bar, so that a failed run leaves no partial bar behind.
 impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_takes_every_step_where_nothing_is_shown() {
+    fn hidden_bar_accepts_every_step() {
         let bar = Bar::new();
         let indexing = Step::Indexing { files: 1, files_total: 2, bytes: 3, bytes_total: 4 };
         let merging = Step::Merging { partitions: 1, partitions_total: 2 };

@@ -1,16 +1,17 @@
-//! A query as text, and why it can't be used.
+//! Parses queries, and explains why a query is refused.
 //!
 //! The language is tantivy's: words (any of them), `"a phrase"`, `"near words"~2`, `+must`, `-not`, `AND`,
 //! `OR`, parentheses, `title:word`, `path:[a TO c]`, `path: IN [a b]`, `word^2`, and `*` for everything.
 //!
-//! Left out is what would rank a document differently in different splits of the same folder: prefix phrases
-//! (`"a b"*`), since tantivy scores them by the partition's own statistics and cuts off their expansions
-//! there.
+//! Prefix phrases (`"a b"*`) are refused, because they would rank a document differently in different
+//! splits of the same folder: tantivy scores them by the partition's own statistics and limits their
+//! expansions per partition.
 //!
-//! Adding floats is commutative but not associative, and an intersection of three words adds their scores in
-//! the order of their rarity *in that partition*. So a conjunction of more than two is rebuilt as a balanced
-//! tree of pairs: then a document's score is the same sum, bit for bit, wherever it lies. (Alternatives are
-//! added in the order written as long as every match is visited, which counting them demands anyway.)
+//! Adding floats is commutative but not associative, and an intersection of three words adds their scores
+//! in the order of their rarity *in that partition*. So a conjunction of more than two clauses is rebuilt
+//! as a balanced tree of pairs. A document's score is then the same sum, bit for bit, in every partition.
+//! (Alternatives are added in the order written if every match is visited, and counting the matches visits
+//! all of them anyway.)
 
 use crate::limits::{QUERY_BYTES_MAX, QUERY_DEPTH_MAX};
 use crate::shard::Shard;
@@ -19,36 +20,36 @@ use tantivy::Term;
 use tantivy::query::{Query, QueryParserError};
 use tantivy::query_grammar::{Occur, UserInputAst, UserInputLeaf, parse_query, parse_query_lenient};
 
-/// Why a query can't be used. Every partition says the same of the same query.
+/// Why a query is refused. Every partition gives the same error for the same query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// There is nothing in it.
+    /// The query is empty.
     #[error("the query is empty")]
     Empty,
-    /// It is longer than the limit.
+    /// The query is longer than the limit.
     #[error("the query has {0} bytes; at most {QUERY_BYTES_MAX} are allowed")]
     TooLong(usize),
-    /// Its parentheses nest deeper than the limit.
+    /// The query's parentheses nest deeper than the limit.
     #[error("the query's parentheses nest deeper than {QUERY_DEPTH_MAX}")]
     TooDeep,
-    /// It is not well-formed.
+    /// The query has a syntax error.
     #[error("the query is not well-formed at character {character}: {reason} (quote text that is no syntax)")]
     Syntax {
-        /// Where, from 1.
+        /// Position of the error in characters, from 1.
         character: usize,
-        /// What was expected there.
+        /// The reason.
         reason: String,
     },
-    /// It names a field that documents don't have.
+    /// The query names a field that documents do not have.
     #[error("there is no field {0:?}, only title, path and body (quote text that has a colon)")]
     UnknownField(String),
-    /// It asks for something that this service doesn't do.
+    /// The query uses a feature that this service does not support.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// Reads `text` as a query to `shard`.
+/// Parses `text` as a query to `shard`.
 pub(crate) fn parse(shard: &Shard, text: &str) -> Result<Box<dyn Query>, QueryError> {
     if text.trim().is_empty() {
         return Err(QueryError::Empty);
@@ -69,7 +70,7 @@ pub(crate) fn parse(shard: &Shard, text: &str) -> Result<Box<dyn Query>, QueryEr
     })
 }
 
-/// How deeply parentheses nest outside of quotes.
+/// Depth of nested parentheses outside quotes.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted) = (0usize, 0, false);
     for character in text.chars() {
@@ -84,26 +85,26 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// The strict parser only says no; the lenient one mostly says where and why. Where it has no complaint, the
-/// longest beginning that is a query shows where the rest goes wrong.
+/// Explains a syntax error. The strict parser only rejects; the lenient one usually reports position and
+/// reason. If it reports nothing, the end of the longest valid beginning is taken as the position.
 fn syntax_error(text: &str) -> QueryError {
     let (_, errors) = parse_query_lenient(text);
     let (bytes, reason) = match errors.into_iter().min_by_key(|error| error.pos) {
         Some(error) if error.message.contains("invalid field") => {
-            (error.pos, "a colon stands after the name of a field".into())
+            (error.pos, "a colon must follow the name of a field".into())
         }
         Some(error) => (error.pos, error.message),
         None => {
             let ends = text.char_indices().rev().map(|(at, _)| at);
             let well_formed = ends.into_iter().find(|end| parse_query(&text[..*end]).is_ok());
-            (well_formed.unwrap_or(0), "this can't follow, or not without more".into())
+            (well_formed.unwrap_or(0), "unexpected here, or incomplete".into())
         }
     };
     let character = text.char_indices().take_while(|(at, _)| *at < bytes).count() + 1;
     QueryError::Syntax { character, reason }
 }
 
-/// The same query with every conjunction of more than two as a balanced tree of pairs.
+/// The same query, with every conjunction of more than two clauses as a balanced tree of pairs.
 fn in_pairs(ast: UserInputAst) -> Result<UserInputAst, QueryError> {
     match ast {
         UserInputAst::Clause(clauses) => {
@@ -145,8 +146,8 @@ fn unsupported(what: &str) -> QueryError {
     QueryError::Unsupported(format!("{what}: not supported by this service"))
 }
 
-/// The words that a query looks for, each under the name it has in [`Statistics`](crate::Statistics): its
-/// field, a colon, the word.
+/// The words of a query, each under its name in [`Statistics`](crate::Statistics): the field, a colon, the
+/// word.
 pub(crate) fn terms(shard: &Shard, query: &dyn Query) -> BTreeMap<String, Term> {
     let mut terms = BTreeMap::new();
     query.query_terms(&mut |term, _| {
@@ -178,7 +179,7 @@ mod tests {
         let QueryError::Syntax { character: 5, reason } = syntax_error("std::io") else {
             panic!("a syntax error")
         };
-        assert_eq!(reason, "a colon stands after the name of a field");
+        assert_eq!(reason, "a colon must follow the name of a field");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A tantivy directory that never writes.
 //!
-//! Tantivy takes a lock file even to read, which keeps a reader from opening an index on a volume mounted
-//! read-only, and makes the replicas of a partition that open it together wait for each other. The lock
-//! guards readers against a writer's garbage collection. A published index has no writer, so here the lock is
-//! nothing.
+//! Tantivy takes a lock file even for reading. This prevents a reader from opening an index on a read-only
+//! volume, and makes the replicas of a partition wait for each other when they open it at the same time.
+//! The lock protects readers from a writer's garbage collection. A published index has no writer, so here
+//! the lock does nothing.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use tantivy::directory::{
     Directory, DirectoryLock, FileHandle, Lock, MmapDirectory, WatchCallback, WatchHandle, WritePtr,
 };
 
-/// Memory-mapped files that are only ever read.
+/// Memory-mapped files that are only read.
 #[derive(Clone)]
 pub(crate) struct ReadOnly(MmapDirectory);
 

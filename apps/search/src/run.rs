@@ -1,18 +1,18 @@
-//! Sorted runs: words and how often they occur, by word, as they travel.
+//! Sorted runs: words with their counts, ordered by word, in their encoded form.
 //!
-//! A run is one MessagePack map from texts to numbers whose keys stand in ascending order of their bytes. A key may stand
-//! there several times: that is a run nobody has combined yet. It is merged as it lies, entry by entry, without being made
-//! into texts first, and a run that is kept is shared, not copied.
+//! A run is one MessagePack map from texts to numbers, with its keys in ascending byte order. A key may
+//! occur several times if the run has not been combined yet. Runs are merged entry by entry in encoded
+//! form, without being decoded into texts first, and a run that is kept is shared, not copied.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use treefold_operators::fold::{Side, side_by_side, slice_of};
 use treefold_operators::{Body, BodyError, Codec};
 
-/// Words and their counts, by word.
+/// Words with their counts, ordered by word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run(Bytes);
 
-/// What a run begins with when it is written here: a map whose length has four bytes.
+/// Size of the head of a run written here: a map with a four-byte length.
 const HEAD_BYTES: usize = 5;
 
 impl Default for Run {
@@ -22,19 +22,19 @@ impl Default for Run {
 }
 
 impl Run {
-    /// How many bytes it has as it travels.
+    /// Its encoded size in bytes.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// Its entries, by word.
+    /// Its entries, ordered by word.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         Entries::of(&self.0)
             .expect("invariant: a run was checked when it was made")
             .map(|entry| entry.expect("invariant: a run was checked when it was made"))
     }
 
-    /// Both as one, each word once.
+    /// Merges two runs into one with each word once.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let mut writer = RunWriter::with_capacity(self.bytes() + other.bytes());
@@ -50,7 +50,7 @@ impl Run {
         writer.finish()
     }
 
-    /// So many runs, at least one, each with the words that belong to it by their hashes.
+    /// Splits the run into this many runs, at least one. A word's hash selects its run.
     pub fn split(&self, slices: u32) -> Vec<Self> {
         let slices = slices.max(1);
         let room = self.bytes() / slices as usize + HEAD_BYTES;
@@ -61,7 +61,8 @@ impl Run {
         writers.into_iter().map(RunWriter::finish).collect()
     }
 
-    /// All of them as one, each word once: two by two, so that no entry is moved more often than need be.
+    /// Merges all runs into one with each word once. Runs are merged in pairs, so that entries are moved as
+    /// rarely as possible.
     #[must_use]
     pub fn joined(mut runs: Vec<Self>) -> Self {
         while runs.len() > 1 {
@@ -73,7 +74,7 @@ impl Run {
         runs.pop().unwrap_or_default()
     }
 
-    /// The same, each word once.
+    /// The same run with each word once.
     #[must_use]
     pub fn combined(&self) -> Self {
         self.merged(&Self::default())
@@ -111,7 +112,7 @@ impl Body for Run {
 pub(crate) struct RunWriter {
     bytes: BytesMut,
     entries: u32,
-    /// The word that may still be added to, and its count.
+    /// The current word, whose count may still grow, and that count.
     open: (String, u64),
 }
 
@@ -128,7 +129,7 @@ impl RunWriter {
         Self { bytes: written, entries: 0, open: (String::new(), 0) }
     }
 
-    /// So many more of a word, not below the last one.
+    /// Adds `count` to a word, which must not be below the last one.
     pub(crate) fn add(&mut self, word: &str, count: u64) {
         if self.open.0 == word {
             self.open.1 = self.open.1.saturating_add(count);
@@ -139,7 +140,7 @@ impl RunWriter {
         self.open.1 = count;
     }
 
-    /// An entry of its own, whatever came before.
+    /// Adds a separate entry, even if the word is the last one again.
     pub(crate) fn add_apart(&mut self, word: &str, count: u64) {
         self.close();
         self.put(word, count);
@@ -192,7 +193,7 @@ impl RunWriter {
     }
 }
 
-/// The entries of a run as they lie.
+/// The entries of an encoded run.
 struct Entries<'a> {
     rest: &'a [u8],
     left: u32,
@@ -202,7 +203,7 @@ impl<'a> Entries<'a> {
     fn of(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let mut rest = bytes;
         let left = match rest.first() {
-            // Nothing at all, and MessagePack's nil, are a run without words.
+            // An empty input and MessagePack's nil are runs without words.
             None | Some(0xc0) => {
                 rest = rest.get(1..).unwrap_or_default();
                 0
@@ -210,11 +211,11 @@ impl<'a> Entries<'a> {
             Some(_) => match number(&mut rest)? {
                 (0x80..=0x8f, head) => u32::from(head as u8 & 0x0f),
                 (0xde | 0xdf, length) => length as u32,
-                _ => return Err("it is no map"),
+                _ => return Err("it is not a map"),
             },
         };
         if left == 0 && !rest.is_empty() {
-            return Err("there is more after the map");
+            return Err("there is more data after the map");
         }
         Ok(Self { rest, left })
     }
@@ -223,14 +224,14 @@ impl<'a> Entries<'a> {
         let length = match number(&mut self.rest)? {
             (0xa0..=0xbf, head) => head as usize & 0x1f,
             (0xd9..=0xdb, length) => length as usize,
-            _ => return Err("a key is no text"),
+            _ => return Err("a key is not a text"),
         };
         let (word, rest) = self.rest.split_at_checked(length).ok_or("it is cut off")?;
         self.rest = rest;
-        let word = std::str::from_utf8(word).map_err(|_| "a word is no UTF-8")?;
+        let word = std::str::from_utf8(word).map_err(|_| "a word is not UTF-8")?;
         match number(&mut self.rest)? {
             (0x00..=0x7f | 0xcc..=0xcf, count) => Ok((word, count)),
-            _ => Err("a count is no number"),
+            _ => Err("a count is not a number"),
         }
     }
 }
@@ -242,13 +243,13 @@ impl<'a> Iterator for Entries<'a> {
         self.left = self.left.checked_sub(1)?;
         let entry = self.entry();
         match (self.left, self.rest.is_empty()) {
-            (0, false) if entry.is_ok() => Some(Err("there is more after the map")),
+            (0, false) if entry.is_ok() => Some(Err("there is more data after the map")),
             _ => Some(entry),
         }
     }
 }
 
-/// A MessagePack marker and the number that follows it, or the marker itself where it holds what there is.
+/// A MessagePack marker, and the number after it. If no number follows, the marker itself is the number.
 fn number(rest: &mut &[u8]) -> Result<(u8, u64), &'static str> {
     let (&marker, after) = rest.split_first().ok_or("it is cut off")?;
     let width = match marker {
@@ -270,7 +271,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// A run of these entries, each apart.
+    /// A run of these entries, none of them combined.
     fn run(mut entries: Vec<(String, u64)>) -> Run {
         entries.sort();
         let mut writer = RunWriter::default();
@@ -286,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_run_is_a_map_that_others_can_read(entries in entries()) {
+        fn runs_are_readable_as_messagepack_maps(entries in entries()) {
             let mut counts = BTreeMap::<String, u64>::new();
             entries.iter().for_each(|(word, count)| *counts.entry(word.clone()).or_default() += count);
             let combined = run(entries).combined().encode().unwrap();
@@ -295,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_associative_and_commutative_and_nothing_is_its_identity(
+        fn merging_is_associative_and_commutative_with_identity(
             a in entries(), b in entries(), c in entries(),
         ) {
             let [a, b, c] = [a, b, c].map(run);
@@ -313,7 +314,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_run_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_are_a_valid_run_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let bytes = Bytes::from(bytes);
             if let Ok(run) = Run::decode(&bytes) {
                 prop_assert!(run.iter().count() <= bytes.len());
@@ -322,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_out_of_order_or_too_long_is_refused() {
+    fn truncated_disordered_and_overlong_runs_are_refused() {
         let good = run(vec![("a".into(), 1), ("b".into(), 300)]).encode().unwrap();
         for end in 1..good.len() {
             assert!(Run::decode(&good.slice(..end)).is_err(), "cut off at {end}");
         }
         let longer = Bytes::from([&good[..], &[0]].concat());
-        assert!(Run::decode(&longer).unwrap_err().to_string().contains("more after the map"));
+        assert!(Run::decode(&longer).unwrap_err().to_string().contains("more data after the map"));
         let disordered = Bytes::from_static(&[0x82, 0xa1, b'b', 1, 0xa1, b'a', 1]);
         assert!(Run::decode(&disordered).unwrap_err().to_string().contains("not in order"));
         assert_eq!(Run::decode(&Bytes::new()).unwrap().iter().count(), 0);

@@ -1,11 +1,12 @@
-//! The aggregation `sample`: whole texts of matching documents, of which a share is kept, drawn by lot.
+//! The aggregation `sample`: whole texts of matching documents, of which a random share is kept.
 //!
-//! Every partition gives its best k with their texts. The folds keep each text once, whichever partitions have it, and
-//! only those whose lot, made of digest and seed, is below `ratio`. So which are kept depends on the texts and the seed,
-//! and not on the tree or on who has the document: a fold of what was drawn already changes nothing more.
+//! Every partition gives its best k documents with their texts. The folds keep each text once, even if
+//! several partitions have it, and only those whose draw, made from digest and seed, is below `ratio`. The
+//! choice therefore depends only on the texts and the seed, not on the tree or the partition of a document,
+//! and folding a drawn partial again changes nothing.
 //!
-//! It is NetAgg's `sample` (§4.2.1), made so that what comes out of the first fold is `ratio` of what went in: a load
-//! for network paths whose reduction is known. Who only wants fewer documents asks for a smaller k.
+//! It is NetAgg's `sample` (§4.2.1), built so that the first fold's output is `ratio` of its input: a load
+//! with a known reduction for network paths. If you only want fewer documents, use a smaller k.
 
 use crate::document::{Document, Wanted, k_default, text_bytes, text_bytes_default};
 use serde::{Deserialize, Serialize};
@@ -15,18 +16,18 @@ use treefold_operators::{Aggregation, Partition, Placement, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleParams {
-    /// What to look for; [`query`](crate::query) says how it is written.
+    /// The query, in the language of [`query`](crate::query).
     pub query: String,
-    /// How many documents a partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
+    /// Documents that each partition gives, 1 to [`K_MAX`](crate::limits::K_MAX).
     #[serde(default = "k_default")]
     pub k: u32,
-    /// How much of each text, at most [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
+    /// Bytes of each text, at most [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
     #[serde(default = "text_bytes_default")]
     pub text_bytes: u32,
-    /// Which share of the documents is kept, 0 to 1; by default all.
+    /// Share of the documents that is kept, 0 to 1. Default: all.
     #[serde(default = "everything")]
     pub ratio: f64,
-    /// Another seed draws others.
+    /// Seed of the draws. Another seed keeps other documents.
     #[serde(default)]
     pub seed: u64,
 }
@@ -35,24 +36,24 @@ fn everything() -> f64 {
     1.0
 }
 
-/// The ratio is no share.
+/// `ratio` is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("ratio is {0}; it must be 0 to 1")]
 pub struct RatioError(f64);
 
 impl SampleParams {
-    /// The defaults, for `query`.
+    /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), k: k_default(), text_bytes: text_bytes_default(), ratio: 1.0, seed: 0 }
     }
 
-    /// A document's lot, from 0 to 1: SplitMix64's last steps over digest and seed.
+    /// A document's draw, from 0 to 1: SplitMix64's last steps over digest and seed.
     fn lot(&self, document: &Document) -> f64 {
         let mut lot = document.digest ^ self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         lot = (lot ^ (lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         lot = (lot ^ (lot >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         lot ^= lot >> 31;
-        // 53 bits are what a double holds exactly.
+        // A double holds 53 bits exactly.
         (lot >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -64,14 +65,14 @@ impl SampleParams {
 /// Documents drawn from some partitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Those kept, by digest; of documents with one text, the one whose path comes first. What a partition gives is not
-    /// drawn from yet.
+    /// The kept documents, by digest. Of documents with equal texts, the one with the first path. A
+    /// partition's own partial has not been drawn from yet.
     pub documents: Vec<Document>,
-    /// How many documents match the query.
+    /// Number of documents that match the query.
     pub matched: u64,
-    /// How many documents partitions gave before any was left out.
+    /// Number of documents that the partitions gave, before any was dropped.
     pub given: u64,
-    /// How many bytes of text these had.
+    /// Bytes of text of these documents.
     pub given_bytes: u64,
 }
 
@@ -83,12 +84,12 @@ impl Sampled {
     }
 }
 
-/// Sorts, and leaves each text there once.
+/// Sorts the documents, and keeps each text once.
 fn once_each(documents: &mut Vec<Document>) {
     fn text(document: &Document) -> (u64, &str) {
         (document.digest, &document.text)
     }
-    // Where path and text are the same too, the better score: partials may hold the same document.
+    // If path and text are equal too, the better score wins: two partials may hold the same document.
     documents.sort_by(|a, b| {
         text(a)
             .cmp(&text(b))
@@ -142,7 +143,7 @@ mod tests {
     use crate::document::drawn::document;
     use proptest::prelude::*;
 
-    /// What a partition gives, best first.
+    /// A partition's partial, best documents first.
     fn given() -> impl Strategy<Value = Sampled> {
         proptest::collection::vec(document(), 0..6).prop_map(|mut documents| {
             documents.sort_by(Document::rank);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn about_the_share_that_was_asked_for_is_kept_and_another_seed_keeps_others() {
+    fn kept_share_matches_ratio_and_depends_on_the_seed() {
         let numbered = |number: u64| {
             let digest = number.wrapping_mul(0x2545_f491_4f6c_dd1d);
             Document {
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_everything_can_be_asked_for() {
+    fn ratios_0_and_1_keep_nothing_and_everything() {
         let documents = vec![Document {
             score: 1.0,
             path: "a".into(),

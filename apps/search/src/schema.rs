@@ -1,19 +1,19 @@
 //! The fields of a document, and how its title is found.
 //!
 //! A document is a file: its *path* below the folder, its *title*, its *body*. All three are searched and
-//! kept. Words are runs of letters and digits in lower case, at most 40 bytes long (tantivy's `default`
-//! tokenizer): `snake_case` and `std::io` are two words each, `camelCase` is one. That serves source code and
-//! prose alike without knowing the language of either; it does not cut text that is written without spaces.
+//! stored. Words are runs of letters and digits in lower case, at most 40 bytes long (tantivy's `default`
+//! tokenizer): `snake_case` and `std::io` are two words each, `camelCase` is one. This works for source
+//! code and prose without knowing their languages. It does not split text that is written without spaces.
 
 use crate::limits::{TITLE_CHARS_MAX, TITLE_LINES_MAX};
 use tantivy::TantivyDocument;
 use tantivy::schema::{Field, STORED, Schema, TEXT};
 
-/// Changes whenever an index written before can't be used any more: the fields, the tokenizer, what a title
-/// is, which partition a path belongs to, or the index library's format.
+/// Increase this whenever indexes written before cannot be used any more: if the fields, the tokenizer, the
+/// definition of a title, the assignment of paths to partitions, or the index library's format changes.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// A title says more about its document than any one line of the body.
+/// Weight of a match in the title, which says more about its document than any one line of the body.
 pub(crate) const TITLE_BOOST: f32 = 2.0;
 
 /// The handles of the three fields.
@@ -25,7 +25,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The fields in the order in which scores are added up.
+    /// The fields, in the order in which their scores are added.
     pub(crate) fn all(self) -> [Field; 3] {
         [self.title, self.path, self.body]
     }
@@ -50,8 +50,8 @@ pub(crate) fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
-/// Markdown's first heading; else the first line that says something, without its comment marks; else the
-/// file's name.
+/// A file's title: Markdown's first heading, else the first meaningful line without its comment marks, else
+/// the file's name.
 fn title_of(path: &str, body: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_markdown =
@@ -69,7 +69,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&(line.len() - rest.len())) && rest.starts_with(' ')
 }
 
-/// The line from its first letter or digit on, without what closes a comment or opens a block.
+/// The line from its first letter or digit on, without the end of a comment or the start of a block.
 fn bare(line: &str) -> &str {
     let begin = line.find(char::is_alphanumeric).unwrap_or(line.len());
     line[begin..].trim_end_matches(['*', '/', '#', '-', '=', '>', '[', ']', '{', ';', ' ', '\t', '\r'])
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_a_heading_or_the_first_line_that_says_something_or_the_name() {
+    fn title_is_heading_or_first_meaningful_line_or_file_name() {
         assert_eq!(title_of("docs/a.md", "[badge]: x\n\n## Getting started ##\n# Later"), "Getting started");
         assert_eq!(title_of("docs/a.md", "no heading here\n#hashtag"), "no heading here");
         assert_eq!(title_of("src/lib.rs", "\n#![no_std]\n//! Trees."), "no_std");

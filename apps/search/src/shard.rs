@@ -1,11 +1,11 @@
 //! One partition's index, opened for reading.
 //!
-//! A shard reads memory-mapped files that nobody changes any more, so any number of replicas, in one process
-//! or in several, open the same directory and share its pages. A shard goes on serving what it was opened on
-//! when the folder is indexed anew; open it again for the new index.
+//! A shard reads memory-mapped files that never change, so any number of replicas, in one process or in
+//! several, can open the same directory and share its pages. If the folder is indexed again, a shard keeps
+//! serving the index that it was opened on. Open it again for the new index.
 //!
-//! Invariant: a partition is one segment at most, its documents in path order. So a document's number is the
-//! same in every replica, wherever it was built, and equal scores come out in path order.
+//! Invariant: a partition has at most one segment, with its documents in path order. So a document's number
+//! is the same in every replica, and equal scores are returned in path order.
 
 use crate::error::IndexError;
 use crate::manifest::{Manifest, check_seal};
@@ -18,13 +18,13 @@ use tantivy::schema::Value;
 use tantivy::tokenizer::TextAnalyzer;
 use tantivy::{DocAddress, Index, ReloadPolicy, Searcher, TantivyDocument};
 
-/// One partition's index: what an operator of this service finds in its partition.
+/// One partition's index: the data of a partition of this service.
 pub struct Shard {
     pub(crate) searcher: Searcher,
     pub(crate) parser: QueryParser,
     pub(crate) tokenizer: TextAnalyzer,
     pub(crate) fields: Fields,
-    /// The last word count, for whoever asks again.
+    /// The last word count, for the next call with the same parameters.
     pub(crate) kept: Kept,
 }
 
@@ -38,9 +38,9 @@ impl Shard {
     /// Opens partition `partition` of the `total` that [`index`](crate::index) wrote into `directory`.
     ///
     /// # Errors
-    /// [`IndexError::Unfinished`] when there is no whole index, [`IndexError::OtherSplit`] when it has
-    /// another number of partitions; [`IndexError::Damaged`], [`IndexError::Library`] and
-    /// [`IndexError::DataDirectory`] when it can't be read.
+    /// [`IndexError::Unfinished`] if there is no complete index, [`IndexError::OtherSplit`] if it has
+    /// another number of partitions; [`IndexError::Damaged`], [`IndexError::Library`] or
+    /// [`IndexError::DataDirectory`] if it cannot be read.
     pub fn open(directory: impl AsRef<Path>, partition: u32, total: u32) -> Result<Self, IndexError> {
         let directory = directory.as_ref();
         let mut manifest = Manifest::read(directory)?;
@@ -52,7 +52,7 @@ impl Shard {
                 return Err(IndexError::OtherSplit { directory, partition, total, found });
             }
             let opened = Self::open_at(&current.partition_directory(directory, partition));
-            // Another process may have published a new generation and removed this one in between.
+            // Another process may have published a new generation and removed this one in the meantime.
             manifest = Manifest::read(directory)?;
             if opened.is_ok() || manifest.as_ref() == Some(&current) {
                 return opened;
@@ -78,7 +78,7 @@ impl Shard {
         open().map_err(IndexError::reading(directory))
     }
 
-    /// How many documents it has.
+    /// Number of documents in the partition.
     pub fn documents(&self) -> u64 {
         self.searcher.num_docs()
     }

@@ -1,9 +1,10 @@
-//! The part of a document that shows why it was found.
+//! Snippets: the part of a document that shows why it was found.
 //!
-//! Among stretches of the asked length the one whose words are rarest wins (tantivy's generator), by the same
-//! figures that scored the document, so it is the same stretch however the folder is split. A document found
-//! by its title or path alone shows its beginning. White space and control characters become single spaces: a
-//! snippet is one line, and a log full of terminal escapes does nothing to whoever prints it.
+//! Among all stretches of the requested length, the one with the rarest words wins (tantivy's generator).
+//! Rarity uses the same figures as the document's score, so the stretch is the same for every split of the
+//! folder. A document that was found only by its title or path shows its beginning. White space and control
+//! characters become single spaces: a snippet is one line, and printing a log full of terminal escapes is
+//! harmless.
 
 use crate::limits::SNIPPET_SCAN_BYTES_MAX;
 use crate::shard::Shard;
@@ -13,7 +14,7 @@ use tantivy::query::Bm25StatisticsProvider;
 use tantivy::snippet::SnippetGenerator;
 use tantivy::{Score, Term};
 
-/// Makes the snippets of one query's hits.
+/// Makes the snippets for the hits of one query.
 pub(crate) struct Snippets {
     generator: SnippetGenerator,
     chars_max: usize,
@@ -37,7 +38,7 @@ impl Snippets {
         Ok(Self { generator, chars_max })
     }
 
-    /// The snippet of a body, and what of it to highlight, in characters.
+    /// The snippet of a body, and the parts to highlight, in characters.
     pub(crate) fn of(&self, body: &str) -> (String, Vec<(u32, u32)>) {
         if self.chars_max == 0 {
             return Default::default();
@@ -51,8 +52,8 @@ impl Snippets {
     }
 }
 
-/// `text` on one line of at most `chars_max` characters, and the `highlights` (byte ranges of `text`) in
-/// characters of that line.
+/// Returns `text` on one line of at most `chars_max` characters, and the `highlights` (byte ranges of
+/// `text`) as characters of that line.
 fn one_line(text: &str, highlights: &[Range<usize>], chars_max: usize) -> (String, Vec<(u32, u32)>) {
     let mut line = String::new();
     let (mut chars, mut blank) = (0usize, false);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_keeps_its_highlights_through_what_is_left_out() {
+    fn highlights_survive_collapsed_white_space() {
         let (line, marked) =
             highlighted("  été \n\n\t où les arbres\x1b[31m rêvent", &["où", "arbres", "rêvent"], 100);
         assert_eq!(line, "été où les arbres [31m rêvent");

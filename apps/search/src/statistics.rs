@@ -1,11 +1,12 @@
 //! The aggregation `terms`: how often a query's words occur in the whole folder.
 //!
-//! BM25 weighs a word by how many documents have it, and a document by its length against the average. Each
-//! partition knows its own figures only, so equal documents in different partitions score differently. A
-//! caller that minds asks twice: `terms`, then `topk` with the answer; the second time every partition scores
-//! by the figures of them all. (Elasticsearch calls this `dfs_query_then_fetch`.)
+//! BM25 weighs a word by the number of documents that contain it, and a document by its length relative to
+//! the average. Each partition knows only its own figures, so equal documents in different partitions get
+//! different scores. A caller that needs equal scores calls twice: first `terms`, then `topk` with its
+//! answer. In the second call every partition scores by the figures of all partitions. (Elasticsearch calls
+//! this `dfs_query_then_fetch`.)
 //!
-//! Merging is addition, which saturates, so it stays associative for any figures.
+//! Merging is saturating addition, so it is associative for all figures.
 
 use crate::query::{self, name_of};
 use crate::shard::Shard;
@@ -19,41 +20,42 @@ use treefold_operators::{Aggregation, OperatorError, Partition, Placement, Resul
 /// The parameters of `terms`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TermsParams {
-    /// The query that `topk` will be asked.
+    /// The query that `topk` will get.
     pub query: String,
 }
 
 /// How often a query's words occur in some partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// How many documents there are.
+    /// Number of documents.
     pub documents: u64,
-    /// How many words each field has in all documents together.
+    /// Number of words per field, in all documents together.
     pub tokens: BTreeMap<String, u64>,
-    /// How many documents have a word, by `field:word`; a word of the query that none has is there with zero.
+    /// Number of documents with a word, by `field:word`. A word of the query that no document has is
+    /// present with zero.
     pub frequencies: BTreeMap<String, u64>,
 }
 
-/// Why statistics can't be used with a query.
+/// Why statistics cannot be used with a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsError {
-    /// They were made for another query.
+    /// The statistics were made for another query.
     #[error("the statistics have no figure for {0}; ask search/terms with the same query")]
     Missing(String),
-    /// They can't be anyone's.
-    #[error("by the statistics {frequency} documents have {term}, of {documents} in all")]
+    /// The statistics contradict themselves.
+    #[error("the statistics contradict themselves: {frequency} documents have {term}, of {documents} in all")]
     Impossible {
         /// The word.
         term: String,
-        /// How many documents are said to have it.
+        /// The claimed number of documents with the word.
         frequency: u64,
-        /// How many there are said to be.
+        /// The claimed number of documents.
         documents: u64,
     },
 }
 
 impl Statistics {
-    /// Those of one partition, for these words.
+    /// The statistics of one partition for these words.
     fn of(shard: &Shard, terms: &BTreeMap<String, Term>) -> tantivy::Result<Self> {
         let searcher = &shard.searcher;
         let mut statistics = Self { documents: searcher.total_num_docs()?, ..Self::default() };
@@ -67,7 +69,7 @@ impl Statistics {
         Ok(statistics)
     }
 
-    /// Those of both.
+    /// The sum of both statistics.
     #[must_use]
     pub fn merged(mut self, other: Self) -> Self {
         self.documents = self.documents.saturating_add(other.documents);
@@ -76,7 +78,8 @@ impl Statistics {
         self
     }
 
-    /// Whether they can be used to score `terms`; the index library asserts what is tested here.
+    /// Checks that the statistics can be used to score `terms`. The index library asserts the same
+    /// conditions.
     fn check(&self, terms: &BTreeMap<String, Term>) -> Result<(), StatisticsError> {
         for term in terms.keys() {
             let documents = self.documents;
@@ -99,7 +102,7 @@ fn add(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
     }
 }
 
-/// Where BM25 takes its figures from: everyone's, or the partition's own.
+/// The source of BM25's figures: the given statistics, or the partition's own.
 pub(crate) struct Figures<'a> {
     shard: &'a Shard,
     global: Option<&'a Statistics>,
@@ -116,8 +119,8 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// Zero documents or words would make averages of nothing; where this partition has matches and the
-/// statistics know of none (they are from before, or from others), one is close enough.
+/// Zero documents or words would make averages of zero. If this partition has matches that the statistics
+/// do not contain, because they are old or from other partitions, one is close enough.
 impl Bm25StatisticsProvider for Figures<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         let Some(global) = self.global else { return self.shard.searcher.total_num_tokens(field) };
@@ -176,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_is_associative_and_commutative_and_nothing_is_its_identity(
+        fn merging_is_associative_and_commutative_with_identity(
             a in statistics(), b in statistics(), c in statistics(),
         ) {
             prop_assert_eq!(a.clone().merged(b.clone()), b.clone().merged(a.clone()));

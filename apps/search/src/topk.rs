@@ -1,8 +1,8 @@
 //! The aggregation `topk`: the best documents for a query.
 //!
-//! Every partition gives its best k; a reduce keeps the best k of two such lists. Hits are in a total order
-//! (score, then path, then partition and document), so the answer is one and the same whatever tree folded
-//! it. With [`Statistics`] in the parameters it is also the same whatever the number of partitions.
+//! Every partition gives its best k hits, and a reduce keeps the best k of two such lists. Hits are totally
+//! ordered (score, then path, then partition and document), so every tree gives the same answer. With
+//! [`Statistics`] in the parameters, every number of partitions gives the same answer, too.
 
 use crate::limits::{K_DEFAULT, K_MAX, SNIPPET_CHARS_DEFAULT, SNIPPET_CHARS_MAX};
 use crate::query;
@@ -17,16 +17,16 @@ use treefold_operators::{Aggregation, Partition, Placement, Result};
 /// The parameters of `topk`. Only the query must be given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopKParams {
-    /// What to look for; [`query`] says how it is written.
+    /// The query, in the language of [`query`].
     pub query: String,
-    /// How many documents, 1 to [`K_MAX`]; by default [`K_DEFAULT`].
+    /// Number of documents, 1 to [`K_MAX`]. Default: [`K_DEFAULT`].
     #[serde(default = "k_default")]
     pub k: u32,
-    /// How long each snippet may be, 0 to [`SNIPPET_CHARS_MAX`]; by default [`SNIPPET_CHARS_DEFAULT`].
+    /// Longest snippet, 0 to [`SNIPPET_CHARS_MAX`]. Default: [`SNIPPET_CHARS_DEFAULT`].
     #[serde(default = "snippet_chars_default")]
     pub snippet_chars: u32,
-    /// The answer of `terms` to the same query, to score by the figures of all partitions; without it each
-    /// scores by its own.
+    /// The answer of `terms` to the same query, for scores by the figures of all partitions. Without it,
+    /// each partition scores by its own.
     #[serde(default)]
     pub statistics: Option<Statistics>,
 }
@@ -39,19 +39,19 @@ fn snippet_chars_default() -> u32 {
     SNIPPET_CHARS_DEFAULT
 }
 
-/// Which of the parameters is out of its range.
+/// The parameter that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// `k`.
+    /// `k` is out of its range.
     #[error("k is {0}; it must be 1 to {K_MAX}")]
     K(u32),
-    /// `snippet_chars`.
+    /// `snippet_chars` is out of its range.
     #[error("snippet_chars is {0}; it must be at most {SNIPPET_CHARS_MAX}")]
     SnippetChars(u32),
 }
 
 impl TopKParams {
-    /// The defaults, for `query`.
+    /// The default parameters, for `query`.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), k: K_DEFAULT, snippet_chars: SNIPPET_CHARS_DEFAULT, statistics: None }
     }
@@ -67,14 +67,14 @@ impl TopKParams {
     }
 }
 
-/// One document found.
+/// One document that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
-    /// BM25 over title (counted twice), path and body; more is better.
+    /// BM25 score over title (counted twice), path and body; higher is better.
     pub score: f32,
-    /// Where it lies.
+    /// Its partition.
     pub partition: u32,
-    /// Its number there: its place in path order. The same in every replica.
+    /// Its number in the partition, in path order: the same in every replica.
     pub document: u32,
     /// Its file's path below the folder, with `/` between its parts.
     pub path: String,
@@ -82,12 +82,13 @@ pub struct Hit {
     pub title: String,
     /// A stretch of its body, on one line.
     pub snippet: String,
-    /// What of the snippet to highlight: from and up to which character (Unicode scalar value), ascending.
+    /// The parts of the snippet to highlight, ascending: start (inclusive) and end (exclusive) in
+    /// characters (Unicode scalar values).
     pub highlights: Vec<(u32, u32)>,
 }
 
 impl Hit {
-    /// Best first; equal only for the same document.
+    /// Orders hits, best first. Only hits of the same document are equal.
     pub fn rank(&self, other: &Self) -> Ordering {
         let place = |hit: &Self| (hit.partition, hit.document);
         let by_score = other.score.total_cmp(&self.score);
@@ -116,7 +117,7 @@ impl Hit {
 pub struct Hits {
     /// At most k of them, best first.
     pub hits: Vec<Hit>,
-    /// How many documents match the query.
+    /// Number of documents that match the query.
     pub matched: u64,
 }
 
@@ -135,7 +136,7 @@ impl Aggregation for TopK {
         let terms = query::terms(shard, &*query);
         let figures = Figures::new(shard, params.statistics.as_ref(), &terms)?;
 
-        // Counting visits every match, which is also what keeps scores exact (see `query`).
+        // Counting visits every match, which also keeps scores exact (see `query`).
         let best_and_count = (TopDocs::with_limit(params.k as usize).order_by_score(), Count);
         let searcher = &shard.searcher;
         let (best, matched) = searcher.search_with_statistics_provider(&*query, &best_and_count, &figures)?;
@@ -154,7 +155,7 @@ impl Aggregation for TopK {
     fn reduce(&self, a: Hits, b: Hits, params: &TopKParams) -> Result<Hits> {
         let (mut hits, rest) = (a.hits, b.hits);
         hits.extend(rest);
-        // Two sorted runs: the standard library's sort finds them and merges.
+        // The two lists are sorted, and the standard library's sort merges such runs.
         hits.sort_by(Hit::rank);
         hits.truncate(params.k as usize);
         Ok(Hits { hits, matched: a.matched.saturating_add(b.matched) })
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scores from a few values, so that ties are common and only the rest of the order can break them.
+    /// Scores from a few values, so that ties are frequent and only the rest of the order can break them.
     fn hit(partition: u32, document: u32) -> Hit {
         let score = ((partition * 7 + document * 3) % 4) as f32 / 2.0;
         let path = format!("{}.rs", (partition + document) % 3);
@@ -192,7 +193,7 @@ mod tests {
         Hits { hits, matched: u64::from(documents) }
     }
 
-    /// Folds in an order given by `choices`: each picks two of what is left.
+    /// Folds in an order given by `choices`: each picks two of the remaining partials.
     fn folded(mut partials: Vec<Hits>, choices: &[(usize, usize)], params: &TopKParams) -> Hits {
         for (first, second) in choices.iter().cycle() {
             if partials.len() == 1 {
@@ -225,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn reducing_is_associative_and_commutative_and_nothing_is_its_identity(
+        fn reducing_is_associative_and_commutative_with_identity(
             (a, b, c) in (0u32..9, 0u32..9, 0u32..9), k in 1u32..12,
         ) {
             let params = TopKParams { k, ..TopKParams::new("q") };

@@ -1,8 +1,10 @@
-//! The aggregation `words`: how often each word, or each phrase of so many words, occurs in matching documents.
+//! The aggregation `words`: how often each word, or each phrase of a given number of words, occurs in
+//! matching documents.
 //!
-//! A partition's partial is a sorted run ([`crate::run`]), and a fold merges two: what a map/reduce job's word count sends
-//! from its mappers to its reducer. A partition keeps the last run it made, so that a job that is asked for again, by
-//! another tree or by other means, costs only what follows the map.
+//! A partition's partial is a sorted run ([`crate::run`]), and a fold merges two runs, like the data that a
+//! map/reduce job's word count sends from its mappers to its reducer. A partition keeps the last run that
+//! it made. If the same job is run again, over another tree or by other means, it costs only the steps
+//! after the map.
 
 use crate::query;
 use crate::run::{Run, RunWriter};
@@ -12,27 +14,28 @@ use std::sync::{Mutex, PoisonError};
 use tantivy::collector::DocSetCollector;
 use treefold_operators::{Aggregation, Partition, Result};
 
-/// The most words of a phrase.
+/// Most words in a phrase.
 pub const PHRASE_WORDS_MAX: u32 = 8;
 
-/// What an entry takes beside its word.
+/// Bytes that an entry takes besides its word.
 const ENTRY_BYTES: u64 = 2;
 
-/// The parameters of `words`; all may be left out.
+/// The parameters of `words`, all optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WordsParams {
-    /// Which documents count; [`query`] says how it is written. By default all.
+    /// The query that selects the documents, in the language of [`query`]. Default: all.
     #[serde(default = "all")]
     pub query: String,
-    /// How many words make a phrase, 1 to [`PHRASE_WORDS_MAX`]; by default 1.
+    /// Number of words in a phrase, 1 to [`PHRASE_WORDS_MAX`]. Default: 1.
     #[serde(default = "one")]
     pub phrase: u32,
-    /// Whether a partition gives each word once, with its count; else each occurrence by itself, as a map without a
-    /// combiner does. By default it does.
+    /// Whether a partition gives each word once with its count (the default), or else each occurrence
+    /// separately, like a map without a combiner.
     #[serde(default = "yes")]
     pub combine: bool,
-    /// A partition stops counting once its occurrences, each as an entry, have so many bytes. By default it never does.
+    /// A partition stops counting when its occurrences, each as an entry, have this many bytes. Default: no
+    /// limit.
     #[serde(default)]
     pub bytes_max: Option<u64>,
 }
@@ -55,18 +58,18 @@ impl Default for WordsParams {
     }
 }
 
-/// A phrase has too few words, or too many.
+/// `phrase` is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("phrase is {0}; it must be 1 to {PHRASE_WORDS_MAX}")]
 pub struct PhraseError(u32);
 
-/// The last run that a partition made.
+/// The last run that a partition made, with its parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<Option<(WordsParams, Run)>>);
 
 impl Kept {
     fn of(&self, params: &WordsParams) -> Option<Run> {
-        // Nothing panics while it is held, and a run that is there is whole.
+        // Code under this lock does not panic, and a stored run is complete.
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().filter(|(made_for, _)| made_for == params).map(|(_, run)| run.clone())
     }
@@ -76,17 +79,17 @@ impl Kept {
     }
 }
 
-/// The phrases of texts, and where they lie: words in lower case, one space between them.
+/// The phrases of texts, and their positions: words in lower case, separated by one space.
 #[derive(Default)]
 struct Phrases {
     text: String,
-    /// From and up to which byte.
+    /// Start (inclusive) and end (exclusive) in bytes.
     places: Vec<(usize, usize)>,
     bytes: u64,
 }
 
 impl Phrases {
-    /// Adds those of one text; false once there are enough. No phrase spans two texts.
+    /// Adds the phrases of one text; returns false once there are enough. No phrase spans two texts.
     fn add(&mut self, text: &str, params: &WordsParams) -> bool {
         let length = params.phrase as usize;
         let mut begins: Vec<usize> = Vec::new();
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_stops_at_the_bytes_that_were_asked_for() {
+    fn counting_stops_at_bytes_max() {
         let params = WordsParams { bytes_max: Some(8), ..WordsParams::default() };
         assert_eq!(entries(&["aa bb cc dd"], &params), owned(&[("aa", 1), ("bb", 1)]));
     }

@@ -346,7 +346,7 @@ impl HeldPost {
 
     /// Says goodbye to the parent.
     async fn leave(self) {
-        // If the post has already ended, nobody receives this: the parent knows.
+        // If the post has already ended, the parent knows, and this message is dropped.
         let _ = self.stop.send(());
         let _ = self.ended.await;
     }

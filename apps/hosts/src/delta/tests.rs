@@ -59,7 +59,7 @@ fn rates_are_per_second_for_any_interval() {
 }
 
 #[test]
-fn processor_time_is_a_share_of_what_passed() {
+fn processor_time_is_a_share_of_the_elapsed_time() {
     let (mut before, mut after) = two_readings(SECOND);
     before.cpu = cpu(100, 50, 1000);
     after.cpu = cpu(150, 49, 1200);

@@ -1,4 +1,4 @@
-//! What an indexing run takes, leaves out, keeps, rebuilds and refuses.
+//! Files that an indexing run takes, leaves out and refuses, and indexes that it keeps or rebuilds.
 
 use crate::folder::{Folder, files_below, index_with, opened, paths, search};
 use std::fs;
@@ -13,7 +13,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_text_file_becomes_a_document_of_the_partition_its_path_belongs_to() {
+fn every_text_file_is_indexed_in_its_partition() {
     let folder = Folder::new(FILES);
     let report = folder.index(3);
     assert_eq!((report.files, report.documents, report.partitions), (4, 4, 3));
@@ -27,7 +27,7 @@ fn every_text_file_becomes_a_document_of_the_partition_its_path_belongs_to() {
 }
 
 #[test]
-fn what_is_no_text_or_too_large_or_hidden_is_left_out_and_counted_by_reason() {
+fn skipped_files_are_counted_by_reason() {
     let folder = Folder::new(FILES);
     folder.write("image.png", b"\x89PNG\0\0");
     folder.write("latin1.txt", b"caf\xe9");
@@ -43,7 +43,7 @@ fn what_is_no_text_or_too_large_or_hidden_is_left_out_and_counted_by_reason() {
 
 #[cfg(unix)]
 #[test]
-fn a_name_that_is_no_unicode_counts_as_unreadable() {
+fn file_with_non_unicode_name_counts_as_unreadable() {
     use std::os::unix::ffi::OsStrExt;
     let folder = Folder::new(FILES);
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
@@ -78,7 +78,7 @@ fn a_cap_keeps_the_first_files_in_path_order() {
 }
 
 #[test]
-fn an_index_is_kept_until_the_folder_or_what_matters_of_the_options_changes() {
+fn index_is_kept_until_folder_or_relevant_options_change() {
     let folder = Folder::new(FILES);
     assert!(!folder.index(2).reused);
     let again = folder.index(2);
@@ -99,7 +99,7 @@ fn an_index_is_kept_until_the_folder_or_what_matters_of_the_options_changes() {
 }
 
 #[test]
-fn a_shard_serves_what_it_was_opened_on_while_the_folder_is_indexed_anew() {
+fn open_shard_keeps_its_index_while_folder_is_indexed_again() {
     let folder = Folder::new(FILES);
     let before = folder.partitions(1);
     folder.write("new.txt", b"brand new");
@@ -110,7 +110,7 @@ fn a_shard_serves_what_it_was_opened_on_while_the_folder_is_indexed_anew() {
 }
 
 #[test]
-fn an_unfinished_run_is_not_taken_for_an_index_and_a_damaged_index_is_built_anew() {
+fn unfinished_index_is_ignored_and_damaged_index_is_rebuilt() {
     let folder = Folder::new(FILES);
     let directory = folder.index(2).directory;
     let manifest = directory.join("manifest.json");
@@ -137,7 +137,7 @@ fn an_unfinished_run_is_not_taken_for_an_index_and_a_damaged_index_is_built_anew
 }
 
 #[test]
-fn what_a_killed_run_left_is_cleared_away() {
+fn remains_of_a_killed_run_are_removed() {
     let folder = Folder::new(FILES);
     let data = folder.data(1);
     fs::create_dir_all(data.join("generation-0123456789abcdef/0000")).unwrap();
@@ -154,7 +154,7 @@ fn what_a_killed_run_left_is_cleared_away() {
 }
 
 #[test]
-fn two_runs_into_one_directory_take_turns_and_the_second_finds_the_work_done() {
+fn concurrent_runs_take_turns_and_the_second_reuses_the_index() {
     let folder = Folder::new(FILES);
     let reports: Vec<_> = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| folder.index(2))).collect();
@@ -185,7 +185,7 @@ fn partitions_of_many_pieces_are_the_same_as_of_one() {
 }
 
 #[test]
-fn a_folder_of_nothing_is_an_index_of_nothing() {
+fn empty_folder_makes_an_empty_index() {
     let folder = Folder::new(&[]);
     folder.write("binary", b"\0");
     let partitions = opened(&folder.index(2).directory, 2);
@@ -198,7 +198,7 @@ fn a_folder_of_nothing_is_an_index_of_nothing() {
 }
 
 #[test]
-fn every_folder_and_split_has_a_directory_of_its_own_by_default() {
+fn every_folder_and_split_has_its_own_default_directory() {
     let (one, other) = (Folder::new(FILES), Folder::new(FILES));
     let directories =
         [(&one, 2), (&one, 3), (&other, 2)].map(|(folder, n)| data_directory(&folder.path(), n));
@@ -223,7 +223,7 @@ fn the_index_may_lie_inside_the_folder() {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn errors_name_their_cause() {
     let folder = Folder::new(FILES);
     let missing = index_with(&folder.path().join("nowhere"), &folder.options(1)).unwrap_err();
     assert!(missing.to_string().ends_with("folder/nowhere"), "{missing}");
@@ -246,7 +246,7 @@ fn errors_name_what_is_wrong() {
 
 #[cfg(unix)]
 #[test]
-fn an_index_on_a_volume_that_can_not_be_written_is_opened_all_the_same() {
+fn index_on_a_read_only_volume_can_be_opened() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new(FILES);
     let directory = folder.index(1).directory;
@@ -260,6 +260,6 @@ fn an_index_on_a_volume_that_can_not_be_written_is_opened_all_the_same() {
     let documents = Shard::open(&directory, 0, 1).map(|shard| shard.documents());
     directories(0o755);
     assert_eq!(documents.unwrap(), 4);
-    // Whoever may write everywhere (root) must not have written either.
+    // Even a user that may write everywhere (root) must not have written.
     assert_eq!(files_below(&directory), before);
 }

@@ -1,4 +1,4 @@
-//! What is found, how it is ranked, and that neither depends on how the folder was split.
+//! Results and their ranking, and that neither depends on how the folder was split.
 
 use crate::folder::{Folder, called, opened, paths, search, terms};
 use proptest::prelude::*;
@@ -72,8 +72,8 @@ fn replicas_share_one_index() {
     assert_eq!(answers[0], answers[1]);
 }
 
-/// Many short documents of few words: ties, duplicates, and words rare in one partition and common in
-/// another.
+/// Many short documents of few words: ties, duplicates, and words that are rare in one partition and common
+/// in another.
 fn corpus() -> Vec<(String, String)> {
     let words =
         ["tree", "wave", "fold", "partial", "node", "deadline", "relay", "mirror", "replica", "shard"];
@@ -92,7 +92,7 @@ fn corpus() -> Vec<(String, String)> {
 }
 
 #[test]
-fn with_statistics_the_ranking_is_that_of_one_index_to_the_last_bit() {
+fn with_statistics_the_ranking_equals_that_of_one_index() {
     let files = corpus();
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let folder = Folder::new(&files);
@@ -117,10 +117,11 @@ fn with_statistics_the_ranking_is_that_of_one_index_to_the_last_bit() {
     }
 }
 
-/// A hit without where it lies: the bits of its score, its path, and its snippet with the highlights marked.
+/// A hit without its partition and number: the bits of its score, its path, and its snippet with the
+/// highlights marked.
 type Seen = (u32, String, String);
 
-/// What of an answer must not depend on the split.
+/// The parts of an answer that must not depend on the split.
 fn seen(partitions: &[Partition], query: &str, k: u32) -> (u64, Vec<Seen>) {
     let found = search(partitions, query, k);
     let hits = found.hits.into_iter().map(|hit| (hit.score.to_bits(), hit.marked("<", ">"), hit.path));
@@ -139,7 +140,7 @@ fn statistics_of_partitions_add_up_to_those_of_one() {
 }
 
 #[test]
-fn parameters_out_of_range_and_queries_that_are_none_are_refused_by_name() {
+fn invalid_parameters_and_queries_are_refused_by_name() {
     let folder = Folder::new(FILES);
     let partitions = folder.partitions(1);
     let refused = |params: TopKParams| called(&TopK, &partitions, &params).unwrap_err().to_string();
@@ -160,7 +161,7 @@ fn parameters_out_of_range_and_queries_that_are_none_are_refused_by_name() {
     assert_eq!(refused("(((((((((a)))))))))"), "the query's parentheses nest deeper than 8");
     assert_eq!(
         refused("tree AND"),
-        "the query is not well-formed at character 8: this can't follow, or not without more (quote text that is no syntax)"
+        "the query is not well-formed at character 8: unexpected here, or incomplete (quote text that is no syntax)"
     );
     assert_eq!(
         refused("author:x"),
@@ -173,7 +174,7 @@ fn parameters_out_of_range_and_queries_that_are_none_are_refused_by_name() {
 }
 
 #[test]
-fn statistics_of_another_query_or_of_no_corpus_are_refused_and_old_ones_do_no_harm() {
+fn foreign_statistics_are_refused_and_old_ones_are_harmless() {
     let folder = Folder::new(FILES);
     let partitions = folder.partitions(1);
     let asked = |statistics| {
@@ -187,7 +188,10 @@ fn statistics_of_another_query_or_of_no_corpus_are_refused_and_old_ones_do_no_ha
     assert_eq!(other, "the statistics have no figure for title:tree; ask search/terms with the same query");
     let frequencies = [("title:tree".to_owned(), 9)].into();
     let impossible = asked(Statistics { documents: 8, frequencies, ..Statistics::default() }).unwrap_err();
-    assert_eq!(impossible.to_string(), "by the statistics 9 documents have title:tree, of 8 in all");
+    assert_eq!(
+        impossible.to_string(),
+        "the statistics contradict themselves: 9 documents have title:tree, of 8 in all"
+    );
     let frequencies = [("title:tree".to_owned(), 0)].into();
     let from_before = asked(Statistics { frequencies, ..Statistics::default() }).unwrap();
     assert!(from_before.hits.iter().all(|hit| hit.score.is_finite()));
@@ -195,7 +199,7 @@ fn statistics_of_another_query_or_of_no_corpus_are_refused_and_old_ones_do_no_ha
 }
 
 #[test]
-fn the_service_offers_its_aggregations_and_only_the_query_must_be_given() {
+fn service_has_its_aggregations_with_default_parameters() {
     let folder = Folder::new(FILES);
     let partition = folder.partitions(1).remove(0);
     let offered = aggregations();
@@ -215,7 +219,7 @@ fn the_service_offers_its_aggregations_and_only_the_query_must_be_given() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// A caller may send anything: it is found, found nothing, or refused.
+    /// A caller may send anything: a query gives hits, gives none, or is refused.
     #[test]
     fn no_query_panics(query in prop_oneof![
         "[a-c:()+\\-\"'*^~\\[\\]{}<>/0-9 .\\\\é]{0,40}",
@@ -238,7 +242,7 @@ proptest! {
 }
 
 #[test]
-fn a_sample_has_whole_texts_and_a_text_of_two_partitions_once() {
+fn sample_has_whole_texts_and_each_text_once() {
     let mut files = FILES.to_vec();
     files.push(("copy/of/README.md", FILES[0].1));
     let folder = Folder::new(&files);
@@ -254,7 +258,7 @@ fn a_sample_has_whole_texts_and_a_text_of_two_partitions_once() {
 }
 
 #[test]
-fn a_sample_is_the_same_however_the_folder_is_split() {
+fn sample_is_the_same_for_every_split_of_the_folder() {
     let texts: Vec<(String, String)> =
         (0..40).map(|number| (format!("{number}.txt"), format!("a word, and number {number}"))).collect();
     let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -269,7 +273,7 @@ fn a_sample_is_the_same_however_the_folder_is_split() {
 }
 
 #[test]
-fn documents_are_sorted_by_what_they_are_about() {
+fn documents_are_sorted_by_category() {
     let folder = Folder::new(&[
         ("a.rs", "A socket and a packet: see tree."),
         ("b.rs", "A thread that holds a lock on a tree."),
@@ -283,7 +287,7 @@ fn documents_are_sorted_by_what_they_are_about() {
 }
 
 #[test]
-fn words_and_phrases_are_counted_in_all_documents_or_in_those_that_match() {
+fn words_and_phrases_are_counted_in_all_or_matching_documents() {
     let folder = Folder::new(FILES);
     let counted = |params: &WordsParams| {
         let run = called(&Words, &folder.partitions(3), params).unwrap();
@@ -299,7 +303,7 @@ fn words_and_phrases_are_counted_in_all_documents_or_in_those_that_match() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused() {
+fn sample_parameters_out_of_range_are_refused() {
     let partitions = Folder::new(FILES).partitions(1);
     let refused = |params| called(&Sample, &partitions, &params).unwrap_err().to_string();
     assert!(refused(SampleParams { ratio: 1.5, ..SampleParams::new("tree") }).contains("0 to 1"));

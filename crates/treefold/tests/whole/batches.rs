@@ -1,5 +1,5 @@
-//! Arrow record batches over real sockets: the rows that endpoints send come up grouped, whatever the
-//! tree's shape.
+//! Arrow record batches over real sockets: the rows that endpoints send come up grouped, in trees of
+//! every shape.
 #![cfg(feature = "arrow")]
 
 use arrow_array::cast::AsArray;

@@ -1,6 +1,6 @@
 //! A folder to index, and the partitions of its index as operators see them.
 #![allow(dead_code, reason = "each test binary uses its part of this module")]
-#![allow(clippy::unwrap_used, reason = "a test stops at what goes wrong")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use treefold_search::{
     index,
 };
 
-/// A folder, and beside it the directory its index goes to; both vanish at the end.
+/// A folder, and beside it the directory of its index. Both are removed at the end.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -47,7 +47,7 @@ impl Folder {
         index_with(&self.path(), &self.options(partitions)).unwrap()
     }
 
-    /// Indexes and opens.
+    /// Indexes the folder and opens the partitions.
     pub(crate) fn partitions(&self, total: u32) -> Vec<Partition> {
         opened(&self.index(total).directory, total)
     }
@@ -62,7 +62,7 @@ pub(crate) fn opened(directory: &Path, total: u32) -> Vec<Partition> {
     (0..total).map(|id| Partition::new(SERVICE.into(), id, total, open(id))).collect()
 }
 
-/// All partitions' partials folded, and finished.
+/// Folds the partials of all partitions, and finishes the result.
 pub(crate) fn called<A: Aggregation>(
     of: &A,
     partitions: &[Partition],
@@ -78,7 +78,7 @@ pub(crate) fn terms(partitions: &[Partition], query: &str) -> Statistics {
     called(&Terms, partitions, &TermsParams { query: query.into() }).unwrap()
 }
 
-/// First `terms`, then `topk` with its answer.
+/// Calls `terms`, then `topk` with its answer.
 pub(crate) fn search(partitions: &[Partition], query: &str, k: u32) -> Hits {
     let statistics = Some(terms(partitions, query));
     called(&TopK, partitions, &TopKParams { k, statistics, ..TopKParams::new(query) }).unwrap()

@@ -15,7 +15,7 @@ use treefold::{
 /// Longer than any step takes; a wait that lasts this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the local of one partition does instead of returning its figure.
+/// Makes the local of one partition misbehave instead of returning its figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trick {
     Panic,
