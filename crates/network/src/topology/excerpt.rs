@@ -1,29 +1,34 @@
 //! Shows problems in their text, as compilers do: the line, and a mark below the wrong part.
 //!
 //! ```text
-//! tree.top:3:13: node02:0 has two parents: login:0, and node01:0 here
-//!   2 | login:0 => node01:0 node02:0 ;
-//!     |                     -------- listed here before
-//!   3 | node01:0 => node02:0 ;
-//!     |             ^^^^^^^^
+//! error: node02:0 has two parents: login:0, and node01:0 here
+//!  --> tree.top:3:13
+//!   |
+//! 2 | login:0 => node01:0 node02:0 ;
+//!   |                     -------- listed here before
+//! 3 | node01:0 => node02:0 ;
+//!   |             ^^^^^^^^
 //! ```
 //!
-//! A line may be very long in a large topology, so each line is cut to the part around its mark. Control
-//! characters are shown as spaces, so that an untrusted text cannot control the terminal.
+//! `annotate-snippets`, rustc's own renderer, draws them. It cuts long lines to the part around their marks, and shows
+//! control characters as pictures, so that an untrusted text cannot control the terminal.
 
 use super::problem::{Place, Problem, Problems};
-use std::fmt::Write;
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use std::ops::Range;
 
 /// Default number of columns that are shown of a line.
 pub const EXCERPT_COLUMNS: usize = 120;
-/// The least number of columns that are shown.
-const COLUMNS_MIN: usize = 20;
 
 /// Shows every problem. `name` is the text's name, and `columns` is the greatest width of a line.
 pub fn excerpts(problems: &Problems, text: &str, name: &str, columns: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let shown: Vec<String> = problems.iter().map(|problem| excerpt(problem, &lines, name, columns)).collect();
-    let mut shown = shown.join("\n");
+    let renderer = Renderer::plain().term_width(columns);
+    let starts: Vec<usize> = line_starts(text).collect();
+    let shown = problems.iter().map(|problem| {
+        let title = problem.kind.to_string();
+        renderer.render(&[group(problem, &title, Whole { text, starts: &starts, name, columns })]) + "\n"
+    });
+    let mut shown = shown.collect::<Vec<_>>().join("\n");
     match problems.count() - problems.iter().len() {
         0 => {}
         more => shown.push_str(&format!("\n… and {more} more problems\n")),
@@ -31,66 +36,47 @@ pub fn excerpts(problems: &Problems, text: &str, name: &str, columns: usize) -> 
     shown
 }
 
-fn excerpt(problem: &Problem, lines: &[&str], name: &str, columns: usize) -> String {
-    let Place { line, column, width } = problem.place;
-    let mut shown = format!("{name}:{line}:{column}: {}\n", problem.kind);
-    if width == 0 && line == 1 && column == 1 {
+/// A text with its lines and its name, and the width in which it is shown.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    text: &'a str,
+    starts: &'a [usize],
+    name: &'a str,
+    columns: usize,
+}
+
+fn group<'a>(problem: &'a Problem, title: &'a str, whole: Whole<'a>) -> Group<'a> {
+    let Whole { text, starts, name, columns } = whole;
+    let titled = Level::ERROR.primary_title(title);
+    let place = problem.place;
+    if place.width == 0 && place.line == 1 && place.column == 1 {
         // The problem concerns the whole text.
-        return shown;
+        return titled.element(Origin::path(name));
     }
-    let mut marked = vec![(problem.place, '^', "")];
-    marked.extend(problem.beside.as_ref().map(|(place, what)| (*place, '-', what.as_str())));
-    marked.sort_by_key(|&(place, ..)| place);
-    let gutter = marked.iter().map(|(place, ..)| place.line.to_string().len()).max().unwrap_or(0) + 2;
-    let room = columns.saturating_sub(gutter + 3).max(COLUMNS_MIN);
-    for (at, &(place, mark, what)) in marked.iter().enumerate() {
-        let window = Window::around(place, lines.get(place.line - 1).copied().unwrap_or_default(), room);
-        // If two marks are in one short line, the line is shown once.
-        let repeated = at > 0 && marked[at - 1].0.line == place.line && !window.is_cut;
-        let mut write = |number: &str, content: &str| {
-            writeln!(shown, "{}", format!("{number:>gutter$} | {content}").trim_end())
-                .expect("invariant: writing to a String never fails");
-        };
-        if !repeated {
-            write(&place.line.to_string(), &window.text);
-        }
-        let marks = mark.to_string().repeat(window.mark_width);
-        write("", &format!("{}{marks} {what}", " ".repeat(window.mark_start)));
+    let wrong = AnnotationKind::Primary.span(span(place, text, starts));
+    let snippet = Snippet::source(text).path(name).annotation(wrong);
+    let Some((related, what)) = &problem.beside else { return titled.element(snippet) };
+    let mark = AnnotationKind::Context.span(span(*related, text, starts)).label(what.as_str());
+    // Far apart in one line, the two marks would need all that is between them.
+    if related.line == place.line && related.column.abs_diff(place.column) > columns / 2 {
+        titled.element(snippet).element(Snippet::source(text).path(name).annotation(mark))
+    } else {
+        titled.element(snippet.annotation(mark))
     }
-    shown
 }
 
-/// The shown part of a line.
-struct Window {
-    text: String,
-    is_cut: bool,
-    mark_start: usize,
-    mark_width: usize,
+/// Offsets at which lines start.
+fn line_starts(text: &str) -> impl Iterator<Item = usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1))
 }
 
-impl Window {
-    fn around(place: Place, line: &str, room: usize) -> Self {
-        let printable = |character: char| if character.is_control() { ' ' } else { character };
-        let all: Vec<char> = line.chars().map(printable).collect();
-        let meant = (place.column - 1).min(all.len());
-        if all.len() <= room {
-            let mark_width = place.width.clamp(1, (all.len() - meant).max(1));
-            return Self { text: all.iter().collect(), is_cut: false, mark_start: meant, mark_width };
-        }
-        // A third of the shown part precedes the mark.
-        let start = meant.saturating_sub(room / 3).min(all.len() - room);
-        let end = start + room;
-        let mut text: Vec<char> = all[start..end].to_vec();
-        if start > 0 {
-            text[0] = '…';
-        }
-        if end < all.len() {
-            text[room - 1] = '…';
-        }
-        let mark_start = meant - start;
-        let mark_width = place.width.clamp(1, (room - mark_start).max(1));
-        Self { text: text.into_iter().collect(), is_cut: true, mark_start, mark_width }
-    }
+/// The bytes of a place, which counts characters.
+fn span(place: Place, text: &str, starts: &[usize]) -> Range<usize> {
+    let start = starts.get(place.line - 1).copied().unwrap_or(text.len());
+    let line = text[start..].lines().next().unwrap_or_default();
+    let offset = |characters: usize| line.char_indices().nth(characters).map_or(line.len(), |(at, _)| at);
+    let from = place.column - 1;
+    start + offset(from)..start + offset(from + place.width)
 }
 
 #[cfg(test)]
@@ -103,38 +89,36 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_below_the_wrong_part() {
+    fn mark_is_below_the_wrong_part() {
         let text = "# mine\nlogin:0 =>\tnode01:x ;\n";
         assert_eq!(
             shown(text, 100),
-            "tree.top:2:19: `x` is not a process number: it must consist of digits only\n\
-             \x20 2 | login:0 => node01:x ;\n\
-             \x20   |                   ^\n"
+            "error: `x` is not a process number: it must consist of digits only\n \
+             --> tree.top:2:19\n  |\n\
+             2 | login:0 =>    node01:x ;\n  \
+             |                      ^\n"
         );
     }
 
     #[test]
-    fn a_related_place_is_shown_too() {
+    fn related_place_is_shown_too() {
         let text = "login:0 => node01:0 node02:0 ;\nnode01:0 => node02:0 ;\n";
         assert_eq!(
             shown(text, 100),
-            "tree.top:2:13: node02:0 has two parents: login:0, and node01:0 here\n\
-             \x20 1 | login:0 => node01:0 node02:0 ;\n\
-             \x20   |                     -------- listed here before\n\
-             \x20 2 | node01:0 => node02:0 ;\n\
-             \x20   |             ^^^^^^^^\n"
+            "error: node02:0 has two parents: login:0, and node01:0 here\n \
+             --> tree.top:2:13\n  |\n\
+             1 | login:0 => node01:0 node02:0 ;\n  \
+             |                     -------- listed here before\n\
+             2 | node01:0 => node02:0 ;\n  \
+             |             ^^^^^^^^\n"
         );
-        assert_eq!(
-            shown("a:0 => b:0 b:0 ;", 100),
-            "tree.top:1:12: b:0 is listed twice below a:0\n\
-             \x20 1 | a:0 => b:0 b:0 ;\n\
-             \x20   |        --- listed here before\n\
-             \x20   |            ^^^\n"
-        );
+        let same_line = shown("a:0 => b:0 b:0 ;", 100);
+        assert!(same_line.contains("1 | a:0 => b:0 b:0 ;\n  |        ---"), "{same_line}");
+        assert!(same_line.contains("listed here before"), "{same_line}");
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_mark() {
+    fn long_line_is_cut_around_the_mark() {
         let names: Vec<String> = (0..2_000).map(|at| format!("node{at}:0")).collect();
         let text = format!("login:0 => {} node7:0 {} ;", names[..1_000].join(" "), names[1_000..].join(" "));
         let shown = shown(&text, 60);
@@ -154,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_text_is_marked_at_its_end() {
+    fn unfinished_text_is_marked_at_its_end() {
         let shown = shown("login:0 => node:0\n\n# end\n", 100);
-        assert!(shown.starts_with("tree.top:3:6: the text ends in the middle of a statement"), "{shown}");
-        assert!(shown.ends_with("  3 | # end\n    |      ^\n"), "{shown}");
+        assert!(shown.starts_with("error: the text ends in the middle of a statement"), "{shown}");
+        assert!(shown.ends_with(" --> tree.top:3:6\n  |\n3 | # end\n  |      ^\n"), "{shown}");
     }
 }
